@@ -26,7 +26,7 @@ from toolstile_plugins.approval.terminal import (
 def edit(shown: Shown, terminal: Terminal) -> str | None:
     """Return the arguments as a person edits them, as JSON, or None to go back.
 
-    What does not fit the tool is told, and nothing comes of it.
+    Arguments that do not fit the tool are refused at the terminal.
     """
     editor = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     written = _in_editor(editor, shown, terminal) if editor else _in_line(shown, terminal)

@@ -1,4 +1,4 @@
-"""A request as a person reads it: what is called, with what, why it is asked, what it changes."""
+"""A request as a person reads it: the tool, the arguments, the reasons, the changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A terminal to ask at: lines out, lines in, and an end when nobody waits any more."""
+"""A terminal to ask at: lines out, lines in, and an end when the question is withdrawn."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Withdrawn(Exception):
 class Terminal:
     """A terminal.
 
-    Input is read line by line from the descriptor, as the terminal gives it: no mode of it is
-    changed that an interrupted question would leave behind, and a wait can be given up.
+    Input is read line by line from the descriptor, so that no mode is changed that an interrupted
+    question would leave behind, and a wait can be given up.
     """
 
     def __init__(self, source: int, out: TextIO, withdrawn: Cancellation) -> None:

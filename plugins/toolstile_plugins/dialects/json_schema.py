@@ -1,4 +1,4 @@
-"""JSON Schemas taken apart and put together: pure functions on dicts, none changes its argument.
+"""Pure functions on JSON Schemas as dicts; none changes its argument.
 
 Keywords and where they hold schemas are JSON Schema 2020-12's, with `definitions` and the
 list form of `items` of older drafts. References to other documents are never fetched.
@@ -128,8 +128,8 @@ def resolve(root: Schema, reference: object) -> Schema | None:
 def inline(schema: Schema) -> Schema:
     """Return the schema with every reference replaced by what it means, and no definitions.
 
-    An object of any kind, whose description says so, stands for a schema within itself, for one
-    that cannot be found, and for what is left when the result grows too large.
+    An object of any kind stands for a schema within itself, for one that cannot be found, and for
+    the rest when the result grows too large.
     """
     return _Inliner(schema).inlined(schema, ())
 
@@ -159,7 +159,7 @@ class _Inliner:
 
 
 def object_rooted(schema: Schema) -> Schema:
-    """Return the schema with a root that says `type: object` and is no reference or union.
+    """Return the schema with a root that says `type: object` and is not a reference or union.
 
     Providers ask for such a root, as arguments are always an object. A union of objects
     becomes one object with the properties of all, requiring what all require; whatever fits

@@ -1,8 +1,8 @@
 """MCP: tool definitions, `tools/call` requests and their results.
 
 Written to the revisions 2025-11-25 and 2026-07-28: an output schema has an object at its
-root and what is structured is an object, which the older asks for and the newer allows. What
-contents have as their structure is given as it is: only the newer allows what is no object.
+root and structured content is an object, as the older demands. The structure of `Contents` is
+given as it is: only the newer allows one that is not an object.
 """
 
 from __future__ import annotations
@@ -96,14 +96,13 @@ def _known(**fields: Any) -> Block:
 
 TOOLS_CALL: Final = "tools/call"
 WRAPPED: Final = "result"
-"""The property that holds a value which is no object."""
+"""The property that holds a value other than an object."""
 
 
 class Mcp:
     """The Model Context Protocol.
 
-    `isError` is set for every call that failed, also where the tool itself said so: that is
-    how the protocol has a model see it.
+    `isError` is set for every call that failed, also where the tool itself said so.
 
     Example:
         >>> Mcp().calls({"name": "add", "arguments": {"a": 1}})[0].arguments
@@ -172,13 +171,10 @@ class _Output:
 
 @lru_cache(maxsize=1024)
 def _output(tool: Tool[Any, Any]) -> _Output | None:
-    """Return what structured results look like, or None where the tool declares no value.
+    """Return the schema of structured results, or None where the tool declares no value.
 
-    Contents are no structure: they are the blocks of the result; and what is never shown needs
-    no schema. Of a type that has none, only the text is given.
-
-    A success may come without its value (excluded, or none), which then is an empty object;
-    so nothing is required at the root.
+    Contents are the blocks of the result, not a structure, and a value that is never shown needs
+    no schema. A success without its value is an empty object, so nothing is required at the root.
     """
     if tool.exclude_value_from_context or tool.signature.result is Contents:
         return None
@@ -223,10 +219,7 @@ def _result(result: Answer) -> dict[str, Any]:
 
 
 def _misfit(tool: Tool[Any, Any], structured: Any) -> str | None:
-    """Return what a model is told where a result is not what its tool declares.
-
-    Clients refuse such a result themselves, and then nobody would know that the tool has run.
-    """
+    """Return a message for a result that its tool does not declare, which clients would refuse."""
     try:
         _structures(tool).decode(to_json(structured))
     except ToolValidationError as error:

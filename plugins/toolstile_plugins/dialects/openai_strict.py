@@ -1,12 +1,12 @@
-"""The part of JSON Schema that OpenAI's strict mode takes, and how a schema is brought into it.
+"""The conversion of schemas into the part of JSON Schema that OpenAI's strict mode takes.
 
 Source: OpenAI's guide to structured outputs, "Supported schemas". The root is an object and
-no union; every object is closed and requires all its properties; `anyOf`, `enum`, `const`
+not a union; every object is closed and requires all its properties; `anyOf`, `enum`, `const`
 and local `$ref` are known, `allOf`, `not`, `if` and the dependent keywords are not; there
 are limits on depth and size.
 
-What is brought into it allows only what the original allows, but for keywords that merely
-narrow a value (`minLength`, `uniqueItems` and the like): parsing checks them all the same.
+The result allows only what the original allows, but for keywords that merely narrow a value
+(`minLength`, `uniqueItems` and the like), which parsing checks all the same.
 """
 
 from __future__ import annotations

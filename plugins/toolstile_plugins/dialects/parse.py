@@ -74,7 +74,7 @@ def arguments(value: object) -> str | bytes | Mapping[str, Any]:
 def call(
     name: object, given: object, call_id: object, meta: Mapping[str, Any] | None = None
 ) -> ToolCall:
-    """Return a call; a name that is no text is empty, so that lookup says what is wrong."""
+    """Return a call; a name that is not a text is empty, so that lookup refuses it."""
     wanted = name if isinstance(name, str) else ""
     if isinstance(call_id, (str, int)) and call_id != "":
         return ToolCall(wanted, arguments(given), id=str(call_id), meta=meta or {})
@@ -86,14 +86,8 @@ def joined(
 ) -> list[ToolCall]:
     """Return the calls of a conversation and of the reply to it, each once.
 
-    A recording may hold the reply among what was said as well. It is known there by the ids of
-    its calls; where they have none, by being the last entry: a conversation that the model was
-    sent ends with no calls.
-
-    Args:
-        said: What the conversation consists of.
-        reply: What the model said to it.
-        calls_in: Returns the calls of such entries.
+    A recording may hold the reply in the conversation as well, recognised by the ids of its
+    calls, or as the last entry: a conversation that is sent to a model ends with no calls.
     """
     calls = calls_in(said)
     if said[-len(reply) :] == reply:
@@ -104,13 +98,10 @@ def joined(
 def known(
     calls: list[ToolCall], entries: list[Any], *marks: str, each_holds: type = str
 ) -> list[ToolCall] | None:
-    """Return a conversation's calls; none at all for entries that are no conversation.
+    """Return the calls of entries; None where they are not a conversation.
 
-    Args:
-        calls: The calls that were found; where there are any, it is one.
-        entries: What it consists of.
-        marks: Keys of which every entry of a conversation holds one.
-        each_holds: The type of what they hold.
+    They are one with any call, or if each entry has one of the `marks`, with a value of the type
+    `each_holds`.
     """
     marked = all(isinstance(field(each, *marks), each_holds) for each in entries)
     return calls if calls or (entries and marked) else None
@@ -137,7 +128,7 @@ def tools_of(tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Tool[Any, Any]]:
 
 
 def params_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of what a tool takes.
+    """Return the JSON Schema of the params of a tool.
 
     Raises:
         DefinitionError: There is none; of a function, say.
@@ -153,7 +144,7 @@ def params_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
 
 
 def description_of(tool: Tool[Any, Any]) -> str:
-    """Return what a model is told of a tool."""
+    """Return the description of a tool for models."""
     return tool.long_description or tool.description
 
 
@@ -169,14 +160,14 @@ class Answer:
     Args:
         call_id: The provider's id of the call.
         name: The tool that was asked for.
-        text: What the model reads.
-        success: Whether the call did what it should.
+        text: The text for the model.
+        success: Whether the call succeeded.
         is_error: Whether the host refused, rolled back or caught it.
         call: The call, where it is known.
         tool: The tool, where there is one.
         data: The value as compact JSON, where there is one to show.
         contents: The value, where it is more than text.
-        preface: What is read before the contents.
+        preface: The text before the contents.
     """
 
     call_id: str
@@ -192,10 +183,9 @@ class Answer:
 
 
 def answer(item: Outcome | BaseException) -> Answer:
-    """Return the answer that an outcome, or an exception in its place, comes to.
+    """Return the answer of an outcome, or of an exception with an attribute `call`.
 
-    An exception is answered without its text, which is not for the model. Which call it
-    belongs to is taken from its attribute `call`, a `ToolCall`.
+    An exception is answered without its text, which is not for the model.
     """
     if isinstance(item, BaseException):
         call = getattr(item, "call", None)

@@ -1,7 +1,7 @@
 """The ledger: calls of tools that declare `idempotency` have their effect once.
 
-Settings, `[plugins.ledger]`: see `LedgerSettings`. `toolstile ledger` lists what is recorded,
-shows it, and settles what is unknown.
+Settings, `[plugins.ledger]`: see `LedgerSettings`. `toolstile ledger` lists and shows recorded
+calls, and settles unknown ones.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def toolstile_diagnose(
 
 @hookimpl
 def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
-    """Offer the ledger; whoever binds another one replaces it."""
+    """Offer the ledger; a binding of the application replaces it."""
     return [
         Binding(EffectLedger, lambda resources: settings.ledger(offered_store(resources))),
         Binding[Decider](
@@ -114,7 +114,7 @@ def toolstile_execute(
 
 @hookimpl
 def toolstile_rollback(tool: Tool[Any, Any], context: ToolContext, reason: str) -> None:
-    """Give the key of a call back that came to nothing, or say that nobody knows."""
+    """Give back the key of a failed call, or mark its effect as unknown."""
     if tool.idempotency is not None and context.control is not None:
         holding = _holdings.get(context.control)
         if holding is not None:

@@ -47,7 +47,7 @@ def read_result(
     """Return a result as it is recorded, checked as far as its tool is known.
 
     Raises:
-        LedgerError: The value is no JSON, or the tool cannot return it.
+        LedgerError: The value is not JSON, or the tool cannot return it.
     """
     if value is None:
         return RecordedResult(message)
@@ -73,9 +73,8 @@ def with_masks(
 
     Args:
         result: The result.
-        masked: The secrets that are masked in its value. Whoever reads that again could not tell
-            them apart from other words.
-        others: Secrets that stay where they are; what holds one is shown to nobody.
+        masked: The secrets that are masked in its value.
+        others: Secrets that stay where they are; a result that holds one is never shown.
     """
     message = hide(result.message, masked)
     # Of a masked field, the mask may have been given.
@@ -111,15 +110,15 @@ class ToolEffect:
     """A recorded execution.
 
     Args:
-        idempotency_key: What makes calls the same.
+        idempotency_key: The key that equal calls share.
         tool_name: The tool.
         params_hash: The hash of all its params.
         result_message: The result's message.
         result_value: Its value as plain JSON data, None where there is none.
         result_success: Whether it succeeded; only successes are recorded.
         created_at: When its call began; aware, UTC.
-        expires_at: From when on it counts as not there; None for never.
-        effect_id: Its own.
+        expires_at: The time of its expiry; None for never.
+        effect_id: Its own id.
     """
 
     idempotency_key: str
@@ -142,11 +141,11 @@ class EffectLedger:
 
     Args:
         store: Where effects are kept; in memory by default.
-        clock: What decides that one has expired, where it is used directly.
-        wait: Seconds for which a call waits at most for another one of the same key.
+        clock: The clock for expiry, where the ledger is used directly.
+        wait: The most seconds that a call waits for another one of the same key.
 
     Raises:
-        DefinitionError: When the store lacks some of what stores have.
+        DefinitionError: When the store lacks a method of stores.
 
     Example:
         >>> ledger = EffectLedger()
@@ -171,7 +170,7 @@ class EffectLedger:
         self._clock = clock or SystemClock()
 
     def lookup(self, key: str) -> ToolEffect | None:
-        """Return what is recorded under a key, or None; what has expired is removed."""
+        """Return the effect of a key, or None; an expired one is removed."""
         entry = self.store.get(key)
         if entry is None or entry.state is not EffectState.DONE:
             return None
@@ -189,17 +188,17 @@ class EffectLedger:
         result: ToolResult[Any],
         ttl: timedelta | None = DAY,
     ) -> ToolEffect | None:
-        """Record what a call came to, in the place of what is recorded under its key.
+        """Record the result of a call, in place of the recorded one of its key.
 
-        Secrets in the value are masked, also where the message tells them.
+        Secrets in the value are masked, also in the message.
 
         Args:
             idempotency_key: The key.
             tool_name: The tool.
-            params: All its params, as arguments or as a value of the tool's own type. A hash
-                of them is kept, which a call of the key has to share.
+            params: All its params, as arguments or as a value of the tool's own type. Calls of
+                the key must have the same.
             result: The result.
-            ttl: For how long it answers; None for ever.
+            ttl: The time for which it answers; None for any.
 
         Returns:
             The effect; None for a failure, which is not recorded.
@@ -282,12 +281,12 @@ def _complete(store: LedgerStore) -> LedgerStore:
 
 
 def decision_key(claim: Claim) -> str:
-    """Return what journals note of a call that this ledger decides on."""
+    """Return the key that journals note of a call on which this ledger decides."""
     return f"{DECIDER}:{claim.effect_id}:{claim.key}"
 
 
 def end_of(now: datetime, ttl: timedelta | None) -> datetime | None:
-    """Return from when on what is recorded now counts as not there; None for never."""
+    """Return the expiry of an effect that is recorded now; None for never."""
     try:
         return None if ttl is None else now + ttl
     except OverflowError:  # beyond all dates

@@ -1,4 +1,4 @@
-"""Claiming a key before the handler runs: a hit, a miss, somebody else's, or unknown."""
+"""The claim of a key before the handler runs: a hit, a miss, taken, or unknown."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
 
     Returns:
         None when the call holds the key and is to run; the recorded result when it is there;
-        what to await where the ledger or another call has to be waited for.
+        an awaitable where the ledger or another call has to be waited for.
 
     Raises:
         CallRefused: The call must not run.
@@ -68,7 +68,7 @@ def _claim_of(holding: Holding, params: Any) -> Claim:
 
 
 def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
-    """Try once; returns what is done or under way, None when the call holds the key.
+    """Try once; returns an entry that is done or under way, None when the call holds the key.
 
     Raises:
         CallRefused: The effect is unknown, or the ledger cannot be read.
@@ -146,7 +146,7 @@ def _replay(holding: Holding, claim: Claim, params: Any, entry: LedgerEntry) -> 
 
 def _check_params(holding: Holding, claim: Claim, params: Any, entry: LedgerEntry) -> None:
     hashed = entry.claim.params_hash
-    # Whoever recorded an effect need not have known how the tool orders its params.
+    # A program that recorded the effect need not know how the tool orders its params.
     if hashed != claim.params_hash and hashed != recorded_hash(holding.tool, params):
         holding.context.set_attribute("ledger.state", "mismatch")
         raise wording.other_params(entry)

@@ -38,7 +38,7 @@ _STYLES: Final = {
 
 
 def hash_of(entry: LedgerEntry) -> str:
-    """Return what an entry is known by in lists: calls of several tools may share their params."""
+    """Return the hash that names an entry in lists."""
     return sha256(entry.claim.key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -125,7 +125,7 @@ def _what(entry: LedgerEntry) -> str:
 
 
 def _unless_secret(result: RecordedResult, shown: Any) -> Any:
-    """Return a mask for what there is of a result that holds a secret, whatever it is."""
+    """Return a part of a result, masked if the result holds a secret."""
     return MASK if result.secret and shown else shown
 
 
@@ -174,7 +174,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def _nothing_yet(file: Path) -> LedgerStore:
-    """Return a store in the place of a file that is not there yet, so that none is made."""
+    """Return an empty store in place of a missing file, which is not made by looking."""
     found = file_finding(file, "ledger")
     if found.severity is Severity.ERROR:
         raise LedgerError(f"The ledger {file} cannot be used: {found.text} {found.remedy}")
@@ -226,7 +226,7 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
         )
     result = read_result(args.message or "", args.value, tool)
     if is_unfit:
-        # Nothing of it is of use to any call: from here on it is unknown like others.
+        # No call can use it: from here on it is unknown like others.
         store.doubt(claim.key, claim.effect_id, UNFIT)
     if args.done:
         ttl = DAY if tool is None or tool.idempotency is None else tool.idempotency.ttl
@@ -288,7 +288,7 @@ def _prune(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> No
 
 
 def _find(store: LedgerStore, text: str) -> LedgerEntry:
-    """Return the entry of a key, or of the beginning of its hash or of that in it."""
+    """Return the entry of a key, or of the beginning of a hash."""
     exact = store.get(text)
     if exact is not None:
         return exact

@@ -19,12 +19,7 @@ PATIENCE: Final = 3
 
 
 def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Finding]:
-    """Yield what is the case with the store that is used.
-
-    Args:
-        settings: What names one.
-        offering: The plugin that offers one in the place of the one that is named, or None.
-    """
+    """Yield a finding on the store in use, which a plugin (`offering`) may bring."""
     if offering is not None:
         yield _offered(offering, settings.unused)
         return

@@ -53,7 +53,7 @@ _plain: Final = partial(
 
 @lru_cache(maxsize=1024)
 def encoder(tool: Tool[Any, Any]) -> Encode:
-    """Return what writes params of a tool as canonical JSON.
+    """Return a function that writes params of a tool as canonical JSON.
 
     It raises `TypeError` where that could be the JSON of other params, too.
     """
@@ -88,10 +88,7 @@ def _write_whole(tool: Tool[Any, Any], write: Encode, params: Any) -> bytes:
 
 
 def as_recorded(params: object) -> bytes:
-    """Return params of a tool that is not known as canonical JSON; secrets count.
-
-    Args:
-        params: Arguments, or a value of the tool's own type; None for a tool that takes none.
+    """Return params of any tool as canonical JSON, with secrets; None stands for no params.
 
     Raises:
         ValueError: When they have no JSON form.
@@ -103,7 +100,7 @@ def as_recorded(params: object) -> bytes:
 
 
 def recorded_form(written: bytes) -> bytes:
-    """Return what `as_recorded` makes of params, from what the `encoder` of their tool does."""
+    """Return encoded params in the form of `as_recorded`."""
     return canonical_json(json.loads(written, parse_float=_read))
 
 
@@ -119,12 +116,12 @@ def _read(number: str) -> float:
 
 
 def _as_json_means(number: float) -> float:
-    """Return a number as JSON means it, to which 1.0 is 1."""
+    """Return a number as in JSON, where 1.0 is 1."""
     return int(number) if number.is_integer() else number
 
 
 def _ordered(value: Any, plain: Callable[[Any], Any] = _plain) -> Any:
-    """Return data as plain lists and mappings; a set in an order of its own."""
+    """Return data as plain lists and mappings, with sets in order."""
     if isinstance(value, _MAPPING):
         return {_as_key(key, plain): _ordered(each, plain) for key, each in value.items()}
     if isinstance(value, _SET):
@@ -144,7 +141,7 @@ def _as_key(key: Any, plain: Callable[[Any], Any]) -> str:
 
 
 def _is_fixed(schema: Any) -> bool:
-    """Tell whether JSON of a schema comes in one order only: no mappings, sets, free values."""
+    """Tell whether JSON of a schema has one order only: no mappings, sets, free values."""
     if isinstance(schema, _LIST):
         return all(_is_fixed(each) for each in schema)
     return not isinstance(schema, _DICT) or _is_fixed_node(schema)
@@ -185,7 +182,7 @@ _SLASH: Final = r"\/"
 def keys_of(
     tool: Tool[Any, Any], params: Any, context: ToolContext, effect_id: str
 ) -> tuple[str, str]:
-    """Return the key of a call of a tool that is idempotent, and the hash of all its params.
+    """Return the key of a call of an idempotent tool, and the hash of all its params.
 
     Raises:
         TypeError: The tool's `key_fn` returned no string.
@@ -201,7 +198,7 @@ def keys_of(
 
 
 def recorded_hash(tool: Tool[Any, Any], params: Any) -> str:
-    """Return the hash that equal params have where a program has recorded their effect."""
+    """Return the hash of params whose effect a program has recorded."""
     return sha256(recorded_form(encoder(tool)(params))).hexdigest()
 
 
@@ -243,12 +240,12 @@ def _of_calls(session_id: str) -> str:
 
 @lru_cache(maxsize=256)
 def printable_session(session_id: str) -> str:
-    """Return a session's id as `printable` does; most calls are of a session just met."""
+    """Return a session's id as `printable` does, cached."""
     return printable(session_id)
 
 
 def printable(text: str) -> str:
-    """Return a text that every store and terminal takes; another text gives another one."""
+    """Return a text in a form for every store and terminal, different for different texts."""
     if text.isprintable() and "\\" not in text:
         return text
     # JSON writes two halves of a character as it writes the character.
@@ -256,7 +253,7 @@ def printable(text: str) -> str:
 
 
 def _brief(shown: str) -> str:
-    """Return what is printable, short enough for the index of any database."""
+    """Return printable text, short enough for the index of any database."""
     if len(shown) <= LONGEST_PART:
         return shown
     # Nothing that `printable` returns begins so.
@@ -279,7 +276,7 @@ class _Ids:
             os.register_at_fork(after_in_child=self.begin)
 
     def begin(self) -> None:
-        """Count anew, as nobody else does."""
+        """Begin a sequence of its own."""
         self._prefix = secrets.token_hex(11)
         self._numbers = count()
 

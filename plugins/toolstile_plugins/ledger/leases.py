@@ -23,7 +23,7 @@ AGAIN: Final = 0.5
 class LeaseKeeper:
     """One thread that renews the claims of this process, three times a lease.
 
-    It also tries again what could not be written when a call had ended, until it can be.
+    It also repeats late writes until they succeed.
     """
 
     def __init__(self, store: LedgerStore) -> None:
@@ -47,7 +47,7 @@ class LeaseKeeper:
         self._held.pop(effect_id, None)
 
     def settle(self, settling: Settling) -> None:
-        """Write what became of a claim, now or as soon as the ledger can be written again."""
+        """Write the outcome of a claim, now or as soon as the ledger can be written again."""
         try:
             settling()
         except Exception as error:  # noqa: BLE001 - the store may be anybody's
@@ -55,13 +55,13 @@ class LeaseKeeper:
             self.settle_later(settling)
 
     def settle_later(self, settling: Settling) -> None:
-        """Write what became of a claim, on the keeper's own thread."""
+        """Write the outcome of a claim, on the keeper's own thread."""
         self._late.append(settling)
         self._start()
         self._wake.set()
 
     def stop(self) -> None:
-        """End the thread, trying a last time what is still to be written."""
+        """End the thread, after a last try of the late writes."""
         with self._lock:
             thread, self._thread = self._thread, None
             self._stopped = True
@@ -106,7 +106,7 @@ class LeaseKeeper:
             )
 
     def _settle_late(self) -> None:
-        """Write what is still to be written, up to the first that finds the ledger away."""
+        """Do the late writes, up to the first that finds the ledger away."""
         for _ in range(len(self._late)):
             try:
                 self._late[0]()

@@ -11,7 +11,7 @@ log = logging.getLogger("toolstile.ledger")
 
 
 def failure(store: LedgerStore, error: Exception) -> LedgerError:
-    """Return what a store, which may be anybody's, has raised as the error that stores raise."""
+    """Return any exception of a store as a `LedgerError`."""
     if isinstance(error, LedgerError):
         return error
     log.debug("The ledger's store has failed.", exc_info=error)
@@ -55,7 +55,7 @@ def unknown(entry: LedgerEntry) -> CallRefused:
 
 
 def unreadable(name: str, error: LedgerError) -> CallRefused:
-    """Say that a tool which has to be recorded cannot be run without the ledger."""
+    """Say that an idempotent tool cannot be run without the ledger."""
     return CallRefused(
         f"{name} was not run: it may run once only, and that cannot be made sure of. {error} "
         "Until then this tool cannot be used."
@@ -72,7 +72,7 @@ def unwritten(name: str, error: LedgerError) -> CallRefused:
 
 
 def lost(name: str) -> CallRefused:
-    """Say that somebody else decided on the effect while the handler ran."""
+    """Say that the claim was taken away while the handler ran."""
     return CallRefused(
         f"{name} ran, and its effect outside may have happened, but its claim was taken away "
         "meanwhile, so nothing else of it was kept. Do not repeat the call. This requires human "

@@ -1,7 +1,4 @@
-"""The options of `toolstile ledger`: arguments and help.
-
-What runs the commands is imported when one of them runs.
-"""
+"""The options of `toolstile ledger`: arguments and help, without the commands themselves."""
 
 from __future__ import annotations
 
@@ -68,7 +65,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
             "resolve",
             "settle an unknown",
             {
-                "toolstile ledger resolve 5d41402abc4b --done": "it has happened: run it no more",
+                "toolstile ledger resolve 5d41402abc4b --done": "it has happened: never repeat it",
                 "toolstile ledger resolve 5d41402abc4b --not-done": "it has not: the next runs",
                 "toolstile ledger resolve 5d41402abc4b --done --value 17": "calls get this value",
             },

@@ -30,9 +30,9 @@ class Uncommitted:
     """An effect of this process whose changes are on a branch.
 
     Args:
-        result: What its call came to.
-        holder: The call around it whose branch has the changes; None for a top-level call,
-            whose changes are on its own, and for what is being put back.
+        result: The result of its call.
+        holder: The call around it whose branch has the changes; None for a top-level call, and
+            while it is being put back.
         contained: Whether it counts as not having happened if that call is rolled back.
     """
 
@@ -45,18 +45,18 @@ _by_effect: dict[str, Uncommitted] = {}
 
 
 def note_uncommitted(effect_id: str, noted: Uncommitted) -> Uncommitted:
-    """Keep others from an effect until `forget_uncommitted`."""
+    """Hide an effect from other calls until `forget_uncommitted`."""
     _by_effect[effect_id] = noted
     return noted
 
 
 def forget_uncommitted(effect_id: str) -> None:
-    """Let everybody know an effect, or nobody: it is committed or put back."""
+    """Hide an effect no longer: it is committed or put back."""
     _by_effect.pop(effect_id, None)
 
 
 def as_seen_by(context: ToolContext, entry: LedgerEntry) -> LedgerEntry:
-    """Return what a call may know of an entry: done where it sees the changes, else under way."""
+    """Return an entry as a call sees it: done where it sees the changes, else under way."""
     uncommitted = _by_effect.get(entry.claim.effect_id)
     if uncommitted is None:
         return entry
@@ -76,7 +76,7 @@ def certain_part(result: RecordedResult) -> RecordedResult:
 
 
 def changes_something(result: RecordedResult) -> bool:
-    """Tell whether an effect is one on its session, too."""
+    """Tell whether an effect changes its session, too."""
     return result.changes is not None or result.unportable is not None
 
 
@@ -120,7 +120,7 @@ class Holding:
     One for the life of a call, also when it is run again after a conflict.
 
     Attributes:
-        decides: Its record is the decision: what is recorded has happened.
+        decides: Its record is the decision: a recorded effect has happened.
     """
 
     __slots__ = (
@@ -170,14 +170,14 @@ class Holding:
     def key(self) -> str | None:
         """The key that journals note, to ask after a crash for the record.
 
-        None for a nested call: what it changed is decided on with the top-level call.
+        None for a nested call, whose changes are decided on with the top-level call.
         """
         if self._joined or self.claim is None:
             return None
         return decision_key(self.claim)
 
     def diff(self) -> str:
-        """Return nothing: what is recorded is shown by nobody's changes."""
+        """Return nothing: a record is not a change to show."""
         return ""
 
     def take(self, claim: Claim) -> bool:
@@ -212,7 +212,7 @@ class Holding:
         return self._apart(self._record)
 
     def commit(self) -> Awaitable[None] | None:
-        """Let go of the key; what waited for nested calls to be kept is recorded now."""
+        """Let go of the key, and record what waited for nested calls to be kept."""
         is_recorded = self._state is not _CLAIMED and not self._is_partial
         self._state = _OVER
         self._holdings.pop(self.control, None)
@@ -222,7 +222,7 @@ class Holding:
         return self._apart(partial(self.ledger.leases.settle, self._record_late))
 
     def rollback(self) -> None:
-        """Settle a nested call that had succeeded; of all others `settle` hears the reason."""
+        """Settle a nested call that had succeeded; for all others the hook calls `settle`."""
         if self._joined and (self.tool.contained or self._state is not _CLAIMED):
             self.settle(JOINED_AND_LOST)
 
@@ -248,7 +248,7 @@ class Holding:
             self.ledger.leases.settle(settling)
 
     def _settle_and_forget(self, settling: Callable[[], object]) -> None:
-        """Let nobody hear of what was recorded before that is put right."""
+        """Hide the recorded effect until it is put right."""
         settling()
         self._forget()
 
@@ -273,11 +273,7 @@ class Holding:
         return state is HandlerState.NOT_BEGUN
 
     def _come_to_result(self, holder: ToolContext | None) -> bool:
-        """Take what is to be recorded; returns whether anything is.
-
-        Args:
-            holder: The call around this one, whose branch takes in what this one changed.
-        """
+        """Take the result to record; `holder` is the call whose branch takes in the changes."""
         claim = self.claim
         if self._state is not _CLAIMED or claim is None:
             return False
@@ -329,7 +325,7 @@ class Holding:
         self.context.set_attribute("ledger.state", "recorded")
 
     def _record_late(self) -> None:
-        """Record what is committed already; until that can be done, its key is held."""
+        """Record a committed call; until that succeeds, its key is held."""
         claim = self.claim
         assert claim is not None  # noqa: S101 - it was claimed
         assert self._result is not None  # noqa: S101 - likewise
@@ -339,7 +335,7 @@ class Holding:
         self._forget()
 
     def _recorded_now(self) -> RecordedResult:
-        """Return what is certain of the result, whatever becomes of the call around this one."""
+        """Return the part of the result that is certain, even if the call around this one fails."""
         result = self._result
         assert result is not None  # noqa: S101 - it is there before it is recorded
         if not self._joined:

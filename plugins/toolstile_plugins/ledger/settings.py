@@ -1,4 +1,4 @@
-"""The plugin's table in the configuration, and the one ledger of a host that comes of it."""
+"""The settings of the ledger, the table `[plugins.ledger]`, and the one ledger of a host."""
 
 from __future__ import annotations
 
@@ -31,9 +31,8 @@ class LedgerSettings(BaseModel):
         url: The connection string of `postgres`.
         synchronous: For `sqlite`: `full` survives also a loss of power, at the cost of waiting
             for the disk twice a call.
-        lease: Seconds after which the claim of a process that nobody hears of is given up; at most
-            a year.
-        wait: Seconds for which a call waits at most for another one of the same key.
+        lease: Seconds after which the claim of a silent process is given up; at most a year.
+        wait: The most seconds that a call waits for another one of the same key.
 
     Example:
         >>> LedgerSettings(store="memory").path
@@ -64,15 +63,11 @@ class LedgerSettings(BaseModel):
         return self
 
     def keep_time(self, clock: Clock) -> None:
-        """Let the ledger, once there is one, go by a clock."""
+        """Set the clock of the ledger."""
         self._clock = clock
 
     def ledger(self, offered: LedgerStore | None = None) -> EffectLedger:
-        """Return the one ledger of these settings; made when it is first used.
-
-        Args:
-            offered: The store that a plugin offers; it takes the place of the configured one.
-        """
+        """Return the one ledger of these settings; a store that a plugin offers comes first."""
         with self._lock:
             if self._ledger is None:
                 self._offered = offered
@@ -102,7 +97,7 @@ class LedgerSettings(BaseModel):
 
     @property
     def is_empty(self) -> bool:
-        """True when nothing was ever recorded, so that a look would create the file."""
+        """True when there is no file yet, which a look would create."""
         return self.store == "sqlite" and not self.path.exists()
 
     def shut(self) -> None:

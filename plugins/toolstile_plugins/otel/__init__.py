@@ -2,8 +2,8 @@
 
 Settings, `[plugins.otel]`: see `OtelSettings`. `toolstile run --trace console|otlp|FILE` and
 `toolstile call --trace ...` export the spans; so does the environment (`OTEL_TRACES_EXPORTER`,
-`OTEL_EXPORTER_OTLP_ENDPOINT`). In an application, the provider that it configures is used, from
-then on. Where nobody uses OpenTelemetry, nothing is imported and nothing is added to a call.
+`OTEL_EXPORTER_OTLP_ENDPOINT`). An application's own provider is used as soon as it is configured.
+Without OpenTelemetry, nothing is imported and nothing is added to a call.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def toolstile_commands() -> list[Command]:
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: OtelSettings) -> Generator[None]:
     """Trace the host's calls while it is open, where there is a provider to trace them with."""
-    # Whoever has configured a provider has imported the interface; all else is imported late.
+    # A configured provider implies an imported interface; all else is imported late.
     if settings.trace is None and "opentelemetry" not in sys.modules:
         yield
         return

@@ -62,17 +62,17 @@ Attributes = dict[str, Any]
 
 
 def span_name(tool: str) -> str:
-    """Return the name of a span, for a tool's name or what was asked for."""
+    """Return the name of a span for the name of a tool, known or not."""
     return f"{EXECUTE_TOOL} {_shown(tool)}"
 
 
 def of_name(name: str) -> Attributes:
-    """Return what is known of a call before its tool is found; sampling can go by it."""
+    """Return the attributes of a call before its tool is found; sampling can go by them."""
     return {OPERATION_NAME: EXECUTE_TOOL, TOOL_NAME: _shown(name)}
 
 
 def of_tool(tool: Tool[Any, Any]) -> Attributes:
-    """Return what is the same for all calls of a tool."""
+    """Return the attributes that all calls of a tool share."""
     return {
         OPERATION_NAME: EXECUTE_TOOL,
         TOOL_NAME: tool.name,
@@ -82,13 +82,9 @@ def of_tool(tool: Tool[Any, Any]) -> Attributes:
 
 
 def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
-    """Return what became of a call; what goes without saying of a success is left out.
+    """Return the attributes of an outcome; with `capture`, arguments and value, secrets masked.
 
-    Texts of others may hold lone surrogates, and an exporter leaves out what holds one.
-
-    Args:
-        event: The call's event.
-        capture: Whether arguments and the value belong to it, without their secrets.
+    Lone surrogates are replaced: an exporter leaves out text that holds one.
     """
     attributes: Attributes = {OUTCOME: event.status.value, SESSION_ID: encodable(event.session_id)}
     if event.status is not Status.SUCCEEDED:
@@ -115,9 +111,9 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
 def error_type(event: ToolInvoked) -> str | None:
     """Return the class of error that a call ended with, None where it did not.
 
-    `tool_error` is what the handler itself reported, `timeout` its timeout; an exception is
-    named by its class, whatever else the host decided by the outcome. A call that waits for
-    approval, and one that pauses the run or opens sections, has not failed.
+    `tool_error` is reported by the handler itself, `timeout` is its timeout; an exception is
+    named by its class, and anything else by the outcome. A call that waits for approval,
+    pauses the run or opens sections has not failed.
     """
     status = event.status
     if status in _NO_ERRORS or isinstance(event.error, _NOT_FAILING):

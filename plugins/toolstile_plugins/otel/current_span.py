@@ -25,7 +25,7 @@ under_way: Final[ContextVar[CallTrace | None]] = ContextVar("toolstile_otel", de
 
 @contextmanager
 def ids_in_logs() -> Generator[None]:
-    """Let all log records made within the block carry the ids of what is under way.
+    """Let all log records made within the block carry the ids of the current call.
 
     They are the attributes `otelTraceID`, `otelSpanID` and `otelTraceSampled`, named as the
     instrumentation of OpenTelemetry names them, and `toolstileCallID`; `0` and empty outside.

@@ -39,7 +39,7 @@ PROTOCOLS: Final = {"http/protobuf": "otlp_proto_http", "grpc": "otlp_proto_grpc
 
 @contextmanager
 def exporting(where: str) -> Generator[Providers]:
-    """Give providers that export to where the settings say; what is left is exported at the end.
+    """Give providers that export to where the settings say, until the end.
 
     The first in a process become the global ones, so that what handlers trace goes along.
 
@@ -64,10 +64,7 @@ def exporting(where: str) -> Generator[Providers]:
 
 
 def named(where: str) -> list[str]:
-    """Return the exporters of spans that the settings or the environment name, each there.
-
-    Args:
-        where: `console`, `otlp` or `env`; see `OtelSettings.trace`.
+    """Return the exporters of spans that the settings or the environment name.
 
     Raises:
         ConfigurationError: When one of them, or of those of metrics, is not installed.
@@ -172,10 +169,10 @@ def _appended(file: str) -> Generator[IO[str]]:
 
 
 def _share(out: IO[str], file: str) -> None:
-    """Claim a file together with others that append to it.
+    """Lock a file together with others that append to it.
 
     Raises:
-        ConfigurationError: When somebody has it alone, as a record has: spans would ruin it.
+        ConfigurationError: When another owner has it alone, such as a record.
     """
     try:
         fcntl.flock(out, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -202,11 +199,7 @@ def _names(variable: str, signal: str) -> list[str]:
 
 
 def _loaded(signal: str, name: str) -> Callable[[], Any]:
-    """Return the class of an exporter; any installed package may bring one.
-
-    Raises:
-        ConfigurationError: When there is none of that name.
-    """
+    """Return the class of an exporter, which any installed package may bring."""
     entry = _protocol(signal) if name == OTLP else name
     for found in entry_points(group=f"opentelemetry_{signal}_exporter", name=entry):
         loaded: Callable[[], Any] = found.load()

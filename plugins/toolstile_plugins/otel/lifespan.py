@@ -22,8 +22,8 @@ def open_providers(trace: str | None) -> Generator[Providers | None]:
         trace: Where spans go, see `OtelSettings`; None for wherever the application sends them.
 
     Raises:
-        ConfigurationError: When what it takes is not installed, or cannot be had. Where only the
-            environment asks, which may be meant for others, that is logged.
+        ConfigurationError: When an exporter cannot be used. Where only the environment asks,
+            which may be meant for other programs, that is logged.
     """
     if trace is None:
         yield find_providers()

@@ -23,11 +23,10 @@ NO_LINKS: Final[tuple[Link, ...]] = ()
 
 
 def parent_of(call: ToolCall) -> tuple[Context | None, tuple[Link, ...]]:
-    """Return the context that a call's span belongs to, and what it is linked with.
+    """Return the parent context of a call's span, and its links.
 
-    What came with the call (`traceparent` and the like, in its `meta`) is honoured. Where a
-    span of the same trace is current, that is nearer: a server's, which has read the same
-    `traceparent`, or that of the call which made this one and passed it on. The current span
+    The trace context in the call's `meta` (`traceparent` and the like) is honoured. A current
+    span of the same trace is nearer: a server's, or that of the calling call. The current span
     of another trace is linked.
     """
     if not call.meta:
@@ -36,7 +35,7 @@ def parent_of(call: ToolCall) -> tuple[Context | None, tuple[Link, ...]]:
     try:
         context = propagate.extract(carrier, otel_context.get_current())
     except Exception:
-        # Whoever calls may send anything, and the call's span does not rest on it.
+        # A caller may send anything, and the call's span does not rest on it.
         log.debug("What came with call %s cannot be read.", call.id, exc_info=True)
         return None, NO_LINKS
     here = trace.get_current_span()
@@ -50,7 +49,7 @@ def parent_of(call: ToolCall) -> tuple[Context | None, tuple[Link, ...]]:
 
 
 class ProcessTrace:
-    """Goes along into the process of an isolated handler: what is traced there belongs here."""
+    """The trace context that goes along into the process of an isolated handler."""
 
     def __init__(self, span: Span, call: ToolCall, where: str | None, *, logs: bool) -> None:
         self._carrier: dict[str, str] = {}

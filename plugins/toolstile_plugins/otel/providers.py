@@ -40,7 +40,7 @@ def is_real(provider: object) -> bool:
 
 
 def _configured(module: str, getter: str) -> Any:
-    # Whoever has configured a provider has imported the interface.
+    # A configured provider implies an imported interface.
     interface = sys.modules.get(module)
     if interface is None:
         return None

@@ -1,4 +1,4 @@
-"""Exporting what is left at the end, without waiting long for those that do not answer."""
+"""The last export at the end, with a limited wait for exporters that do not answer."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Exporter(Protocol):
     """Sends spans or metrics."""
 
     def shutdown(self) -> None:
-        """Send nothing more; what waits to be tried again is given up."""
+        """Send nothing more, and give up what waits to be tried again."""
         ...
 
 
@@ -96,10 +96,10 @@ class CountingExporter(SpanExporter):
 
     Args:
         exporter: The exporter.
-        remedy: What is to be seen to where it cannot.
+        remedy: The remedy where it cannot export.
 
     Attributes:
-        lost: How many it were.
+        lost: The number of these spans.
     """
 
     def __init__(self, exporter: SpanExporter, remedy: str = COLLECTOR) -> None:
@@ -131,12 +131,7 @@ class CountingExporter(SpanExporter):
 
 
 def end(shutdowns: Sequence[Step], exporters: Sequence[Exporter]) -> None:
-    """Shut providers down, all at once, which exports what is left.
-
-    Args:
-        shutdowns: What shuts them down.
-        exporters: What they export with. Those that have not ended in time give up.
-    """
+    """Shut providers down, all at once, which exports the rest; late exporters give up."""
     threads = started(shutdowns)
     if not ended(threads, patience()):
         # One that hangs need not end when it is told to, either.

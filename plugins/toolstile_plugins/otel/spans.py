@@ -131,7 +131,7 @@ class CallSpan:
         self._token = attach(set_span_in_context(span, context))
 
     def __exit__(self, *error: object) -> None:
-        """Say what became of the call, and close the span."""
+        """Note the outcome of the call, and close the span."""
         taken = perf_counter_ns() - self._began
         event, span = self.event, self.span
         try:
@@ -151,7 +151,7 @@ class CallSpan:
         return self.call.id
 
     def crossing(self) -> ProcessTrace:
-        """Return what goes along into the process of an isolated handler."""
+        """Return the trace for the process of an isolated handler."""
         tracing = self._tracing
         return ProcessTrace(self.span, self.call, tracing.where, logs=tracing.logs)
 
@@ -190,8 +190,7 @@ class StagedCallSpan(CallSpan):
     def stage(self, stage: Stage) -> None:
         """Close the span of the stage before, and open the next one's.
 
-        It is not the current one: what handlers trace belongs to the call, with or without
-        spans for stages.
+        It is not the current one: spans of handlers belong to the call itself.
         """
         now = self._now()
         if self._stage is not None:
@@ -227,7 +226,7 @@ class CallTracing:
 
     @hookimpl
     def toolstile_telemetry(self, event: ToolInvoked) -> None:
-        """Hand the span what it will say."""
+        """Hand the event to the span."""
         span = under_way.get()
         if isinstance(span, CallSpan) and span.call_id == event.call_id:
             span.event = event
@@ -239,7 +238,7 @@ class CallTracing:
         return Known(None, span_name(name), of_name(name)) if found is None else found
 
     def learn(self, name: str, tool: Tool[Any, Any]) -> Known:
-        """Keep in mind which tool a name stands for, where it is one of the tool's own."""
+        """Remember the tool of a name, where it is one of the tool's own."""
         found = Known(tool, span_name(tool.name), of_tool(tool))
         if name in {tool.name, tool.wire_name}:
             self._known[name] = found
@@ -286,7 +285,7 @@ class AwaitedTracing:
 
     @hookimpl
     def toolstile_telemetry(self, event: ToolInvoked) -> None:
-        """Hand the span what it will say."""
+        """Hand the event to the span."""
         if self._tracing is not None:
             self._tracing.toolstile_telemetry(event)
 

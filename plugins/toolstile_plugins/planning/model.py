@@ -22,8 +22,8 @@ class PlanStep:
 
     Args:
         step_id: 1 for the first; never given to another step of the plan.
-        title: What is to be done.
-        status: How far it is.
+        title: The task.
+        status: The progress.
         notes: Observations and reflections, oldest first.
     """
 
@@ -43,7 +43,7 @@ class Plan:
     """A plan; one slice of the session holds the current one.
 
     Args:
-        objective: What it is for.
+        objective: Its purpose.
         status: `completed` once it has steps and all are done.
         steps: The steps, in order of their ids.
     """

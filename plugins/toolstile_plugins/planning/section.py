@@ -34,7 +34,7 @@ _MINDSETS: Final[dict[PlanningStrategy, str]] = {
         "Lay out the whole plan before you act: every step that leads to the objective, in the "
         "order in which you will take them. Then carry the steps out one after the other.\n\n"
         "After each step, stop and reflect: did it do what you expected, and does the rest of "
-        "the plan still hold? Append the reflection to the step as a note, and mend the plan "
+        "the plan still hold? Append the reflection to the step as a note, and fix the plan "
         "before you go on."
     ),
     PlanningStrategy.GOAL_DECOMPOSE_ROUTE_SYNTHESISE: (

@@ -48,5 +48,5 @@ def is_among(tool: Tool[Any, Any], names: Container[str]) -> bool:
 
 
 def entry_for(tool: Tool[Any, Any], entries: Mapping[str, T]) -> T | None:
-    """Return what stands under a tool's name, or else its wire name; None if nothing does."""
+    """Return the entry of a tool's name, or else of its wire name, or None."""
     return next((entries[name] for name in tool.policy_names if name in entries), None)

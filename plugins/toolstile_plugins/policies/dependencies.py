@@ -44,7 +44,7 @@ class SequentialDependencyPolicy:
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Refuse what could never be satisfied."""
+        """Refuse dependencies that could never be satisfied."""
         check_fields(self)
         settled = {tool: frozenset(needed) for tool, needed in self.dependencies.items()}
         object.__setattr__(self, "dependencies", settled)

@@ -33,7 +33,7 @@ class _Counting:
         return False
 
     def hears(self, tool: Tool[Any, Any]) -> bool:
-        """Hear of no tool: a call was counted when it was admitted."""
+        """Follow no tool: a call was counted when it was admitted."""
         return False
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
@@ -50,19 +50,17 @@ class _Counting:
 class RateLimitPolicy(_Counting):
     """Lets each tool be called so many times within a sliding window.
 
-    A call that was admitted counts, whatever became of it: failing in a loop is not free.
+    An admitted call counts, whatever its outcome: failing in a loop is not free.
 
     Args:
-        max_calls_per_minute: Calls of one tool in any 60 seconds; this, or
-            `max_calls`.
+        max_calls_per_minute: Calls of one tool in any 60 seconds; this, or `max_calls`.
         max_calls: Calls of one tool in any `window`.
         window: The length of the window in seconds.
         tools: The tools it governs; all if not given.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
-        DefinitionError: Unless exactly one of the two numbers is given, and both numbers
-            are positive.
+        DefinitionError: Unless exactly one of the two numbers is given, and positive.
     """
 
     max_calls_per_minute: Count | None = None
@@ -119,7 +117,7 @@ class RateLimitPolicy(_Counting):
 class QuotaPolicy(_Counting):
     """Lets tools be called so many times in a session, in all and each.
 
-    A call that was admitted counts, whatever became of it.
+    An admitted call counts, whatever its outcome.
 
     Args:
         max_calls: Calls in all, None for any number.

@@ -1,4 +1,4 @@
-"""No file is overwritten that was not read as it is now."""
+"""The policy that no file is overwritten unless its present content was read."""
 
 from __future__ import annotations
 
@@ -160,25 +160,22 @@ WRITE_TOOLS: Final = frozenset({"write_file", "edit_file", "delete_file", "copy_
 
 @dataclass(frozen=True, kw_only=True)
 class ReadBeforeWritePolicy:
-    """Lets an existing file be changed only by who has read its present content.
+    """Lets an existing file be changed only after its present content was read.
 
     New files can be created freely. A file is known by its content: one that has changed
     since it was read must be read again, and a successful write of one's own counts as
     reading. Deleting counts as writing, and so does moving or copying onto a file; what
     was moved or copied counts as read where the original did.
 
-    What counts as reading is the success of a reading tool. Some lines are enough, as a large
-    file can only be read in parts; and so is an answer that describes a file which cannot be
-    shown, such as a binary one. A file that cannot be looked at at all is not changed.
-
-    Directories are not governed: a tool that deletes one with everything in it need not have
-    read what that is.
+    The success of a reading tool counts as reading. Some lines are enough, since a large file can
+    only be read in parts; so is the description of a binary file. A file that cannot be looked
+    at is not changed. Directories are not governed, even when they are deleted as a whole.
 
     Args:
         read_tools: Tools that show a file's content.
         write_tools: Tools that change, replace or remove a file.
-        path_fields: Where the path is: the first of these fields that the params have.
-        source_fields: Where the path is that a tool moves or copies from.
+        path_fields: The fields of the path, of which the first that the params have counts.
+        source_fields: The fields of the path that a tool moves or copies from.
         paths: For single tools, all the fields that hold a path they show or change, where
             `path_fields` does not say it: `{"rename": ("old", "new")}`. A field may hold a
             list of paths.
@@ -187,7 +184,7 @@ class ReadBeforeWritePolicy:
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
-        DefinitionError: When `root` is no directory, or something else stands where names belong.
+        DefinitionError: When `root` is not a directory, or a field has another type.
     """
 
     read_tools: AbstractSet[str] = READ_TOOLS
@@ -289,7 +286,7 @@ class ReadBeforeWritePolicy:
         return tuple(there)[:1]
 
     def _told(self, tool: Tool[Any, Any], unread: list[str], unknown: list[str]) -> str:
-        """Return what stands against the call, and what to do."""
+        """Return the objections to the call, and the remedy."""
         told = unknown
         if unread:
             readers = " or ".join(sorted(self.read_tools))
@@ -302,7 +299,7 @@ class ReadBeforeWritePolicy:
 
 
 def _fault(files: Files, path: str, known: str | None) -> str | None:
-    """Return what stands against changing a file of which this content is known."""
+    """Return the objection to changing a file of which this content is known."""
     try:
         if known is None:
             return "exists and was not read" if files.holds(path) else None
@@ -314,7 +311,7 @@ def _fault(files: Files, path: str, known: str | None) -> str | None:
 
 
 def _settled(files: Files, paths: Iterable[str]) -> dict[str, str | None]:
-    """Return the hashes after a success, None also for what cannot be looked at."""
+    """Return the hashes after a success, None also where a file cannot be looked at."""
     now: dict[str, str | None] = {}
     for given in paths:
         with suppress(ValueError):
@@ -328,7 +325,7 @@ def _settled(files: Files, paths: Iterable[str]) -> dict[str, str | None]:
 def _carried(
     files: Files, sources: list[str], now: Mapping[str, str | None], state: PolicyState
 ) -> dict[str, str | None]:
-    """Return what is known after a move or copy: of the target what was of the source."""
+    """Return the known hashes after a move or copy: the target has that of the source."""
     changed: dict[str, str | None] = {}
     for given in sources:
         with suppress(OSError, ValueError):

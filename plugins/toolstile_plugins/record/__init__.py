@@ -3,7 +3,7 @@
 Settings, `[plugins.record]`: see `RecordSettings`. `toolstile run --record FILE` records a run,
 `toolstile record show|verify FILE` looks at it, `toolstile replay FILE` makes its calls again.
 
-Names are loaded when first used, so that whoever does not record does not wait for them.
+Names are loaded when they are first used.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_diagnose(settings: RecordSettings) -> Iterator[Finding]:
-    """Find out whether what is recorded and replayed is where it should be."""
+    """Find out whether records can be written and replayed where the settings say."""
     if settings.file is not None:
         yield appended_finding(settings.file, "record", "plugins.record.file")
     if settings.folder is not None:

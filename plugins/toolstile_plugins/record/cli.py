@@ -46,7 +46,7 @@ def verify_record(args: argparse.Namespace) -> int:
     """Show whether a record is as it was written.
 
     Raises:
-        RecordError: It cannot be read, or is none.
+        RecordError: It cannot be read, or is not a record.
     """
     checked = verify(args.file)
     cut = args.last is not None and checked.last != args.last

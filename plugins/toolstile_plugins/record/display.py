@@ -29,7 +29,7 @@ Cell = tuple[str, str]
 
 
 class Screen:
-    """Where commands show what they have found."""
+    """The output of commands for people."""
 
     def __init__(self) -> None:
         self._console = console()
@@ -174,7 +174,7 @@ def wire_of(each: Numbered) -> dict[str, Any]:
 
 
 def wire_of_checked(checked: Checked) -> dict[str, Any]:
-    """Return what a look at a record came to as a JSON object."""
+    """Return the verification of a record as a JSON object."""
     return {
         "file": str(checked.path),
         "intact": not checked.faults,

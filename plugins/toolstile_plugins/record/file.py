@@ -35,7 +35,7 @@ class RecordFile:
         torn: The bytes of an incomplete last line that were cut off.
 
     Raises:
-        RecordError: Another process is writing it, it is no record, its last line was
+        RecordError: Another process is writing it, it is not a record, its last line was
             changed, or it cannot be opened.
 
     Example:
@@ -53,10 +53,7 @@ class RecordFile:
             os.close(self._handle)
 
     def append(self, content: str) -> None:
-        """Write a line.
-
-        Args:
-            content: What it says: a JSON object on one line, with at least one field.
+        """Write a line: a JSON object with at least one field.
 
         Raises:
             OSError: It cannot be written; what there is of it is taken back.

@@ -1,4 +1,4 @@
-"""Lines that hold on to one another: each has the hash of the one before, and its own.
+"""A chain of lines: each has the hash of the one before, and its own.
 
 A line is a JSON object on one line. `n` counts from 1, `prev` is the hash of the line before,
 and `hash`, at its end, is the SHA-256 of all before it. So no line can be changed, removed,
@@ -55,7 +55,7 @@ class Fault:
 
     Args:
         line: The line of the file at which it shows, from 1.
-        damage: What it is.
+        damage: The kind of damage.
         text: The same, for people.
     """
 
@@ -65,13 +65,7 @@ class Fault:
 
 
 def seal(n: int, prev: str, content: str) -> tuple[bytes, str]:
-    """Return a line with its newline, and its hash.
-
-    Args:
-        n: Its number.
-        prev: The hash of the line before.
-        content: A JSON object with at least one field.
-    """
+    """Return a line with its newline, and its hash; the content is a JSON object with a field."""
     sealed = f'{{"n":{n},"prev":"{prev}",{content[1:-1]}'.encode()
     own = sha256(sealed).hexdigest()
     return b'%b,"hash":"%b"}\n' % (sealed, own.encode()), own
@@ -89,8 +83,8 @@ class Chain:
     """Follows a chain from line to line and notes what does not hold.
 
     Attributes:
-        faults: What was found so far.
-        lines: How many lines there were.
+        faults: The faults so far.
+        lines: The number of lines so far.
         last: The hash of the last line that is as it was written.
         first: The first line that is not blank, as it stands there.
         is_one: Whether any line begins as those of a chain do; if not, the file is another.

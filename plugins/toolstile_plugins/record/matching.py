@@ -30,13 +30,13 @@ def hides_some(call: RecordedCall, recorded: object) -> bool:
 def is_of(call: RecordedCall, params: Any, recorded: Any = None) -> bool:
     """Tell whether params may be those of a recorded call.
 
-    What its value, or the user's credentials, say is secret is masked in its params too, and
-    whoever makes the call again knows neither.
+    Secrets of its value and of the user's credentials are masked in its params too, and unknown
+    when the call is made again.
 
     Args:
         call: The recorded call.
-        params: Params as JSON values, with the secrets masked that they have themselves.
-        recorded: Those of the call, where they are others than went on.
+        params: Params as JSON values, with their own secrets masked.
+        recorded: The recorded params, where others went on.
     """
     recorded = call.params if recorded is None else recorded
     if key_of(recorded) == key_of(params):
@@ -45,7 +45,7 @@ def is_of(call: RecordedCall, params: Any, recorded: Any = None) -> bool:
 
 
 def may_be(recorded: object, given: object) -> bool:
-    """Tell whether a JSON value may be what was recorded, before it was masked.
+    """Tell whether a JSON value may be the recorded one before it was masked.
 
     Example:
         >>> may_be({"note": "call ***"}, {"note": "call Ada"}), may_be([1, "***"], [2, "a"])

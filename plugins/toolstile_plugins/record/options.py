@@ -1,7 +1,4 @@
-"""The options of recording and replaying, with two commands and their help.
-
-What runs the commands is imported when one of them runs.
-"""
+"""The options of recording and replaying, and the help of two commands, without these."""
 
 from __future__ import annotations
 
@@ -95,7 +92,7 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
 
 
 def _chosen_to_serve(args: argparse.Namespace) -> dict[str, Any]:
-    """Record what is served; whoever looks after servers makes no calls."""
+    """Record served calls; the commands that manage servers make none."""
     return _recorded(args) if getattr(args, "what", None) is None else _switched_off(args)
 
 
@@ -117,7 +114,7 @@ def _line(text: str) -> int:
     try:
         return int(text)
     except ValueError:
-        msg = f"{text!r} is no number of a line, which stands first in `toolstile record show FILE`"
+        msg = f"{text!r} is not the number of a line, as `toolstile record show FILE` lists it"
         raise argparse.ArgumentTypeError(msg) from None
 
 

@@ -1,4 +1,4 @@
-"""Records, read back: what they say, and whether they are as they were written."""
+"""Records, read back and verified."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ CALL: Final = frozenset({"id", "name", "arguments"})
 
 
 def what_it_seems(path: Path, first: bytes) -> str:
-    """Return what a file seems to be, and what to do, for the end of a message."""
+    """Return a guess at what a file is, and the remedy, for the end of a message."""
     try:
         text = first.decode("utf-8-sig").strip()
     except UnicodeDecodeError:
@@ -69,13 +69,13 @@ class Checked:
 
     Args:
         path: The file.
-        lines: How many lines it has.
-        calls: How many of them tell of a call.
-        last: The hash of its last line; who knows it can tell whether lines are missing there.
+        lines: The number of its lines.
+        calls: The number of its calls.
+        last: The hash of its last line; noted elsewhere, it shows later whether lines are missing.
         ended: Whether the last run ended as it should. Otherwise its process was killed, or
             lines at the end are missing.
-        faults: What is wrong with it.
-        lost: What its run could not write, as far as a later line could be written to tell.
+        faults: Its faults.
+        lost: The calls that could not be written, as far as a later line tells.
     """
 
     path: Path
@@ -119,7 +119,7 @@ class Reader:
         """Yield each call.
 
         Raises:
-            RecordError: It cannot be read, is no record, or is not as it was written up to there.
+            RecordError: It cannot be read, is not a record, or was changed up to there.
         """
         chain = Chain()
         for number, said in _said(self.path, chain):
@@ -161,12 +161,10 @@ class Recording:
 
     @classmethod
     def load(cls, path: str | Path) -> Recording:
-        """Read a record.
-
-        A last line that was not written to its end is left out.
+        """Read a record, but for a last line that was not written to its end.
 
         Raises:
-            RecordError: It cannot be read, is no record, or is not as it was written.
+            RecordError: It cannot be read, is not a record, or was changed.
         """
         reader = Reader(Path(path))
         calls = tuple(reader)
@@ -186,7 +184,7 @@ def verify(path: Path) -> Checked:
     """Look at every line of a record.
 
     Raises:
-        RecordError: It cannot be read, or is no record.
+        RecordError: It cannot be read, or is not a record.
     """
     chain = Chain()
     calls, ended = 0, False
@@ -206,14 +204,14 @@ def _lost_before(number: int, said: Begin | RecordedCall | End) -> list[Lost]:
 
 
 def _refuse_others(path: Path, chain: Chain) -> None:
-    """Raise where there is no line of a record at all, not even a damaged one."""
+    """Raise `RecordError` without any line of a record, even a damaged one."""
     if not chain.lines:
         raise RecordError(
             f"{path} is empty: nothing was recorded, or all of it was removed. Record calls with "
             "`--record`."
         )
     if not chain.is_one:
-        raise RecordError(f"{path} is no record: {what_it_seems(path, chain.first)}")
+        raise RecordError(f"{path} is not a record: {what_it_seems(path, chain.first)}")
 
 
 def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Begin | RecordedCall | End]]:

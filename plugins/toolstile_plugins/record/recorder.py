@@ -33,14 +33,14 @@ log = logging.getLogger("toolstile.record")
 
 
 class Recorder:
-    """A plugin that writes a line for each call, whatever becomes of it.
+    """A plugin that writes a line for each call, whatever its outcome.
 
     A line that cannot be written is logged and changes nothing of the call; the next one that
     can be, of a call or of the end, says how many are missing.
 
     Args:
-        file: Where to.
-        clock: Tells when the run begins and ends.
+        file: The file.
+        clock: The clock for the begin and the end of the run.
 
     Example:
         >>> host.register(Recorder(RecordFile(path), host.clock))  # doctest: +SKIP
@@ -154,7 +154,7 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[None]:
 
 @contextmanager
 def _keeping_apart(host: HostHandle) -> Generator[None]:
-    """Let policies leave the files alone that they are kept in, and begin with nothing."""
+    """Let policies begin with nothing, and leave their own files alone."""
     with TemporaryDirectory(prefix="toolstile-replay-") as folder:
         host.kept_apart = PolicyStoreLocation(Path(folder), anew=True)
         try:

@@ -34,15 +34,15 @@ _OF_THE_TIME: Final = frozenset({"fetchedAt", "replayed"})
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """A recorded call beside what it came to now.
+    """A recorded call beside its outcome now.
 
     Args:
         recorded: The call.
         now: The envelope that came out now, None where the call was not made.
-        status: What became of it now.
-        skipped: Why it was not made.
-        passes: Whether it was denied then and nothing denies it now. It is answered with what was
-            said then, since a policy that looks at files does not find them in a replay.
+        status: The status now.
+        skipped: The reason why it was not made.
+        passes: Whether it was denied then and nothing denies it now. It is answered as it was
+            then, since a policy that looks at files does not find them in a replay.
     """
 
     recorded: Numbered
@@ -75,7 +75,7 @@ class Comparison:
         return {**wire, "now": self.now}
 
     def diff(self) -> list[str]:
-        """Return the lines of a unified diff, from what was recorded to what came out."""
+        """Return the lines of a unified diff, from the recorded envelope to the present one."""
         now = self.now or {}
         lines = difflib.unified_diff(
             _lines(self.recorded.call.envelope), _lines(now), "recorded", "now", lineterm="", n=2
@@ -103,10 +103,7 @@ def _lines(envelope: Mapping[str, Any]) -> list[str]:
 
 
 class RecordedClock:
-    """A clock that shows when a recorded call began and, from the second look on, when it ended.
-
-    For calls that are replayed one after the other.
-    """
+    """A clock that shows the begin of a recorded call and, from the second look on, its end."""
 
     def __init__(self, call: RecordedCall) -> None:
         self._zero = self._ended = call.at
@@ -149,8 +146,7 @@ _NOT_UNDERSTOOD: Final = "its arguments were not understood, and the record mask
 def replayed(host: HostHandle, recording: Recording, *, strict: bool) -> Iterator[Comparison]:
     """Yield each top-level call as it comes out when it is answered from the record.
 
-    Time passes as it did then, and people say what they said then. Policies remember what the
-    record tells, and nothing else.
+    Time passes and people answer as they did then. Policies remember the record and nothing else.
     """
     replay = Replayer(recording, strict=strict)
     with registered(host, replay), ExitStack() as stack:
@@ -162,7 +158,7 @@ def replayed(host: HostHandle, recording: Recording, *, strict: bool) -> Iterato
 def executed(host: HostHandle, recording: Recording) -> Iterator[Comparison]:
     """Yield each top-level call as it comes out when it is really made again.
 
-    What policies keep holds for them, and stays as it is.
+    Stored state of policies holds for them, and stays as it is.
     """
     with ExitStack() as stack:
         stage = _Stage(host, stack, None)
@@ -213,7 +209,7 @@ class _Stage:
         self._events: dict[str, ToolInvoked] = {}
 
     def play(self, each: Numbered) -> Comparison:
-        """Make a call and compare what it comes to."""
+        """Make a call and compare its outcome."""
         call = each.call
         tools = self._executor(call)
         arguments = call.arguments

@@ -61,7 +61,7 @@ class ReplayedResult(ToolResult[Any]):
     """A recorded result.
 
     Args:
-        text: What the model read then.
+        text: The text that the model read then.
     """
 
     text: str = ""
@@ -75,7 +75,7 @@ class _StandIn(ReplayedResult):
 class Replayer:
     """A plugin that answers calls from a record; their handlers do not run.
 
-    Lookup, parsing and policies go on as ever, and what a handler did to the session is done
+    Lookup, parsing and policies go on as ever, and recorded changes of the session are made
     again. A call that is not in the record fails with a message that says so.
 
     Args:
@@ -85,9 +85,8 @@ class Replayer:
         only: The tools that are answered for; the handlers of others run. None for all.
 
     Attributes:
-        session: The recorded session whose calls are being made, None where nobody says so. What
-            was refused then, and what people said, counts for its calls alone: the ids of calls
-            come again from session to session.
+        session: The recorded session whose calls are being made, None for any. Refusals and
+            answers of people count for its calls alone: sessions repeat the ids of calls.
 
     Example:
         >>> host.register(Replayer(Recording.load("calls.jsonl")))  # doctest: +SKIP
@@ -114,7 +113,7 @@ class Replayer:
 
     @hookimpl(tryfirst=True)
     def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> None:
-        """Refuse again what did not fit, where the record masks what it was."""
+        """Refuse again arguments that did not fit, where the record masks them."""
         with self._lock:
             for each in self._of_session(self._refused.named(call.id)):
                 said = each.call
@@ -155,7 +154,7 @@ class Replayer:
     def toolstile_on_result(
         self, tool: Tool[Any, Any], result: ToolResult[Any], context: ToolContext
     ) -> None:
-        """Keep nothing for which only something stands, since nobody was asked about it now."""
+        """Keep no stand-in, since nobody was asked about it now."""
         if not isinstance(result, _StandIn):
             return
         with self._lock:
@@ -208,7 +207,7 @@ class Replayer:
             reason = str(error).rstrip(".")
             return ToolResult.error(
                 f"{where}: what {tool.name} came to does not fit it any more ({reason}). It cannot "
-                "be replayed; record it anew."
+                "be replayed; record it again."
             )
         if call.changes_lost is not None:
             log.warning(
@@ -314,7 +313,7 @@ def _is_given(recorded: Any, given: object) -> bool:
 
 
 def _shown(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Any:
-    """Return params as they are recorded, but for what the value of the call keeps secret."""
+    """Return params as they are recorded, but for secrets of the value of the call."""
     codec, call = tool.params_codec, context.tool_call
     value, schema = json.loads(codec.encode(params)), codec.secret_schema()
     secrets = (*secrets_of(value, schema), *secrets_in(context.auth))

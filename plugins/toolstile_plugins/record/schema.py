@@ -35,9 +35,9 @@ class Begin(_Line):
     """A run that began to record.
 
     Args:
-        format: What the file is.
+        format: The name of the format.
         version: The version of its format.
-        at: When.
+        at: The time.
         torn: The bytes of an incomplete line, at the end of an earlier run, that were cut off.
     """
 
@@ -52,8 +52,8 @@ class End(_Line):
     """A run that ended as it should.
 
     Args:
-        at: When.
-        lost: How many calls before it could not be recorded, and no call's line tells of.
+        at: The time.
+        lost: The number of calls before it that could not be recorded, without those of a line.
     """
 
     kind: Literal["end"]
@@ -65,9 +65,9 @@ class Decision(_Part):
     """The decision of a policy that did not simply allow.
 
     Args:
-        policy: Which one.
-        verdict: What it said.
-        reason: Why.
+        policy: The policy.
+        verdict: Its verdict.
+        reason: Its reason.
     """
 
     policy: str | None = None
@@ -92,7 +92,7 @@ class Raised(_Part):
 
     Args:
         type: The name of its class.
-        text: What it says.
+        text: Its text.
         section_keys: The sections that a `VisibilityExpansionRequired` asks for.
     """
 
@@ -191,10 +191,10 @@ _LINES: Final[TypeAdapter[Line]] = TypeAdapter(Line)
 
 
 def read_line(text: bytes) -> Begin | RecordedCall | End:
-    """Return what a line says, with a question mark for each lone surrogate.
+    """Return the content of a line, with a question mark for each lone surrogate.
 
     Raises:
-        ValueError: It is no line of a record of this version; says why.
+        ValueError: It is not a line of a record of this version; says why.
     """
     try:
         return _told(_LINES.validate_json, text)

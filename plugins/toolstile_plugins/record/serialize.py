@@ -1,6 +1,6 @@
-"""From the event of a call to what its line says, with no secret in it.
+"""The line of a call, made from its event, with no secret in it.
 
-Each field is made as JSON at once: what is JSON already, arguments and values, is not read.
+Each field is made as JSON at once: arguments and values, which are JSON already, are not read.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ from toolstile_plugins.record.schema import Raised, RecordedCall
 
 
 def raised_by(call: RecordedCall) -> Exception | None:
-    """Return what left `dispatch` when the call was recorded, None where nothing did.
+    """Return the exception that left `dispatch` when the call was recorded, None without one.
 
-    What other frameworks raise becomes an `Interrupt` with its name and text. Who stopped the
-    recording with Ctrl-C does not stop the replay.
+    An exception of another framework becomes an `Interrupt` with its name and text. A Ctrl-C
+    during the recording does not stop the replay.
     """
     error = call.error
     if call.status is Status.DEADLINE:
@@ -59,10 +59,7 @@ def raised_by(call: RecordedCall) -> Exception | None:
 
 
 def name_of(error: BaseException) -> str:
-    """Return the name of an exception's class.
-
-    Of what stops a program it is the one that Python has for it, however the host calls its own.
-    """
+    """Return the name of an exception's class; one that stops a program has Python's name."""
     if isinstance(error, Exception):
         return type(error).__name__
     names = [each.__name__ for each in type(error).__mro__]
@@ -110,7 +107,7 @@ _NONE: Final[Mapping[str, Any]] = {}
 
 
 def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:
-    """Return what the line of a call says."""
+    """Return the fields of the line of a call."""
     secrets = _secrets(event)
     call = event.call
     arguments, params = _arguments(event, secrets), _NO_PARAMS
@@ -187,8 +184,8 @@ def shown(value: Any, schema: Mapping[str, Any], secrets: Secrets) -> Any:
 
     Args:
         value: The value.
-        schema: What its codec says of secrets.
-        secrets: What may stand anywhere in it.
+        schema: The codec's schema of secrets.
+        secrets: Secrets that may stand anywhere in it.
     """
     if schema:
         value = masked(value, schema)

@@ -239,7 +239,7 @@ def test_a_ledger_that_is_held_by_another_process(doctor, folder, held):
     ("statement", "words"),
     [
         ("PRAGMA user_version = 99", "is of version 99, which this Toolstile does not know"),
-        ("CREATE TABLE notes (text)", "is no ledger, but a database of something else"),
+        ("CREATE TABLE notes (text)", "is not a ledger, but a database of something else"),
     ],
 )
 def test_a_ledger_that_is_none_of_this_toolstile(doctor, folder, statement, words):

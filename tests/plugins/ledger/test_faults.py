@@ -112,7 +112,7 @@ def test_a_database_of_another_program_stays_as_it_is(file_bench, path, version)
         connection.execute(f"PRAGMA user_version = {version}")
     before = path.read_bytes()
     file_bench.open(order, look)
-    assert_closed(file_bench, "is no ledger, but a database of something else", "another file")
+    assert_closed(file_bench, "is not a ledger, but a database of something else", "another file")
     assert done == []
     assert path.read_bytes() == before
 
@@ -122,7 +122,7 @@ def test_a_table_that_only_has_the_name_of_the_ledgers(file_bench, path):
         connection.execute("CREATE TABLE toolstile_effects (key TEXT)")
         connection.execute("PRAGMA user_version = 1")
     file_bench.open(order, look)
-    assert_closed(file_bench, "It is no ledger", "name another file")
+    assert_closed(file_bench, "It is not a ledger", "name another file")
     assert done == []
 
 

@@ -460,7 +460,7 @@ def test_one_call_is_shown_with_all_there_is(toolstile, example):
     assert "Line 1 of calls.jsonl tells of no call." in err
     status, _, err = toolstile("record", "show", "calls.jsonl", "--line", "x")
     assert status == 2
-    assert "'x' is no number of a line" in err
+    assert "'x' is not the number of a line" in err
 
 
 def test_every_call_is_shown_as_json(toolstile, example):
@@ -564,10 +564,10 @@ def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolstile, example
     ("arguments", "told"),
     [
         (("record", "show", "gone.jsonl"), "gone.jsonl cannot be read"),
-        (("record", "show", "desk.py"), "desk.py is no record: it seems to be text"),
+        (("record", "show", "desk.py"), "desk.py is not a record: it seems to be text"),
         (("replay", "gone.jsonl"), "gone.jsonl cannot be read"),
         (("call", "mark", "--record", "desk.py"), "desk.py cannot be continued as a record"),
-        (("call", "mark", "--replay", "desk.py"), "desk.py is no record: it seems to be text"),
+        (("call", "mark", "--replay", "desk.py"), "desk.py is not a record: it seems to be text"),
     ],
 )
 def test_what_is_no_record_is_refused(toolstile, arguments, told):
@@ -652,7 +652,7 @@ def test_a_file_of_another_kind_is_no_damaged_record(toolstile, command, content
     Path("other").write_bytes(content)
     status, out, err = toolstile(*command, "other")
     assert (status, out) == (2, "")
-    assert err.startswith("toolstile: error: other is no record: ")
+    assert err.startswith("toolstile: error: other is not a record: ")
     assert told in err
 
 

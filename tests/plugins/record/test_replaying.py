@@ -548,7 +548,7 @@ def test_a_value_that_does_not_fit_any_more_is_told(desk, path):
         outcome = desk.call(tools, "note", text="a")
     assert "line 1: what note came to does not fit it any more (" in outcome.text
     assert ".)" not in outcome.text
-    assert "record it anew" in outcome.text
+    assert "record it again" in outcome.text
 
 
 @pytest.mark.parametrize("strict", [False, True])
@@ -603,7 +603,7 @@ def test_only_a_record_that_is_as_it_was_written_is_loaded(desk, path, damage):
     told = {
         "changed": "line 3: it is not what was written",
         "empty": "is empty",
-        "other": "is no record: it seems to be",
+        "other": "is not a record: it seems to be",
     }
     with pytest.raises(RecordError, match=told[damage]):
         Recording.load(path)

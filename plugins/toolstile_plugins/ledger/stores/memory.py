@@ -34,12 +34,12 @@ class MemoryStore:
         self._lock = threading.Lock()
 
     def get(self, key: str) -> LedgerEntry | None:
-        """Return what is held under a key."""
+        """Return the entry of a key."""
         flat = self._entries.get(key)
         return None if flat is None else _entry(flat)
 
     def claim(self, claim: Claim, *, now: datetime, over: str | None = None) -> LedgerEntry | None:
-        """Claim a key; returns what stands in the way, or None."""
+        """Claim a key; returns the entry that stands in the way, or None."""
         key = claim.key
         with self._lock:
             flat = self._entries.get(key)
@@ -55,7 +55,7 @@ class MemoryStore:
     def finish(
         self, key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
     ) -> bool:
-        """Record what a claimed or unknown effect came to."""
+        """Record the result of a claimed or unknown effect."""
         return self._change(key, effect_id, (_DONE, expires_at, None, *result))
 
     def doubt(
@@ -93,7 +93,7 @@ class MemoryStore:
         )
 
     def prune(self, now: datetime) -> int:
-        """Remove what has expired."""
+        """Remove expired entries."""
         return self._remove(lambda entry: entry.yields_to(now, None))
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Connections to PostgreSQL that do not wait for ever: a server can be there and not answer."""
+"""Connections to PostgreSQL that wait for a limited time, since a server may not answer."""
 
 from __future__ import annotations
 
@@ -18,12 +18,11 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection whose every wait has an end.
 
     Raises:
-        psycopg.OperationalError: When the server does not answer; nothing more can be done then
-            than to close the connection.
+        psycopg.OperationalError: When the server does not answer; the connection must be closed.
     """
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
-        """Wait for what a generator waits for, as the library does, and not for ever."""
+        """Wait as the library does, for a limited time."""
         return super().wait(_bounded(gen), *args, **options)
 
 

@@ -16,13 +16,13 @@ _GONE: Final = frozenset({"Z", "X", "x"})
 
 
 class Process(NamedTuple):
-    """A process, told apart from all others there were or will be.
+    """A process, distinct from all others, past and future.
 
     Args:
-        boot: The running of the machine that it belongs to; empty where none can be told.
+        boot: The boot of the machine that it belongs to; empty where it is not known.
         space: The process space, within which its number is its own.
         number: Its number.
-        started: When it was started, in the machine's own ticks; empty where that is not told.
+        started: The time of its start, in the machine's own ticks; empty where it is not known.
     """
 
     boot: str
@@ -115,7 +115,7 @@ class _Status(NamedTuple):
 
 
 def _status(number: int) -> _Status | None:
-    """Return what the system tells of a process, None where it tells nothing."""
+    """Return the status of a process, None where the system tells none."""
     try:
         text = (_PROC / str(number) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

@@ -111,19 +111,19 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _owner(self) -> str:
-        """Return who claims, as it is stored."""
+        """Return the claiming process, as it is stored."""
 
     def _lease_values(self) -> tuple[Any, ...]:
         """Return the values for `_lease_now`."""
         return ()
 
     def get(self, key: str) -> LedgerEntry | None:
-        """Return what is held under a key."""
+        """Return the entry of a key."""
         rows = self._run(self._select_one, (key,)).rows
         return self._entry(rows[0]) if rows else None
 
     def claim(self, claim: Claim, *, now: datetime, over: str | None = None) -> LedgerEntry | None:
-        """Claim a key; returns what stands in the way, or None."""
+        """Claim a key; returns the entry that stands in the way, or None."""
         # Most keys are new: asking first would cost as much again.
         while not self._run(self._insert, self._claimed(claim)).changed:
             standing = self._standing(claim.key)
@@ -141,7 +141,7 @@ class SqlStore(ABC):
     def finish(
         self, key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
     ) -> bool:
-        """Record what a claimed or unknown effect came to."""
+        """Record the result of a claimed or unknown effect."""
         values = (
             _written(expires_at),
             _encoded(result.message),
@@ -189,7 +189,7 @@ class SqlStore(ABC):
         return self._run(statement, values).changed
 
     def prune(self, now: datetime) -> int:
-        """Remove what has expired."""
+        """Remove expired entries."""
         return self._run(_PRUNE, (_written(now),)).changed
 
     @abstractmethod
@@ -197,7 +197,7 @@ class SqlStore(ABC):
         """Close the database."""
 
     def _standing(self, key: str) -> LedgerEntry | None:
-        """Return what is held under a key, having made unknown what is not held any more."""
+        """Return the entry of a key, made unknown if its claim has lapsed."""
         rows = self._run(self._select_one, (key,)).rows
         if not rows:
             return None
@@ -209,7 +209,7 @@ class SqlStore(ABC):
         return entry
 
     def _let_lapse(self) -> None:
-        """Make unknown what looks claimed and is not held any more."""
+        """Make entries unknown whose claims have lapsed."""
         for (key,) in self._run("SELECT key FROM toolstile_effects WHERE state = 'claimed'").rows:
             self._standing(key)
 

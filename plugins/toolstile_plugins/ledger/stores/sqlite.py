@@ -57,9 +57,9 @@ _INTO: Final = ("INSERT INTO", "INSERT OR IGNORE INTO")
 class SqliteStore(SqlStore):
     """Entries in a file, in WAL mode: readers and a writer do not hinder one another.
 
-    A claim is held as long as the process that made it lives. Only where that cannot be told,
-    as another container made it, does the lease count; it is measured on the machine's own
-    clock, which nobody can set. The file must be on a disk of this machine.
+    A claim is held as long as the process that made it lives. Where that is unknown, as in
+    another container, the lease counts, by the machine's own clock, which cannot be set. The
+    file must be on a disk of this machine.
 
     Args:
         path: The file; made, with the directories above, when it is first needed.
@@ -176,7 +176,7 @@ class SqliteStore(SqlStore):
         return LedgerError(f"The ledger {self.path} cannot be used: {text}. {remedy}")
 
 
-_NO_LEDGER: Final = "It is no ledger, or damaged: name another file, or put a copy back."
+_NO_LEDGER: Final = "It is not a ledger, or damaged: name another file, or put a copy back."
 _REMEDIES: Final = (
     ("it is a directory", "Configure the path of a file, then retry."),
     ("not a database", _NO_LEDGER),
@@ -203,9 +203,7 @@ class Unusable(NamedTuple):
 
 
 def why_unusable(connection: sqlite3.Connection) -> Unusable | None:
-    """Return why a database is no ledger of this Toolstile; None if it is one, or may become one.
-
-    It is only read.
+    """Return why a database cannot be a ledger of this Toolstile; None if it can. It is only read.
 
     Raises:
         sqlite3.Error: When it cannot be read.
@@ -219,7 +217,7 @@ def why_unusable(connection: sqlite3.Connection) -> Unusable | None:
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
     if "toolstile_effects" in tables or not (tables or version):
         return None
-    return Unusable("is no ledger, but a database of something else", "Name another file.")
+    return Unusable("is not a ledger, but a database of something else", "Name another file.")
 
 
 def _version_of(connection: sqlite3.Connection) -> int:
@@ -231,7 +229,7 @@ def _prepare(connection: sqlite3.Connection, file: Path) -> None:
     """Switch a new file over, also while others do so: SQLite itself does not wait for that.
 
     Raises:
-        LedgerError: It is no ledger, and stays as it is.
+        LedgerError: It is not a ledger, and stays as it is.
     """
     until = time.monotonic() + BUSY
     while True:
