@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from toolstile.host import Host
@@ -29,28 +30,19 @@ from toolstile_cli.options import (
     parse,
     take_common,
 )
-from toolstile_cli.plugin_commands import Run, configure, with_extensions
+from toolstile_cli.plugin_commands import configure, with_extensions
 from toolstile_cli.signals import Stopped, stop_on_signals
 from toolstile_hookspecs import ToolstileError
 
 
-def _built_in(name: str) -> Run:
-    """Return what runs a command; its module is imported when it runs."""
-
-    def run(host: Host, args: argparse.Namespace) -> int:
-        return int(_command(name)(host, args))
-
-    return run
-
-
-def _command(name: str) -> Callable[..., int]:
-    """Return the function that is a command, from the module that is named like it."""
+def _run_built_in(name: str, *given: object) -> int:
+    """Run a command, the function that is named like its module, which is imported now."""
     module = importlib.import_module(f"toolstile_cli.commands.{name}")
     command: Callable[..., int] = getattr(module, name)
-    return command
+    return int(command(*given))
 
 
-BUILT_IN: Final = {name: _built_in(name) for name in COMMANDS}
+BUILT_IN: Final = {name: partial(_run_built_in, name) for name in COMMANDS}
 UNOPENED: Final = frozenset({"check", "plugins"})
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 TRACEBACKS: Final = 2
@@ -118,7 +110,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
 
 def _run_without_host(common: argparse.Namespace, rest: list[str]) -> int:
     parser, _ = main_parser()
-    return int(_command(rest[0])(parse(parser, rest, common)))
+    return _run_built_in(rest[0], parse(parser, rest, common))
 
 
 def _for_the_command_alone() -> contextlib.AbstractContextManager[object]:

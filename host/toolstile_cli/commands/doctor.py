@@ -114,9 +114,13 @@ def _summary(severities: Counter[Severity]) -> Text:
 
 
 def _described(area: str, finding: Finding) -> dict[str, str | None]:
-    text, remedy = finding.text, finding.remedy
-    told = {"severity": finding.severity.value, "text": text, "remedy": remedy}
-    return {"area": area, "subject": finding.subject, **told}
+    return {
+        "area": area,
+        "subject": finding.subject,
+        "severity": finding.severity.value,
+        "text": finding.text,
+        "remedy": finding.remedy,
+    }
 
 
 # --- Python, requirements and extras

@@ -27,7 +27,7 @@ from toolstile_hookspecs._schema.schema_codec import SchemaCodec, Unchecked
 from toolstile_hookspecs._schema.validation_errors import in_one_line
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.errors import ServerFault, cleaned, one_line, told
-from toolstile_plugins.mcp.gateway.results import contents_of, texts_of
+from toolstile_plugins.mcp.gateway.results import contents_of
 from toolstile_plugins.mcp.gateway.schemas import enforceable
 from toolstile_plugins.mcp.gateway.tools import Definition
 from toolstile_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, REDIRECT, UNREAD
@@ -127,7 +127,7 @@ class Calling:
             reason = f"it answered with what cannot be used ({one_line(broken)})"
             raise self._unknown(definition, reason)
         if result.is_error:
-            said = cleaned(texts_of(contents))
+            said = cleaned(contents.render().strip())
             why = said or "it did not say why. Check the arguments, then retry once."
             return ToolResult.error(why if said else f"{definition.name} failed: {why}")
         return ToolResult.ok(contents)

@@ -50,11 +50,6 @@ def contents_of(result: types.CallToolResult, *, max_text: int, max_binary: int)
     return Contents(tuple(parts), structured)
 
 
-def texts_of(contents: Contents) -> str:
-    """Return what can be read of contents."""
-    return contents.render().strip()
-
-
 class _Room:
     """The remaining budget for an answer."""
 
@@ -102,7 +97,12 @@ class _Room:
     def _binary_or_note(self, part: Content, what: str, data: str) -> Content:
         if not _is_base64(data):
             return _note(f"{what} left out, since it is not written in base64")
-        return part if self._takes(data) else self._left_out(what, data)
+        size, most = len(data) * 3 // 4, self._most_binary
+        if size > self._binary:
+            told = f"{what} of {amount(size)} left out"
+            return _note(f"{told}, since a result may have {amount(most)}")
+        self._binary -= size
+        return part
 
     def _cut(self, text: str) -> str:
         kept, whole = text[: self._text], len(text)
@@ -113,17 +113,6 @@ class _Room:
             f"{kept}\n[cut here: {len(kept):,} of {whole:,} characters are shown, since a result "
             f"may have {self._most_text:,}. Ask for less at a time.]"
         )
-
-    def _takes(self, data: str) -> bool:
-        size = _bytes(data)
-        if size > self._binary:
-            return False
-        self._binary -= size
-        return True
-
-    def _left_out(self, what: str, data: str) -> TextContent:
-        most = amount(self._most_binary)
-        return _note(f"{what} of {amount(_bytes(data))} left out, since a result may have {most}")
 
 
 def _part(block: types.ContentBlock) -> Content:
@@ -166,7 +155,3 @@ def _is_base64(data: str) -> bool:
     except ValueError:
         return False
     return True
-
-
-def _bytes(data: str) -> int:
-    return len(data) * 3 // 4

@@ -84,11 +84,6 @@ class Address:
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property
-    def url(self) -> str:
-        """The URL that begins there."""
-        return f"http://{self}"
-
-    @property
     def is_loopback(self) -> bool:
         """True when only this machine reaches it."""
         return self.host == "localhost" or _is(self.host, "is_loopback")
@@ -281,7 +276,7 @@ async def serve_http(host: HostHandle, settings: ServeSettings, address: Address
     with contextlib.closing(listening):
         port = listening.getsockname()[1]
         app = application(host, settings, Address(address.host, port))
-        sys.stderr.write(f"Serving on {Address(address.host, port).url}{PATH}\n")
+        sys.stderr.write(f"Serving on http://{Address(address.host, port)}{PATH}\n")
         sys.stderr.flush()
         config = uvicorn.Config(
             app,

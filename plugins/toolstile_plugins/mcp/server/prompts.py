@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -14,19 +15,12 @@ from toolstile_plugins.mcp.server.request import page_of
 
 
 def instructions_of(prompt: Prompt) -> str | None:
-    """Return what a model is told of the tools; sections that lack a value are left out."""
-    texts = [*_texts(prompt, prompt.sections)]
-    return "\n\n".join(texts) or None
-
-
-def _texts(prompt: Prompt, sections: Iterable[Section]) -> Iterator[str]:
-    for section in sections:
-        try:
-            text = _only(prompt, section).render().text
-        except PromptValidationError:
-            continue
-        if text:
-            yield text
+    """Return the text about the tools for a model, without sections that lack a value."""
+    texts: list[str] = []
+    for section in prompt.sections:
+        with suppress(PromptValidationError):
+            texts.append(_only(prompt, section).render().text)
+    return "\n\n".join(filter(None, texts)) or None
 
 
 class PromptList:

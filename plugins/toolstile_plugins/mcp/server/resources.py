@@ -6,6 +6,7 @@ import asyncio
 import base64
 import mimetypes
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
@@ -123,10 +124,6 @@ def _files(executor: ExecutorHandle) -> Sequence[FileStat]:
 def _held(uri: str, path: str, content: bytes) -> dict[str, Any]:
     kind = mimetypes.guess_type(path)[0]
     if b"\0" not in content:
-        try:
-            text = content.decode()
-        except UnicodeDecodeError:
-            pass
-        else:
-            return {"uri": uri, "mimeType": kind or TEXT, "text": text}
+        with suppress(UnicodeDecodeError):
+            return {"uri": uri, "mimeType": kind or TEXT, "text": content.decode()}
     return {"uri": uri, "mimeType": kind or BYTES, "blob": base64.b64encode(content).decode()}

@@ -10,7 +10,7 @@ import pytest
 types = pytest.importorskip("mcp_types")
 
 from toolstile_hookspecs import Contents  # noqa: E402 - only where the SDK is there
-from toolstile_plugins.mcp.gateway.results import contents_of, texts_of  # noqa: E402
+from toolstile_plugins.mcp.gateway.results import contents_of  # noqa: E402
 
 
 def taken(*content: dict[str, Any], **more: Any) -> Contents:
@@ -32,7 +32,7 @@ LONG = "x" * 5000
 def test_texts_share_one_limit_however_many_there_are() -> None:
     contents = taken(*[text("a" * 300)] * 50)
 
-    said = texts_of(contents)
+    said = contents.render().strip()
     assert said.count("a" * 300) == 3
     assert "[cut here: 100 of 300 characters are shown" in said
     assert said.endswith("[46 parts left out, beyond what a result may have]")
@@ -43,7 +43,7 @@ def test_empty_parts_have_an_end() -> None:
     contents = taken(*[text("")] * 5000)
 
     assert len(contents.parts) == 1001
-    assert texts_of(contents) == "[4,000 parts left out, beyond what a result may have]"
+    assert contents.render().strip() == "[4,000 parts left out, beyond what a result may have]"
 
 
 def test_small_images_have_an_end() -> None:
@@ -66,7 +66,7 @@ def test_small_images_have_an_end() -> None:
 def test_names_and_the_like_have_a_limit_too(part: dict[str, Any]) -> None:
     contents = taken(part, text("more"))
 
-    assert texts_of(contents) == "more\n[1 part left out, beyond what a result may have]"
+    assert contents.render().strip() == "more\n[1 part left out, beyond what a result may have]"
     assert LONG not in repr(contents)
 
 
@@ -76,7 +76,7 @@ def test_what_is_no_base64_reaches_no_provider(data: str) -> None:
     contents = taken(image(data), {"type": "resource", "resource": resource})
 
     assert [each.type for each in contents.parts] == ["text", "text"]
-    assert texts_of(contents) == (
+    assert contents.render().strip() == (
         "[image left out, since it is not written in base64]\n"
         "[x:/a left out, since it is not written in base64]"
     )
