@@ -21,6 +21,7 @@ from toolstile.resources.bindings import ResourceRegistry
 from toolstile.runtime import runtime_of
 from toolstile_hookspecs import (
     ApprovalAnswer,
+    Approver,
     Binding,
     OpenedSections,
     Outcome,
@@ -36,6 +37,7 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
+from toolstile_hookspecs.handles import Progress
 
 if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner
@@ -75,7 +77,7 @@ class Executor:
         self.session = session
         self.session_id = session.id
         self.runtime = runtime_of(session)
-        self.approver = options.approver or host.approver
+        self.approver: Approver | None = options.approver or host.approver
         self.approval_timeout = host.configuration.approval_timeout
         self.max_arguments = host.configuration.max_arguments
         self.deadline = options.deadline
@@ -84,7 +86,7 @@ class Executor:
         known = {"session_id": session.id, "user_id": options.user_id, "auth": options.auth}
         # What the events of all its calls have in common.
         self.event_fields = {name: value for name, value in known.items() if value is not None}
-        self.on_progress = options.on_progress
+        self.on_progress: Progress | None = options.on_progress
         self.dry_run = options.dry_run
         # What is known of each of its calls before it begins.
         self.attributes = _DRY if options.dry_run else NO_META

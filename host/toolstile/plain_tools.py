@@ -21,7 +21,7 @@ def section_of(tools: Iterable[PlainTool], *, key: str) -> MarkdownSection:
     Raises:
         DefinitionError: When one of them cannot be a tool; names its faults.
     """
-    made = [each if isinstance(each, Tool) else tool(each) for each in tools]
+    made: list[Any] = [each if isinstance(each, Tool) else tool(each) for each in tools]
     return MarkdownSection(key=key, title="Tools", tools=made)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,11 @@ def _override(section: Section, given: PromptOverride, place: str, used: set[str
         return section
     parts: dict[str, Any] = {"tools": tools, "children": children}
     if text is not None:
-        parts["render_body"] = lambda params: fill(text, params, section.key)
+
+        def render_body(params: Mapping[str, Any]) -> str:
+            return fill(text, params, section.key)
+
+        parts["render_body"] = render_body
     return changed(section, **parts)
 
 

@@ -209,10 +209,10 @@ def _policies(implementations: Implementations, settings: object) -> dict[str, t
 def _bindings(implementations: Implementations, settings: object) -> tuple[Binding[Any], ...]:
     hook = "toolstile_resources"
     bindings: dict[type[Any], Binding[Any]] = {}
-    each: Any
-    for each in _asked(hook, implementations, settings):
-        if not isinstance(each, Binding):
-            raise wrong_answer(hook, each, "bindings, such as Binding(Tracker, make_tracker)")
+    for answer in _asked(hook, implementations, settings):
+        if not isinstance(answer, Binding):
+            raise wrong_answer(hook, answer, "bindings, such as Binding(Tracker, make_tracker)")
+        each: Any = answer
         if each.kind in bindings:
             cause = f"It binds {each.kind.__qualname__} twice."
             raise PluginFault(cause, "Remove one of the bindings.")
@@ -239,7 +239,7 @@ def listed(hook: str, call: Callable[..., Any], *arguments: object) -> tuple[obj
         if answer is None:
             return ()
         if isinstance(answer, (str, bytes, Mapping)) or not isinstance(answer, Iterable):
-            raise wrong_answer(hook, answer, "a list")
+            raise wrong_answer(hook, cast("object", answer), "a list")
         return tuple(cast("Iterable[object]", answer))
 
 

@@ -9,10 +9,11 @@ import logging
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from toolstile._version import __version__
 from toolstile.plugins.plugin_errors import PluginFault, one_line
@@ -31,10 +32,7 @@ _SECTION: Final = f"[{ENTRY_POINT_GROUP}]"
 
 
 def load_entry_point(found: PluginSource) -> object:
-    """Import a plugin.
-
-    Args:
-        found: What `installed` has returned.
+    """Import a plugin that `installed` has found.
 
     Raises:
         PluginFault: Whatever goes wrong; the traceback is logged at debug level.
@@ -78,36 +76,18 @@ def _imported(value: str) -> object:
     return cast("object", EntryPoint("", value, ENTRY_POINT_GROUP).load())
 
 
-class _Distribution(Protocol):
-    """The facts about a distribution."""
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """Its metadata."""
-        ...
-
-    def read_text(self, filename: str) -> str | None:
-        """Return the text of a file of its metadata, None when it is not there."""
-        ...
-
-
-_Fingerprint = tuple[tuple[str, int | None], ...]
-_scanned: dict[_Fingerprint, tuple[PluginSource, ...]] = {}
-
-
 def installed() -> tuple[PluginSource, ...]:
     """Return the plugins of the installed distributions; none of them is imported.
 
     Toolstile's own come first, then all others by name and distribution. The scan is kept
     until the import path, or a directory on it, changes.
     """
-    fingerprint = tuple((entry, _modified(entry)) for entry in sys.path)
-    found = _scanned.get(fingerprint)
-    if found is None:
-        found = tuple(sorted(_scan(), key=_rank))
-        _scanned.clear()
-        _scanned[fingerprint] = found
-    return found
+    return _installed_then(tuple((entry, _modified(entry)) for entry in sys.path))
+
+
+@lru_cache(maxsize=1)
+def _installed_then(path: tuple[tuple[str, int | None], ...]) -> tuple[PluginSource, ...]:  # noqa: ARG001 - the key
+    return tuple(sorted(_scan(), key=_rank))
 
 
 def _rank(found: PluginSource) -> tuple[bool, str, str]:
@@ -125,36 +105,26 @@ def _scan() -> Iterator[PluginSource]:
     import importlib_metadata
 
     seen: set[str] = set()
-    distributions = cast("Iterable[_Distribution]", cast("Any", importlib_metadata).distributions())
-    for distribution in distributions:
-        text = _entry_points(distribution)
-        if _SECTION not in text:
-            continue
-        name, version = _identity(distribution)
+    found: Any = cast("Any", importlib_metadata).distributions()
+    for text, name, version in map(_facts, found):
         # The first on the path is the one that is imported from; the others are shadowed.
-        if name is not None:
-            folded = re.sub(r"[-_.]+", "-", name).lower()
-            if folded in seen:
-                continue
-            seen.add(folded)
-        yield from _plugins_in(text, name, version)
+        folded = re.sub(r"[-_.]+", "-", name or "").lower()
+        if folded not in seen:
+            seen.update({folded} if text and name else ())
+            yield from _plugins_in(text, name, version)
 
 
-def _entry_points(distribution: _Distribution) -> str:
+def _facts(distribution: Any) -> tuple[str, str | None, str | None]:
+    """Return a distribution's entry points, where one is a plugin, and its name and version."""
+    text = ""
     try:
-        return distribution.read_text("entry_points.txt") or ""
+        text = distribution.read_text("entry_points.txt") or ""
+        if _SECTION not in text:
+            return "", None, None
+        return text, distribution.metadata["Name"], distribution.metadata["Version"]
     except Exception:
-        log.debug("A distribution's entry points cannot be read", exc_info=True)
-        return ""
-
-
-def _identity(distribution: _Distribution) -> tuple[str | None, str | None]:
-    try:
-        metadata = distribution.metadata
-        return metadata["Name"], metadata["Version"]
-    except Exception:
-        log.debug("A distribution's metadata cannot be read", exc_info=True)
-        return None, None
+        log.debug("A distribution cannot be read", exc_info=True)
+        return text, None, None
 
 
 def _plugins_in(text: str, distribution: str | None, version: str | None) -> Iterator[PluginSource]:
@@ -236,11 +206,7 @@ UNSTATED: Final = None
 
 
 def refuse_newer(stated: object, origin: PluginSource) -> None:
-    """Refuse a plugin that needs a newer contract than there is.
-
-    Args:
-        stated: The version that it says it needs, `UNSTATED` for any.
-        origin: Where it comes from.
+    """Refuse a plugin that says it needs a newer contract than there is.
 
     Raises:
         PluginFault: Naming the version needed and the one present, or what was said instead
@@ -269,14 +235,7 @@ def stated_by(plugin: object) -> object:
 
 
 def stated_in_source(origin: PluginSource) -> object:
-    """Return what a plugin's source says it needs, though it cannot be imported.
-
-    Args:
-        origin: Where it comes from.
-
-    Returns:
-        The text assigned in its module, `UNSTATED` where none is found.
-    """
+    """Return what a plugin's source says it needs, though it cannot be imported."""
     try:
         source = _source(origin)
         tree = ast.parse("" if source is None else source.read_bytes())
@@ -298,10 +257,10 @@ def _source(origin: PluginSource) -> Path | None:
 
 def _assigned(statement: ast.stmt) -> str | None:
     match statement:
-        case ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text))):
-            pass
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(text))):
-            pass
+        case (
+            ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text)))
+            | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(text)))
+        ) if name == REQUIRES:
+            return text
         case _:
             return None
-    return text if name == REQUIRES else None

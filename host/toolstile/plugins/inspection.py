@@ -268,7 +268,7 @@ def refuse_hookless(plugin: object) -> None:
     Raises:
         PluginError: Naming the value and what to give.
     """
-    type_ = plugin if isinstance(plugin, type) else type(plugin)
+    shown, type_ = show(plugin), plugin if isinstance(plugin, type) else type(plugin)
     if any(name.startswith(HOOK_PREFIX) for name in dir(type_)):
         return
     if isinstance(plugin, (str, PurePath)):
@@ -281,4 +281,4 @@ def refuse_hookless(plugin: object) -> None:
         remedy = "Give a module, or an object with methods marked with @hookimpl."
     else:
         return
-    raise PluginError(f"A plugin must have hooks, and {show(plugin)} has none. {remedy}")
+    raise PluginError(f"A plugin must have hooks, and {shown} has none. {remedy}")

@@ -117,7 +117,7 @@ def named(policies: Iterable[ToolPolicy], *, place: str) -> list[ToolPolicy]:
 
 
 def _with_name(policy: Any, name: str, place: str) -> ToolPolicy:
-    if "name" not in fields(type(policy)):
+    if "name" not in fields(cast("Any", type(policy))):
         msg = f"The policy in {place}, {kind_of(policy)}, has no name; add the attribute `name`."
         raise DefinitionError(msg)
     if isinstance(policy, BaseModel):

@@ -152,7 +152,7 @@ def _key(value: object) -> object:
 
 
 def _policy(value: object) -> object:
-    table = cast("Mapping[str, Any]", value) if isinstance(value, Mapping) else {}
+    table = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
     kind, name = table.get("kind"), table.get("name", "-")
     if isinstance(kind, str) and kind and isinstance(name, str) and name:
         return table

@@ -247,7 +247,7 @@ def show(value: object) -> str:
         return "nothing"
     if not isinstance(value, (str, int, float, date, time, Mapping, list, tuple)):
         return kind_of(value)
-    text = repr(value) if isinstance(value, str) else str(value)
+    text = repr(value) if isinstance(value, str) else str(cast("object", value))
     text = text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
     words: list[tuple[type | tuple[type, ...], str]] = [
         (bool, text.lower()),
