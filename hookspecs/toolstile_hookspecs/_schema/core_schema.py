@@ -18,9 +18,9 @@ _VALUES: Final = frozenset(
 )
 _NOT_FOR_JSON: Final = frozenset(("lax_schema", "python_schema", "serialization"))
 # As `Any`, since what is in a core schema is unknown to type checkers, too.
-_DICT: Final[Any] = dict
-_LISTS: Final[Any] = (list, tuple)
-_ASIDE: Final = _VALUES | _NOT_FOR_JSON
+DICT: Final[Any] = dict
+LISTS: Final[Any] = (list, tuple)
+ASIDE: Final = _VALUES | _NOT_FOR_JSON
 """The keys of a part that hold no parts, or none that reads JSON strictly."""
 
 
@@ -39,16 +39,16 @@ def parts(schema: Any, *, ends: Callable[[Schema], bool] | None = None) -> Itera
     waiting = [schema]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, _LISTS):
+        if isinstance(part, LISTS):
             waiting += reversed(part)
-        elif isinstance(part, _DICT):
+        elif isinstance(part, DICT):
             # A part without a type holds fields or choices by their names.
             is_typed = isinstance(part.get("type"), str)
             if is_typed:
                 if ends is not None and ends(part):
                     continue
                 yield part
-            aside = _ASIDE if is_typed else ()
+            aside = ASIDE if is_typed else ()
             waiting += reversed([inside for name, inside in part.items() if name not in aside])
 
 
@@ -173,7 +173,7 @@ def _why_object(part: Schema, schema: Schema, *, of_params: bool) -> str | None:
     while inner["type"] in _WRAPPERS:
         inner = inner["schema"]
     fields: Any = () if _is_free(inner) else inner.get("fields", ())
-    if not isinstance(fields, _DICT):
+    if not isinstance(fields, DICT):
         fields = {field["name"]: field for field in fields}
     config: Schema = part.get("config") or {}
     owner = getattr(part.get("cls"), "__name__", "it")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pydantic_core import PydanticCustomError, SchemaValidator, to_json
 
-Schema = Mapping[str, Any]
+from toolstile_hookspecs._schema.core_schema import ASIDE, DICT, LISTS, Schema, parts
 
 NOT_ISO_8601: Final = "not_iso_8601"
 """The kind of fault of a date or a time that is written otherwise."""
@@ -17,9 +16,6 @@ _EXAMPLES: Final = {"date": "2026-01-31", "datetime": "2026-01-31T09:30:00Z"}
 _begins_as_date: Final = re.compile(r"\d{4}-\d{2}-\d{2}").match
 _GUARD: Final = re.compile(r"function-after\[(date(?:time)?)\(\), any\]")
 _LONGEST_LABEL: Final = 1_000
-# What a core schema consists of, but for its values.
-_NESTED: Final = (dict, list, tuple)
-_ASIDE: Final = {"cls", "config", "default", "expected", "members", "metadata", "serialization"}
 
 
 def exact_validator(schema: Schema) -> SchemaValidator | None:
@@ -39,11 +35,10 @@ def exact_validator(schema: Schema) -> SchemaValidator | None:
         >>> exact_validator(TypeAdapter(list[int]).core_schema) is None
         True
     """
-    guarded = _guarded(schema)
-    if guarded is schema:
+    if not any(part["type"] in _EXAMPLES for part in parts(schema)):
         return None
     # Validators that classes have already are without the guards.
-    return SchemaValidator(guarded, _use_prebuilt=False)
+    return SchemaValidator(_guarded(schema), _use_prebuilt=False)
 
 
 def without_guards(label: str) -> str:
@@ -55,35 +50,24 @@ def without_guards(label: str) -> str:
 
 
 def _guarded(part: Any) -> Any:
-    """Return a part of a schema with guards in it, itself where none is needed."""
-    if isinstance(part, dict):
-        return _guarded_node(cast("dict[str, Any]", part))
-    items = cast("list[Any] | tuple[Any, ...]", part)
-    changed = [_guarded(each) if isinstance(each, _NESTED) else each for each in items]
-    same = all(new is old for new, old in zip(changed, items, strict=True))
-    return part if same else type(items)(changed)
-
-
-def _guarded_node(node: dict[str, Any]) -> Schema:
-    type_ = node.get("type")
-    # A node without a type holds fields by their names.
-    is_typed = isinstance(type_, str)
-    if is_typed and type_ in _EXAMPLES:
-        return _date(node)
-    aside = _ASIDE if is_typed else ()
-    changed = {
-        name: _guarded(inside)
-        for name, inside in node.items()
-        if name not in aside and isinstance(inside, _NESTED)
-    }
-    same = all(new is node[name] for name, new in changed.items())
-    return node if same else {**node, **changed}
+    """Return a part of a schema with guards around its dates."""
+    if isinstance(part, LISTS):
+        return type(part)(map(_guarded, part))
+    if not isinstance(part, DICT):
+        return part
+    # A part without a type holds fields by their names.
+    is_typed = isinstance(part.get("type"), str)
+    if is_typed and part["type"] in _EXAMPLES:
+        return _date(part)
+    aside = ASIDE if is_typed else ()
+    return {name: each if name in aside else _guarded(each) for name, each in part.items()}
 
 
 def _date(node: Schema) -> Schema:
     example = _EXAMPLES[node["type"]]
     # By a validator of its own: what has come as text is read strictly only from JSON.
-    exact = SchemaValidator(cast("Any", _unnamed(node)))
+    unnamed: Any = {name: value for name, value in node.items() if name != "ref"}
+    exact = SchemaValidator(unnamed)
 
     def read(value: object) -> object:
         if not isinstance(value, str):
@@ -95,18 +79,6 @@ def _date(node: Schema) -> Schema:
     # pydantic names a function where it tells which choice of a union is at fault.
     read.__name__ = read.__qualname__ = node["type"]
     # Of the choices of a union, pydantic prefers a text to a date, and anything to `any`.
-    after = {"type": "function-after", "function": _function(read)}
-    return _named(node, {**after, "schema": {"type": "any"}})
-
-
-def _function(function: Callable[[object], object]) -> Schema:
-    return {"type": "no-info", "function": function}
-
-
-def _unnamed(node: Schema) -> Schema:
-    return {name: value for name, value in node.items() if name != "ref"}
-
-
-def _named(node: Schema, guarded: Schema) -> Schema:
-    """Return a schema under the name by which others refer to the one that it guards."""
-    return {**guarded, "ref": node["ref"]} if "ref" in node else guarded
+    function = {"type": "no-info", "function": read}
+    guard = {"type": "function-after", "function": function, "schema": {"type": "any"}}
+    return {**guard, "ref": node["ref"]} if "ref" in node else guard

@@ -124,14 +124,15 @@ def read_function(
     arguments = [each for each in signature.parameters.values() if each.name != "context"]
     _refuse_lost_return(signature, hints, owner)
     result, wraps = _result_of(hints.get("return", ANYTHING))
+    take: Callable[[Any], dict[str, Any]] = vars
     if len(arguments) == 1 and arguments[0].name == "params" and _is_record(hints.get("params")):
-        invoke, kind = _pass_params(function, wants_context=wants_context), hints["params"]
+        take, type_ = _whole, hints["params"]
     elif not arguments:
-        invoke, kind = _pass_nothing(function, wants_context=wants_context), None
+        take, type_ = _nothing, None
     else:
-        kind = make_record(function, arguments, hints, owner=owner, name=name)
-        invoke = _spread_params(function, wants_context=wants_context)
-    return Signature(invoke, kind, result, is_async_callable(function), wraps)
+        type_ = make_record(function, arguments, hints, owner=owner, name=name)
+    invoke = _invoking(function, take, wants_context=wants_context)
+    return Signature(invoke, type_, result, is_async_callable(function), wraps)
 
 
 def _refuse_plain(owner: str, hint: Any) -> None:
@@ -193,46 +194,26 @@ def _refuse_generator(handler: Handler, owner: str) -> None:
         )
 
 
-def _spread_params(function: Handler, *, wants_context: bool) -> Handler:
-    if wants_context:
-
-        def invoke(params: Any, *, context: object) -> Any:
-            return function(**params.__dict__, context=context)
-
-        return invoke
-
-    def invoke_alone(params: Any, *, context: object) -> Any:  # noqa: ARG001 - the full form
-        return function(**params.__dict__)
-
-    return invoke_alone
+def _whole(params: object) -> dict[str, Any]:
+    return {"params": params}
 
 
-def _pass_params(function: Handler, *, wants_context: bool) -> Handler:
-    if wants_context:
+def _nothing(params: object) -> dict[str, Any]:  # noqa: ARG001 - as the others
+    return {}
 
-        def invoke(params: object, *, context: object) -> Any:
-            return function(params=params, context=context)
 
-        return invoke
+def _invoking(
+    function: Handler, arguments: Callable[[Any], dict[str, Any]], *, wants_context: bool
+) -> Handler:
+    """Return a function in its full form; `arguments` makes its own of the params."""
+
+    def invoke(params: object, *, context: object) -> Any:
+        return function(**arguments(params), context=context)
 
     def invoke_alone(params: object, *, context: object) -> Any:  # noqa: ARG001 - the full form
-        return function(params=params)
+        return function(**arguments(params))
 
-    return invoke_alone
-
-
-def _pass_nothing(function: Handler, *, wants_context: bool) -> Handler:
-    if wants_context:
-
-        def invoke(params: object, *, context: object) -> Any:  # noqa: ARG001 - the full form
-            return function(context=context)
-
-        return invoke
-
-    def invoke_alone(params: object, *, context: object) -> Any:  # noqa: ARG001 - the full form
-        return function()
-
-    return invoke_alone
+    return invoke if wants_context else invoke_alone
 
 
 def _hints(function: Handler, localns: Mapping[str, Any] | None) -> dict[str, Any]:
