@@ -223,3 +223,28 @@ class Copies:
         if found is None:
             found = self._kept.setdefault(id(item), (item, private(item)))
         return found[1]
+
+
+# --- Reading
+
+
+class SliceReader:
+    """The reading half of a slice; each access makes copies of the items that can change."""
+
+    __slots__ = ()
+
+    def _items(self) -> Items:
+        raise NotImplementedError
+
+    def latest(self) -> Any:
+        """Return the newest item, or None."""
+        items = self._items()
+        return Copies()(items.last()) if items else None
+
+    def all(self) -> Sequence[Any]:
+        """Return all items, oldest first; costs the same however many there are."""
+        return readable(self._items(), Copies())
+
+    def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
+        """Return the items for which the predicate holds."""
+        return [each for each in self.all() if predicate(each)]

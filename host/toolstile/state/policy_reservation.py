@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar, cast
 
-from toolstile.state.persistent_list import Copies, Items, readable
+from toolstile.state.persistent_list import Items, SliceReader
 from toolstile.state.policy_records import Records, RecordSlice, RecordsOwner, is_reserved
 from toolstile.state.store import Store, check_kind
 from toolstile_hookspecs.errors import StateError
@@ -13,6 +13,15 @@ from toolstile_hookspecs.policies import RESERVED, PolicyState
 from toolstile_hookspecs.sessions import Dispatcher, SessionProtocol, SliceView
 
 S = TypeVar("S")
+
+
+def _refuse(*_: object, **__: object) -> NoReturn:
+    """Raise the error for a `reserve` that does more than count."""
+    raise StateError(
+        "`reserve` may only read the session and save its own record, the one of "
+        "PolicyState.reserved(context, name). Change state in on_result, which is rolled back with "
+        "the call."
+    )
 
 
 class ReservingView:
@@ -47,7 +56,7 @@ class ReservingView:
     @property
     def dispatcher(self) -> Dispatcher:
         """Refuse: a reservation publishes nothing."""
-        return refuse()
+        return _refuse()
 
     def __getitem__(self, kind: type[S]) -> SliceView[S]:
         """Return the slice of a type."""
@@ -56,25 +65,7 @@ class ReservingView:
         check_kind(kind)
         return _ReadSlice(self._peek, kind)
 
-    def dispatch(self, event: object) -> None:  # noqa: ARG002 - the protocol's
-        """Refuse: a reservation dispatches nothing."""
-        refuse()
-
-    def snapshot(self, *, tag: str | None = None) -> NoReturn:  # noqa: ARG002 - the protocol's
-        """Refuse: a reservation only counts."""
-        refuse()
-
-    def restore(self, snapshot: Any) -> None:  # noqa: ARG002 - the protocol's
-        """Refuse: a reservation changes no slice."""
-        refuse()
-
-    def reset(self) -> None:
-        """Refuse: a reservation changes no slice."""
-        refuse()
-
-    def clone(self, *, id: str | None = None) -> NoReturn:  # noqa: A002, ARG002 - it is the id
-        """Refuse: a reservation only counts."""
-        refuse()
+    dispatch = snapshot = restore = reset = clone = _refuse
 
     def read_records(self) -> Records:
         """Return the newest records."""
@@ -96,7 +87,7 @@ class ReservingView:
         self._store.write_records(update)
 
 
-class _ReadSlice:
+class _ReadSlice(SliceReader):
     """A slice that can only be read."""
 
     __slots__ = ("_kind", "_peek")
@@ -105,40 +96,7 @@ class _ReadSlice:
         self._peek = peek
         self._kind = kind
 
-    def latest(self) -> Any:
-        """Return the newest item, or None."""
-        items = self._peek(self._kind)
-        return Copies()(items.last()) if items else None
+    def _items(self) -> Items:
+        return self._peek(self._kind)
 
-    def all(self) -> Sequence[Any]:
-        """Return all items, oldest first."""
-        return readable(self._peek(self._kind), Copies())
-
-    def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
-        """Return the items for which the predicate holds."""
-        return [each for each in self.all() if predicate(each)]
-
-    def append(self, item: Any) -> None:  # noqa: ARG002 - the protocol's
-        """Refuse."""
-        refuse()
-
-    def seed(self, *items: Any) -> None:  # noqa: ARG002 - the protocol's
-        """Refuse."""
-        refuse()
-
-    def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:  # noqa: ARG002 - the protocol's
-        """Refuse."""
-        refuse()
-
-    def register(self, *_: Any, **__: Any) -> None:
-        """Refuse."""
-        refuse()
-
-
-def refuse() -> NoReturn:
-    """Raise what a policy is told that does more than count in `reserve`."""
-    raise StateError(
-        "`reserve` may only read the session and save its own record, the one of "
-        "PolicyState.reserved(context, name). Change state in on_result, which is rolled back with "
-        "the call."
-    )
+    append = seed = clear = register = _refuse

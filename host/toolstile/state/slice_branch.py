@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, Protocol
 
-from toolstile.state.persistent_list import Copies, Items, readable
+from toolstile.state.persistent_list import Copies, Items, SliceReader, readable
 from toolstile.state.reducers import cleared, keep, reduced, seeded
 from toolstile.state.replay import Change, RecordedChange
 from toolstile.state.slices import refuse_registration
@@ -28,7 +28,7 @@ FROZEN = (
 )
 
 
-class Cell:
+class Cell(SliceReader):
     """One STATE slice on a branch, and the view of it that the handler uses.
 
     Every write is kept as a reducer with its event, so that it can be applied again where
@@ -76,7 +76,7 @@ class Cell:
 
     def latest(self) -> Any:
         """Return the newest item, or None."""
-        items = self._seen()
+        items = self._items()
         if not items.length:
             return None
         item = items.last()
@@ -84,12 +84,7 @@ class Cell:
 
     def all(self) -> Sequence[Any]:
         """Return all items, oldest first; costs the same however many there are."""
-        items = self._seen()
-        return readable(items, self._copied)
-
-    def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
-        """Return the items for which the predicate holds."""
-        return [each for each in self.all() if predicate(each)]
+        return readable(self._items(), self._copied)
 
     def append(self, item: Any) -> None:
         """Add an item at the end."""
@@ -164,7 +159,7 @@ class Cell:
         self.replaced = self.replaced or other.replaced
         self.rewritten = self.rewritten or other.rewritten
 
-    def _seen(self) -> Items:
+    def _items(self) -> Items:
         if self.closed is not None:
             raise CallClosed(self.closed)
         if not self._owner.frozen:

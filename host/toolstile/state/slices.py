@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
-from toolstile.state.persistent_list import Copies, readable
+from toolstile.state.persistent_list import Items, SliceReader
 from toolstile.state.reducers import cleared, keep, reduced, seeded
 from toolstile.state.store import Store
 from toolstile_hookspecs._tools.signatures import is_async_callable
@@ -21,7 +21,7 @@ def refuse_log(kind: type[Any]) -> StateError:
     )
 
 
-class SessionSlice:
+class SessionSlice(SliceReader):
     """One slice of a session; every change is at once the newest state."""
 
     __slots__ = ("_kind", "_store")
@@ -30,18 +30,8 @@ class SessionSlice:
         self._store = store
         self._kind = kind
 
-    def latest(self) -> Any:
-        """Return the newest item, or None."""
-        items = self._store.items(self._kind)
-        return Copies()(items.last()) if items else None
-
-    def all(self) -> Sequence[Any]:
-        """Return all items, oldest first; costs the same however many there are."""
-        return readable(self._store.items(self._kind), Copies())
-
-    def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
-        """Return the items for which the predicate holds."""
-        return [each for each in self.all() if predicate(each)]
+    def _items(self) -> Items:
+        return self._store.items(self._kind)
 
     def append(self, item: Any) -> None:
         """Add an item at the end."""
@@ -86,7 +76,7 @@ class SessionSlice:
             raise refuse_log(self._kind)
 
 
-class BranchedLog:
+class BranchedLog(SliceReader):
     """A LOG slice as a call sees it: shared by all, never rolled back.
 
     Args:
@@ -102,20 +92,9 @@ class BranchedLog:
         self._kind = kind
         self._check = check
 
-    def latest(self) -> Any:
-        """Return the newest item, or None."""
+    def _items(self) -> Items:
         self._check(False)  # noqa: FBT003 - to read
-        items = self._store.items(self._kind)
-        return Copies()(items.last()) if items else None
-
-    def all(self) -> Sequence[Any]:
-        """Return all items, oldest first."""
-        self._check(False)  # noqa: FBT003 - to read
-        return readable(self._store.items(self._kind), Copies())
-
-    def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
-        """Return the items for which the predicate holds."""
-        return [each for each in self.all() if predicate(each)]
+        return self._store.items(self._kind)
 
     def append(self, item: Any) -> None:
         """Add an item, at once and for good."""
