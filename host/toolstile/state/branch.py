@@ -11,7 +11,7 @@ from toolstile.state.persistent_list import EMPTY, Items, private
 from toolstile.state.policy_records import Records, RecordSlice, is_reserved, own, refuse_reserved
 from toolstile.state.policy_reservation import ReservingView
 from toolstile.state.reducers import Kept, Registration, impure, reduced
-from toolstile.state.replay import AppliedEffect, Change, Doing
+from toolstile.state.replay import AppliedEffect, Change, Doing, NestedEffect, RecordedChange
 from toolstile.state.slice_branch import Cell
 from toolstile.state.slices import BranchedLog
 from toolstile.state.snapshot import Snapshot, fitting
@@ -137,8 +137,28 @@ class Branch(Transaction):
             # Of two types of one name, as after a plugin was loaded anew, the session's own.
             store = self._store
             known = [*several_kinds(kinds), AppliedEffect, *store.kinds(), *store.reducers]
-            for each in redoing.read(changes, known):
-                each.redo(self)
+            self.redo_all(redoing.read(changes, known))
+
+    def redo_all(self, changes: Iterable[RecordedChange]) -> None:
+        """Do changes again, in their order."""
+        for change in changes:
+            if isinstance(change, NestedEffect):
+                self._redo_nested(change)
+            elif change.doing == "seed":
+                self[change.kind].seed(*change.items)
+            elif change.doing == "append":
+                self[change.kind].append(*change.items)
+            else:
+                act = self.dispatch if change.doing == "dispatch" else self.publish
+                act(*change.items)
+
+    def _redo_nested(self, effect: NestedEffect) -> None:
+        """Repeat the changes of an effect, unless they are held: as a nested call, to mark them."""
+        if not self.has_applied(effect.effect_id):
+            within = self.fork()
+            within.redo_all(effect.changes)
+            within.mark_applied(effect.effect_id)
+            within.commit()
 
     # What the host uses.
 

@@ -10,19 +10,18 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, NamedTuple, Protocol, cast
+from typing import Annotated, Any, Final, Literal, NamedTuple, cast
 from weakref import WeakValueDictionary
 
 from pydantic import Discriminator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolstile.state.serialization import dumped, loaded, refuse_lossy, type_name
+from toolstile.state.serialization import dumped_exactly, loaded, type_name
 from toolstile_hookspecs._schema.validation_errors import first_fault
 from toolstile_hookspecs.errors import SnapshotError
-from toolstile_hookspecs.sessions import SliceView
 
 Doing = Literal["dispatch", "publish", "append", "seed"]
 
@@ -33,36 +32,6 @@ _written_here: Final[WeakValueDictionary[str, type[Any]]] = WeakValueDictionary(
 
 _OF_FILE: Final = re.compile(r"^toolstile_file_[0-9a-f]{8}_")
 """The part of a plugin file's module name that depends on its place."""
-
-
-class Branched(Protocol):
-    """The part of a branch that a replay changes."""
-
-    def fork(self) -> Branched:
-        """Return a branch that commits into this one."""
-        ...
-
-    def commit(self) -> None:
-        """Make the changes those of the base."""
-        ...
-
-    def mark_applied(self, effect_id: str) -> None:
-        """Note that what was changed here is what an effect has changed."""
-        ...
-
-    def has_applied(self, effect_id: str) -> bool:
-        """Tell whether what an effect has changed is held already."""
-        ...
-
-    def __getitem__(self, kind: type[Any]) -> SliceView[Any]: ...
-
-    def dispatch(self, event: object) -> None:
-        """Let the reducers of an event change their slices."""
-        ...
-
-    def publish(self, event: object) -> None:
-        """Publish an event at the commit."""
-        ...
 
 
 class Change(NamedTuple):
@@ -78,19 +47,6 @@ class Change(NamedTuple):
     kind: type[Any]
     items: Sequence[Any]
 
-    def redo(self, branch: Branched) -> None:
-        """Do it again."""
-        if self.doing == "seed":
-            branch[self.kind].seed(*self.items)
-            return
-        act: Callable[[Any], None] = {
-            "dispatch": branch.dispatch,
-            "publish": branch.publish,
-            "append": branch[self.kind].append,
-        }[self.doing]
-        for item in self.items:
-            act(item)
-
 
 @dataclass(frozen=True, slots=True)
 class NestedEffect:
@@ -103,16 +59,6 @@ class NestedEffect:
 
     effect_id: str
     changes: Sequence[RecordedChange]
-
-    def redo(self, branch: Branched) -> None:
-        """Do it again, unless it is held: as a call within, so that it is kept apart again."""
-        if branch.has_applied(self.effect_id):
-            return
-        within = branch.fork()
-        for each in self.changes:
-            each.redo(within)
-        within.mark_applied(self.effect_id)
-        within.commit()
 
 
 RecordedChange = Change | NestedEffect
@@ -133,7 +79,8 @@ def written(changes: Iterable[RecordedChange]) -> str:
     Raises:
         SnapshotError: An event or item cannot be written as JSON.
     """
-    return json.dumps(_as_entries(changes), ensure_ascii=False, allow_nan=False)
+    entries = [_as_entry(each) for each in changes]
+    return json.dumps(entries, ensure_ascii=False, allow_nan=False)
 
 
 def read(text: str, kinds: Iterable[type[Any]]) -> list[RecordedChange]:
@@ -218,22 +165,13 @@ def _where_from(name: str) -> str:
     )
 
 
-def _as_entries(changes: Iterable[RecordedChange]) -> list[_AnyEntry]:
-    return [_as_entry(each) for each in changes]
-
-
 def _as_entry(change: RecordedChange) -> _AnyEntry:
     if isinstance(change, NestedEffect):
-        return {
-            "do": "effect",
-            "effect_id": change.effect_id,
-            "changes": _as_entries(change.changes),
-        }
+        changes = [_as_entry(each) for each in change.changes]
+        return {"do": "effect", "effect_id": change.effect_id, "changes": changes}
     name = _name(change.kind)
     _written_here[name] = change.kind
-    items = dumped(change.kind, change.items)
-    refuse_lossy(change.kind, [*change.items], items)
-    return {"do": change.doing, "type": name, "items": items}
+    return {"do": change.doing, "type": name, "items": dumped_exactly(change.kind, change.items)}
 
 
 def _names_in(entries: Iterable[_AnyEntry]) -> Iterator[str]:

@@ -40,10 +40,9 @@ def dumped(kind: Any, items: Iterable[Any]) -> Any:
     Raises:
         SnapshotError: One cannot be written as JSON.
     """
-    items = list(items)
     try:
         # Not `dump_json`: it writes infinities as null, which cannot be read back.
-        written = _spelt(_adapter(kind).dump_python(items, mode="json"))
+        return _spelt(_adapter(kind).dump_python(list(items), mode="json"))
     except UnicodeEncodeError as error:
         raise SnapshotError(
             f"Items of {type_name(kind)} cannot be written as JSON: one holds a lone surrogate, "
@@ -54,14 +53,6 @@ def dumped(kind: Any, items: Iterable[Any]) -> Any:
             f"Items of {type_name(kind)} cannot be written as JSON: {_first_line(error)} Make "
             "it a dataclass, a pydantic model or a named tuple of JSON-like fields."
         ) from error
-    for item, said in zip(items, written, strict=True):
-        if type(item) is not kind and loaded(kind, [said]) != [item]:
-            raise SnapshotError(
-                f"Items of {type_name(kind)} cannot be written as JSON: one is a "
-                f"{type(item).__qualname__}, and would be read as a {kind.__qualname__}. Keep it "
-                "in the slice of its own type."
-            )
-    return written
 
 
 def loaded(kind: Any, items: list[Any]) -> list[Any]:
@@ -79,17 +70,14 @@ def loaded(kind: Any, items: list[Any]) -> list[Any]:
         ) from error
 
 
-def refuse_lossy(kind: type[Any], items: list[Any], written: list[Any]) -> None:
-    """Refuse items that could not be read again as they were.
-
-    Args:
-        kind: Their type.
-        items: The items.
-        written: What they were written as.
+def dumped_exactly(kind: type[Any], items: Iterable[Any]) -> list[Any]:
+    """Return items of a type as JSON values from which the same items are read.
 
     Raises:
-        SnapshotError: Reading that fails, or comes to something else.
+        SnapshotError: One cannot be written as JSON, or reading that comes to something else.
     """
+    items = list(items)
+    written: list[Any] = dumped(kind, items)
     try:
         again = _read(kind, written)
     except Exception as error:
@@ -103,10 +91,12 @@ def refuse_lossy(kind: type[Any], items: list[Any], written: list[Any]) -> None:
         if item != other and _as_json(item) != other:
             raise SnapshotError(
                 f"Items of {type_name(kind)} cannot be written as JSON: item number {number} "
-                "would be read as another. A field of it holds a secret, NaN, a subclass of the "
-                "type that it names or, where that is Any, no plain JSON; or the class has no "
-                "`__eq__`. Keep secrets elsewhere, and make the field name what it holds."
+                "would be read as another. It is of a subclass; or a field of it holds a secret, "
+                "NaN, a subclass of the type that it names or, where that is Any, no plain JSON; "
+                "or the class has no `__eq__`. Keep secrets elsewhere, items in the slice of their "
+                "own type, and make the field name what it holds."
             )
+    return written
 
 
 def _as_json(value: object) -> Any:

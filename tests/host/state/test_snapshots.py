@@ -195,41 +195,35 @@ def test_the_log_of_calls_is_not_written(session):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{", "it is no JSON"),
-        ("[" * 100_000, "it is no JSON"),
-        ("[]", 'its "format" is not'),
-        ('{"format": "other"}', 'its "format" is not'),
+        ("{", "JSON: invalid JSON"),
+        ("[" * 100_000, "JSON: invalid JSON"),
+        ("[]", "JSON: input should be an object"),
+        ('{"format": "other"}', "JSON: format: input should be 'toolstile.session'"),
         (
             '{"format": "toolstile.session", "version": 2}',
             "version 2; this Toolstile reads version 1",
         ),
-        ('{"format": "toolstile.session", "version": 1}', '"slices" is no list'),
+        ('{"format": "toolstile.session", "version": 1}', "JSON: id: field required"),
         (
-            '{"format": "toolstile.session", "version": 1, "slices": [3]}',
-            "slice number 1 is no object",
+            '{"format": "toolstile.session", "version": 1, "id": "a", "slices": [3]}',
+            r"JSON: slices\[0\]: input should be an object",
         ),
         (
-            '{"format": "toolstile.session", "version": 1, "slices": [{}]}',
-            'a slice has no "type"',
-        ),
-        (
-            '{"format": "toolstile.session", "version": 1, "slices": [{"type": "os:system"}]}',
+            (
+                '{"format": "toolstile.session", "version": 1, "id": "a", "slices": [{"type": '
+                '"os:system", "policy": "log", "items": []}], "policies": []}'
+            ),
             r"a slice of os:system, a type that is not known.*kinds=\[",
         ),
         (
-            '{"format": "toolstile.session", "version": 1, "slices": [], "policies": 3}',
-            '"policies" is no list',
-        ),
-        (
-            '{"format": "toolstile.session", "version": 1, "slices": [], "policies": [3]}',
+            (
+                '{"format": "toolstile.session", "version": 1, "id": "a", "slices": [], '
+                '"policies": [3]}'
+            ),
             "PolicyState do not fit",
         ),
-        (
-            '{"format": "toolstile.session", "version": 1, "slices": [], "policies": []}',
-            'it has no "id"',
-        ),
-        (None, "it is of type NoneType, no text"),
-        ({}, "it is of type dict, no text"),
+        (None, "input should be string"),
+        ({}, "input should be string"),
     ],
 )
 def test_what_is_no_sessions_json_is_refused_with_the_reason(text, message):
@@ -240,8 +234,7 @@ def test_what_is_no_sessions_json_is_refused_with_the_reason(text, message):
 @pytest.mark.parametrize(
     ("policies", "message"),
     [
-        (["LOG"], """a slice has the "policy" 'LOG'"""),
-        ([None], 'a slice has the "policy" None'),
+        (["LOG"], r"slices\[0\].policy: input should be 'state' or 'log'"),
         (["state", "log"], "it has two slices of .*:Audit"),
         (["state", "state"], "it has two slices of .*:Audit"),
     ],
@@ -330,7 +323,7 @@ class Signed(Audit):
 
 def test_items_that_would_come_back_as_less_are_refused(session):
     session[Audit].append(Signed("a"))
-    with pytest.raises(SnapshotError, match=r"one is a Signed, and would be read as a Audit\."):
+    with pytest.raises(SnapshotError, match="would be read as another"):
         session.to_json()
 
 
