@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from toolstile.host import Host
 from toolstile.settings import load
-from toolstile_cli.commands.run import named_plugins
+from toolstile_cli.commands.run import host_for, named_plugins
 from toolstile_cli.console import json_lines
 from toolstile_cli.errors import UsageError, logging_to_stderr, report_faults, say
 from toolstile_cli.exit_codes import Exit
@@ -125,14 +125,15 @@ def _asks_for_help(rest: list[str]) -> bool:
 def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
     """Return the host; where help is asked for, None and a warning if there can be none."""
     options: dict[str, Any] = {"timeout": common.timeout} if hasattr(common, "timeout") else {}
-    files = named_plugins(common)
     try:
         if rest[:1] == ["check"]:
             # A configured file with a fault is reported, and does not keep others from loading.
             settings = load(config=common.config)
-            settings = replace(settings, plugin_files=(*settings.plugin_files, *files))
+            settings = replace(
+                settings, plugin_files=(*settings.plugin_files, *named_plugins(common))
+            )
             return Host(settings=settings, block=common.block, **options)
-        return Host(config=common.config, block=common.block, plugin_files=files, **options)
+        return host_for(common, **options)
     except ToolstileError as error:
         if not _asks_for_help(rest):
             raise

@@ -13,7 +13,7 @@ from argcomplete.lexers import split_line
 
 from toolstile.host import Host
 from toolstile.settings import Settings
-from toolstile_cli.commands.run import SESSIONS, named_plugins
+from toolstile_cli.commands.run import SESSIONS, host_for
 from toolstile_cli.options import common_options, take_common
 from toolstile_cli.plugin_commands import with_extensions
 from toolstile_cli.program import BUILT_IN
@@ -48,8 +48,7 @@ def _make_host(line: str) -> Host:
     try:
         _, _, _, words, _ = split_line(line)
         common, _ = take_common(words[1:])
-        files = named_plugins(common)
-        return Host(config=common.config, block=common.block, plugin_files=files)
+        return host_for(common)
     except (ToolstileError, SystemExit):
         # Whatever is wrong is told when the command is run; its name can be completed anyway.
         return Host(settings=Settings())

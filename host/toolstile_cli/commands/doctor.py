@@ -25,7 +25,7 @@ from toolstile.policies.persistence import read
 from toolstile.settings import Settings
 from toolstile.settings.sources import PREFIX
 from toolstile.settings.table_validation import secrets_in, without_secrets
-from toolstile_cli.commands.run import named_plugins
+from toolstile_cli.commands.run import host_for
 from toolstile_cli.console import Terminal
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.lint.contributions import resource_findings
@@ -77,7 +77,7 @@ def _areas(args: argparse.Namespace) -> Iterator[Area]:
     yield "surroundings", surroundings()
     try:
         with contextlib.redirect_stdout(sys.stderr):
-            host = _make_host(args)
+            host = host_for(args)
     except ToolstileError as error:
         remedy = "When it is fixed, run this again."
         faults = str(error).splitlines()
@@ -88,11 +88,6 @@ def _areas(args: argparse.Namespace) -> Iterator[Area]:
     yield "configuration", of_configuration(host)
     yield "plugins", of_plugins(host)
     yield "what they rely on", of_what_they_rely_on(host)
-
-
-def _make_host(args: argparse.Namespace) -> Host:
-    files = named_plugins(args)
-    return Host(config=args.config, block=args.block, plugin_files=files)
 
 
 def _print(terminal: Terminal, area: str, findings: Iterable[Finding]) -> None:

@@ -55,6 +55,12 @@ def named_plugins(options: argparse.Namespace) -> list[Path]:
     return [*options.plugin, *example]
 
 
+def host_for(options: argparse.Namespace, **more: Any) -> Host:
+    """Return the host that options configure."""
+    files = named_plugins(options)
+    return Host(config=options.config, block=options.block, plugin_files=files, **more)
+
+
 def example_session(name: str) -> tuple[str, str]:
     """Return the name and the text of an example's session."""
     session = _folder() / SESSIONS[name]

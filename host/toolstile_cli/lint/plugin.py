@@ -284,7 +284,7 @@ def _normalised(name: str) -> str:
 
 CONTRACT: Final = "toolstile_hookspecs"
 _INTERNALS: Final = frozenset({"toolstile", "toolstile_plugins"})
-_FOR_TESTS: Final = "toolstile.testing"
+_FOR_TESTS: Final = "toolstile.testing."
 
 
 def import_findings(report: PluginReport) -> Iterator[Finding]:
@@ -309,7 +309,7 @@ def _internal_imports(files: Iterable[Path]) -> Iterator[tuple[Path, list[tuple[
         lines = [
             (line, name)
             for line, name in _imports(tree)
-            if name.partition(".")[0] in _INTERNALS and not _is_for_tests(name)
+            if name.partition(".")[0] in _INTERNALS and not f"{name}.".startswith(_FOR_TESTS)
         ]
         if lines:
             yield path, lines
@@ -321,10 +321,6 @@ def _imports(tree: ast.AST) -> Iterator[tuple[int, str]]:
             yield from ((node.lineno, alias.name) for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module is not None and not node.level:
             yield node.lineno, node.module
-
-
-def _is_for_tests(name: str) -> bool:
-    return name == _FOR_TESTS or name.startswith(f"{_FOR_TESTS}.")
 
 
 def _files(report: PluginReport) -> Iterator[Path]:

@@ -85,8 +85,9 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
     if args.what == "import":
         from toolstile_plugins.mcp.gateway.import_config import print_tables
 
+        write = None if args.out is None else args.out.write
         return print_tables(
-            args.file, args.out, with_values=args.with_values, configured=settings.servers
+            args.file, write, with_values=args.with_values, configured=settings.servers
         )
     # The SDK is heavy, and no other command needs it.
     if args.what == "check":

@@ -11,10 +11,10 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from toolstile_hookspecs import ConfigurationError
@@ -39,14 +39,6 @@ _TRAILING: Final = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.DOTALL)
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
 
 
-class Out(Protocol):
-    """Takes what is printed as JSON."""
-
-    def write(self, line: Mapping[str, Any]) -> None:
-        """Print one object."""
-        ...
-
-
 @dataclass
 class Imported:
     """A server as it was found.
@@ -65,13 +57,17 @@ class Imported:
 
 
 def print_tables(
-    file: Path, out: Out | None, *, with_values: bool, configured: Iterable[str] = ()
+    file: Path,
+    write: Callable[[Mapping[str, Any]], None] | None,
+    *,
+    with_values: bool,
+    configured: Iterable[str] = (),
 ) -> int:
     """Print the servers of a client's configuration; returns the exit status.
 
     Args:
         file: The configuration.
-        out: Takes them as JSON; None to print tables.
+        write: Takes each as JSON; None to print tables.
         with_values: Whether what may be a secret is printed.
         configured: The servers that are there already; none of them is declared once more.
 
@@ -79,12 +75,12 @@ def print_tables(
         ConfigurationError: When the file cannot be read, or has no servers.
     """
     found = list(_distinct(read_servers(file, with_values=with_values), configured))
-    if out is None:
+    if write is None:
         sys.stdout.write("\n\n".join(as_toml(each) for each in found) + "\n")
     else:
         for each in found:
             told = {"variables": each.variables, "notes": each.notes}
-            out.write({"server": each.name, **each.keys, **told})
+            write({"server": each.name, **each.keys, **told})
     return 0
 
 

@@ -237,13 +237,11 @@ class Standing:
             case "always":
                 return True
             case "first_use":
-                # Each is remembered for good, and a server may rename its tools for ever.
-                return name not in self._approved and self._count_gone() < GONE
+                # Each is remembered for good, and a server may rename its tools without end.
+                gone = self._approved.keys() - (self._found or {}).keys()
+                return name not in self._approved and len(gone) < GONE
             case "ask":
                 return False
-
-    def _count_gone(self) -> int:
-        return len(self._approved.keys() - (self._found or {}).keys())
 
     def _approve(self, tools: Mapping[str, Definition]) -> None:
         # Those that are gone stay, where one that comes back changed is doubted, not met anew.

@@ -102,7 +102,8 @@ class Caller:
             question = request.questions.get(call.id)
             if question is not None:
                 return question_result(ended, question, handle)
-        if isinstance(ended, BaseException) and _is_late(call):
+        is_late = call.deadline is not None and call.deadline.elapsed()
+        if isinstance(ended, BaseException) and is_late:
             return {"content": [{"type": "text", "text": LATE}], "isError": True}
         result = self._result(ended)
         modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
@@ -187,10 +188,6 @@ def _with_object(result: dict[str, Any]) -> dict[str, Any]:
     if isinstance(result.get("structuredContent", {}), Mapping):
         return result
     return {name: value for name, value in result.items() if name != "structuredContent"}
-
-
-def _is_late(call: ToolCall) -> bool:
-    return call.deadline is not None and call.deadline.elapsed()
 
 
 def _of(call: ToolCall, error: BaseException) -> BaseException:

@@ -99,7 +99,10 @@ def ask(request: ApprovalRequest, longest: float) -> ApprovalAnswer | Awaitable[
         return ApprovalAnswer.pending()
     if not session.can_send_request:
         return ApprovalAnswer.unanswered(NO_WAY_BACK)
-    return _on_loop(asking, _elicit(asking, question_of(request), _patience(request, longest)))
+    deadline = request.context.deadline
+    if deadline is not None:
+        longest = min(longest, deadline.remaining() * BEFORE_DEADLINE)
+    return _on_loop(asking, _elicit(asking, question_of(request), longest))
 
 
 def meaning_of(result: ElicitResult) -> ApprovalAnswer:
@@ -118,11 +121,6 @@ def _can_ask(session: ServerSession) -> bool:
     elicitation = None if capabilities is None else capabilities.elicitation
     # Before there were modes, there was no more to say than that it can ask.
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
-
-
-def _patience(request: ApprovalRequest, longest: float) -> float:
-    deadline = request.context.deadline
-    return longest if deadline is None else min(longest, deadline.remaining() * BEFORE_DEADLINE)
 
 
 async def _elicit(asking: CallRequest, question: str, longest: float) -> ApprovalAnswer:

@@ -60,19 +60,15 @@ class ToolList:
         return None if shape is None else cast("Mapping[str, Any]", shape["inputSchema"])
 
     def _shape(self, tool: Tool[Any, Any]) -> dict[str, Any] | None:
+        """Return a tool as clients see it, None where its params have no JSON Schema."""
         if tool not in self._shapes:
-            self._shapes[tool] = self._described(tool)
+            try:
+                (self._shapes[tool],) = self._dialect.schemas([tool])
+            except DefinitionError as error:
+                self._shapes[tool] = None
+                fault = str(error).removeprefix(f"Tool {tool.name!r}: ")
+                log.warning("%s is left out of the list of tools: %s", tool.name, fault)
         return self._shapes[tool]
-
-    def _described(self, tool: Tool[Any, Any]) -> dict[str, Any] | None:
-        """Return what clients are told of a tool, None where its params have no JSON Schema."""
-        try:
-            (shape,) = self._dialect.schemas([tool])
-        except DefinitionError as error:
-            fault = str(error).removeprefix(f"Tool {tool.name!r}: ")
-            log.warning("%s is left out of the list of tools: %s", tool.name, fault)
-            return None
-        return shape
 
 
 # --- Completions

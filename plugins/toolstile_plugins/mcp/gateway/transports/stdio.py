@@ -31,10 +31,10 @@ log = logging.getLogger("toolstile.mcp")
 GRACE: Final = 0.8
 """Seconds that a program is given to end once its input is closed, and once more when told to.
 
-Both together are less than a command has that was told to end, which else leaves programs behind.
+Both together are less than a command has that is to end, and would else leave programs behind.
 """
 REMEMBERED: Final = 20
-"""Lines of what a program says beside its messages that are kept."""
+"""Lines of a program, beside its messages, that are kept."""
 LINE: Final = 64 * 1024
 KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
@@ -50,10 +50,10 @@ class Program:
     """A program to start.
 
     Args:
-        command: What to run.
+        command: The program.
         args: Its arguments.
         env: Its environment, beside the few variables that every program needs.
-        cwd: Where to start it.
+        cwd: The directory to start it in.
         max_message: The most bytes of one message.
         said: The last lines it has written beside its messages.
     """
@@ -85,33 +85,33 @@ async def program_streams(program: Program) -> AsyncGenerator[TransportStreams]:
         # Its own children are ended with it.
         start_new_session=True,
     )
+    stdin, stdout, stderr = process.stdin, process.stdout, process.stderr
+    assert stdin is not None and stdout is not None and stderr is not None  # noqa: S101, PT018 - pipes
     to_session, from_server = anyio.create_memory_object_stream[Item](0)
     to_server, from_session = anyio.create_memory_object_stream[SessionMessage](0)
     tasks = [
-        asyncio.create_task(_read(process, program, to_session)),
-        asyncio.create_task(_write(process, from_session, to_session)),
-        asyncio.create_task(_listen(process, program.said)),
+        asyncio.create_task(_read(stdout, program, to_session)),
+        asyncio.create_task(_write(stdin, from_session, to_session)),
+        asyncio.create_task(_listen(stderr, program.said)),
     ]
     try:
         yield from_server, to_server
     finally:
         to_server.close()
         from_server.close()
-        ending = asyncio.ensure_future(_end(process, tasks))
-        # Whoever is cancelled meanwhile leaves no program behind.
-        await _surely(ending)
+        # A cancellation meanwhile leaves no program behind.
+        await _surely(asyncio.ensure_future(_end(process, stdin, stdout, tasks)))
         for stream in (to_session, from_session):
             stream.close()
 
 
 async def _read(
-    process: asyncio.subprocess.Process, program: Program, out: MemoryObjectSendStream[Item]
+    stdout: asyncio.StreamReader, program: Program, out: MemoryObjectSendStream[Item]
 ) -> None:
-    assert process.stdout is not None  # noqa: S101 - it was started with a pipe
     with out, contextlib.suppress(anyio.BrokenResourceError, anyio.ClosedResourceError):
         while True:
             try:
-                line = await process.stdout.readuntil(b"\n")
+                line = await stdout.readuntil(b"\n")
             except asyncio.IncompleteReadError:
                 return
             except asyncio.LimitOverrunError:
@@ -123,7 +123,7 @@ async def _read(
 
 
 def _message(line: bytes) -> Item:
-    # On Windows, many a program begins with a mark that it writes UTF-8.
+    # On Windows, some programs begin with a byte order mark.
     line = line.removeprefix(codecs.BOM_UTF8)
     try:
         return _read_message(line)
@@ -136,7 +136,7 @@ def _message(line: bytes) -> Item:
                 f"it sent what is no message of the protocol: "
                 f"{one_line(line[:200].decode(errors='replace'), 80)}"
             )
-        # Many a program says something on its standard output before it knows better.
+        # Some programs log to their standard output first.
         log.debug("An MCP server wrote %s", one_line(line.decode(errors="replace")))
         return error
 
@@ -155,27 +155,25 @@ def _whole(line: bytes) -> bytes:
 
 
 async def _write(
-    process: asyncio.subprocess.Process,
+    stdin: asyncio.StreamWriter,
     messages: MemoryObjectReceiveStream[SessionMessage],
     out: MemoryObjectSendStream[Item],
 ) -> None:
-    assert process.stdin is not None  # noqa: S101 - it was started with a pipe
     try:
         async with messages:
             async for each in messages:
                 text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
-                process.stdin.write(text.encode() + b"\n")
-                await process.stdin.drain()
+                stdin.write(text.encode() + b"\n")
+                await stdin.drain()
     except (OSError, RuntimeError):
-        # It reads no more; whoever waits for an answer hears that there will be none.
+        # It reads no more, so there will be no answers.
         await out.aclose()
 
 
-async def _listen(process: asyncio.subprocess.Process, said: deque[str]) -> None:
-    """Keep the last lines of what a program says beside its messages."""
-    assert process.stderr is not None  # noqa: S101 - it was started with a pipe
+async def _listen(stderr: asyncio.StreamReader, said: deque[str]) -> None:
+    """Keep the last lines that a program writes beside its messages."""
     rest = b""
-    while chunk := await process.stderr.read(LINE):
+    while chunk := await stderr.read(LINE):
         *lines, rest = (rest + chunk).split(b"\n")
         rest = rest[-LINE:]
         said.extend(
@@ -185,28 +183,34 @@ async def _listen(process: asyncio.subprocess.Process, said: deque[str]) -> None
         said.append(text)
 
 
-async def _end(process: asyncio.subprocess.Process, tasks: Sequence[asyncio.Task[None]]) -> None:
+async def _end(
+    process: asyncio.subprocess.Process,
+    stdin: asyncio.StreamWriter,
+    stdout: asyncio.StreamReader,
+    tasks: Sequence[asyncio.Task[None]],
+) -> None:
     """Close a program's input, and end it and its children where it does not end by itself."""
-    assert process.stdin is not None  # noqa: S101 - it was started with a pipe
     reading, writing, _ = tasks
     for each in (reading, writing):
         each.cancel()
-    process.stdin.close()
-    drained = asyncio.create_task(_drain(process))
-    for told in (None, signal.SIGTERM, KILL):
-        if told is not None:
-            _tell_all(process, told)
+    stdin.close()
+    drained = asyncio.create_task(_drain(stdout))
+    for number in (None, signal.SIGTERM, KILL):
+        if number is not None:
+            _signal_all(process, number)
         if await _has_ended(process):
             break
-    _tell_all(process, KILL)
+    _signal_all(process, KILL)
     for each in (*tasks, drained):
         each.cancel()
     await asyncio.gather(*tasks, drained, return_exceptions=True)
-    _close(process)
+    transport = getattr(process, "_transport", None)
+    if transport is not None:
+        transport.close()
 
 
 async def _has_ended(process: asyncio.subprocess.Process) -> bool:
-    # Not `wait`, which also waits for whoever has inherited the pipes.
+    # Not `wait`, which also waits for heirs of the pipes.
     until = asyncio.get_running_loop().time() + GRACE
     while process.returncode is None:
         if asyncio.get_running_loop().time() > until:
@@ -215,26 +219,19 @@ async def _has_ended(process: asyncio.subprocess.Process) -> bool:
     return True
 
 
-async def _drain(process: asyncio.subprocess.Process) -> None:
-    """Take what a program still writes, so that it can end."""
-    assert process.stdout is not None  # noqa: S101 - it was started with a pipe
-    while await process.stdout.read(LINE):
+async def _drain(stdout: asyncio.StreamReader) -> None:
+    """Take the last output of a program, so that it can end."""
+    while await stdout.read(LINE):
         pass
 
 
-def _tell_all(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
+def _signal_all(process: asyncio.subprocess.Process, number: signal.Signals) -> None:
     with contextlib.suppress(ProcessLookupError, PermissionError):
         if sys.platform == "win32":
             process.kill()
         else:
             # Its group has its id, also when it is gone itself and its children are not.
             os.killpg(process.pid, number)
-
-
-def _close(process: asyncio.subprocess.Process) -> None:
-    transport = getattr(process, "_transport", None)
-    if transport is not None:
-        transport.close()
 
 
 async def _surely(work: asyncio.Future[None]) -> None:
