@@ -120,7 +120,7 @@ def _commit_with_participants(run: ActiveCall) -> Staged:
     yield from close_to_nested(run)
     participants: list[Participant] = [*run.participants, *run.scope.participants()]
     keeper = run.executor.keeper
-    if keeper is not None and (saving := keeper.saving(run.branch)) is not None:
+    if keeper is not None and (saving := keeper.saving(run.branch.record_changes)) is not None:
         participants.append(saving)
     if len(participants) > 1:
         participants.sort(key=_decides)

@@ -117,12 +117,11 @@ def with_sections(contribution: Contribution, implementations: Implementations) 
         PluginFault: When the hook raises, or answers what it must not.
     """
     hook = "toolstile_sections"
-    asked = _asked(hook, implementations, contribution.settings)
+    sections = _asked(hook, implementations, contribution.settings)
     # A section is the plugin's own object, whose properties may raise anything.
     with guarded(f"A section of {hook}"):
-        for section in asked:
+        for section in sections:
             _check_section(hook, section)
-        sections = cast("tuple[Section, ...]", asked)
         if contribution.prefix:
             sections = with_prefix(sections, contribution.prefix)
         tools = tuple(dict.fromkeys(_tools(sections, "")))
@@ -209,10 +208,9 @@ def _policies(implementations: Implementations, settings: object) -> dict[str, t
 def _bindings(implementations: Implementations, settings: object) -> tuple[Binding[Any], ...]:
     hook = "toolstile_resources"
     bindings: dict[type[Any], Binding[Any]] = {}
-    for answer in _asked(hook, implementations, settings):
-        if not isinstance(answer, Binding):
-            raise wrong_answer(hook, answer, "bindings, such as Binding(Tracker, make_tracker)")
-        each: Any = answer
+    for each in _asked(hook, implementations, settings):
+        if not issubclass(type(each), Binding):
+            raise wrong_answer(hook, each, "bindings, such as Binding(Tracker, make_tracker)")
         if each.kind in bindings:
             cause = f"It binds {each.kind.__qualname__} twice."
             raise PluginFault(cause, "Remove one of the bindings.")
@@ -220,7 +218,7 @@ def _bindings(implementations: Implementations, settings: object) -> tuple[Bindi
     return tuple(bindings.values())
 
 
-def _asked(hook: str, implementations: Implementations, settings: object) -> tuple[object, ...]:
+def _asked(hook: str, implementations: Implementations, settings: object) -> tuple[Any, ...]:
     answers: list[object] = []
     # Implementations come last registered first; what is offered stays in the order written.
     for each in reversed(tuple(implementations(hook))):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 import hashlib
 import importlib.util
 import logging
@@ -203,6 +202,9 @@ def _module_name(path: Path) -> str:
 
 
 UNSTATED: Final = None
+_ASSIGNED: Final = re.compile(
+    rf"""^{REQUIRES}\s*(?::[^=\n]*)?=\s*["']([^"'\n]*)["']""", re.MULTILINE
+)
 
 
 def refuse_newer(stated: object, origin: PluginSource) -> None:
@@ -237,13 +239,14 @@ def stated_by(plugin: object) -> object:
 def stated_in_source(origin: PluginSource) -> object:
     """Return what a plugin's source says it needs, though it cannot be imported."""
     try:
-        source = _source(origin)
-        tree = ast.parse("" if source is None else source.read_bytes())
+        file = _source(origin)
+        source = "" if file is None else file.read_text(encoding="utf-8")
     # Its packages can raise anything when they are imported to find it; that is reported already.
     except (Exception, SystemExit):
         log.debug("The source of plugin %s cannot be read", origin, exc_info=True)
         return UNSTATED
-    return next((found for each in tree.body if (found := _assigned(each))), UNSTATED)
+    found = _ASSIGNED.search(source)
+    return UNSTATED if found is None else found[1]
 
 
 def _source(origin: PluginSource) -> Path | None:
@@ -253,14 +256,3 @@ def _source(origin: PluginSource) -> Path | None:
         return Path(origin.location)
     found = importlib.util.find_spec(origin.location.partition(":")[0].strip())
     return None if found is None or found.origin is None else Path(found.origin)
-
-
-def _assigned(statement: ast.stmt) -> str | None:
-    match statement:
-        case (
-            ast.Assign(targets=[ast.Name(id=name)], value=ast.Constant(value=str(text)))
-            | ast.AnnAssign(target=ast.Name(id=name), value=ast.Constant(value=str(text)))
-        ) if name == REQUIRES:
-            return text
-        case _:
-            return None

@@ -5,8 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -34,8 +33,6 @@ from toolstile_hookspecs import Command, ConfigurationError, Dialect, PluginErro
 from toolstile_hookspecs.support.text import nearest
 
 log = logging.getLogger(__name__)
-
-Loader = Callable[[], object]
 
 
 class Plugins:
@@ -88,15 +85,15 @@ class Plugins:
         self._installed = frozenset(each.name for each in every)
         for name in only or ():
             if name not in self._installed:
-                raise PluginError(_not_installed(name, self._installed))
+                those = f"Those are: {', '.join(sorted(self._installed))}."
+                remedy = _near(name, self._installed, those)
+                raise PluginError(f"There is no installed plugin {name!r}. {remedy}")
         with self._lock:
             self._refused = [each for each in self._refused if each.source == "python"]
             met: dict[str, PluginSource] = {}
-            for found in every:
-                if only is None or found.name in only:
-                    self._meet(found, partial(load_entry_point, found), met)
-            for path in _each_once(self.settings.plugin_files):
-                self._meet(_file(path), partial(load_file, path), met)
+            chosen = [each for each in every if only is None or each.name in only]
+            for origin in (*chosen, *map(_file, _each_once(self.settings.plugin_files))):
+                self._meet(origin, met)
             self._discovered = True
             self._publish()
 
@@ -124,7 +121,7 @@ class Plugins:
         """
         refuse_hookless(plugin)
         origin = PluginSource(name or default_name(plugin), "python", distribution, version)
-        report = self._register(origin, lambda: plugin)
+        report = self._register(origin, plugin)
         if report.status == "loaded" and not report.hooks:
             log.warning("%s", report)
         return report
@@ -135,7 +132,7 @@ class Plugins:
         Raises:
             PluginError: Naming the file, the cause and the remedy; nothing of it stays.
         """
-        return self._register(_file(path), partial(load_file, path))
+        return self._register(_file(path))
 
     def unregister(self, name: str) -> None:
         """Remove a plugin with all it offers.
@@ -228,40 +225,40 @@ class Plugins:
 
     # --- How ---------------------------------------------------------------------------------
 
-    def _register(self, origin: PluginSource, load: Loader) -> PluginReport:
+    def _register(self, origin: PluginSource, plugin: object = None) -> PluginReport:
         with self._lock:
             try:
-                blocked = self._switched_off(origin)
-                if blocked is not None:
-                    self._refused.append(blocked)
+                if blocked := self._switched_off(origin):
                     return blocked
-                record = self._take(origin, load)
+                record = self._take(origin, plugin)
             except PluginFault as fault:
                 error = fault.as_error(f"Plugin {origin} is not registered")
                 raise error from fault.__cause__
             self._publish()
             return record.report()
 
-    def _meet(self, origin: PluginSource, load: Loader, met: dict[str, PluginSource]) -> None:
+    def _meet(self, origin: PluginSource, met: dict[str, PluginSource]) -> None:
         known = self._roster.records.get(origin.name)
         if known is not None and known.origin == origin:
             met.setdefault(origin.name, origin)
             return
         try:
-            blocked = self._switched_off(origin)
-            if blocked is not None:
-                self._refused.append(blocked)
+            if self._switched_off(origin):
                 return
             first = met.setdefault(origin.name, origin)
             if first is not origin:
                 raise _second_of_name(first)
-            self._take(origin, load)
+            self._take(origin)
         except PluginFault as fault:
             self._refused.append(origin.refused("failed", fault))
 
-    def _take(self, origin: PluginSource, load: Loader) -> LoadedPlugin:
+    def _take(self, origin: PluginSource, plugin: object = None) -> LoadedPlugin:
+        """Take a plugin; it is loaded from where it comes from, unless Python gives it."""
         try:
-            plugin = load()
+            if origin.source == "file":
+                plugin = load_file(Path(origin.location or ""))
+            elif origin.source == "entry point":
+                plugin = load_entry_point(origin)
         except PluginFault:
             # What cannot be imported may be there in a newer contract.
             refuse_newer(stated_in_source(origin), origin)
@@ -275,6 +272,7 @@ class Plugins:
             raise
 
     def _switched_off(self, origin: PluginSource) -> PluginReport | None:
+        """Return, and keep, the report of a plugin that is switched off."""
         name = origin.name
         try:
             enabled = host_keys(self.settings, name).enabled
@@ -283,15 +281,16 @@ class Plugins:
         if name in self._block:
             configured = f"TOOLSTILE_BLOCK or `block` in {self.settings.source_of('block')}"
             where = configured if name in self.settings.block else "--block or the application"
-            cause = f"It is switched off by {where}."
             remedy = "To use it, take its name out there."
         elif not enabled:
             key = f"plugins.{self.settings.table_name(name)}.enabled"
-            cause = f"It is switched off by {key} in {self.settings.source_of(key)}."
+            where = f"{key} in {self.settings.source_of(key)}"
             remedy = "To use it, remove the key."
         else:
             return None
-        return origin.refused("blocked", PluginFault(cause, remedy))
+        report = origin.refused("blocked", PluginFault(f"It is switched off by {where}.", remedy))
+        self._refused.append(report)
+        return report
 
     def _absent(self) -> Iterator[PluginReport]:
         if not self._discovered:
@@ -317,10 +316,8 @@ class Plugins:
         """
         record = self._roster.records.get(name)
         if record is None:
-            near = nearest(name, self._roster.records)
-            hint = f"Did you mean {near!r}?" if near else "See `toolstile plugins`."
-            msg = f"There is no plugin {name!r}. {hint}"
-            raise PluginError(msg)
+            hint = _near(name, self._roster.records, "See `toolstile plugins`.")
+            raise PluginError(f"There is no plugin {name!r}. {hint}")
         return record
 
     def _renew(self, name: str) -> None:
@@ -380,14 +377,12 @@ def _second_of_name(first: PluginSource) -> PluginFault:
     )
 
 
-def _not_installed(name: str, known: Collection[str]) -> str:
+def _near(name: str, known: Collection[str], otherwise: str) -> str:
     near = nearest(name, known)
-    remedy = f"Did you mean {near!r}?" if near else f"Those are: {', '.join(sorted(known))}."
-    return f"There is no installed plugin {name!r}. {remedy}"
+    return f"Did you mean {near!r}?" if near else otherwise
 
 
 def _absent(name: str, cause: str, known: Collection[str]) -> PluginReport:
-    near = nearest(name, known)
-    remedy = f"Did you mean {near!r}?" if near else "Install it, or take its name out."
     # No more than a warning: one configuration may serve places with different plugins.
+    remedy = _near(name, known, "Install it, or take its name out.")
     return PluginSource(name, "configuration").refused("absent", PluginFault(cause, remedy))

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Collection, Generator, Iterable, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from typing import Final, Literal, Protocol
+from typing import Final, Literal
 
 from pydantic import BaseModel, ValidationError
 
@@ -84,15 +84,6 @@ class Document(BaseModel):
 Records = dict[str, PolicyState]
 Changes = Mapping[str, tuple[PolicyState | None, PolicyState | None]]
 """From a record's name to what it was before a call and what it is after."""
-
-
-class Changing(Protocol):
-    """A call's branch, as far as the keeping of records is concerned."""
-
-    @property
-    def record_changes(self) -> Changes:
-        """The records that the call has changed."""
-        ...
 
 
 class PolicyStore:
@@ -167,10 +158,10 @@ class PolicyStore:
             for file in changed:
                 write(file, held[file])
 
-    def saving(self, branch: Changing) -> PolicyStoreParticipant | None:
+    def saving(self, changes: Changes) -> PolicyStoreParticipant | None:
         """Return what saves the records that a call has changed, None if none is kept."""
         by_file: dict[Path, dict[str, tuple[PolicyState | None, PolicyState | None]]] = {}
-        for name, change in branch.record_changes.items():
+        for name, change in changes.items():
             if name in self._files:
                 by_file.setdefault(self._files[name], {})[name] = change
         return PolicyStoreParticipant(by_file) if by_file else None
