@@ -28,8 +28,9 @@ from toolstile_hookspecs._schema.codec import (
     codec_of,
     describe,
 )
+from toolstile_hookspecs._schema.navigation import known_names
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
-from toolstile_hookspecs._schema.validation_errors import RETRY, known_names
+from toolstile_hookspecs._schema.validation_errors import RETRY
 from toolstile_hookspecs._tools.field_checks import (
     MAX_DESCRIPTION,
     description_faults,

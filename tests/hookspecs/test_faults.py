@@ -9,10 +9,9 @@ from pydantic_core import PydanticCustomError
 
 from toolstile_hookspecs import ToolValidationError
 from toolstile_hookspecs._schema.codec import Codec
+from toolstile_hookspecs._schema.navigation import holds_secret, known_names
 from toolstile_hookspecs._schema.validation_errors import (
     MAX_FAULTS,
-    holds_secret,
-    known_names,
     listing,
 )
 
@@ -127,9 +126,9 @@ def test_no_more_than_twenty_faults_are_listed_and_the_rest_counted():
 
 def test_names_are_found_through_references_lists_and_maps():
     schema = Codec(dict[str, list[Line]], owner="test").schema()
-    assert known_names(schema) == ()
-    assert known_names(schema, ["any", 3]) == ("sku", "quantity")
-    assert known_names(schema, ["any", "no list"]) == ()
+    assert known_names(schema) == []
+    assert known_names(schema, ["any", 3]) == ["sku", "quantity"]
+    assert known_names(schema, ["any", "no list"]) == []
 
 
 def test_a_secret_is_found_at_any_depth():

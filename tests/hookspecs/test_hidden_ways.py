@@ -8,8 +8,8 @@ import pytest
 
 from toolstile_hookspecs import Tool, masked
 from toolstile_hookspecs._schema.json_schema import secrecy_of
+from toolstile_hookspecs._schema.navigation import ALL_SECRET
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
-from toolstile_hookspecs._schema.validation_errors import ALL_SECRET
 
 PIN = {"type": "string", "writeOnly": True}
 HIDES_PIN = {"properties": {"pin": PIN}}

@@ -26,6 +26,7 @@ from toolstile_hookspecs._schema.core_schema import (
 )
 from toolstile_hookspecs._schema.immutable import is_immutable_type
 from toolstile_hookspecs._schema.json_schema import ClosedJsonSchema, PlainJsonSchema
+from toolstile_hookspecs._schema.navigation import ALL_SECRET, Schema, holds_secret
 from toolstile_hookspecs._schema.secrets import HIDING
 from toolstile_hookspecs._schema.serialize import (
     as_plain,
@@ -35,11 +36,8 @@ from toolstile_hookspecs._schema.serialize import (
 )
 from toolstile_hookspecs._schema.strict_dates import exact_validator
 from toolstile_hookspecs._schema.validation_errors import (
-    ALL_SECRET,
     MAX_REASON,
-    Schema,
     explain,
-    holds_secret,
     shorten,
 )
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError

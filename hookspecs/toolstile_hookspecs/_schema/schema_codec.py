@@ -14,17 +14,16 @@ import pydantic_core
 
 from toolstile_hookspecs._schema.codec import check_names
 from toolstile_hookspecs._schema.json_schema import KEYWORDS, secrecy_of
+from toolstile_hookspecs._schema.navigation import Schema, pointed, subschemas
 from toolstile_hookspecs._schema.serialize import as_plain, finite
 from toolstile_hookspecs._schema.validation_errors import (
     MAX_FAULTS,
     MAX_REASON,
     MISSING,
     NOT_KNOWN,
-    Schema,
     listing,
     not_json,
     place,
-    pointed,
     shorten,
 )
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
@@ -192,35 +191,24 @@ def _strangers(fault: Any) -> list[str]:
     return [name for name in fault.instance if name not in known]
 
 
-def _properties(schema: object) -> Iterator[str]:
+def _properties(schema: Schema) -> Iterator[str]:
     """Yield the names of all properties that a schema has anywhere."""
-    if isinstance(schema, Mapping):
-        parts = cast("Mapping[str, object]", schema)
-        named = parts.get("properties")
+    for part in subschemas(schema):
+        named = part.get("properties")
         if isinstance(named, Mapping):
             yield from cast("Mapping[str, object]", named)
-        for part in parts.values():
-            yield from _properties(part)
-    elif isinstance(schema, list):
-        for each in cast("list[object]", schema):
-            yield from _properties(each)
 
 
 def _printable(text: str) -> str:
     return text.encode("utf-8", "replace").decode()
 
 
-def _references(value: object) -> Iterator[str]:
+def _references(schema: Schema) -> Iterator[str]:
     """Yield what a schema refers to, wherever it does."""
-    if isinstance(value, Mapping):
-        for name, inside in cast("Mapping[str, object]", value).items():
-            if name in {"$ref", "$dynamicRef"} and isinstance(inside, str):
-                yield inside
-            else:
-                yield from _references(inside)
-    elif isinstance(value, list):
-        for inside in cast("list[object]", value):
-            yield from _references(inside)
+    for part in subschemas(schema):
+        for name in ("$ref", "$dynamicRef"):
+            if isinstance(target := part.get(name), str):
+                yield target
 
 
 def _is_within(schema: Mapping[str, Any], target: str) -> bool:

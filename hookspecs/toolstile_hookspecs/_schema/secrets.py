@@ -15,13 +15,13 @@ from urllib.parse import quote, quote_plus
 from pydantic import BaseModel, SecretBytes, SecretStr
 from pydantic import Secret as PydanticSecret
 
-from toolstile_hookspecs._schema.json_schema import (
+from toolstile_hookspecs._schema.navigation import (
+    Schema,
     alternatives,
     of_item,
     of_property,
     schemas_among,
 )
-from toolstile_hookspecs._schema.validation_errors import Schema
 from toolstile_hookspecs.masking import Secret
 
 MASK: Final = "***"

@@ -14,13 +14,9 @@ from pydantic import PydanticUserError, TypeAdapter
 from pydantic.json_schema import JsonSchemaValue
 from pydantic_core import core_schema
 
-from toolstile_hookspecs._schema.json_schema import (
-    PlainJsonSchema,
-    alternatives,
-    of_item,
-    of_property,
-)
-from toolstile_hookspecs._schema.validation_errors import MAX_REASON, Schema, place, shorten
+from toolstile_hookspecs._schema.json_schema import PlainJsonSchema
+from toolstile_hookspecs._schema.navigation import Schema, alternatives, of_item, of_property
+from toolstile_hookspecs._schema.validation_errors import MAX_REASON, place, shorten
 
 NOT_FINITE: Final = "it holds NaN or Infinity, which JSON cannot say"
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Final, cast, get_args
-from urllib.parse import unquote
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, get_args
 
 from pydantic import ValidationError
 from pydantic_core.core_schema import ErrorType
 
+from toolstile_hookspecs._schema.navigation import Schema, holds_secret, known_names
 from toolstile_hookspecs._schema.strict_dates import NOT_ISO_8601, without_guards
 from toolstile_hookspecs.support.text import suggest
-
-Schema = Mapping[str, Any]
 
 MAX_FAULTS: Final = 20
 MAX_SHOWN: Final = 80
@@ -26,7 +23,6 @@ MISSING: Final = "required, but missing"
 NOT_KNOWN: Final = "not known"
 REFUSED: Final = "is not accepted"
 """Stands for what an author's validator says, which may tell a secret that it was given."""
-_INDEX: Final = re.compile("[0-9]{1,9}")
 RETRY: Final = "\nMend these, then retry."
 """The end of every listing."""
 
@@ -127,73 +123,6 @@ def place(path: Iterable[object]) -> str:
 def shorten(text: str, limit: int = MAX_SHOWN) -> str:
     """Return the beginning of a long text, and how long it is."""
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
-
-
-def holds_secret(schema: Schema) -> bool:
-    """Tell whether a JSON Schema has a field that is to be written but never shown."""
-    return '"writeOnly": true' in json.dumps(schema, default=str)
-
-
-ALL_SECRET: Final[Schema] = {
-    "additionalProperties": {"writeOnly": True},
-    "items": {"writeOnly": True},
-}
-"""Stands in for the schema of a type that has none: nobody knows what in it is secret."""
-
-
-def known_names(schema: Schema, path: Iterable[object] = ()) -> tuple[str, ...]:
-    """Return the names that an object may have, here or at a path within.
-
-    Where the schema leaves open which object is meant, there are none.
-    """
-    root, here = schema, _resolved(schema, schema)
-    for part in path:
-        inside = here.get("items") if isinstance(part, int) else _property(here, part)
-        if not isinstance(inside, Mapping):
-            return ()
-        here = _resolved(root, cast("Schema", inside))
-    return tuple(here.get("properties", ()))
-
-
-def pointed(root: Schema, target: str) -> object:
-    """Return the part of a schema that a reference within it (`#`, `#/...`) leads to, or None.
-
-    Source of the rules: RFC 6901, where a pointer is the fragment of an address.
-    """
-    here: Any = root
-    for part in unquote(target.removeprefix("#")).split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
-        if isinstance(here, Mapping):
-            here = cast("Mapping[str, object]", here).get(name)
-        elif isinstance(here, Sequence) and not isinstance(here, str):
-            items = cast("Sequence[object]", here)
-            here = items[int(name)] if _INDEX.fullmatch(name) and int(name) < len(items) else None
-        else:
-            return None
-    return here
-
-
-def _property(schema: Schema, name: object) -> object:
-    properties = cast("Mapping[object, object]", schema.get("properties", {}))
-    return properties.get(name, schema.get("additionalProperties"))
-
-
-def _resolved(root: Schema, schema: Schema) -> Schema:
-    prefix = "#/$defs/"
-    for _ in range(100):  # a reference may lead to a reference, but not in a circle
-        if "anyOf" in schema and "properties" not in schema:
-            schema = _besides_null(schema)
-        target = schema.get("$ref")
-        if not isinstance(target, str) or not target.startswith(prefix):
-            break
-        schema = root.get("$defs", {}).get(target.removeprefix(prefix), {})
-    return schema
-
-
-def _besides_null(schema: Schema) -> Schema:
-    others = [each for each in schema["anyOf"] if each != {"type": "null"}]
-    only = others[0] if len(others) == 1 else None
-    return cast("Schema", only) if isinstance(only, Mapping) else schema
 
 
 def _reason(text: str) -> str:

@@ -24,7 +24,7 @@ from toolstile_hookspecs import (
     Tool,
 )
 from toolstile_hookspecs._schema.codec import NOT_READ_BACK, Codec
-from toolstile_hookspecs._schema.validation_errors import pointed
+from toolstile_hookspecs._schema.navigation import pointed
 from toolstile_hookspecs._tools.function_params import argument_texts, docstring_of
 from toolstile_hookspecs.markers import HOOK_PREFIX
 from toolstile_hookspecs.resources import is_borrowed

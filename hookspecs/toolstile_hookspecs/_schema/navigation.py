@@ -1,0 +1,106 @@
+"""Ways through a JSON Schema: to the parts for a property or an item, and to names and secrets."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, cast
+from urllib.parse import unquote
+
+Schema = Mapping[str, Any]
+
+ALL_SECRET: Final[Schema] = {
+    "additionalProperties": {"writeOnly": True},
+    "items": {"writeOnly": True},
+}
+"""Stands in for the schema of a type that has none: nobody knows what in it is secret."""
+_COMPOSED: Final = ("anyOf", "oneOf", "allOf")
+_INDEX: Final = re.compile("[0-9]{1,9}")
+
+
+def holds_secret(schema: Schema) -> bool:
+    """Tell whether a JSON Schema has a field that is to be written but never shown."""
+    return '"writeOnly": true' in json.dumps(schema, default=str)
+
+
+def alternatives(schemas: Iterable[Schema], root: Schema) -> Iterator[Schema]:
+    """Yield the schemas and all they are made of: references, and choices of which one holds."""
+    waiting, seen = list(schemas), set[str]()
+    while waiting:
+        schema = waiting.pop()
+        yield schema
+        target = schema.get("$ref")
+        if isinstance(target, str) and target not in seen:
+            seen.add(target)
+            waiting += schemas_among([pointed(root, target)])
+        for key in _COMPOSED:
+            waiting += schemas_among(schema.get(key, ()))
+
+
+def of_property(schemas: Iterable[Schema], name: str) -> list[Schema]:
+    """Return what schemas of objects may say of a property."""
+    return [part for schema in schemas for part in _named(schema, name)]
+
+
+def of_item(schemas: Iterable[Schema], index: int) -> list[Schema]:
+    """Return what schemas of arrays say of an item."""
+    return [part for schema in schemas for part in _placed(schema, index)]
+
+
+def schemas_among(found: Iterable[object]) -> list[Schema]:
+    """Return those that are schemas: a schema may also be true or false."""
+    return [cast("Schema", each) for each in found if isinstance(each, Mapping)]
+
+
+def known_names(schema: Schema, path: Iterable[object] = ()) -> list[str]:
+    """Return the names that an object may have, here or at a path within, whatever it is."""
+    found = list(alternatives([schema], schema))
+    for part in path:
+        inside = of_item(found, part) if isinstance(part, int) else of_property(found, str(part))
+        found = list(alternatives(inside, schema))
+    return [name for each in found for name in each.get("properties", ())]
+
+
+def pointed(root: Schema, target: str) -> object:
+    """Return the part of a schema that a reference within it (`#`, `#/...`) leads to, or None.
+
+    Source of the rules: RFC 6901, where a pointer is the fragment of an address.
+    """
+    here: Any = root
+    for part in unquote(target.removeprefix("#")).split("/")[1:]:
+        name = part.replace("~1", "/").replace("~0", "~")
+        if isinstance(here, Mapping):
+            here = cast("Mapping[str, object]", here).get(name)
+        elif isinstance(here, Sequence) and not isinstance(here, str):
+            items = cast("Sequence[object]", here)
+            here = items[int(name)] if _INDEX.fullmatch(name) and int(name) < len(items) else None
+        else:
+            return None
+    return here
+
+
+def subschemas(value: object) -> Iterator[Schema]:
+    """Yield every object in a schema, itself first; some may be mere values."""
+    waiting = [value]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, Mapping):
+            part = cast("Schema", each)
+            yield part
+            waiting += part.values()
+        elif isinstance(each, list):
+            waiting += cast("list[object]", each)
+
+
+def _named(schema: Schema, name: str) -> list[Schema]:
+    properties = schema.get("properties", {})
+    # Which of the patterns a name matches only a validator can tell.
+    patterns = schema.get("patternProperties", {}).values()
+    named = properties[name] if name in properties else schema.get("additionalProperties")
+    return schemas_among([named, *patterns])
+
+
+def _placed(schema: Schema, index: int) -> list[Schema]:
+    first = schema.get("prefixItems", ())
+    return schemas_among([first[index] if index < len(first) else schema.get("items")])
