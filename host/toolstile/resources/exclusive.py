@@ -12,7 +12,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
@@ -30,34 +30,24 @@ CURRENT: Final[ContextVar[Any]] = ContextVar("toolstile_current_call", default=N
 
 def is_ancestor_waiting(call: object) -> bool:
     """Tell whether a call, or one around it, is at work further out here, and so cannot end."""
-    each = _call_of(CURRENT.get())
-    while each is not None:
-        within = each
-        while within is not None:
-            if within is call:
-                return True
-            within = within.parent
-        each = _call_of(_around(each))
-    return False
+    return any(is_within(_call_of(mark), call) for mark in _marks())
 
 
 def holds_up(call: object) -> bool:
-    """Tell whether what is at work here runs within the turn of a call, which so cannot end."""
-    each = CURRENT.get()
-    while each is not None:
-        if each.__class__ is tuple and each[0] is call:
-            return True
-        each = _around(_call_of(each))
-    return False
+    """Tell whether the code at work here runs within the turn of a call, which so cannot end."""
+    return any(mark.__class__ is tuple and mark[0] is call for mark in _marks())
 
 
-def _call_of(noted: Any) -> Any:
-    return noted[0] if noted.__class__ is tuple else noted
+def _marks() -> Iterator[Any]:
+    """Yield the marks of the calls at work here, each dispatched within the next."""
+    mark = CURRENT.get()
+    while mark is not None:
+        yield mark
+        mark = _call_of(mark).around
 
 
-def _around(call: Any) -> Any:
-    """Return the mark of the place where a call was dispatched; None for one that has ended."""
-    return call.around
+def _call_of(mark: Any) -> Any:
+    return mark[0] if mark.__class__ is tuple else mark
 
 
 # --- Locks
@@ -106,10 +96,10 @@ class Ticket:
         It runs on the thread that settles it, and must neither raise nor wait.
         """
         with _mutex:
-            if not self.granted and self.error is None:
+            if self.granted or self.error is not None:
+                callback()
+            else:
                 self._callbacks.append(callback)
-                return
-        callback()
 
     def leave_queue(self) -> None:
         """Give up the place, unless the ticket is settled."""
@@ -117,21 +107,22 @@ class Ticket:
             if self in self.claim.lock.queue:
                 self.claim.lock.queue.remove(self)
 
-    def grant(self) -> list[Callable[[], None]]:
-        """Let the claim have the lock; return the callbacks to run outside of the mutex."""
+    def grant(self) -> None:
+        """Let the claim have the lock."""
         self.claim.lock.enter(self.claim)
         self.granted = True
-        return self._settled()
+        self._settle()
 
-    def refuse(self, error: ResourceBusyError) -> list[Callable[[], None]]:
-        """Give up the place; return the callbacks to run outside of the mutex."""
+    def refuse(self, error: ResourceBusyError) -> None:
+        """Give up the place, with the reason."""
         self.error = error
-        return self._settled()
+        self._settle()
 
-    def _settled(self) -> list[Callable[[], None]]:
+    def _settle(self) -> None:
         self.leave_queue()
         callbacks, self._callbacks = self._callbacks, []
-        return callbacks
+        for callback in callbacks:
+            callback()
 
 
 class Claim:
@@ -179,8 +170,7 @@ class Claim:
         """The claim that stands directly on this one and has not ended, or None."""
         with _mutex:
             claims = self.lock.claims
-            place = claims.index(self) + 1 if self in claims else len(claims)
-            return claims[place] if place < len(claims) else None
+            return next(iter(claims[claims.index(self) + 1 :]), None) if self in claims else None
 
     def request(self, *, fail_fast: bool = False) -> Ticket:
         """Ask for the lock.
@@ -212,11 +202,10 @@ class Claim:
         with _mutex:
             self.abandoned = True
             self._hopeless_from = time.monotonic() + patience
-            tell = self._refuse_own()
+            self._refuse_own()
             if self.held and not patience:
-                error = self.lock.abandoned_error()
-                tell += [each for ticket in list(self.lock.queue) for each in ticket.refuse(error)]
-        _call_all(tell)
+                for ticket in list(self.lock.queue):
+                    ticket.refuse(self.lock.abandoned_error())
 
     def leave(self, heir: Claim | None = None) -> None:
         """Give the lock back, or pass it on.
@@ -226,7 +215,7 @@ class Claim:
         """
         with _mutex:
             self.over = True
-            tell = self._refuse_own()
+            self._refuse_own()
             claims = self.lock.claims
             if self in claims:
                 place = claims.index(self)
@@ -235,8 +224,7 @@ class Claim:
             end = claims[-1].take_end() if claims else None
             if not claims:
                 _held.discard(self.lock)
-            tell += self.lock.advance()
-        _call_all(tell)
+            self.lock.advance()
         if end is not None:
             _end_quietly(end, self.lock)
 
@@ -261,9 +249,9 @@ class Claim:
         self.ending = self.ending or end is not None
         return end
 
-    def _refuse_own(self) -> list[Callable[[], None]]:
-        own = [ticket for ticket in self.lock.queue if ticket.claim is self]
-        return [callback for ticket in own for callback in ticket.refuse(self._ended())]
+    def _refuse_own(self) -> None:
+        for ticket in [each for each in self.lock.queue if each.claim is self]:
+            ticket.refuse(self._ended())
 
     def _ended(self) -> ResourceBusyError:
         return ResourceBusyError(f"{self.call} has ended, so it cannot have {self.lock.name}.")
@@ -303,15 +291,17 @@ class ExclusiveLock:
             self.claims.append(claim)
             _held.add(self)
 
-    def advance(self) -> list[Callable[[], None]]:
-        """Grant what can be granted, in order; return the callbacks to run outside of the mutex."""
-        tell: list[Callable[[], None]] = []
+    def advance(self) -> None:
+        """Grant what can be granted, in order, and refuse what then waits in a circle."""
         trees: set[Hashable] = set()
         for ticket in list(self.queue):
             if self.admits(ticket.claim.call):
-                tell += ticket.grant()
+                ticket.grant()
                 trees.add(ticket.claim.call.root_id)
-        return tell + _refuse_circles(trees)
+        for ticket in _waiting() if trees else ():
+            lock, call = ticket.claim.lock, ticket.claim.call
+            if call.root_id in trees and (circle := _circle(call, lock)):
+                ticket.refuse(lock.circle_error(circle))
 
     def refuse_hopeless(self, call: Claimant, *, fail_fast: bool) -> None:
         """Raise if a call should not wait for this lock."""
@@ -355,14 +345,12 @@ def lock_of(resource: object) -> ExclusiveLock:
         return lock
 
 
-def is_within(call: Claimant, other: Claimant) -> bool:
+def is_within(call: Claimant, other: object) -> bool:
     """Tell whether a call is another one or was made, directly or not, by it."""
     each: Claimant | None = call
-    while each is not None:
-        if each is other:
-            return True
+    while each is not None and each is not other:
         each = each.parent
-    return False
+    return each is not None
 
 
 def _circle(call: Claimant, lock: ExclusiveLock) -> list[ExclusiveLock]:
@@ -398,23 +386,8 @@ def _blocker(holder: Claimant, waiter: Claimant) -> Claimant | None:
     return holder
 
 
-def _refuse_circles(trees: Collection[Hashable]) -> list[Callable[[], None]]:
-    """Refuse what trees that got a lock wait for in vain; return the callbacks to run."""
-    tell: list[Callable[[], None]] = []
-    for ticket in _waiting() if trees else ():
-        lock, call = ticket.claim.lock, ticket.claim.call
-        if call.root_id in trees and (circle := _circle(call, lock)):
-            tell += ticket.refuse(lock.circle_error(circle))
-    return tell
-
-
 def _waiting() -> list[Ticket]:
     return [ticket for lock in _held for ticket in lock.queue]
-
-
-def _call_all(callbacks: list[Callable[[], None]]) -> None:
-    for callback in callbacks:
-        callback()
 
 
 def _end_quietly(end: Callable[[], None], lock: ExclusiveLock) -> None:
