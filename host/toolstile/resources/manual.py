@@ -34,7 +34,7 @@ import logging
 import threading
 from collections.abc import Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol, cast, runtime_checkable
 
 from toolstile.resources.call_scope import CallScope
@@ -43,80 +43,6 @@ from toolstile.resources.teardown import Failures
 from toolstile.resources.transactional import Role, has_method, role_of
 from toolstile_hookspecs.errors import SnapshotError, StateError
 from toolstile_hookspecs.sessions import SessionProtocol, SessionSnapshot
-
-# --- Exclusive resources of a manual transaction
-
-
-class HeldResources:
-    """Exclusive resources that one transaction by hand has begun.
-
-    Args:
-        resources: The resources.
-        tag: How messages name the transaction.
-        lock: Whether their locks have to be had; the call of a scope has them already.
-
-    Attributes:
-        over: Whether the transaction has ended.
-        resources: The resources.
-    """
-
-    parent: None = None
-
-    def __init__(self, resources: Sequence[Any], tag: str | None, *, lock: bool) -> None:
-        self.over = False
-        self.resources = resources
-        self._tag = tag
-        self._claims: list[Claim] = []
-        self._begun: list[tuple[Any, Any]] = []
-        try:
-            for resource in resources:
-                if lock:
-                    self._lock(resource)
-                self._begun.append((resource, resource.begin()))
-        except BaseException:
-            self.end("rollback", Failures("rolling back"))
-            raise
-
-    @property
-    def root_id(self) -> Hashable:
-        """The id of the transaction for the locks."""
-        return id(self)
-
-    def __str__(self) -> str:
-        return f"the transaction {self._tag!r}" if self._tag else "a transaction"
-
-    def end(self, how: str, failures: Failures) -> None:
-        """Commit or roll back, newest first, and give the locks back."""
-        self.over = True
-        self._end_all(how, failures)
-        for claim in self._claims:
-            claim.leave()
-
-    def restart(self, failures: Failures) -> None:
-        """Roll back and begin again."""
-        self._end_all("rollback", failures)
-        for resource in self.resources:
-            try:
-                self._begun.append((resource, resource.begin()))
-            except BaseException as error:  # noqa: BLE001 - told when all have begun
-                failures.add(resource, error)
-
-    def _lock(self, resource: Any) -> None:
-        claim = Claim(lock_of(resource), self, waitable=False)
-        claim.request(fail_fast=True)
-        self._claims.append(claim)
-
-    def _end_all(self, how: str, failures: Failures) -> None:
-        while self._begun:
-            resource, savepoint = self._begun.pop()
-            try:
-                getattr(resource, how)(savepoint)
-            except BaseException as error:  # noqa: BLE001 - told when all have ended
-                failures.add(resource, error)
-
-
-# --- Manual transactions
-
 
 log = logging.getLogger(__name__)
 
@@ -151,14 +77,14 @@ class ToolSnapshot:
         session: The session's part.
         kept: Each resource that takes part with a snapshot of its own.
         resources: What it was taken of.
-        held: What is held of exclusive resources, while the transaction lasts.
+        transaction: The transaction that holds exclusive resources for it, if one does.
     """
 
     tag: str | None
     session: SessionSnapshot
     kept: tuple[tuple[Snapshotable, Any], ...]
     resources: Present
-    held: HeldResources | None = None
+    transaction: _Transaction | None = None
 
 
 def create_snapshot(
@@ -201,15 +127,16 @@ def restore_snapshot(session: SessionProtocol, resources: Present, snapshot: Too
         raise SnapshotError(
             f"Snapshot {snapshot.tag!r} was taken of other resources; restore it with those."
         )
-    if snapshot.held is not None and snapshot.held.over and snapshot.held.resources:
+    transaction = snapshot.transaction
+    if transaction is not None and transaction.over and transaction.exclusive:
         raise SnapshotError(
             f"Snapshot {snapshot.tag!r} cannot be restored: its transaction is over, and what it "
             "did to exclusive resources is kept. Restore it within the `with` block."
         )
     session.restore(snapshot.session)
     failures = Failures("restoring")
-    if snapshot.held is not None:
-        snapshot.held.restart(failures)
+    if transaction is not None:
+        transaction.restart(failures)
     _restore(snapshot, failures)
     failures.raise_any()
 
@@ -311,44 +238,86 @@ class PendingToolTracker:
 
 
 class _Transaction:
-    """A snapshot, and what is held of exclusive resources until the end."""
+    """A snapshot, and the exclusive resources that are held until the end.
+
+    Attributes:
+        exclusive: The exclusive resources.
+        over: Whether the transaction has ended.
+        snapshot: The snapshot of the beginning.
+    """
+
+    parent: None = None
 
     def __init__(self, session: SessionProtocol, resources: Present, tag: str | None) -> None:
+        self.exclusive = [each for each in _built(resources) if role_of(each) is Role.EXCLUSIVE]
+        self.over = False
         self._session = session
-        exclusive = [each for each in _built(resources) if role_of(each) is Role.EXCLUSIVE]
-        held = HeldResources(exclusive, tag, lock=not isinstance(resources, CallScope))
+        self._tag = tag
+        self._claims: list[Claim] = []
+        self._begun: list[tuple[Any, Any]] = []
         try:
-            kept = create_snapshot(session, resources, tag=tag)
+            for resource in self.exclusive:
+                # The call of a scope has its locks already.
+                if not isinstance(resources, CallScope):
+                    self._lock(resource)
+                self._begun.append((resource, resource.begin()))
+            whole = create_snapshot(session, resources, tag=tag)
         except BaseException:
-            held.end("rollback", Failures("rolling back"))
+            self._end("rollback", Failures("rolling back"))
             raise
-        others = tuple((each, state) for each, state in kept.kept if each not in exclusive)
-        self.snapshot = ToolSnapshot(tag, kept.session, others, resources, held)
+        kept = tuple((each, state) for each, state in whole.kept if each not in self.exclusive)
+        self.snapshot = replace(whole, kept=kept, transaction=self)
+
+    @property
+    def root_id(self) -> Hashable:
+        """The id of the transaction for the locks."""
+        return id(self)
+
+    def __str__(self) -> str:
+        return f"the transaction {self._tag!r}" if self._tag else "a transaction"
 
     def keep(self) -> None:
+        """Commit the exclusive resources."""
         failures = Failures("committing")
-        self._held.end("commit", failures)
+        self._end("commit", failures)
         failures.raise_any()
 
     def undo(self, cause: BaseException | None) -> None:
-        """Put everything back; with a cause, failures are told in it and do not hide it."""
+        """Put everything back; with a cause, failures are added to it and do not hide it."""
         failures = Failures("restoring")
-        try:
+        with failures.collecting(self._session):
             self._session.restore(self.snapshot.session)
-        except BaseException as error:  # noqa: BLE001 - told with the others
-            failures.add(self._session, error)
-        self._held.end("rollback", failures)
+        self._end("rollback", failures)
         _restore(self.snapshot, failures)
         if cause is None:
             failures.raise_any()
         elif note := failures.add_to(cause):
             log.error("After %s, %s.", type(cause).__name__, note)
 
-    @property
-    def _held(self) -> HeldResources:
-        held = self.snapshot.held
-        assert held is not None  # noqa: S101 - given when made
-        return held
+    def restart(self, failures: Failures) -> None:
+        """Roll the exclusive resources back and begin again."""
+        self._end_savepoints("rollback", failures)
+        for resource in self.exclusive:
+            with failures.collecting(resource):
+                self._begun.append((resource, resource.begin()))
+
+    def _lock(self, resource: Any) -> None:
+        claim = Claim(lock_of(resource), self, waitable=False)
+        claim.request(fail_fast=True)
+        self._claims.append(claim)
+
+    def _end(self, how: str, failures: Failures) -> None:
+        """Commit or roll back, newest first, and give the locks back."""
+        self.over = True
+        self._end_savepoints(how, failures)
+        for claim in self._claims:
+            claim.leave()
+
+    def _end_savepoints(self, how: str, failures: Failures) -> None:
+        while self._begun:
+            resource, savepoint = self._begun.pop()
+            with failures.collecting(resource):
+                getattr(resource, how)(savepoint)
 
 
 def _built(resources: Present) -> Sequence[Any]:
@@ -362,10 +331,8 @@ def _built(resources: Present) -> Sequence[Any]:
 
 def _restore(snapshot: ToolSnapshot, failures: Failures) -> None:
     for resource, state in reversed(snapshot.kept):
-        try:
+        with failures.collecting(resource):
             resource.restore(state)
-        except BaseException as error:  # noqa: BLE001 - told when all is restored
-            failures.add(resource, error)
 
 
 def _is_snapshotable(resource: Any) -> bool:

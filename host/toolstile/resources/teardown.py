@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
 from types import CoroutineType
 from typing import Any, Final, Protocol, cast
 
@@ -60,6 +61,14 @@ class Failures:
         self._errors.append(error)
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         self._texts.append(f"{name_of(type(what))} ({told})")
+
+    @contextmanager
+    def collecting(self, what: object) -> Generator[None]:
+        """Keep a failure of the block, or its interruption, with what it happened to."""
+        try:
+            yield
+        except BaseException as error:  # noqa: BLE001 - raised when all is done
+            self.add(what, error)
 
     def text(self) -> str:
         """Return one line about all of them, empty if there are none."""
@@ -142,8 +151,6 @@ def close_all(instances: Iterable[object]) -> Failures:
     for instance in instances:
         if not is_closeable(instance):
             continue
-        try:
+        with failures.collecting(instance):
             refuse_coroutine(cast("_Closing", instance).close(), "Its close()", _BORROW_IT)
-        except BaseException as error:  # noqa: BLE001 - kept, and raised when all are closed
-            failures.add(instance, error)
     return failures

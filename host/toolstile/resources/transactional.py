@@ -239,10 +239,8 @@ class ExclusivePart:
         try:
             # The newest first: it stands on those before it.
             for savepoint in reversed(self._savepoints):
-                try:
+                with failures.collecting(self.claim.lock.resource):
                     action(savepoint)
-                except BaseException as error:  # noqa: BLE001 - raised when all are ended
-                    failures.add(self.claim.lock.resource, error)
         finally:
             self.claim.leave(heir)
         failures.raise_any()
