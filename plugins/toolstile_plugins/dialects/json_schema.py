@@ -134,10 +134,6 @@ def inline(schema: Schema) -> Schema:
     return _Inliner(schema).inlined(schema, ())
 
 
-def _any_object(name: str) -> Schema:
-    return {"type": "object", "description": f"Another {name}, of the same shape."}
-
-
 class _Inliner:
     def __init__(self, root: Schema) -> None:
         self._root = root
@@ -152,7 +148,7 @@ class _Inliner:
         name = str(reference).rsplit("/", 1)[-1].lstrip("#") or "object"
         target = resolve(self._root, reference)
         if target is None or reference in within or self._nodes > MAX_NODES:
-            meant = _any_object(name)
+            meant = {"type": "object", "description": f"Another {name}, of the same shape."}
         else:
             meant = self.inlined(target, (*within, cast("str", reference)))
         return {**meant, **map_subschemas(rest, lambda each: self.inlined(each, within))}
@@ -206,16 +202,14 @@ def _variants(document: Schema, root: Schema) -> list[Schema]:
         if isinstance(found, list) and all(
             isinstance(each, dict) for each in cast("list[object]", found)
         ):
-            each = [_referred(document, variant) for variant in cast("list[Schema]", found)]
+            each = [
+                resolve(document, variant.get("$ref")) or variant
+                for variant in cast("list[Schema]", found)
+            ]
             objects = [variant for variant in each if variant.get("type") == "object"]
             # One that says no type may be an object as well: then nothing can be said of all.
             return objects if all("type" in variant for variant in each) else []
     return []
-
-
-def _referred(document: Schema, schema: Schema) -> Schema:
-    target = resolve(document, schema.get("$ref"))
-    return schema if target is None else target
 
 
 def _merged(variants: list[Schema]) -> Schema:

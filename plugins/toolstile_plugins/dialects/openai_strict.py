@@ -128,7 +128,7 @@ class _Strict:
         for variant in variants:
             meant = resolve(self._document, variant.get("$ref")) or variant
             names = list(meant.get("properties", ()))
-            if names and not _is_literal(meant["properties"][names[0]]):
+            if names and not {"const", "enum"} & meant["properties"][names[0]].keys():
                 first.append(names[0])
         return len(first) != len(set(first))
 
@@ -220,10 +220,6 @@ def _literal(schema: Schema) -> Schema:
         raise _NotStrictError
     strict: Schema = {"type": kinds[0] if len(kinds) == 1 else kinds, **_described(schema)}
     return {**strict, **with_keys(schema, ("enum", "const"))}
-
-
-def _is_literal(schema: Schema) -> bool:
-    return "const" in schema or "enum" in schema
 
 
 def _kinds(schema: Schema) -> set[str]:

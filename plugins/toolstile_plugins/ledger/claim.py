@@ -97,14 +97,10 @@ def _claim(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
     if standing is None or standing.state is not EffectState.UNKNOWN:
         return standing
     _check_params(holding, claim, params, standing)
-    if not _may_repeat(holding):
+    if holding.tool.category != "read" and holding.config.on_unknown != "retry":
         holding.context.set_attribute("ledger.state", "unknown")
         raise wording.unknown(standing)
     return store.claim(claim, now=now, over=standing.claim.effect_id)
-
-
-def _may_repeat(holding: Holding) -> bool:
-    return holding.tool.category == "read" or holding.config.on_unknown == "retry"
 
 
 async def _wait_and_claim(holding: Holding, claim: Claim, params: Any) -> Replay | None:

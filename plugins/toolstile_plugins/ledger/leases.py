@@ -94,16 +94,9 @@ class LeaseKeeper:
             return
         try:
             self._store.renew(held)
-        except LedgerError as error:
-            log.warning("%s The claims of running calls could not be renewed.", error)
-        except Exception as error:
-            # A store of anybody's; what its exception says may be secret.
-            log.exception(
-                "The ledger's store %s has failed (%s). The claims of running calls could not be "
-                "renewed.",
-                type(self._store).__name__,
-                type(error).__name__,
-            )
+        except Exception as error:  # noqa: BLE001 - the store may be anybody's
+            told = failure(self._store, error)
+            log.warning("%s The claims of running calls could not be renewed.", told)
 
     def _settle_late(self) -> None:
         """Do the late writes, up to the first that finds the ledger away."""

@@ -195,7 +195,9 @@ class Holding:
     def join(self) -> Awaitable[None] | None:
         """Record a nested call at its own success; a contained one waits for its caller's."""
         if self._joined:
-            self._pass_on()
+            # The call around this one has joined its own caller.
+            if self._uncommitted is not None and self._uncommitted.holder is not None:
+                self._uncommitted.holder = self._uncommitted.holder.parent
             return None
         self._joined = True
         if not self._come_to_result(self.context.parent):
@@ -291,12 +293,6 @@ class Holding:
             noted = Uncommitted(recorded, holder, contained=bool(self.tool.contained))
             self._uncommitted = note_uncommitted(claim.effect_id, noted)
         return True
-
-    def _pass_on(self) -> None:
-        """Note that the call around this one has joined its own caller."""
-        noted = self._uncommitted
-        if noted is not None and noted.holder is not None:
-            noted.holder = noted.holder.parent
 
     def _apart(self, record: Callable[[], None]) -> Awaitable[None] | None:
         """Record at once, or in a thread where an event loop would wait for a network."""

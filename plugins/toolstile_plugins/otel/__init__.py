@@ -90,14 +90,10 @@ def toolstile_lifespan(host: HostHandle, settings: OtelSettings) -> Generator[No
 
     with ExitStack() as stack:
         providers = stack.enter_context(open_providers(settings.trace))
-        if providers is not None:
+        if providers is not None or settings.trace is None:
             from toolstile_plugins.otel.spans import traced
 
             stack.enter_context(traced(host, settings, providers))
-        elif settings.trace is None:
-            from toolstile_plugins.otel.spans import traced_when_configured
-
-            stack.enter_context(traced_when_configured(host, settings))
         yield
 
 

@@ -101,7 +101,7 @@ def _processors(where: str, stack: ExitStack, exporters: list[Exporter]) -> Iter
 def _to_file(file: str, stack: ExitStack, exporters: list[Exporter]) -> SpanProcessor:
     out = stack.enter_context(_appended(file))
     exporter = CountingExporter(
-        ConsoleSpanExporter(out=out, formatter=_line),
+        ConsoleSpanExporter(out=out, formatter=lambda span: f"{span.to_json(indent=None)}\n"),
         f"See that {file} can be written: its disk may be full.",
     )
     exporters.append(exporter)
@@ -129,24 +129,16 @@ def _of_metrics(where: str) -> list[str]:
     return [OTLP] if where == OTLP else []
 
 
-def _line(span: ReadableSpan) -> str:
-    return f"{span.to_json(indent=None)}\n"
-
-
 def _shown(span: ReadableSpan) -> str:
     """Return a span as a line for people; a file has all there is to know."""
     attributes = span.attributes or {}
     outcome = attributes.get(OUTCOME, span.status.status_code.name.lower())
     milliseconds = ((span.end_time or 0) - (span.start_time or 0)) / 1_000_000
     parent = "" if span.parent is None else f" parent={trace.format_span_id(span.parent.span_id)}"
-    ids = span.get_span_context()
-    within = (
-        ""
-        if ids is None
-        else (
-            f" trace={trace.format_trace_id(ids.trace_id)} span={trace.format_span_id(ids.span_id)}"
-        )
-    )
+    within = ""
+    if (ids := span.get_span_context()) is not None:
+        trace_id, span_id = trace.format_trace_id(ids.trace_id), trace.format_span_id(ids.span_id)
+        within = f" trace={trace_id} span={span_id}"
     return f"span: {span.name!r} {outcome} {milliseconds:.1f} ms{within}{parent}\n"
 
 

@@ -30,7 +30,11 @@ def find_providers() -> Providers | None:
     metrics = _configured("opentelemetry.metrics", "get_meter_provider")
     if spans is None and metrics is None:
         return None
-    return Providers(spans or _no_spans(), metrics)
+    if spans is None:
+        from opentelemetry.trace import NoOpTracerProvider
+
+        spans = NoOpTracerProvider()
+    return Providers(spans, metrics)
 
 
 def is_real(provider: object) -> bool:
@@ -46,9 +50,3 @@ def _configured(module: str, getter: str) -> Any:
         return None
     provider = getattr(interface, getter)()
     return provider if is_real(provider) else None
-
-
-def _no_spans() -> TracerProvider:
-    from opentelemetry.trace import NoOpTracerProvider
-
-    return NoOpTracerProvider()

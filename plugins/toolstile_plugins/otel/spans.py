@@ -249,21 +249,15 @@ NAME: Final = "otel-spans"
 
 
 @contextmanager
-def traced(host: HostHandle, settings: OtelSettings, providers: Providers) -> Generator[None]:
-    """Trace the calls of a host within the block."""
+def traced(
+    host: HostHandle, settings: OtelSettings, providers: Providers | None
+) -> Generator[None]:
+    """Trace the calls of a host within the block, without providers as soon as there are some."""
     with ExitStack() as stack:
-        if settings.logs:
+        if providers is not None and settings.logs:
             stack.enter_context(ids_in_logs())
-        host.register(CallTracing(settings, providers), NAME)
-        stack.callback(host.unregister, NAME)
-        yield
-
-
-@contextmanager
-def traced_when_configured(host: HostHandle, settings: OtelSettings) -> Generator[None]:
-    """Trace the calls of a host within the block, once there is something to trace them with."""
-    with ExitStack() as stack:
-        host.register(AwaitedTracing(settings, stack), NAME)
+        awaited = AwaitedTracing(settings, stack)
+        host.register(awaited if providers is None else CallTracing(settings, providers), NAME)
         stack.callback(host.unregister, NAME)
         yield
 

@@ -61,9 +61,9 @@ class SequentialDependencyPolicy:
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Deny while anything is missing, naming all of it and what to call next."""
-        if self.dependencies.keys().isdisjoint(tool.policy_names):
+        if not self.checks(tool):
             return PolicyDecision.allow()
-        required = self._required_by(tool)
+        required = _NOTHING.union(*map(self._needs, tool.policy_names))
         succeeded = PolicyState.of(context, self.name).invoked_tools
         missing = sorted(required - succeeded)
         if not missing:
@@ -97,11 +97,6 @@ class SequentialDependencyPolicy:
     @cached_property
     def _awaited(self) -> frozenset[str]:
         return frozenset[str]().union(*self.dependencies.values())
-
-    def _required_by(self, tool: Tool[Any, Any]) -> AbstractSet[str]:
-        return _NOTHING.union(
-            *(self.dependencies.get(name, _NOTHING) for name in tool.policy_names)
-        )
 
     def _steps_to(self, missing: list[str], succeeded: frozenset[str]) -> list[set[str]]:
         """Return what to call, in order: each step needs only what comes before it."""

@@ -151,8 +151,8 @@ class QuotaPolicy(_Counting):
 
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Count the call, or deny it and say what is used up."""
-        most_in_all = self._most_in_all(tool)
-        most = self._most(tool)
+        most_in_all = self.max_calls if self.tools is None or is_among(tool, self.tools) else None
+        most = entry_for(tool, self.per_tool)
         if most is None and most_in_all is None:
             return PolicyDecision.allow()
         state = PolicyState.reserved(context, self.name)
@@ -164,13 +164,6 @@ class QuotaPolicy(_Counting):
         counted = {tool.name: own + 1, IN_ALL: in_all + (most_in_all is not None)}
         replace(state, data={**state.data, **counted}).save(context)
         return PolicyDecision.allow()
-
-    def _most_in_all(self, tool: Tool[Any, Any]) -> int | None:
-        counts = self.tools is None or is_among(tool, self.tools)
-        return self.max_calls if counts else None
-
-    def _most(self, tool: Tool[Any, Any]) -> int | None:
-        return entry_for(tool, self.per_tool)
 
 
 def _exceeded(used: int, most: int, what: str) -> str:

@@ -302,7 +302,10 @@ def _add_reasons(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
 
 
 def _attributes(attributes: Mapping[str, Any], secrets: Secrets) -> str:
-    plain = hide_within(pydantic_core.to_jsonable_python(attributes, fallback=_named), secrets)
+    plain = pydantic_core.to_jsonable_python(
+        attributes, fallback=lambda value: f"a {type(value).__name__}"
+    )
+    plain = hide_within(plain, secrets)
     try:
         return written(plain)
     except ValueError:
@@ -320,10 +323,6 @@ def _changes(changes: str | SnapshotError, secrets: Secrets) -> str:
 
 def _hidden(text: object, secrets: Secrets) -> str | None:
     return None if text is None else hide(str(text), secrets)
-
-
-def _named(value: object) -> str:
-    return f"a {type(value).__name__}"
 
 
 def _raised(error: BaseException, secrets: Secrets) -> dict[str, Any]:

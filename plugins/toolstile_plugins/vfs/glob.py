@@ -50,8 +50,7 @@ class Pattern:
         self, root: str, names_of: Callable[[str], Mapping[str, Kind]]
     ) -> Iterator[tuple[str, list[str]]]:
         """Yield each directory with matching names in it, sorted; visit only where some can be."""
-        start = frozenset((index, 0) for index in range(len(self._alternatives)))
-        pending = [(root, self._past_stars(start))]
+        pending = [(root, self._start())]
         while pending:
             directory, places = pending.pop()
             entries = names_of(directory)
@@ -73,10 +72,13 @@ class Pattern:
 
     def matches(self, path: str) -> bool:
         """Tell whether a canonical path matches."""
-        places = self._past_stars(frozenset((index, 0) for index in range(len(self._alternatives))))
+        places = self._start()
         for name in path.split("/"):
             places = self._step(places, name)
         return self._is_match(places)
+
+    def _start(self) -> frozenset[_Place]:
+        return self._past_stars(frozenset((index, 0) for index in range(len(self._alternatives))))
 
     def _step(self, places: frozenset[_Place], name: str) -> frozenset[_Place]:
         after: set[_Place] = set()

@@ -41,7 +41,7 @@ class Source(Base):
         self._listed: dict[str, dict[str, Node]] = {}
         self._hidden: dict[str, dict[str, str]] = {}
         self._files, self._root, self._node = self._open()
-        self._archive = is_archive(self._files)
+        self._archive = not _PROTOCOLS.isdisjoint(protocols(self._files))
         self._special: dict[str, str] = {}
         if self._archive:
             with self._explained(""):
@@ -165,11 +165,8 @@ class Source(Base):
         return file_node(_Remote(self, path, size), _modified(info))
 
     def _where(self, path: str) -> str:
-        return (
-            f"{self._root.rstrip('/')}/{path}".strip()
-            if path and self._root
-            else (path or self._root)
-        )
+        both = f"{self._root.rstrip('/')}/{path}".strip()
+        return both if path and self._root else path or self._root
 
     def _refuse_links(self, where: str) -> None:
         """Refuse a place that became a link since its directory was listed."""
@@ -268,11 +265,6 @@ def protocols(files: Any) -> tuple[str, ...]:
     """Return the protocols of one of fsspec's file systems."""
     protocol: str | tuple[str, ...] = files.protocol
     return (protocol,) if isinstance(protocol, str) else protocol
-
-
-def is_archive(files: Any) -> bool:
-    """Tell whether one of fsspec's file systems is an archive."""
-    return not _PROTOCOLS.isdisjoint(protocols(files))
 
 
 def special(files: Any) -> dict[str, str]:

@@ -107,14 +107,14 @@ class Operations:
             return "pending" if is_directory else "done"
         if each.kind == "install":
             return self._state_of_install(each, found)
-        if descriptors.look_in(self._slots, f"old-{each.slot}") is not None or found is None:
+        if self._slot(f"old-{each.slot}") is not None or found is None:
             return "done"
         return "pending" if self._is(each.path, found, each.before) else "blocked"
 
     def _state_of_install(
         self, each: Operation, found: os.stat_result | None
     ) -> Literal["pending", "done", "blocked"]:
-        new = descriptors.look_in(self._slots, f"new-{each.slot}")
+        new = self._slot(f"new-{each.slot}")
         if new is None or each.after is None:
             return "done"
         if new.st_ino != each.after.inode:
@@ -122,16 +122,19 @@ class Operations:
             # or the whole tree is a copy of a crashed one: nothing is known for certain.
             exchanged = each.before is not None and new.st_ino == each.before.inode
             return "done" if exchanged else "blocked"
-        halfway = descriptors.look_in(self._slots, f"old-{each.slot}") is not None
+        halfway = self._slot(f"old-{each.slot}") is not None
         before = None if halfway else each.before
         if before is None:
             return "pending" if found is None else "blocked"
         return "pending" if self._is(each.path, found, before) else "blocked"
 
     def _is(self, path: str, found: os.stat_result | None, image: Image | None) -> bool:
-        if found is None or image is None or not _looks_like(found, image):
+        if image is None or not _looks_like(found, image):
             return False
         return image.digest is None or descriptors.digest_at(self._root, path) == image.digest
+
+    def _slot(self, name: str) -> os.stat_result | None:
+        return descriptors.look_in(self._slots, name)
 
     # --- doing ---
 
@@ -156,27 +159,23 @@ class Operations:
         """Rename a file into the commit's directory, and check that it was the expected one."""
         old = f"old-{each.slot}"
         os.rename(name, old, src_dir_fd=parent, dst_dir_fd=self._slots)
-        if not self._slot_is(old, each.before):
+        if not _looks_like(self._slot(old), each.before):
             place(old, self._slots, name, parent)
             raise BlockedError(each.path)
 
     def _install(self, each: Operation, parent: int, name: str) -> None:
         new = f"new-{each.slot}"
-        halfway = descriptors.look_in(self._slots, f"old-{each.slot}") is not None
+        halfway = self._slot(f"old-{each.slot}") is not None
         if each.before is None or halfway:
             place(new, self._slots, name, parent)
         elif exchange(new, self._slots, name, parent):
-            if not self._slot_is(new, each.before):
+            if not _looks_like(self._slot(new), each.before):
                 exchange(new, self._slots, name, parent)
                 raise BlockedError(each.path)
         else:
             self._set_aside(each, parent, name)
             self._steps(f"halfway:{each.slot}")
             place(new, self._slots, name, parent)
-
-    def _slot_is(self, slot: str, image: Image | None) -> bool:
-        found = descriptors.look_in(self._slots, slot)
-        return found is not None and image is not None and _looks_like(found, image)
 
     # --- undoing ---
 
@@ -202,26 +201,25 @@ class Operations:
 
     def _has_mark(self, each: Operation) -> bool:
         """Tell whether the commit's directory shows that an operation was done, or half of it."""
-        if descriptors.look_in(self._slots, f"old-{each.slot}") is not None:
+        if self._slot(f"old-{each.slot}") is not None:
             return True
         if each.kind == "remove" or each.after is None:
             return False
-        new = descriptors.look_in(self._slots, f"new-{each.slot}")
+        new = self._slot(f"new-{each.slot}")
         return new is None or new.st_ino != each.after.inode
 
     def _bring_back(self, each: Operation, parent: int, name: str) -> None:
         old = f"old-{each.slot}"
-        if descriptors.look_in(self._slots, old) is not None:
+        if self._slot(old) is not None:
             place(old, self._slots, name, parent)
 
     def _uninstall(self, each: Operation, parent: int, name: str) -> bool:
         new = f"new-{each.slot}"
-        in_slot = descriptors.look_in(self._slots, new)
+        in_slot = self._slot(new)
         if each.after is None or (in_slot and in_slot.st_ino == each.after.inode):
             self._bring_back(each, parent, name)
             return True
-        found = descriptors.look_in(parent, name)
-        if found is None or not _looks_like(found, each.after):
+        if not _looks_like(descriptors.look_in(parent, name), each.after):
             # Edited since; nothing is overwritten to get rid of it.
             return False
         if in_slot is not None:
@@ -237,12 +235,11 @@ def _make_directory(parent: int, name: str, mode: int | None) -> None:
         os.chmod(name, mode, dir_fd=parent)
 
 
-def _looks_like(found: os.stat_result, image: Image) -> bool:
-    return (found.st_ino, found.st_size, found.st_mtime_ns) == (
-        image.inode,
-        image.size,
-        image.mtime_ns,
-    )
+def _looks_like(found: os.stat_result | None, image: Image | None) -> bool:
+    if found is None or image is None:
+        return False
+    known = image.inode, image.size, image.mtime_ns
+    return (found.st_ino, found.st_size, found.st_mtime_ns) == known
 
 
 # --- Renames
