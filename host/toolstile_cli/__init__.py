@@ -1,1 +1,1 @@
-"""The command line: reads calls, drives them through the host, shows what became of them."""
+"""The command line: reads calls, drives them through the host, and shows their ends."""

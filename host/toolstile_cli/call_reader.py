@@ -152,7 +152,7 @@ def _document(text: str, lines: list[Line], source: str) -> Any:
 
 
 def _wanted(source: str) -> str:
-    """Return what to give instead of a source that holds no JSON, as a sentence without its end."""
+    """Return the remedy for a source without JSON, as a sentence without its full stop."""
     told = 'Give calls as JSON, {"id", "name", "arguments"}, one a line, or a recorded conversation'
     if source.endswith(".py"):
         told += f"; to load a plugin from this file, write --plugin {shlex.quote(source)}"
@@ -160,7 +160,7 @@ def _wanted(source: str) -> str:
 
 
 def _refused_line(text: str) -> int:
-    """Return the line with which a document holds what is refused, such as NaN."""
+    """Return the number of the line with a value that is refused, such as NaN."""
     lines = text.split("\n")
 
     def is_refused(count: int) -> bool:
@@ -268,7 +268,7 @@ def _decode_json(text: str) -> Any:
 
 
 def _told(error: ValueError) -> str:
-    """Return what to say of JSON that is refused, or that Python does not read."""
+    """Return the fault of JSON that is refused, or that Python does not read."""
     return str(error) if isinstance(error, LineError) else "not JSON (a number of too many digits)"
 
 

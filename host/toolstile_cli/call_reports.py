@@ -62,19 +62,19 @@ class Ending:
 
     @property
     def shown(self) -> dict[str, str]:
-        """The diff of a dry run, which is no part of the envelope."""
+        """The diff of a dry run, which is not a part of the envelope."""
         return {} if self.diff is None else {"diff": self.diff}
 
 
 class Endings:
-    """Makes endings; listens to a session for what an exception does not say."""
+    """Makes endings; an exception is completed by the session's event of its call."""
 
     def __init__(self, session: SessionProtocol) -> None:
         self._events: dict[str, ToolInvoked] = {}
         session.dispatcher.subscribe(ToolInvoked, self._keep)
 
     def dispatch(self, tools: ExecutorHandle, call: ToolCall) -> Ending:
-        """Dispatch a call and return what it came to, also where that is an exception.
+        """Dispatch a call and return its ending, also where that is an exception.
 
         Only what ends the process is passed on, and a tool's own `sys.exit` does not.
         """
@@ -89,7 +89,7 @@ class Endings:
         return self.of(call, outcome)
 
     def of(self, call: ToolCall, outcome: Outcome | BaseException) -> Ending:
-        """Return what a dispatch of the call came to."""
+        """Return the ending of a dispatched call."""
         event = self._events.pop(call.id, None)
         if isinstance(outcome, Outcome):
             return _ended(call, outcome)
@@ -99,7 +99,7 @@ class Endings:
         return _raised(call, outcome, event)
 
     def known(self, call: ToolCall) -> Outcome | BaseException | None:
-        """Return what the session has heard of a call's end; None where it has heard nothing."""
+        """Return the end of a call that the session knows, None where it knows nothing."""
         event = self._events.get(call.id)
         if event is None:
             return None

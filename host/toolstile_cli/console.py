@@ -44,7 +44,7 @@ class JsonLines:
 
 @contextlib.contextmanager
 def json_lines() -> Generator[JsonLines]:
-    """Take stdout for JSON Lines; what anything else prints meanwhile goes to stderr.
+    """Take stdout for JSON Lines; all other output meanwhile goes to stderr.
 
     That holds for `print` in a handler and, where stdout is the process's own, also for
     C libraries and for programs that a handler starts.
@@ -77,7 +77,7 @@ def _own_stdout() -> Generator[TextIO]:
 
 
 _FORCING: Final = frozenset({"FORCE_COLOR", "TTY_COMPATIBLE"})
-"""Variables by which rich takes what is no terminal for one."""
+"""Variables that make rich treat any stream as a terminal."""
 
 
 class Terminal:
@@ -128,7 +128,7 @@ def _console() -> Console:
 
     class Shown(Console):
         def on_broken_pipe(self) -> None:
-            """Leave what to do about it to the command line."""
+            """Leave the handling to the command line."""
             raise BrokenPipeError
 
     return Shown(

@@ -1,4 +1,4 @@
-"""Standard error: what is wrong, and log records."""
+"""Standard error: errors, warnings and log records."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from toolstile_hookspecs.support.text import printable
 
 
 class UsageError(Exception):
-    """The input or the command is wrong; says why and what to do."""
+    """The input or the command is wrong; each fault is one line, with its remedy."""
 
     def __init__(self, *faults: str) -> None:
         super().__init__(*faults)
@@ -34,7 +34,7 @@ def say(kind: str, *texts: str) -> None:
 
 
 def say_interrupted() -> None:
-    """Say on stderr what an interruption means, for commands that sum nothing up."""
+    """Say on stderr that the run was interrupted, for commands without a summary."""
     say("interrupted", "what was running is rolled back.")
 
 
@@ -67,7 +67,7 @@ NOTIFYING: Final = frozenset(
 """The host's loggers whose records are all notices."""
 
 SAID: Final = "toolstile.plugins.reports"
-"""The logger of what commands say themselves: which plugins did not load."""
+"""The logger of plugins that did not load, which commands report themselves."""
 
 _TRACEBACK: Final = "Traceback (most recent call last):\n"
 
@@ -137,7 +137,7 @@ def logging_to_stderr(verbosity: int) -> Generator[Log]:
 
 
 def _cause(message: str, traceback: str) -> str:
-    """Return what a message lacks of the last exception of a traceback, without the way there."""
+    """Return the last exception of a traceback, as far as the message lacks it."""
     last = traceback.rpartition(_TRACEBACK)[2]
     lines = [each for each in last.splitlines() if not each.startswith("  ")]
     said = lines[0].partition(": ")[2] if lines else ""

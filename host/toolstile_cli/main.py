@@ -45,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         )
         return Exit.INTERNAL
     if argv is None and status in {Exit.HUNG_UP, Exit.INTERRUPTED, Exit.TERMINATED}:
-        # What a handler left behind may go on for ever while the interpreter takes it down.
+        # Threads that a handler left behind may keep the interpreter from ending.
         sys.stderr.flush()
         os._exit(int(status))
     return int(status)
@@ -54,11 +54,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _run(arguments: list[str], *, owns_process: bool) -> int:
     given = arguments[: arguments.index("--")] if "--" in arguments else arguments
     if "--version" in given:
-        # To import what writes JSON would take longer than all the rest.
+        # The import of `json` would take longer than all the rest.
         as_json = f'{{"version": "{__version__}"}}'
         sys.stdout.write(f"{as_json if '--json' in given else f'toolstile {__version__}'}\n")
         return Exit.OK
-    # The variable by which a shell asks what can come next.
+    # The variable by which a shell asks for completions.
     if owns_process and "_ARGCOMPLETE" in os.environ:
         from toolstile_cli.shell_completion import answer_shell
 
@@ -72,7 +72,7 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
 
 
 def _open_missing_streams() -> None:
-    """Stand in for the standard streams that whoever started the process has closed."""
+    """Replace the standard streams that are closed."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             nowhere = open(os.devnull, mode, encoding="utf-8")  # noqa: PTH123, SIM115 - fast; it stays

@@ -71,7 +71,7 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "toolstile new chat --kind approver --path src": "write one elsewhere",
     },
 }
-"""By command, what is typed and what it does."""
+"""By command, its examples and their descriptions."""
 
 
 def _listed_examples(examples: Mapping[str, str]) -> str:
@@ -104,21 +104,21 @@ WITHOUT_HOST: Final = frozenset({"completion", "doctor", "new"})
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that says what is wrong the way all of Toolstile does."""
+    """A parser with error messages like those of all of Toolstile."""
 
     def print_help(self, file: SupportsWrite[str] | None = None) -> None:
-        """Print the help; argparse would not tell of an output that cannot be written."""
+        """Print the help; argparse would ignore that the output cannot be written."""
         (file or sys.stdout).write(self.format_help())
 
     def error(self, message: str) -> NoReturn:
-        """Say what is wrong and where help is, and end with the status for it."""
+        """Print the error and where help is, and exit with the status of a usage error."""
         _refuse(message, self.prog)
 
 
 def parse(
     parser: argparse.ArgumentParser, arguments: Sequence[str], common: argparse.Namespace
 ) -> argparse.Namespace:
-    """Return what the arguments say; what a command does not take is told with its own help.
+    """Return the parsed arguments; unknown ones are refused with the command's own help.
 
     Raises:
         SystemExit: When they are wrong, or after help.
@@ -142,7 +142,7 @@ def _chosen(parser: argparse.ArgumentParser, args: argparse.Namespace) -> argpar
 def beneath(
     parser: argparse.ArgumentParser,
 ) -> Iterator[tuple[str, Mapping[str, argparse.ArgumentParser]]]:
-    """Yield where the command beneath a parser is found in what is parsed, and the commands."""
+    """Yield the destination of each subcommand of a parser, and the parsers by name."""
     for action in parser._actions:  # noqa: SLF001 - listed nowhere else  # pyright: ignore[reportPrivateUsage]
         choices = cast("object", action.choices)
         if isinstance(choices, Mapping):

@@ -28,7 +28,7 @@ def _warn(command: Command, why: str) -> None:
 def with_extensions(
     commands: Iterable[Command], built_in: Mapping[str, Run], tell: Tell = _warn
 ) -> tuple[Parser, dict[str, Run], list[Command]]:
-    """Return the parser of everything, what runs each command, and what plugins have added.
+    """Return the parser of everything, the function of each command, and the added commands.
 
     A command that cannot be added is told of and left out.
 
@@ -90,7 +90,7 @@ def _fits(command: Command, runs: Mapping[str, Run], tell: Tell) -> bool:
 
 
 def _refuse_the_hosts_names(command: Command) -> None:
-    """Refuse options that would take the place of what a built-in command is given.
+    """Refuse options that would replace an argument of a built-in command.
 
     They are added to a parser of their own: those of the command's cannot be taken back.
     """
@@ -104,7 +104,7 @@ def _refuse_the_hosts_names(command: Command) -> None:
 
 
 def _tell_of_common_options(parser: argparse.ArgumentParser) -> None:
-    """Put back what an epilog of the plugin's own has taken the place of, and beneath it."""
+    """Restore the common part that the plugin's own epilogs have replaced."""
     epilog = parser.epilog or ""
     if MORE not in epilog:
         parser.epilog = f"{epilog.rstrip()}\n\n{MORE}".lstrip()

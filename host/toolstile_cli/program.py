@@ -114,7 +114,7 @@ def _run_without_host(common: argparse.Namespace, rest: list[str]) -> int:
 
 
 def _for_the_command_alone() -> contextlib.AbstractContextManager[object]:
-    """Keep stdout free of what plugins print while they are imported and started."""
+    """Keep stdout free of output by plugins while they are imported and started."""
     return contextlib.redirect_stdout(sys.stderr)
 
 
@@ -142,12 +142,12 @@ def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
 
 
 def _status(leaving: SystemExit) -> int:
-    """Return what `sys.exit` was given; argparse gives 0 after its help."""
+    """Return the argument of `sys.exit`; argparse gives 0 after its help."""
     return leaving.code if isinstance(leaving.code, int) else Exit.INTERNAL
 
 
 def _explain(error: Exception, verbosity: int) -> int:
-    """Tell what has gone wrong; of the output, `main` does."""
+    """Report an error; those of the output are reported by `main`."""
     if verbosity >= TRACEBACKS:
         traceback.print_exception(error)
     if isinstance(error, UsageError):
@@ -169,7 +169,7 @@ def _explain(error: Exception, verbosity: int) -> int:
 
 
 def _written(error: OSError) -> str | None:
-    """Return what could not be written: the file, or else who wrote; None for the output."""
+    """Return the file that could not be written, or else its writer; None for the output."""
     if error.filename is not None:
         return str(error.filename)
     frames = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]

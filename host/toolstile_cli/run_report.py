@@ -1,4 +1,4 @@
-"""Shows a run as it goes: a row for each call, what is running, and a summary."""
+"""The report of a run: a row for each call, the running one, and a summary."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Report:
         """End the report."""
 
     def running(self, text: str) -> None:
-        """Show what is being done now."""
+        """Show the present activity."""
 
     def progressed(
         self, call: ToolCall, done: float, total: float | None, message: str | None
@@ -78,7 +78,7 @@ class Report:
         """Show the end of a call."""
 
     def rehearsed(self, diff: str) -> None:
-        """Show what all calls of a dry run together would change."""
+        """Show the changes that all calls of a dry run together would make."""
 
 
 class JsonReport(Report):
@@ -103,7 +103,7 @@ class JsonReport(Report):
 
 
 class TableReport(Report):
-    """A table for people, and below it what is running."""
+    """A table for people, and below it the running call."""
 
     def __init__(self, terminal: Terminal, calls: Sequence[ToolCall]) -> None:
         self._terminal = terminal
@@ -201,7 +201,7 @@ class TableReport(Report):
                 self._terminal.print(Text("   ").append_text(line), whole=True)
 
     def sum_up(self, *, stopped: bool) -> None:
-        """Write how many came to what, once."""
+        """Write the number of calls by their status, once."""
         if self._summed_up:
             return
         self._summed_up = True
@@ -259,7 +259,7 @@ class TableReport(Report):
 
 
 def _begun(ending: Ending) -> list[Text]:
-    """Return what the model reads of a success before the value, or the beginning of the value."""
+    """Return the message of a success, or the beginning of its value."""
     lines = lines_of(ending.text)
     most = min(max(1, len(lines_of(ending.preface))), MAX_LINES)
     shown = [Text(line) for line in lines[:most]]
@@ -269,7 +269,7 @@ def _begun(ending: Ending) -> list[Text]:
 
 
 def _told(ending: Ending) -> list[Text]:
-    """Return what the model reads of a call that did not succeed."""
+    """Return the message of a call that did not succeed."""
     lines = lines_of(ending.text)
     shown = [Text(line) for line in lines[:MAX_LINES]]
     if len(lines) > MAX_LINES:

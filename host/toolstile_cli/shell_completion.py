@@ -1,4 +1,4 @@
-"""Answers a shell that asks what can come next: commands, options, tools, plugins."""
+"""Completions for a shell: commands, options, tools, plugins."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Names = Callable[[], Iterable[str]]
 
 
 def answer_shell(output: TextIO | None = None, leave: Callable[[int], object] = os._exit) -> None:
-    """Write what can come next in the line that the shell gives, and end the process.
+    """Write the completions of the line that the shell gives, and end the process.
 
     Args:
         output: Where to; by default the descriptor that the shell's script opens.
@@ -37,7 +37,7 @@ def answer_shell(output: TextIO | None = None, leave: Callable[[int], object] = 
     _prepare(parser, _names_of(host))
     argcomplete.autocomplete(
         parser,
-        # Options only once a hyphen is typed: else they hide what comes next.
+        # Options only once a hyphen is typed: else they hide the other words.
         always_complete_options=False,
         output_stream=output,
         exit_method=leave,
@@ -50,12 +50,12 @@ def _make_host(line: str) -> Host:
         common, _ = take_common(words[1:])
         return host_for(common)
     except (ToolstileError, SystemExit):
-        # Whatever is wrong is told when the command is run; its name can be completed anyway.
+        # The fault is reported when the command is run; its name can be completed anyway.
         return Host(settings=Settings())
 
 
 def _names_of(host: Host) -> dict[str, Names]:
-    """Return what the words are that go with an argument, by command and argument."""
+    """Return the possible words of an argument, by command and argument."""
     return {
         "call name": host.catalog.names,
         # The name of the example may be left out; then the tool's comes next.

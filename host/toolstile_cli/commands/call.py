@@ -1,4 +1,4 @@
-"""`toolstile call`: one call, and what a model would read."""
+"""`toolstile call`: one call, and its text for a model."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def call(host: Host, args: argparse.Namespace) -> int:
     wish = ToolCall(args.name, read_arguments(text, quoted=not piped))
     try:
         with host.executor(dry_run=args.dry_run) as tools:
-            # What keeps every call from running is told once, and before any.
+            # A fault that keeps every call from running is reported once, and before any.
             tools.table()
             ending = Endings(tools.session).dispatch(tools, wish)
     except KeyboardInterrupt:

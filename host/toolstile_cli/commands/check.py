@@ -47,10 +47,10 @@ class Checked:
 
 
 def check(host: Host, args: argparse.Namespace) -> int:
-    """Look at plugins, and say what to fix in each; nothing is started and no tool is called."""
-    # What plugins print while they are imported once more is no part of the answer.
+    """Check plugins, and print their faults; nothing is started and no tool is called."""
+    # Output of plugins that are imported once more is not a part of the answer.
     with contextlib.redirect_stdout(sys.stderr):
-        host.dialects()  # what is wrong with them is then in the reports
+        host.dialects()  # the reports then have their faults
         checked = [
             Checked(each, [] if each.status == "blocked" else _findings(host, each))
             for each in _chosen(host, args.names)

@@ -1,4 +1,4 @@
-"""`toolstile completion`: what a shell has to read to complete commands."""
+"""`toolstile completion`: the script by which a shell completes commands."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ def _described(area: str, finding: Finding) -> dict[str, str | None]:
 # --- Python, requirements and extras
 
 
-# Of what the standard allows, the part in which Toolstile states its requirements.
+# The part of the standard that Toolstile's own requirements use.
 _REQUIREMENT: Final = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)(\[[^]]*\])?(?P<bounds>[^;]*)(;.*extra == ['\"](?P<extra>[^'\"]+))?"
 )
@@ -129,7 +129,7 @@ _BOUND: Final = re.compile(r"(?P<sign>>=|<)(?P<version>[0-9.]+)")
 
 
 def surroundings() -> Iterator[Finding]:
-    """Yield what is the case with the Python and with what Toolstile requires."""
+    """Yield the state of the Python and of Toolstile's requirements."""
     yield Finding.ok("Python", f"{platform.python_version()}, {sys.executable}")
     contract = f"version {CONTRACT_VERSION} of the contract"
     yield Finding.ok(PROJECT, f"{__version__}, with {contract}")
@@ -196,7 +196,7 @@ HOOK = "toolstile_diagnose"
 
 
 def of_configuration(host: Host) -> Iterator[Finding]:
-    """Yield where the configuration comes from, and what is wrong with it as a whole."""
+    """Yield the source of the configuration, and its faults as a whole."""
     settings = host.configuration
     if settings.path is None:
         yield Finding.ok("configuration", "No toolstile.toml was found; the defaults hold.")
@@ -241,8 +241,8 @@ def _of_kept(file: Path) -> Finding:
 
 
 def of_plugins(host: Host) -> Iterator[Finding]:
-    """Yield what became of each plugin, what it binds in vain, and uses that will be gone."""
-    # What is offered late is asked for now: the reports then say what could not be taken.
+    """Yield the state of each plugin, its faulty bindings and its deprecated uses."""
+    # Late offers are taken now: the reports then have their faults.
     host.plugins.commands()
     host.dialects()
     for report in host.plugins.reports:
@@ -257,7 +257,7 @@ def of_plugins(host: Host) -> Iterator[Finding]:
 
 
 def of_what_they_rely_on(host: Host) -> Iterator[Finding]:
-    """Yield what the plugins find out; an exception of one of them is a finding, too."""
+    """Yield the findings of the plugins; an exception of one of them is a finding, too."""
     tables = host.configuration.plugins
     secrets = {each for name, table in tables.items() for each in secrets_in({name: table})}
     for found in _diagnosed(host):

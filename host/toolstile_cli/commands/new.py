@@ -26,7 +26,7 @@ from toolstile_hookspecs import CONTRACT_VERSION
 
 
 def new(args: argparse.Namespace) -> int:
-    """Write a package for a new plugin, and say what to do next.
+    """Write a package for a new plugin, and print the next steps.
 
     Raises:
         UsageError: When its name cannot be taken, or its folder not be made; nothing is written.
@@ -82,7 +82,7 @@ _NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*", re.ASCII)
 
 
 Names = Mapping[str, str]
-"""The names of a package and its parts, by what templates call them."""
+"""The names of a package and its parts, by their placeholders in templates."""
 
 
 def names_for(name: str) -> Names:
@@ -205,7 +205,7 @@ def rendered(names: Names, kind: str) -> dict[str, str]:
 
 
 def _requirements(sources: Mapping[str, str]) -> str:
-    """Return what a package needs: Toolstile, and whatever else its own source imports."""
+    """Return the requirements of a package: Toolstile, and pydantic where it is imported."""
     code = "\n".join(text for path, text in sources.items() if path.startswith("src/"))
     needed = [PYDANTIC, requirement()] if _IMPORTS_PYDANTIC.search(code) else [requirement()]
     return ", ".join(f'"{each}"' for each in needed)

@@ -1,4 +1,4 @@
-"""`toolstile plugins`: what is loaded, and what is not and why."""
+"""`toolstile plugins`: the plugins that are loaded, and the faults of others."""
 
 from __future__ import annotations
 

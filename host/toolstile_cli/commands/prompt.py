@@ -1,4 +1,4 @@
-"""`toolstile prompt`: what the sections of all plugins tell a model."""
+"""`toolstile prompt`: the sections of all plugins, as a model reads them."""
 
 from __future__ import annotations
 

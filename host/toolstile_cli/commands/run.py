@@ -91,7 +91,7 @@ def run(host: Host, args: argparse.Namespace) -> int:
         "dry_run": args.dry_run,
     }
     with host.executor(**options) as tools:
-        # What keeps every call from running is told once, and before any.
+        # A fault that keeps every call from running is reported once, and before any.
         tools.table()
         with report:
             args.log.still = report.still
@@ -148,7 +148,7 @@ def _at_once(tools: ExecutorHandle, calls: Sequence[ToolCall], report: Report) -
     try:
         outcomes = tools.dispatch_all(calls)
     except SystemExit as leaving:
-        # All have ended, and some are kept: each is told as it would be one by one.
+        # All have ended, and some are kept: each is reported as if they ran one by one.
         yield from (endings.of(call, endings.known(call) or leaving) for call in calls)
         return
     for call, outcome in zip(calls, outcomes, strict=True):

@@ -1,4 +1,4 @@
-"""`toolstile tools`: what can be called."""
+"""`toolstile tools`: the tools that can be called."""
 
 from __future__ import annotations
 

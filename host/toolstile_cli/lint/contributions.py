@@ -1,4 +1,4 @@
-"""Checks of what a plugin offers: settings, tools, policies and resources."""
+"""Checks of a plugin's contributions: settings, tools, policies and resources."""
 
 from __future__ import annotations
 
@@ -88,10 +88,10 @@ def undeclared(plugin: object) -> Iterator[Finding]:
 
 
 def undefined(plugin: object) -> Iterator[Finding]:
-    """Yield what the annotations of the settings' model name, and nothing defines."""
+    """Yield the undefined names in the annotations of the settings' model."""
     try:
         model = cast("Any", plugin).toolstile_settings()
-    except Exception:  # noqa: BLE001 - it is the plugin's, and what it raises is told elsewhere
+    except Exception:  # noqa: BLE001 - it is the plugin's, and its exceptions are reported elsewhere
         return
     if isinstance(model, type) and issubclass(model, BaseModel):
         fault = undefined_in(model)
@@ -111,7 +111,7 @@ def _texts(model: type[BaseModel], plugin: object) -> list[str]:
 def tool_findings(
     tools: Iterable[Tool[Any, Any]], dialects: Mapping[str, Dialect], known: Collection[str]
 ) -> Iterator[Finding]:
-    """Yield what an author should fix in tools, by the dialects and the names of all tools."""
+    """Yield the faults of tools, by the dialects and the names of all tools."""
     for tool in tools:
         for cause, remedy in _faults(tool, dialects, known):
             yield Finding.error(f"tool {tool.name}", cause, remedy)
@@ -230,7 +230,7 @@ _GIVEN: Final = {"on_result": 3}
 
 
 def policy_findings(record: LoadedPlugin) -> Iterator[Finding]:
-    """Yield what an author should fix in the policies of a plugin."""
+    """Yield the faults of a plugin's policies."""
     for kind, made in record.contribution.policies.items():
         for cause, remedy in [*_members_of(made)] or _from_a_table(made):
             yield Finding.error(f"policy {kind}", cause, remedy)
@@ -256,7 +256,7 @@ def _members_of(made: type[Any]) -> Iterator[Fault]:
 
 
 def _takes(made: type[Any], name: str) -> bool:
-    """Tell whether a method takes what the host gives it."""
+    """Tell whether a method takes the arguments of the host."""
     is_bound = isinstance(inspect.getattr_static(made, name), (staticmethod, classmethod))
     places = _GIVEN.get(name, 2) + (not is_bound)
     try:
@@ -299,7 +299,7 @@ def _of_sections(sections: Iterable[Section]) -> Iterator[Finding]:
 
 
 def resource_findings(record: LoadedPlugin) -> Iterator[Finding]:
-    """Yield the instances that a plugin binds and that lack some of what they are bound as.
+    """Yield the bound instances that lack members of their protocol.
 
     What a provider makes is not looked at: making it may open something.
     """
@@ -333,7 +333,7 @@ def _is_protocol(kind: type[Any]) -> bool:
 
 
 def _members(kind: type[Any]) -> list[str]:
-    """Return what a protocol and those that it is made of declare."""
+    """Return the members of a protocol and its bases."""
     protocols = [each for each in kind.__mro__ if _is_protocol(each) and each is not Protocol]
     declared = [
         name for each in protocols for name in (*inspect.get_annotations(each), *vars(each))

@@ -39,7 +39,7 @@ _DEFAULTS: Final = (
 
 
 def findings_in(host: Host, report: PluginReport) -> list[Finding]:
-    """Return what an author should fix in a plugin that a host has met; it need not be open."""
+    """Return the faults of a plugin that a host has met; the host need not be open."""
     if report.status == "absent":
         return [Finding.error("configuration", report.fault or "", report.remedy or _SEE)]
     findings = list(_loading(host, report))
@@ -57,7 +57,7 @@ def findings_in(host: Host, report: PluginReport) -> list[Finding]:
 
 
 def _loading(host: Host, report: PluginReport) -> Iterator[Finding]:
-    """Yield what keeps a plugin, or a part of what it offers, from being taken."""
+    """Yield the faults that keep a plugin, or a part of it, from being taken."""
     if report.status == "failed":
         found = list(_in_what_is_loaded(report))
         yield from found
@@ -73,7 +73,7 @@ def _remedy(host: Host, report: PluginReport) -> str:
     remedy = report.remedy or _SEE
     if report.place is not None and not report.misconfigured:
         return f"Fix it in {report.place}."
-    # Where nothing is configured, what does not fit is what the plugin itself asks of everybody.
+    # Where nothing is configured, the plugin's own settings lack defaults.
     if report.misconfigured and not host.configuration.table_of(report.name):
         return f"{remedy} {_DEFAULTS}"
     return remedy
@@ -164,7 +164,7 @@ _REQUIREMENT: Final = re.compile(
 
 
 def package_findings(report: PluginReport) -> Iterator[Finding]:
-    """Yield what an author should fix in the distribution of an installed plugin."""
+    """Yield the faults of an installed plugin's distribution."""
     if report.source != "entry point" or report.distribution in {None, PROJECT}:
         return
     yield from _requirement(report)
@@ -231,7 +231,7 @@ def brought_by(distribution: str, reports: Iterable[PluginReport]) -> list[str]:
 
 
 def why_unknown(name: str, reports: Iterable[PluginReport]) -> str:
-    """Return that there is no plugin of a name, with the cause and the remedy.
+    """Return the message about an unknown plugin, with the cause and the remedy.
 
     Args:
         name: What was taken for a plugin's name, or that of its distribution.
@@ -288,7 +288,7 @@ _FOR_TESTS: Final = "toolstile.testing."
 
 
 def import_findings(report: PluginReport) -> Iterator[Finding]:
-    """Yield the files of a plugin that import what is not the contract."""
+    """Yield the files of a plugin that import more than the contract."""
     if report.distribution == PROJECT or report.location is None:
         return
     for path, lines in _internal_imports(_files(report)):

@@ -1,4 +1,4 @@
-"""The command `toolstile mcp`: its options and help; what runs it is imported when it runs."""
+"""The command `toolstile mcp`: its options and help; its implementation is imported late."""
 
 from __future__ import annotations
 

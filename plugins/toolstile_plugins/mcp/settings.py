@@ -100,7 +100,7 @@ _HASHED: Final = 6
 
 
 def prefix_of(server: str) -> str:
-    """Return what goes before the names of a server's tools unless it is configured.
+    """Return the prefix of the names of a server's tools, unless one is configured.
 
     Example:
         >>> prefix_of("GitHub Issues")
@@ -144,7 +144,7 @@ class IdempotencySettings(BaseModel):
         strategy: `auto` goes by all params, `params` by those in `param_keys`.
         scope: `session`, `global`, `call`, or a name of your own.
         param_keys: The params that make calls the same, for `params`.
-        ttl: Duration for which a result answers, "none" for ever.
+        ttl: Seconds for which a result answers, "none" for no limit.
         on_unknown: Whether a call runs again whose effect nobody knows.
         on_error: Whether a call that failed may be repeated.
     """
@@ -165,7 +165,7 @@ class IdempotencySettings(BaseModel):
         return self
 
     def config(self) -> IdempotencyConfig:
-        """Return what a tool declares."""
+        """Return it as a tool declares it."""
         return IdempotencyConfig(
             strategy=self.strategy,
             scope=self.scope,
@@ -188,7 +188,7 @@ class ToolSettings(BaseModel):
         requires_confirmation: Whether a person must approve every call.
         idempotency: How a repeated call is recognised, so that it has its effect once.
         concurrency: `serial` lets one call of it run at a time.
-        timeout: Duration until a call is given up, "none" for never.
+        timeout: Seconds until a call is given up, "none" for never.
         tags: For filtering.
     """
 
@@ -229,8 +229,8 @@ class ServerSettings(BaseModel):
         trust: Whether a person is asked about tools that have changed since they were first met
             (`first_use`), also about new ones (`ask`), or never (`always`).
         protocol: Which era of the protocol is spoken: what the server knows, or one alone.
-        timeout: Duration until a call is given up, "none" for never; else the host's.
-        connect_timeout: Duration until an attempt to connect is given up.
+        timeout: Seconds until a call is given up, "none" for never; else the host's.
+        connect_timeout: Seconds until an attempt to connect is given up.
         max_message: The most bytes of one message of the server.
         max_text: The most characters of a result's texts; what is more is cut.
         max_binary: The most bytes of a result's images and the like; what is more is left out.
@@ -281,7 +281,7 @@ class ServerSettings(BaseModel):
         return tuple(dict.fromkeys((*(self.only or ()), *self.without, *self.tools)))
 
     def of_tool(self, name: str) -> ToolSettings:
-        """Return what is known of a tool, by the server's name for it."""
+        """Return the settings of a tool, by the server's name for it."""
         return self.tools.get(name, _NOTHING_KNOWN)
 
     def offers(self, name: str) -> bool:
@@ -386,7 +386,7 @@ class McpSettings(BaseModel):
         serve: How this host is served.
         servers: The servers whose tools become tools of this host, by the names they have here.
         pins: The file that remembers what their tools were when they were met or approved.
-        wait: Duration for which a host that opens waits for servers that it has never met.
+        wait: Seconds for which a host that opens waits for servers that it has never met.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

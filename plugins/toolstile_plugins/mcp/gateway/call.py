@@ -1,4 +1,4 @@
-"""One call of a server's tool: what goes along, what comes back, what can go wrong."""
+"""One call of a server's tool: its request, its result and its faults."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ class Calling:
         return self._read(definition, result)
 
     def unreachable(self, why: str) -> str:
-        """Return what a model is told while the server cannot be used."""
+        """Return the text for a model while the server cannot be used."""
         return (
             f"The MCP server {self._server} cannot be reached: {why}. Nothing was sent. Do "
             "without its tools, or retry later; if it stays so, this requires human intervention."
@@ -169,7 +169,7 @@ class Calling:
 
 
 def reporter(context: ToolContext, home: asyncio.AbstractEventLoop) -> Report:
-    """Return what passes progress reports on, on the loop and in the context of the call."""
+    """Return a function that passes reports on, on the loop and in the context of the call."""
 
     def tell(done: float, total: float | None, message: str | None) -> None:
         try:
@@ -177,7 +177,7 @@ def reporter(context: ToolContext, home: asyncio.AbstractEventLoop) -> Report:
         except CallClosed:
             return
 
-    # Whoever hears of it may ask its context variables whose call it is.
+    # A listener may ask its context variables for the call.
     its_own = contextvars.copy_context()
 
     def report(done: float, total: float | None, message: str | None) -> None:

@@ -88,7 +88,7 @@ class Connection:
             ServerFault: When it cannot be reached, or the last attempt was too recent.
         """
         if self._guard is not None and self._guard.ended.is_set():
-            # It has ended, and what is left of it is still being cleared away.
+            # It has ended, and is still being cleared away.
             self._forget()
         if self._client is not None:
             return self._client
@@ -122,7 +122,7 @@ class Connection:
         return self.last_end
 
     def explain(self, fault: str) -> str:
-        """Return a fault with what is known beyond what the SDK says."""
+        """Return a fault with more details than the SDK has."""
         return fault if self._site is None else self._site.explain(fault)
 
     def has_broken(self, fault: str) -> bool:

@@ -20,7 +20,7 @@ _ESCAPES: Final = re.compile(
     r"|[\x1b\x9d]\]?[^\x07\x1b\x9c]{0,1000}(?:\x07|\x1b\\|\x9c)"  # titles, links
 )
 _KEPT: Final = frozenset("\n\t")
-# What cannot be seen, or changes how what is near it is read.
+# Categories of characters that are invisible, or change the look of their neighbours.
 _UNSEEN: Final = frozenset({"Cc", "Cf", "Co", "Cs", "Cn", "Zl", "Zp"})
 
 
@@ -67,17 +67,17 @@ MOST: Final = 500
 
 
 class ServerFault(ToolstileError):
-    """A server cannot be used. Its text says which, why, and what to do."""
+    """A server cannot be used; the text names it, the cause and the remedy."""
 
 
 class ServerBroken(ToolstileError):
-    """A connection had to be ended for what the server sent over it; the text says for what."""
+    """A connection had to be ended for a message of the server; the text says why."""
 
 
 def told(error: BaseException) -> str:
-    """Return what went wrong, without what only programmers read.
+    """Return the text of an error, without details for programmers.
 
-    Of several errors at once the first one tells.
+    Of a group of errors, the first one counts.
     """
     while isinstance(error, BaseExceptionGroup):
         error = cast("BaseExceptionGroup[BaseException]", error).exceptions[0]
@@ -100,7 +100,7 @@ DEEPEST: Final = 4
 
 
 def one_deeper() -> dict[str, str]:
-    """Return what a program that is started here has to know of the hosts above it.
+    """Return the variable that tells a program the number of hosts above it.
 
     Raises:
         ServerFault: When there are too many.

@@ -124,7 +124,7 @@ class Upstream:
             await self._changed(self)
 
     def _untold(self) -> list[Doubt]:
-        """Return the doubts that were not there before; a server may tell of changes for ever."""
+        """Return the new doubts; a server may announce changes without end."""
         before, doubts = self._doubted, self.standing.doubts()
         self._doubted = {doubt.found.digest for doubt in doubts}
         return [doubt for doubt in doubts if doubt.found.digest not in before]
@@ -138,7 +138,7 @@ class Upstream:
         """
         made: dict[str, Tool[Any, Any]] = {}
         faults: dict[str, str] = {}
-        # What is not offered any more is not kept: a server may change its tools for ever.
+        # Tools that are not offered any more go: a server may change its tools without end.
         before, self._made = self._made, {}
         for definition in self.standing.shown():
             if not self.settings.offers(definition.name):
@@ -174,7 +174,7 @@ class Upstream:
         self.tools, self.faults = tuple(made.values()), faults
 
     def _make(self, name: str, definition: Definition) -> Tool[Any, Any] | str:
-        """Return a tool, or why there is none."""
+        """Return a tool, or the reason that it cannot be made."""
         try:
             return make_tool(name, self.name, self.settings, definition, self._call)
         except DefinitionError as error:

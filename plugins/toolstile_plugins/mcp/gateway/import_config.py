@@ -117,7 +117,7 @@ def _reason(error: Exception) -> str:
 
 
 def as_toml(server: Imported) -> str:
-    """Return the table of a server, with what is to be done before it works."""
+    """Return the table of a server, with the steps that are left to do."""
     lines = [f"# {note}" for note in server.notes]
     if not server.keys:
         return "\n".join(lines)
@@ -232,7 +232,7 @@ def _take_texts(made: Imported, key: str, table: object, hide: _Hiding | None) -
 
 
 class _Hiding:
-    """Puts variables in the place of what may be a secret."""
+    """Puts variables in the place of possible secrets."""
 
     def __init__(self, made: Imported, server: str) -> None:
         self._made = made

@@ -26,7 +26,7 @@ PARTS: Final = 1000
 
 
 def contents_of(result: types.CallToolResult, *, max_text: int, max_binary: int) -> Contents:
-    """Return what a server answered.
+    """Return the contents of a server's answer.
 
     Args:
         result: The answer.
@@ -58,7 +58,7 @@ class _Room:
         self._text, self._names, self._binary = text, text, binary
 
     def fit_all(self, parts: Sequence[Content], of: int) -> list[Content]:
-        """Return what is taken of the first of so many parts, and how many are left out."""
+        """Return the parts that fit, of all that there are, with a note of those left out."""
         fitted = [each for part in parts if (each := self._fit(part)) is not None]
         if left := of - len(fitted):
             noun = "part" if left == 1 else "parts"
@@ -66,7 +66,7 @@ class _Room:
         return fitted
 
     def _fit(self, part: Content) -> Content | None:
-        """Return what is taken of a part; None where nothing is, and that was told before."""
+        """Return a part as far as it fits; None where it does not, and a cut was noted before."""
         if not self._takes_names(part):
             return None
         match part:
@@ -84,7 +84,7 @@ class _Room:
                 return replace(part, description=described)
 
     def _takes_names(self, part: Content) -> bool:
-        """Take what a part says beside its content."""
+        """Take room for the names of a part; False where there is not enough."""
         said = "" if part.annotations is None else json.dumps(part.annotations)
         size = len(said) + sum(
             len(getattr(part, name, None) or "") for name in ("uri", "name", "title", "mime_type")

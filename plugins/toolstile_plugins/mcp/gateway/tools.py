@@ -53,7 +53,7 @@ class Definition:
         object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest())
 
     def __hash__(self) -> int:
-        """Return a hash, by which caches find what belongs to it."""
+        """Return a hash, for caches."""
         return hash(self.digest)
 
     def plain(self) -> dict[str, Any]:
@@ -111,7 +111,7 @@ async def list_tools(client: Client, most: int) -> tuple[Definition, ...]:
 
 
 def definition_of(tool: types.Tool) -> Definition:
-    """Return what a server says of a tool."""
+    """Return a server's definition of a tool."""
     said = tool.annotations
     return Definition(
         name=tool.name,
@@ -182,7 +182,7 @@ def make_tool(
 
 
 def effect_of(definition: Definition, settings: ServerSettings) -> Effect:
-    """Return what the server's annotations come to, as far as they are to count.
+    """Return the effect that the server's annotations state, as far as they count.
 
     What it says nothing of may have any effect; only what it calls harmless by itself is.
     """
@@ -199,14 +199,14 @@ def effect_of(definition: Definition, settings: ServerSettings) -> Effect:
 
 
 def short_description(server: str, definition: Definition) -> str:
-    """Return the beginning of what a tool does, never nothing."""
+    """Return the beginning of a tool's description; it is never empty."""
     told = one_line(definition.description, MAX_DESCRIPTION)
     told = told or one_line(definition.title or "", MAX_DESCRIPTION)
     return told or one_line(f"{definition.name}, a tool of the MCP server {server}.")
 
 
 def long_description(definition: Definition) -> str | None:
-    """Return all of what a tool does, where that is more than its beginning."""
+    """Return a tool's whole description, where that is more than its beginning."""
     told = cleaned(definition.description).strip()
     if len(told) > MAX_LONG:
         told = f"{told[:MAX_LONG]}{CUT} (cut: {len(told):,} characters)"

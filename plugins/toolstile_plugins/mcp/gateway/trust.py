@@ -49,7 +49,7 @@ class Pins:
         self._lock = threading.Lock()
 
     def of(self, server: str) -> dict[str, Definition]:
-        """Return what is remembered of a server's tools.
+        """Return the remembered tools of a server.
 
         Raises:
             ConfigurationError: When the file cannot be read.
@@ -198,14 +198,14 @@ class Standing:
         )
 
     def meet(self, tools: Iterable[Definition]) -> None:
-        """Take what the server has now."""
+        """Take the tools that the server has now."""
         with self._lock:
             self._found = {each.name: each for each in tools}
             taken = {name: each for name, each in self._found.items() if self._is_taken(name)}
             self._approve(taken)
 
     def asks(self, call: CallKey, name: str) -> Doubt | None:
-        """Return what a person is asked about a call, and remember that it was that."""
+        """Return the doubt about a call that a person is asked about, and remember it."""
         doubt = self.doubt(name)
         if doubt is not None:
             with self._lock:
@@ -215,7 +215,7 @@ class Standing:
         return doubt
 
     def settles(self, call: CallKey, name: str) -> bool:
-        """Tell whether a call that runs may go on; what a person was asked about is approved."""
+        """Tell whether a call may go on; the tool that a person was asked about is approved."""
         with self._lock:
             asked = self._asked.pop(call, None)
         doubt = self.doubt(name)
@@ -244,7 +244,7 @@ class Standing:
                 return False
 
     def _approve(self, tools: Mapping[str, Definition]) -> None:
-        # Those that are gone stay, where one that comes back changed is doubted, not met anew.
+        # Those that are gone stay: one that comes back changed is doubted, and not taken as new.
         after = dict(tools) if self._trust == "always" else {**self._approved, **tools}
         if after != self._approved:
             self._approved = after
@@ -273,7 +273,7 @@ class DoubtPolicy:
         *,
         context: ToolContext,
     ) -> PolicyDecision:
-        """Ask where there is a doubt, saying what has changed."""
+        """Ask where there is a doubt, and name the changes."""
         own = tool.wire_name or tool.name
         doubt = self.standing.asks(call_key(context), own)
         return PolicyDecision.allow() if doubt is None else PolicyDecision.ask(_reason(tool, doubt))

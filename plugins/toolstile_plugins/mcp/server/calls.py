@@ -71,7 +71,7 @@ class Caller:
         params: CallToolRequestParams,
         handle: str | None = None,
     ) -> dict[str, Any]:
-        """Return the result of a `tools/call`, or what the client is to ask a person.
+        """Return the result of a `tools/call`, or the question for a person.
 
         Args:
             session: The session that the call runs in.
@@ -163,7 +163,7 @@ async def _dispatch(
     call: ToolCall,
     answered: tuple[str, ApprovalAnswer] | None,
 ) -> Outcome | BaseException | str:
-    """Return what a call comes to; an exception that leaves `dispatch` stands in its place."""
+    """Return the outcome of a call, or the exception that `dispatch` raised."""
     current_request.set(request)
     with session:
         try:
@@ -184,7 +184,7 @@ async def _dispatch(
 
 
 def _with_object(result: dict[str, Any]) -> dict[str, Any]:
-    """Return a result as the older era has it: what is structured is an object, or is left out."""
+    """Return a result of the older era, in which structured content is an object or absent."""
     if isinstance(result.get("structuredContent", {}), Mapping):
         return result
     return {name: value for name, value in result.items() if name != "structuredContent"}

@@ -1,4 +1,4 @@
-"""The command `toolstile mcp`: which transport serves, and with what."""
+"""The command `toolstile mcp`: the choice of a transport, and its token."""
 
 from __future__ import annotations
 

@@ -81,7 +81,7 @@ CANNOT_ASK: Final = (
 )
 NO_WAY_BACK: Final = "The MCP client cannot be asked over this connection."
 BEFORE_DEADLINE: Final = 0.9
-"""Of the time that a call has left: what remains is for telling that nobody has answered."""
+"""The part of a call's time that a person has; the rest is for an answer without one."""
 CLOSED: Final = "The person closed the question without an answer."
 NO_ANSWER: Final = "The MCP client gave no answer that can be understood."
 
@@ -106,7 +106,7 @@ def ask(request: ApprovalRequest, longest: float) -> ApprovalAnswer | Awaitable[
 
 
 def meaning_of(result: ElicitResult) -> ApprovalAnswer:
-    """Return what a person's reaction to the question comes to."""
+    """Return the answer that a person's reaction to the question means."""
     match result.action:
         case "accept":
             return ApprovalAnswer.approve()

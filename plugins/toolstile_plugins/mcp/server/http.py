@@ -1,4 +1,4 @@
-"""Serving over streamable HTTP: who may connect, from where, and to what."""
+"""Serving over streamable HTTP: addresses, limits of clients, and the application."""
 
 from __future__ import annotations
 
@@ -217,11 +217,11 @@ class PatientProtocol(H11Protocol):
 SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 """The errors at which asyncio waits a second until it takes connections again."""
 INTERVAL: Final = 60.0
-"""Seconds in which it is told once."""
+"""Seconds between two warnings."""
 
 
 class Scarcity:
-    """Handles what goes wrong on a loop, and tells of what has run out once in a while.
+    """Handles the errors of a loop, and warns of scarcity once in a while.
 
     asyncio tells of it two thousand times a second, each time with a traceback.
     """
@@ -230,7 +230,7 @@ class Scarcity:
         self._again_at = float("-inf")
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Take what a loop tells of."""
+        """Handle an error."""
         error = context.get("exception")
         if not (isinstance(error, OSError) and error.errno in SCARCE and "socket" in context):
             loop.default_exception_handler(context)
@@ -321,7 +321,7 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:  # noqa: ARG001 - there is one
         sweeping = asyncio.create_task(_sweep(sessions, settings.session_timeout / 2))
         try:
-            # Whoever is told to end is cancelled, which the web framework would take for a fault.
+            # Its cancellation at the end would look like a fault to the web framework.
             with contextlib.suppress(asyncio.CancelledError):
                 async with manager.run():
                     yield

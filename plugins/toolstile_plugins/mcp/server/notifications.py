@@ -61,7 +61,7 @@ class ProgressRelay:
 
     async def finish(self) -> None:
         """Wait until all that was reported has been sent."""
-        # A call may have ended before the loop came to what its handler reported.
+        # A call may have ended before the loop came to its last report.
         self._begin()
         if self._sending is not None:
             await self._sending
@@ -85,7 +85,7 @@ class ProgressRelay:
 
 
 def _is_number(given: object) -> bool:
-    """Tell whether the protocol has a number for what a handler has reported."""
+    """Tell whether a reported value is a number of the protocol."""
     try:
         return isinstance(given, int | float) and math.isfinite(given)
     except OverflowError:
@@ -96,13 +96,13 @@ def _is_number(given: object) -> bool:
 
 
 INTERVAL: Final = 0.5
-"""Seconds between two looks at what the host offers; what changes in between is told of once."""
+"""Seconds between two looks at the host; changes in between are announced once."""
 TOLD: Final = NotificationOptions(tools_changed=True, prompts_changed=True)
 """The changes of which a client of the older era is notified."""
 
 
 class Changes:
-    """Follows what a host offers, and tells the client when it has changed."""
+    """Follows the tools and prompts of a host, and notifies the client of changes."""
 
     def __init__(self, host: HostHandle) -> None:
         self._host = host
@@ -111,7 +111,7 @@ class Changes:
         self.listen = ListenHandler(self._bus)
 
     def seen_by(self, client: ServerSession) -> None:
-        """Take note of who was shown what there is, and so has to be told of changes."""
+        """Remember the client that has listed tools or prompts, to notify it of changes."""
         self._client = client
 
     async def follow(self) -> None:
@@ -119,7 +119,7 @@ class Changes:
         known = self._host.prompt
         while True:
             await asyncio.sleep(INTERVAL)
-            # It is made anew only where a plugin offers something else, or there is another one.
+            # It is made again only where the plugins, or what they offer, have changed.
             current = self._host.prompt
             if current is not known:
                 known = current

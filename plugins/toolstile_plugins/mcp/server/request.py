@@ -56,11 +56,11 @@ class Tokens:
         self._tokens = {name: token.get_secret_value().encode() for name, token in tokens.items()}
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        """Return what a token grants, None for one that is not known."""
+        """Return the grant of a token, None for one that is not known."""
         given = token.encode()
         found: str | None = None
         for name, known in self._tokens.items():
-            # All are compared, each in constant time, so that time tells nothing.
+            # All are compared, each in constant time, so that time reveals nothing.
             if hmac.compare_digest(given, known):
                 found = name
         return None if found is None else AccessToken(token=token, client_id=found, scopes=[])
@@ -86,7 +86,7 @@ T = TypeVar("T")
 def page_of(
     items: Sequence[T], cursor: str | None, size: int, name_of: Callable[[T], str]
 ) -> tuple[Sequence[T], dict[str, str]]:
-    """Return a page of items, and what an answer says of the next one, if there is any.
+    """Return a page of items, and the cursor of the next one, if there is any.
 
     Args:
         items: All of them, in an order that stays.

@@ -51,7 +51,7 @@ class WorkspaceResources:
         return {"resourceTemplates": [shape]}
 
     async def read(self, executor: ExecutorHandle, uri: str, version: str) -> dict[str, Any]:
-        """Return what a resource holds.
+        """Return the content of a resource.
 
         Raises:
             MCPError: When there is none of that URI, or it cannot be read.
@@ -66,7 +66,7 @@ class WorkspaceResources:
         return {"contents": [_held(uri, path, found)]}
 
     async def paths(self, executor: ExecutorHandle, beginning: str) -> list[str]:
-        """Return the paths that go on from what was typed, in order."""
+        """Return the paths with a given beginning, in order."""
         files = await asyncio.to_thread(_files, executor)
         return [file.path for file in files if file.path.startswith(beginning)]
 
@@ -91,7 +91,7 @@ class WorkspaceResources:
         return shape if kind is None else {**shape, "mimeType": kind}
 
     def _content(self, executor: ExecutorHandle, path: str) -> bytes | str | None:
-        """Return what a file holds, why it cannot be read, or None where there is none."""
+        """Return a file's content, the reason that it cannot be read, or None without a file."""
         files = _workspace(executor)
         if files is None:
             return None

@@ -38,7 +38,7 @@ Handler = Callable[[RequestContext, Params], Awaitable[Result]]
 
 
 class HostServer:
-    """Answers requests with what the host offers; `changes` may notify the client of others."""
+    """Answers requests from a host; `changes` notifies the client of other tools and prompts."""
 
     def __init__(
         self,

@@ -28,7 +28,7 @@ Key = tuple[str | None, str]
 
 
 class ServedSession:
-    """A session with what dispatches calls in it; it ends when nobody uses it any more."""
+    """A session and its executor; it ends when nobody uses it any more."""
 
     def __init__(self, executor: AbstractContextManager[ExecutorHandle]) -> None:
         self._opened = executor
@@ -59,8 +59,7 @@ class ServedSession:
             try:
                 self._opened.__exit__(None, None, None)
             except Exception as error:
-                # It has ended all the same, and whoever asks next has nothing to do with it. What
-                # the exception says may be secret.
+                # It has ended all the same. The exception's text may be secret.
                 log.exception(
                     "A session of an MCP client could not be closed (%s); it may hold things open.",
                     type(error).__name__,
@@ -301,7 +300,7 @@ def _header(context: RequestContext) -> str | None:
 
 
 def executors_of(host: HostHandle) -> OpenExecutor:
-    """Return what makes an executor, with a session of its own, for a principal."""
+    """Return a function that makes an executor, with its own session, for a principal."""
 
     def open_executor(
         principal: str | None, session_id: str | None

@@ -54,7 +54,7 @@ class ToolList:
         return {"tools": known, **more}
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
-        """Return what a tool takes, None for one that is not known."""
+        """Return the schema of a tool's params, None for one that is not known."""
         tool = self._host.catalog.get(name)
         shape = None if tool is None else self._shape(tool)
         return None if shape is None else cast("Mapping[str, Any]", shape["inputSchema"])
@@ -86,7 +86,7 @@ class Completions:
         self._workspace = workspace
 
     async def of(self, executor: ExecutorHandle, params: CompleteRequestParams) -> dict[str, Any]:
-        """Return the values that go on from what was typed.
+        """Return the values with the beginning that was typed.
 
         Raises:
             MCPError: When it is of a prompt or a template that there is not.

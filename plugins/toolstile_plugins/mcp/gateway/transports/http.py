@@ -31,7 +31,7 @@ CUT: Final = "SSE stream "
 FAILED: Final = 400
 SESSION: Final = "mcp-session-id"
 LOGGERS: Final = ("httpx2", "mcp.client.streamable_http")
-"""The loggers that are told whole addresses."""
+"""The loggers of whole addresses."""
 NOT_ALLOWED: Final = frozenset({401, 403})
 _LOST: Final = re.compile(r"session|not initialized", re.IGNORECASE)
 """The words of servers, with status 400, for a session that is gone."""

@@ -29,7 +29,7 @@ from toolstile_plugins.mcp.gateway.errors import ServerBroken, amount, one_line
 log = logging.getLogger("toolstile.mcp")
 
 GRACE: Final = 0.8
-"""Seconds that a program is given to end once its input is closed, and once more when told to.
+"""Seconds that a program is given to end once its input is closed, and again after a signal.
 
 Both together are less than a command has that is to end, and would else leave programs behind.
 """
