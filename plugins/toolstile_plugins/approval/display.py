@@ -9,11 +9,15 @@ from typing import Any, Final, cast
 from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
 from toolstile_hookspecs.support.text import printable, printable_lines
 
-# --- Masked secrets in edits
-
-
 MASK: Final = "*** (unchanged)"
 """Stands for a secret; left as it is in an edit, the secret stays."""
+
+LINES: Final = 60
+"""Lines that are shown unless all are asked for."""
+WIDTH: Final = 2_000
+"""Characters of a line that are shown unless all are asked for."""
+Line = tuple[str, str]
+"""A style and a line."""
 
 
 def unmasked(edited: object, value: object) -> Any:
@@ -39,18 +43,6 @@ def unmasked(edited: object, value: object) -> Any:
             for index, each in enumerate(cast("list[object]", edited))
         ]
     return edited
-
-
-# --- Requests as text
-
-
-LINES: Final = 60
-"""Lines that are shown unless all are asked for."""
-WIDTH: Final = 2_000
-"""Characters of a line that are shown unless all are asked for."""
-
-Line = tuple[str, str]
-"""A style and a line."""
 
 
 class Shown:

@@ -43,10 +43,11 @@ from toolstile_plugins.dialects.json_schema import (
 )
 from toolstile_plugins.dialects.parse import Answer, answer
 
-# --- MCP: contents as the blocks of a result
-
-
 Block = dict[str, Any]
+
+TOOLS_CALL: Final = "tools/call"
+WRAPPED: Final = "result"
+"""The property that holds a value other than an object."""
 
 
 def blocks(contents: Contents, preface: str = "") -> list[Block]:
@@ -89,14 +90,6 @@ def _fields(
 
 def _known(**fields: Any) -> Block:
     return {name: value for name, value in fields.items() if value is not None}
-
-
-# --- Tools, calls and results
-
-
-TOOLS_CALL: Final = "tools/call"
-WRAPPED: Final = "result"
-"""The property that holds a value other than an object."""
 
 
 class Mcp:

@@ -38,7 +38,8 @@ from toolstile_plugins.ledger.keys import as_recorded, new_effect_id
 from toolstile_plugins.ledger.leases import LeaseKeeper
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
-# --- Given results
+DAY: Final = timedelta(hours=24)
+DECIDER: Final = "ledger"
 
 
 def read_result(
@@ -96,13 +97,6 @@ def _finite(number: str) -> float:
 def _refuse(number: str) -> Never:
     msg = f"{number} is no finite number"
     raise ValueError(msg)
-
-
-# --- The ledger
-
-
-DAY: Final = timedelta(hours=24)
-DECIDER: Final = "ledger"
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,9 +23,6 @@ from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 from toolstile_hookspecs._schema.secrets import HIDING
 from toolstile_hookspecs.calls import MadeUpId
 
-# --- Canonical JSON
-
-
 Encode = Callable[[Any], bytes]
 
 # As `Any`, since what is in a value of unknown type is unknown to type checkers, too.
@@ -34,6 +31,13 @@ _SET: Final[Any] = AbstractSet
 _SEQUENCE: Final[Any] = Sequence
 _DICT: Final[Any] = dict
 _LIST: Final[Any] = list
+
+LONGEST_PART: Final = 256
+"""The most characters of an id or a scope in a key; of a longer one its hash stands there."""
+_BETWEEN_HALVES: Final = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
+# Nothing else that makes a key has these: Python writes neither in JSON.
+_APART: Final = r"\-"
+_SLASH: Final = r"\/"
 
 
 @lru_cache(maxsize=1024)
@@ -166,17 +170,6 @@ def _is_fixed_node(node: dict[str, Any]) -> bool:
         ),
     ]
     return all(_is_fixed(each) for each in inside)
-
-
-# --- Keys and fingerprints
-
-
-LONGEST_PART: Final = 256
-"""The most characters of an id or a scope in a key; of a longer one its hash stands there."""
-_BETWEEN_HALVES: Final = re.compile("(?<=[\ud800-\udbff])(?=[\udc00-\udfff])")
-# Nothing else that makes a key has these: Python writes neither in JSON.
-_APART: Final = r"\-"
-_SLASH: Final = r"\/"
 
 
 def keys_of(

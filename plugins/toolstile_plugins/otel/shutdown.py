@@ -16,9 +16,6 @@ from opentelemetry.sdk.trace.export import SpanExporter, SpanExportResult
 from toolstile_hookspecs import NOTICE
 from toolstile_hookspecs.support.text import counted
 
-# --- Waiting
-
-
 log = logging.getLogger("toolstile.otel")
 
 PATIENCE: Final = 3.0
@@ -30,6 +27,13 @@ _TIMEOUTS: Final = (
 )
 
 Step = Callable[[], object]
+
+COLLECTOR: Final = (
+    "See that OTEL_EXPORTER_OTLP_ENDPOINT names a collector that runs and takes them; "
+    "OTEL_EXPORTER_OTLP_TIMEOUT says for how many seconds to wait for it."
+)
+LAST: Final = 1.0
+"""Seconds more, for those that were told to give up."""
 
 
 def started(steps: Sequence[Step]) -> list[Thread]:
@@ -70,17 +74,6 @@ def _number(text: str) -> float:
     except ValueError:
         return 0.0
     return seconds if seconds > 0 else 0.0  # not NaN, either
-
-
-# --- The end of exports
-
-
-COLLECTOR: Final = (
-    "See that OTEL_EXPORTER_OTLP_ENDPOINT names a collector that runs and takes them; "
-    "OTEL_EXPORTER_OTLP_TIMEOUT says for how many seconds to wait for it."
-)
-LAST: Final = 1.0
-"""Seconds more, for those that were told to give up."""
 
 
 class Exporter(Protocol):

@@ -26,15 +26,15 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_plugins.policies.checks import check_fields, entry_for, is_among
 
-# --- Hashes of files
-
-
 WORKSPACE: Final = "/workspace"
 CHUNK: Final = 1 << 20
 LARGE: Final = 64 * 1024 * 1024
 """Bytes up to which a file is read to be known; it would take too long for a larger one."""
 NO_SUCH_FILE: Final = (FileNotFoundError, NotADirectoryError)
 """The errors that mean "no file"; all others mean "unknown"."""
+
+READ_TOOLS: Final = frozenset({"read_file"})
+WRITE_TOOLS: Final = frozenset({"write_file", "edit_file", "delete_file", "copy_file", "move_file"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,13 +149,6 @@ def outline_of(stream: BinaryIO, size: int, modified: str) -> str:
     digest = hashlib.sha256(f"{size} {modified} ".encode())
     digest.update(stream.read(CHUNK))
     return f"outline {digest.hexdigest()}"
-
-
-# --- The policy
-
-
-READ_TOOLS: Final = frozenset({"read_file"})
-WRITE_TOOLS: Final = frozenset({"write_file", "edit_file", "delete_file", "copy_file", "move_file"})
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,9 +17,6 @@ from toolstile_plugins.record.reader import Checked, Lost, Numbered, Reader
 from toolstile_plugins.record.replay_run import Comparison
 from toolstile_plugins.record.schema import RecordedCall
 
-# --- Tables and lines
-
-
 _GAP: Final = 2
 _LEAST: Final = 20
 """Columns that are left to the last column of a table on the narrowest terminal."""

@@ -14,7 +14,7 @@ from toolstile_hookspecs._schema.secrets import MASK
 from toolstile_plugins.record.reader import Numbered, Recording
 from toolstile_plugins.record.schema import RecordedCall
 
-# --- Masked arguments
+_NEVER_RAN = frozenset(list(Stage)[: list(Stage).index(Stage.EXECUTE)])
 
 
 def key_of(params: Any) -> str:
@@ -80,12 +80,6 @@ def _text_may_be(recorded: str, given: str) -> bool:
             return False
         start = found + len(part)
     return True
-
-
-# --- Answers
-
-
-_NEVER_RAN = frozenset(list(Stage)[: list(Stage).index(Stage.EXECUTE)])
 
 
 class NotRecordedError(LookupError):

@@ -12,9 +12,6 @@ from typing import Any, Final
 from toolstile_plugins.record.hash_chain import Chain, Damage, Fault
 from toolstile_plugins.record.schema import Begin, End, RecordedCall, RecordError, read_line
 
-# --- Files that are not records
-
-
 CALL: Final = frozenset({"id", "name", "arguments"})
 """The fields of a line that `toolstile run` reads."""
 
@@ -45,9 +42,6 @@ def _is_call(text: str) -> bool:
     except (ValueError, RecursionError):
         return False
     return isinstance(value, dict) and "name" in value and value.keys() <= CALL
-
-
-# --- Records, read back
 
 
 @dataclass(frozen=True, slots=True)

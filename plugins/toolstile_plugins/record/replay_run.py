@@ -31,6 +31,11 @@ from toolstile_plugins.record.schema import RecordedCall
 _OF_THE_TIME: Final = frozenset({"fetchedAt", "replayed"})
 """Says when and how it was answered, not what came out."""
 
+log = logging.getLogger("toolstile.record")
+NAME: Final = "record-replay"
+_MASKED: Final = "its arguments hold secrets, which the record masks"
+_NOT_UNDERSTOOD: Final = "its arguments were not understood, and the record masks them"
+
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
@@ -99,9 +104,6 @@ def _lines(envelope: Mapping[str, Any]) -> list[str]:
     return lines
 
 
-# --- The clock of a record
-
-
 class RecordedClock:
     """A clock that shows the begin of a recorded call and, from the second look on, its end."""
 
@@ -131,16 +133,6 @@ class RecordedClock:
             self._begun = True
             return before
         return before + self._seconds
-
-
-# --- Calls made again
-
-
-log = logging.getLogger("toolstile.record")
-
-NAME: Final = "record-replay"
-_MASKED: Final = "its arguments hold secrets, which the record masks"
-_NOT_UNDERSTOOD: Final = "its arguments were not understood, and the record masks them"
 
 
 def replayed(host: HostHandle, recording: Recording, *, strict: bool) -> Iterator[Comparison]:

@@ -212,8 +212,5 @@ def _told(read: Callable[[Any], Line], given: object) -> Line:
         raise ValueError(first_fault(error)) from None
 
 
-# --- Errors
-
-
 class RecordError(ToolstileError):
     """A record cannot be written, continued or read; names the file, the cause and the remedy."""

@@ -38,7 +38,25 @@ from toolstile_hookspecs.calls import (
 )
 from toolstile_plugins.record.schema import Raised, RecordedCall
 
-# --- Exceptions of a recorded call
+_OWN: Final = {each.__name__: each for each in (PromptEvaluationError, Interrupt)}
+_STOPPING: Final = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError", "GeneratorExit"})
+_KEPT_OUT: Final = frozenset({APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN})
+"""Facts that stand elsewhere in the line, or that would let a reader resume the call."""
+written: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
+"""Returns a value as compact JSON, in ASCII."""
+NOTHING: Final = "[]"
+"""The changes of a call without any."""
+Fields = list[str]
+"""The fields of a line, with their names, as JSON."""
+Secrets = tuple[str, ...]
+_ENDINGS: Final = {
+    (status, stage): f'"status":"{status}","stage":"{stage}"'
+    for status in Status
+    for stage in Stage
+}
+_NO_PARAMS: Final = "null"
+_NONE: Final[Mapping[str, Any]] = {}
+"""The schema of what has no secrets."""
 
 
 def raised_by(call: RecordedCall) -> Exception | None:
@@ -73,37 +91,6 @@ def _late(error: Raised | None) -> Exception:
     ended = PromptEvaluationError(error.text)
     ended.__cause__ = late
     return ended
-
-
-_OWN: Final = {each.__name__: each for each in (PromptEvaluationError, Interrupt)}
-_STOPPING: Final = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError", "GeneratorExit"})
-
-
-# --- Fields of a line
-
-
-_KEPT_OUT: Final = frozenset({APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN})
-"""Facts that stand elsewhere in the line, or that would let a reader resume the call."""
-
-written: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
-"""Returns a value as compact JSON, in ASCII."""
-
-NOTHING: Final = "[]"
-"""The changes of a call without any."""
-
-Fields = list[str]
-"""The fields of a line, with their names, as JSON."""
-
-Secrets = tuple[str, ...]
-
-_ENDINGS: Final = {
-    (status, stage): f'"status":"{status}","stage":"{stage}"'
-    for status in Status
-    for stage in Stage
-}
-_NO_PARAMS: Final = "null"
-_NONE: Final[Mapping[str, Any]] = {}
-"""The schema of what has no secrets."""
 
 
 def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:

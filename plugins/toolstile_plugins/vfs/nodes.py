@@ -112,9 +112,6 @@ def moment(seconds: float) -> datetime | None:
         return None
 
 
-# --- Contents
-
-
 class InMemory(Content):
     """Content held in memory."""
 

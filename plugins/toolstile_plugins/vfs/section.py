@@ -23,7 +23,26 @@ from toolstile_plugins.vfs.tools import file_tools
 from toolstile_plugins.vfs.tools.models import size_of
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
-# --- Opening a workspace
+_GUIDANCE: Final = """\
+Use these tools to look at and change the files of the workspace.
+
+**Paths** are relative to its root and written with `/`, such as `src/main.py`.
+
+**Looking**
+
+- `list_directory` shows a directory, `glob_files` finds files by their paths, `grep_files` finds \
+lines by what they say.
+- `read_file` shows a text file; of a long one, read the lines you need with `offset` and `limit`.
+- What is too long is cut at a line, and the answer says how to get the rest.
+
+**Changing**
+
+- Read a file before you change, replace or delete it, and again when it has changed since.
+- For a change within a file use `edit_file`. `old_text` must match exactly; give enough of it to \
+be there once.
+- `write_file` writes a whole file. One that is there already needs `overwrite=true`.
+- A call that fails changes nothing. Its message says what to do; do that, then retry.
+"""
 
 
 def open_workspace(config: VfsConfig) -> VirtualFilesystem:
@@ -88,31 +107,6 @@ def _store(config: VfsConfig) -> Store:
             f"The workspace cannot be opened: {str(error).rstrip('.')}. It is named with "
             "plugins.vfs.root or --workspace."
         ) from error
-
-
-# --- The section
-
-
-_GUIDANCE: Final = """\
-Use these tools to look at and change the files of the workspace.
-
-**Paths** are relative to its root and written with `/`, such as `src/main.py`.
-
-**Looking**
-
-- `list_directory` shows a directory, `glob_files` finds files by their paths, `grep_files` finds \
-lines by what they say.
-- `read_file` shows a text file; of a long one, read the lines you need with `offset` and `limit`.
-- What is too long is cut at a line, and the answer says how to get the rest.
-
-**Changing**
-
-- Read a file before you change, replace or delete it, and again when it has changed since.
-- For a change within a file use `edit_file`. `old_text` must match exactly; give enough of it to \
-be there once.
-- `write_file` writes a whole file. One that is there already needs `overwrite=true`.
-- A call that fails changes nothing. Its message says what to do; do that, then retry.
-"""
 
 
 class VfsToolsSection(MarkdownSection):

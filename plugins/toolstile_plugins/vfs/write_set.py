@@ -12,10 +12,9 @@ from toolstile_plugins.vfs.backends.base import Base, Change, Changes
 from toolstile_plugins.vfs.nodes import Kind, Node, directory_node, version_of
 from toolstile_plugins.vfs.paths import join
 
-# --- Conflicts
-
-
 _SHOWN: Final = 5
+
+_ROOT: Final = directory_node()
 
 
 def check_seen(base: Base, changes: Changes) -> None:
@@ -47,12 +46,6 @@ def conflict(paths: Iterable[str]) -> ConflictError:
         f"{shown} changed in the workspace since this call looked; nothing was overwritten and "
         "nothing of this call was kept. Read again, then retry."
     )
-
-
-# --- The write set
-
-
-_ROOT: Final = directory_node()
 
 
 class Layer(Base):

@@ -33,9 +33,6 @@ from toolstile_plugins.vfs.tools.models import (
     line_of,
 )
 
-# --- Pages
-
-
 T = TypeVar("T")
 
 
@@ -95,9 +92,6 @@ def cut(
             return Page(tuple(taken), offset, more=True)
         taken.append(item)
     return Page(tuple(taken), offset, more=False)
-
-
-# --- Tools
 
 
 @dataclass(frozen=True)
