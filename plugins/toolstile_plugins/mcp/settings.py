@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
@@ -306,30 +306,24 @@ def named_in(text: str) -> Iterator[str]:
             yield os.environ[name]
 
 
-def filled(text: str, where: str, environment: Mapping[str, str] | None = None) -> str:
-    """Return a text with the values of the variables it names.
+def filled(text: str, where: str) -> str:
+    """Return a text with the values of the variables of this process that it names.
 
     Args:
         text: The text.
         where: The key it stands under, for the message.
-        environment: The variables; those of this process if not given.
 
     Raises:
         ServerFault: When there is no such variable; names it, and never a value.
-
-    Example:
-        >>> filled("Bearer ${TOKEN}", "headers", {"TOKEN": "t0p"})
-        'Bearer t0p'
     """
-    known = os.environ if environment is None else environment
 
     def value(found: re.Match[str]) -> str:
         name = found[1]
-        if name not in known:
+        if name not in os.environ:
             raise ServerFault(
                 f"{where} names the environment variable {name}, which is not set; set it"
             )
-        return known[name]
+        return os.environ[name]
 
     return _VARIABLE.sub(value, text)
 

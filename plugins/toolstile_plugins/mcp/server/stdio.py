@@ -55,7 +55,7 @@ class Outgoing(ObjectSendStream[SessionMessage]):
         self._waiting = 0
         self._changed = anyio.Event()
 
-    async def send(self, item: SessionMessage, /) -> None:
+    async def send(self, item: SessionMessage) -> None:
         """Send a message; returns when it is on its way."""
         self._waiting += 1
         try:
