@@ -332,15 +332,11 @@ class Executor:
         if self._retired is not None:
             raise StateError(self._retired)
         self._set_up_once(self.prompt.everywhere())
-        if self.dry_run:
-            self._rehearse()
+        with self._beginning:
+            if self.dry_run and self.rehearsal is None:
+                self.rehearsal = DryRun(self)
         self.keeper = self._keep()
         return PlanCache(self._host, self.prompt, self.session, self._manner)
-
-    def _rehearse(self) -> None:
-        with self._beginning:
-            if self.rehearsal is None:
-                self.rehearsal = DryRun(self)
 
     def _keep(self) -> PolicyStore | None:
         """Load what policies have kept, and return what keeps it, if anything is to be kept."""

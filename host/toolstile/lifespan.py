@@ -49,10 +49,9 @@ def enter_lifespans(host: OpeningHost, stack: ExitStack, only: str | None = None
     """Enter every plugin's lifespan; leave those entered when one cannot be.
 
     Args:
-        host: What the plugins are given.
-        stack: What leaves them again, in reverse order.
-        only: The one plugin whose lifespan is entered, where the host is open already; the
-            others stay as they are.
+        host: The host that the plugins are given.
+        stack: Leaves them again, in reverse order.
+        only: The plugin that is registered with an open host; None for all.
 
     Raises:
         PluginError: Naming the plugin that raised on entering, the cause and the remedy.
@@ -66,12 +65,7 @@ def enter_lifespans(host: OpeningHost, stack: ExitStack, only: str | None = None
 
 
 def enter_possible_lifespans(host: OpeningHost, stack: ExitStack) -> dict[str, PluginFault]:
-    """Enter the lifespans that can be; return the faults of the other plugins by their names.
-
-    Args:
-        host: What the plugins are given.
-        stack: What leaves them again, in reverse order.
-    """
+    """Enter the lifespans that can be; return the faults of the other plugins by their names."""
     faults: dict[str, PluginFault] = {}
     for each in host.plugins.implementations(_HOOK):
         try:
@@ -134,10 +128,7 @@ def _leave(plugin: str, lifespan: Any) -> None:
 class AsyncLife:
     """An async lifespan: one task enters and leaves it, as task groups within it demand.
 
-    Args:
-        plugin: Whose it is, for messages.
-        lifespan: The context manager.
-        loop: Where it lives, the loop of another thread.
+    It lives on a loop of another thread.
     """
 
     def __init__(

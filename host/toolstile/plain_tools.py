@@ -14,23 +14,15 @@ PlainTool = Tool[Any, Any] | Callable[..., Any]
 def section_of(tools: Iterable[PlainTool], *, key: str) -> MarkdownSection:
     """Return a section that holds the tools and says nothing.
 
-    Args:
-        tools: Tools, and functions with types and a docstring.
-        key: The key of the section.
-
     Raises:
-        DefinitionError: When one of them cannot be a tool; names its faults.
+        DefinitionError: When a function cannot be a tool; names its faults.
     """
     made: list[Any] = [each if isinstance(each, Tool) else tool(each) for each in tools]
     return MarkdownSection(key=key, title="Tools", tools=made)
 
 
 class PlainTools:
-    """The plugin that offers the tools of `Host(tools=...)`.
-
-    Args:
-        tools: The tools; see `section_of`.
-    """
+    """The plugin that offers the tools of `Host(tools=...)`."""
 
     def __init__(self, tools: Iterable[PlainTool]) -> None:
         self._section = section_of(tools, key="host_tools")

@@ -72,11 +72,7 @@ def hash_of(text: str) -> str:
 
 
 def load_overrides(path: Path) -> Overrides:
-    """Read a file of overrides.
-
-    Raises:
-        ConfigurationError: Naming the file, the key and what was expected.
-    """
+    """Read a file of overrides."""
     return validate_table(Overrides, read_toml(path), plugin=None, source=str(path))
 
 
@@ -194,14 +190,7 @@ def _quoted(text: str) -> str:
 def section_failed(
     section: Section, function: str, error: Exception, catalog: Catalog
 ) -> PluginError:
-    """Return what to raise for a function of a section that raised.
-
-    Args:
-        section: The section.
-        function: The name of the function, `on_session` or `enabled`.
-        error: What it raised.
-        catalog: Knows which plugin offers the section's tools.
-    """
+    """Return what to raise where `on_session` or `enabled` of a section raised."""
     place = place_of(error)
     where = "" if place is None else f" ({place})"
     owners = (catalog.plugin_of(each.name) for each in section.tools)

@@ -177,10 +177,7 @@ class SerialTicket:
         self._claim = claim
 
     def request(self, *, fail_fast: bool) -> None:
-        """Ask for the place.
-
-        Args:
-            fail_fast: Do not queue where the place is taken.
+        """Ask for the place; without queueing, to fail fast.
 
         Raises:
             ResourceBusyError: When waiting for it would never end.

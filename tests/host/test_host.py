@@ -759,8 +759,8 @@ def test_a_plugin_that_can_be_called_may_be_the_approver(approver: Any) -> None:
         ({"plugins": {"vfs": 3}}, "plugins.vfs: expected a table, found the number 3."),
         ({"approve_diff": "add"}, "approve_diff: expected true or false, found the text 'add'."),
         ({"approve_diff": 1}, "approve_diff: expected true or false, found the number 1."),
-        ({"policies": {"kind": "quota"}}, "policies: is one table; write [[policies]] above"),
-        ({"policies": ("quota",)}, "policies[0]: expected a table with a `kind`, the text that"),
+        ({"policies": {"kind": "quota"}}, "policies: expected an array, found a table."),
+        ({"policies": ("quota",)}, "policies[0]: expected a table, found the text 'quota'."),
         ({"prompt_overrides": 3}, "prompt_overrides: expected a path, as text, found the number"),
     ],
 )

@@ -101,16 +101,12 @@ def portable_error(error: BaseException) -> BaseException:
     except Exception:  # noqa: BLE001 - pickling runs anybody's code
         for kind in type(error).__mro__:
             if kind.__module__ == ToolstileError.__module__ and kind is not ToolstileError:
-                return _of_kind(kind, text_of(error))
+                if kind is VisibilityExpansionRequired:
+                    return RuntimeError(text_of(error))
+                made: BaseException = kind(text_of(error))
+                return made
         return RuntimeError(f"{type(error).__name__}: {text_of(error)}")
     return error
-
-
-def _of_kind(kind: type[Any], text: str) -> BaseException:
-    if kind is VisibilityExpansionRequired:
-        return RuntimeError(text)
-    made: BaseException = kind(text)
-    return made
 
 
 def portable_call(call: ToolCall | None) -> ToolCall | None:
@@ -124,8 +120,7 @@ def portable_call(call: ToolCall | None) -> ToolCall | None:
 def portable_outcome(outcome: Outcome) -> Outcome:
     """Return the outcome without what cannot travel: the tool, and a value that is not plain.
 
-    Params whose type is not known there, such as those of a decorated function, go as plain JSON
-    values with their secrets masked.
+    Params whose type is not known there go as plain JSON values with their secrets masked.
     """
     event = outcome.event
     params = event.params

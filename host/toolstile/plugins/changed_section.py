@@ -8,12 +8,7 @@ from toolstile_hookspecs import Section
 
 
 class ChangedSection:
-    """A section with other parts; all that is not replaced is the original's.
-
-    Args:
-        original: The section itself.
-        parts: The attributes and methods that take the place of its own.
-    """
+    """A section with other attributes and methods; all else is the original's."""
 
     def __init__(self, original: Section, **parts: Any) -> None:
         self.original = original

@@ -13,12 +13,7 @@ from toolstile_hookspecs.sections import two_places
 
 
 def refuse_clashes(plugin: str, new: Contribution, others: Iterable[LoadedPlugin]) -> None:
-    """Check that what a plugin offers is its own.
-
-    Args:
-        plugin: The plugin's name.
-        new: What it offers.
-        others: The plugins there are; the one of that name is passed over.
+    """Refuse a plugin that offers what another has; the one of its own name is passed over.
 
     Raises:
         PluginFault: Naming what clashes, both plugins and the remedy.

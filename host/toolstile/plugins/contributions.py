@@ -111,11 +111,7 @@ def collect(plugin: str, implementations: Implementations, settings: Settings) -
 
 
 def with_sections(contribution: Contribution, implementations: Implementations) -> Contribution:
-    """Return the contribution with the sections that the plugin offers now.
-
-    Raises:
-        PluginFault: When the hook raises, or answers what it must not.
-    """
+    """Return the contribution with the sections that the plugin offers now."""
     hook = "toolstile_sections"
     sections = _asked(hook, implementations, contribution.settings)
     # A section is the plugin's own object, whose properties may raise anything.
@@ -227,11 +223,7 @@ def _asked(hook: str, implementations: Implementations, settings: object) -> tup
 
 
 def listed(hook: str, call: Callable[..., Any], *arguments: object) -> tuple[object, ...]:
-    """Return what a hook that offers several things answers; None is nothing.
-
-    Raises:
-        PluginFault: When it raises or answers something else.
-    """
+    """Return the several things that a hook answers; None is nothing."""
     with guarded(hook):
         answer = call(*arguments)
         if answer is None:

@@ -30,41 +30,25 @@ class HookManager(pluggy.PluginManager):
         return super().parse_hookimpl_opts(plugin, name) if name.startswith(HOOK_PREFIX) else None
 
     def register(self, plugin: object, name: str | None = None) -> str | None:
-        """Register a plugin's implementations.
-
-        Raises:
-            ValueError: When the object is registered already.
-            pluggy.PluginValidationError: When an implementation does not fit.
-            ContractDeprecationWarning: Where warnings are errors, for what is deprecated.
-        """
+        """Register a plugin whole or not at all, also where warnings are errors."""
         try:
             return super().register(plugin, name)
         except Warning:
-            # By then it is registered, with some of its hooks.
             self.unregister(name=name)
             raise
 
     def deprecations(self, name: str) -> tuple[str, ...]:
-        """Return what is deprecated of that which a plugin implements, a sentence or two each."""
-        return tuple(
-            dict.fromkeys(
-                str(warning)
-                for hook, caller in vars(self.hook).items()
-                for found in caller.get_hookimpls()
-                if found.plugin_name == name
-                for warning in self._warnings(hook, found)
-            )
-        )
-
-    def _warnings(self, hook: str, found: pluggy.HookImpl) -> Iterable[Warning]:
-        spec = cast("pluggy.HookCaller", getattr(self.hook, hook)).spec
-        if spec is None:
-            return
-        if spec.warn_on_impl:
-            yield spec.warn_on_impl
-        for argument, warning in (spec.warn_on_impl_args or {}).items():
-            if argument in found.argnames:
-                yield warning
+        """Return the warnings for the deprecated hooks and arguments that a plugin implements."""
+        warnings: list[Warning] = []
+        for caller in vars(self.hook).values():
+            for found in caller.get_hookimpls():
+                if found.plugin_name != name or caller.spec is None:
+                    continue
+                if caller.spec.warn_on_impl:
+                    warnings.append(caller.spec.warn_on_impl)
+                by_argument = caller.spec.warn_on_impl_args or {}
+                warnings += [by_argument[each] for each in by_argument if each in found.argnames]
+        return tuple(dict.fromkeys(map(str, warnings)))
 
     def in_order(self, hook: str) -> Iterable[pluggy.HookImpl]:
         """Return a hook's implementations as they are to be called, wrappers first."""
@@ -125,11 +109,7 @@ def implementation(
 ) -> Implementation:
     """Return what pluggy has found, ready to be called with the hook's arguments.
 
-    Args:
-        found: What pluggy has found.
-        hook: The hook.
-        arguments: The names of the hook's arguments, in the specification's order.
-        settings: The plugin's own, for hooks that are called without them, see `STAGES`.
+    The plugin's settings are bound for hooks that are called without them, see `STAGES`.
     """
     if hook in STAGES:
         arguments = tuple(name for name in arguments if name != "settings")

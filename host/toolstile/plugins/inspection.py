@@ -213,7 +213,7 @@ def _generator(hook: str) -> tuple[str, str]:
 def _check_arguments(
     hook: str, function: Callable[..., Any], plugin: object, known: tuple[str, ...]
 ) -> None:
-    for parameter in _parameters(function):
+    for parameter in inspect.signature(function).parameters.values():
         name = parameter.name
         if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
             raise PluginFault(
@@ -230,10 +230,6 @@ def _check_arguments(
                 f"{hook} has a default for {name}, which would never be used.",
                 f"Write {name} without a default; the host always gives it.",
             )
-
-
-def _parameters(function: Callable[..., Any]) -> Iterator[inspect.Parameter]:
-    return iter(inspect.signature(function).parameters.values())
 
 
 def _no_such_argument(hook: str, name: str, plugin: object, known: tuple[str, ...]) -> PluginFault:

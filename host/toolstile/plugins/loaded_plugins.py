@@ -20,10 +20,7 @@ from toolstile_hookspecs import ContractDeprecationWarning
 class LoadedPlugins:
     """The plugins that are registered, by name, in the order of registration.
 
-    It is changed by one thread at a time; whoever owns it sees to that.
-
-    Args:
-        settings: The configuration.
+    One thread at a time changes it; its owner sees to that.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -76,19 +73,11 @@ class LoadedPlugins:
         self._manager.unregister(name=name)
 
     def offered_now(self, record: LoadedPlugin) -> Contribution:
-        """Ask a plugin for its sections again; changes nothing.
-
-        Raises:
-            PluginFault: When the hook raises, or answers what it must not.
-        """
+        """Ask a plugin for its sections again; changes nothing."""
         return with_sections(record.contribution, self._own(record.origin.name))
 
     def put(self, name: str, contribution: Contribution) -> None:
-        """Let a plugin offer something else.
-
-        Raises:
-            PluginFault: When another plugin has some of it; then nothing changes.
-        """
+        """Replace what a plugin offers, unless another plugin has some of it."""
         refuse_clashes(name, contribution, self.records.values())
         self.records[name] = replace(self.records[name], contribution=contribution)
 

@@ -34,13 +34,7 @@ class PluginFault(Exception):
 
 
 def in_configuration(error: ConfigurationError, plugin: str, settings: Settings) -> PluginFault:
-    """Return the fault of a table that does not fit.
-
-    Args:
-        error: What does not fit.
-        plugin: Whose table it is.
-        settings: The configuration, in which there may be no such table yet.
-    """
+    """Return the fault of a plugin whose table does not fit, or is not there."""
     # Reports are in one line.
     told = " ".join(str(error).splitlines())
     return PluginFault(told, _where_to_mend(plugin, settings), misconfigured=True)
@@ -68,13 +62,7 @@ def raised_in(hook: str, error: BaseException) -> PluginFault:
 
 
 def wrong_answer(hook: str, answer: object, expected: str) -> PluginFault:
-    """Return the fault of a hook that answers what it must not.
-
-    Args:
-        hook: The hook, or what else gave the answer.
-        answer: The answer, of which only the type is told.
-        expected: What it should return, as a part of a sentence.
-    """
+    """Return the fault of a hook that answers what it must not; only the type is shown."""
     if inspect.iscoroutine(answer):
         answer.close()
     return PluginFault(

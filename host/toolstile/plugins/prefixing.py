@@ -20,9 +20,6 @@ def renamed(tool: T, name: str, renamed_tools: Mapping[str, str] = NO_NAMES) -> 
 
     It is copied as it is rather than made anew: a decorated function's annotations may
     speak of names that only its own scope knew.
-
-    Raises:
-        PluginFault: When the name is not one for a tool.
     """
     if NAME.fullmatch(name) is None:
         raise PluginFault(
@@ -81,9 +78,6 @@ def serving_wire_names(tools: Iterable[Tool[Any, Any]]) -> dict[str, Tool[Any, A
 
     Of several tools with one wire name the first has it. Those of elsewhere, with an `origin`,
     have none that another tool has as well: nobody could take a call from the one that is meant.
-
-    Args:
-        tools: All tools there are, in the order in which their wire names count.
     """
     there = list(tools)
     claims = Counter(name for tool in there for name in {tool.name, tool.wire_name} if name)

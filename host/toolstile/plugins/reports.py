@@ -188,14 +188,7 @@ def _summary(plugin: object) -> str:
 
 
 def place_of(error: BaseException | None) -> str | None:
-    """Return the file and line of an author's own code from which an exception came.
-
-    Args:
-        error: The exception; with None there is no place.
-
-    Returns:
-        Such as `room.py, line 3`; None where no code of theirs ran.
-    """
+    """Return the file and line of an author's own code, `room.py, line 3`, that raised."""
     if error is None:
         return None
     if isinstance(error, SyntaxError) and error.filename is not None:

@@ -48,11 +48,7 @@ class SpentInMemory:
 
 
 class SpentInFile:
-    """The redeemed tokens of all hosts that share a key, in a SQLite file.
-
-    Args:
-        file: The file; made where there is none.
-    """
+    """The redeemed tokens of all hosts that share a key, in a SQLite file."""
 
     def __init__(self, file: Path) -> None:
         self._file = file

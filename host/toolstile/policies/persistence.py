@@ -92,13 +92,6 @@ class PolicyStore:
     A session begins with what is in the file. What a call changes is written after its
     commit, as a change: other sessions' changes stay. Reservations are made under the
     file's lock, on what is in it then, so that a limit holds over all sessions.
-
-    Args:
-        policies: The policies that are kept.
-        apart: What stands in for their files, None for nothing.
-
-    Raises:
-        ConfigurationError: When a file cannot be read that is to be copied.
     """
 
     def __init__(
@@ -109,14 +102,9 @@ class PolicyStore:
             self._files = {name: _apart(file, apart) for name, file in self._files.items()}
 
     def load(self, session: SessionProtocol, loaded: set[str]) -> None:
-        """Give a session the records of the files, once each, where it has none of its own.
+        """Give a session the records of the files, where it has none of its own.
 
-        Args:
-            session: The session.
-            loaded: The names of the policies whose records it was given before.
-
-        Raises:
-            ConfigurationError: When a file cannot be read.
+        `loaded` names the policies whose records it was given before.
         """
         records = session[PolicyState]
         for name, file in self._files.items():
@@ -130,15 +118,7 @@ class PolicyStore:
 
     @contextmanager
     def counting(self, session: SessionProtocol, names: Collection[str]) -> Generator[None]:
-        """Let policies reserve on what the files hold, and save it unless one raises.
-
-        Args:
-            session: The session in which they reserve.
-            names: The policies that do.
-
-        Raises:
-            ConfigurationError: When a file cannot be read or written.
-        """
+        """Let policies reserve on what the files hold, and save it unless one raises."""
         own = {f"{name}{RESERVED}": self._files[name] for name in names if name in self._files}
         records = session[PolicyState]
         with ExitStack() as locks:

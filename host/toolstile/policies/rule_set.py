@@ -54,11 +54,6 @@ class Governed(Protocol):
 class PromptRules:
     """The rules under which the tools of a prompt are called, as everything is now.
 
-    Args:
-        host: Whose policies and plugins have a say.
-        prompt: The prompt.
-        dry_run: Whether only contained tools may run.
-
     Attributes:
         shared: The rules of all tools: those of the prompt, the host and plugins' hooks.
     """

@@ -161,9 +161,7 @@ CONTAINED_ONLY: Final = Rule("dry run", _check_contained, None, wants_params=Fal
 def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
     """Return a rule that is shown tools as their author named them, and tells them as they go.
 
-    Args:
-        rule: The rule of a policy.
-        originals: The tools of the policy's plugin, by the names that they go by.
+    `originals` are the tools of the policy's plugin by the names that they go by.
     """
     known = _Known(rule, originals)
     return dataclasses.replace(

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Self, cast
+from typing import Annotated, Any, Final, Self
 
 from pydantic import (
     AfterValidator,
@@ -21,7 +21,6 @@ from pydantic import (
 )
 
 from toolstile.settings.table_validation import validate_table
-from toolstile_hookspecs import DefinitionError
 
 DEFAULT_TIMEOUT: Final = 15.0
 DEFAULT_MAX_ARGUMENTS: Final = 16 * 1024 * 1024
@@ -151,21 +150,12 @@ def _key(value: object) -> object:
     )
 
 
-def _policy(value: object) -> object:
-    table = cast("Mapping[str, Any]", value if isinstance(value, Mapping) else {})
+def _policy(table: dict[str, Any]) -> dict[str, Any]:
     kind, name = table.get("kind"), table.get("name", "-")
     if isinstance(kind, str) and kind and isinstance(name, str) and name:
         return table
-    if isinstance(value, Mapping) and kind is None:
-        raise DefinitionError('has no kind; name one, such as kind = "quota"')
     msg = "expected a table with a `kind`, the text that names a policy kind, and maybe a `name`"
     raise ValueError(msg)
-
-
-def _policies(value: object) -> object:
-    if isinstance(value, Mapping):
-        raise DefinitionError("is one table; write [[policies]] above each, in two brackets")
-    return value
 
 
 Seconds = Annotated[
@@ -195,9 +185,7 @@ class HostTable(BaseModel):
     max_arguments: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_MAX_ARGUMENTS
     history_events: Annotated[int, Field(ge=0, strict=True)] = HISTORY_EVENTS
     history_bytes: Annotated[int, Field(ge=0, strict=True)] = HISTORY_BYTES
-    policies: Annotated[
-        tuple[Annotated[dict[str, Any], BeforeValidator(_policy)], ...], BeforeValidator(_policies)
-    ] = ()
+    policies: tuple[Annotated[dict[str, Any], AfterValidator(_policy)], ...] = ()
     plugins: Plugins = Field(default_factory=dict[str, dict[str, Any]], validate_default=True)
     plugin_files: tuple[Path, ...] = ()
     prompt_overrides: Path | None = None

@@ -164,13 +164,7 @@ _TEXTS: Final = frozenset({"approval_key", "approval_spent", "approver"})
 
 @dataclass(frozen=True, slots=True)
 class Override:
-    """A value from the environment.
-
-    Args:
-        variable: The variable.
-        path: The keys that lead to the value.
-        value: The value, as TOML would have it.
-    """
+    """A value, as TOML would have it, from a variable, with the keys that lead to its place."""
 
     variable: str
     path: tuple[str, ...]

@@ -30,10 +30,7 @@ from toolstile_hookspecs.support.text import nearest, suggest
 def keys_within(model: type[Any], path: Sequence[str | int]) -> list[str]:
     """Return the keys that a table within a model's table may have.
 
-    Args:
-        model: What the outer table must fit.
-        path: The way to the inner table; names that are no fields, as those of a mapping, and
-            positions lead nowhere else.
+    Names in the path that are no fields, as those of a mapping, and positions lead nowhere else.
     """
     models = [model]
     for step in path:
@@ -237,7 +234,7 @@ def dotted(path: Path) -> str:
 
 
 def show(value: object) -> str:
-    """Return what a value is in words, its beginning where it is long.
+    """Return a value in words, its beginning where it is long.
 
     Example:
         >>> show("abc"), show(5), show({})
