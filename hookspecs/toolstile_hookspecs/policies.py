@@ -101,29 +101,19 @@ class PolicyState:
     @classmethod
     def of(cls, context: ToolContext, name: str) -> PolicyState:
         """Return the newest record of the named instance, or an empty one."""
-        session = context.session
-        # The host's own sessions find it at once. Asked by their class: what stands in for one,
-        # or stands around one, has it in its slice.
-        find: Callable[[Any, str], PolicyState | None] | None
-        find = getattr(type(session), "policy_record", None)
-        found = record_of(session[PolicyState], name) if find is None else find(session, name)
-        return found or cls(name)
+        return record_of(context.session[PolicyState], name) or cls(name)
 
     @classmethod
     def reserved(cls, context: ToolContext, name: str) -> PolicyState:
         """Return the record, or an empty one, in which the named instance's `reserve` counts.
 
-        It is a record of its own, called `{name}/reserved`, and the only one that `reserve`
-        can save: what is saved there is not rolled back with the call, nor by a restore or a
-        reset of the session. Elsewhere it can be read, but not saved.
+        The record is called `{name}/reserved`, and only `reserve` can save it. No rollback,
+        restore or reset of the session touches it.
         """
         return cls.of(context, f"{name}{RESERVED}")
 
     def save(self, context: ToolContext) -> None:
-        """Keep this record as the newest of its name.
-
-        In `on_result` for the record of `of`, in `reserve` for the one of `reserved`.
-        """
+        """Keep this record as the newest: in `on_result`, that of `reserved` in `reserve`."""
         context.session[PolicyState].append(self)
 
     def with_tool(self, tool: str) -> PolicyState:
@@ -152,11 +142,9 @@ POLICY_METHODS: Final = ("check", "on_result")
 class ToolPolicy(Protocol):
     """A rule over calls. `check` and `on_result` may be async.
 
-    Two more methods are optional: see `SupportsReserve` and `SupportsRollback`. One that never
-    looks at the params can say so with `wants_params = False`: it then gets None where they would
-    have to be copied for it. One that rules by the names of tools can give them as `governed`, a
-    `Collection[str]`, apart from those that are its defaults: the host warns of any that no tool
-    has.
+    Optional methods: see `SupportsReserve` and `SupportsRollback`. Optional attributes:
+    `wants_params = False` spares a copy of params, `governed` names the tools that it rules, so
+    that the host warns of unknown ones.
     """
 
     @property
@@ -222,11 +210,11 @@ class SupportsRollback(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class PolicyStoreLocation:
-    """Where an executor's policies keep their records, so that their own files stay as they are.
+    """A folder for the records of an executor's policies, in place of their own files.
 
     Args:
-        folder: A folder for them; executors that share it share the records.
-        anew: Whether they begin with none, or with a copy of what their own files hold.
+        folder: The folder; executors that share it share the records.
+        anew: Whether records begin empty, not as a copy of the policies' own files.
     """
 
     folder: Path
@@ -237,8 +225,8 @@ class PolicyStoreLocation:
 class PersistentPolicy:
     """A policy whose records outlive the session: the host keeps them in a file.
 
-    A session begins with what is in the file, and what a call changes is saved after its
-    commit. Places that `reserve` takes count over all sessions that keep them in the file.
+    A session begins with the file's records, and saves changes after each commit. Places that
+    `reserve` takes count over all sessions of the file.
 
     Args:
         policy: The policy; it must have a name, under which the file knows it.

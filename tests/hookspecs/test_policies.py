@@ -1,7 +1,6 @@
 """What policies decide and remember."""
 
 import dataclasses
-from types import SimpleNamespace
 
 import pytest
 
@@ -62,28 +61,6 @@ def test_each_instance_finds_its_own_newest_record():
     PolicyState("other").save(context)
     PolicyState("rule").with_tool("b").save(context)
     assert PolicyState.of(context, "rule").invoked_tools == {"b"}
-
-
-class Around:
-    """Stands around a session, and keeps the policies' records elsewhere."""
-
-    def __init__(self, inner, records):
-        self._inner = inner
-        self._records = records
-
-    def __getitem__(self, kind):
-        return self._records
-
-    def __getattr__(self, name):
-        return getattr(self._inner, name)
-
-
-def test_what_stands_around_a_session_says_where_the_records_are():
-    context = Context()
-    context.session = Around(SimpleNamespace(policy_record=PolicyState), Slice())
-    assert PolicyState.of(context, "rule") == PolicyState("rule")
-    PolicyState("rule").with_tool("a").save(context)
-    assert PolicyState.of(context, "rule").invoked_tools == {"a"}
 
 
 def test_the_optional_methods_can_be_told():

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from toolstile.state import replay as redoing
 from toolstile.state.diff import described
 from toolstile.state.persistent_list import EMPTY, Items, private
-from toolstile.state.policy_records import Records, RecordSlice, is_reserved, own, refuse_reserved
+from toolstile.state.policy_records import Records, RecordSlice, is_reserved, refuse_reserved
 from toolstile.state.policy_reservation import ReservingView
 from toolstile.state.reducers import Kept, Registration, impure, reduced
 from toolstile.state.replay import AppliedEffect, Change, Doing, NestedEffect, RecordedChange
@@ -161,11 +161,6 @@ class Branch(Transaction):
             within.commit()
 
     # What the host uses.
-
-    def policy_record(self, name: str) -> PolicyState | None:
-        """Return the newest record of a policy, or None; see `PolicyState.of`."""
-        record = self.read_record(name)
-        return None if record is None else own(record)
 
     @property
     def closed(self) -> bool:
