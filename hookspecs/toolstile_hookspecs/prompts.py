@@ -312,6 +312,6 @@ def _is_enabled(section: Section, session: SessionProtocol | None, path: str) ->
         reason = str(error).rstrip(".")
         msg = (
             f"Section {path!r} cannot tell whether it is part of the prompt: its `enabled` raised "
-            f"{type(error).__name__} ({reason}). Mend it; without a session it is given None."
+            f"{type(error).__name__} ({reason}). Fix it; without a session it is given None."
         )
         raise PromptValidationError(msg) from error

@@ -199,5 +199,5 @@ def section_failed(
     block = "" if plugin is None else f", or block the plugin with TOOLSTILE_BLOCK={plugin}"
     return PluginError(
         f"Section {section.key!r}{whose} keeps every call from running: its {function} raised "
-        f"{one_line(error).rstrip('.')}{where}. Mend it{block}."
+        f"{one_line(error).rstrip('.')}{where}. Fix it{block}."
     )

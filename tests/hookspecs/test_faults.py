@@ -52,7 +52,7 @@ def test_all_faults_are_told_at_once_each_with_its_place_and_what_was_given():
         "  - lines[1].quantity: required, but missing",
         "  - priority: input should be 'low' or 'high', got \"mid\"",
         "  - custmer: not known; did you mean 'customer'?",
-        "Mend these, then retry.",
+        "Fix these, then retry.",
     ]
 
 

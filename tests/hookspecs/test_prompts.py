@@ -98,7 +98,7 @@ def test_a_section_that_cannot_tell_whether_it_is_enabled_is_named(ask):
 
     assert str(raised.value) == (
         "Section 'a.inner' cannot tell whether it is part of the prompt: its `enabled` raised "
-        "TypeError ('NoneType' object is not subscriptable). Mend it; without a session it is "
+        "TypeError ('NoneType' object is not subscriptable). Fix it; without a session it is "
         "given None."
     )
 
@@ -107,7 +107,7 @@ def test_what_keeps_a_section_from_telling_is_quoted_without_its_full_stop():
     def raising(session):
         raise LookupError("No session.")
 
-    with pytest.raises(PromptValidationError, match=r" raised LookupError \(No session\)\. Mend"):
+    with pytest.raises(PromptValidationError, match=r" raised LookupError \(No session\)\. Fix"):
         prompt(section("a", enabled=raising)).render()
 
 

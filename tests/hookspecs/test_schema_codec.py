@@ -45,7 +45,7 @@ def faults_of(schema, value):
     with pytest.raises(ToolValidationError) as caught:
         codec(schema).decode(json.dumps(value))
     heading, *faults, end = str(caught.value).splitlines()
-    assert (heading, end) == ("Invalid arguments:", "Mend these, then retry.")
+    assert (heading, end) == ("Invalid arguments:", "Fix these, then retry.")
     return [each.removeprefix("  - ") for each in faults]
 
 

@@ -85,7 +85,7 @@ def test_the_refusal_shows_what_was_given_and_what_is_meant() -> None:
         "Invalid arguments:\n"
         "  - due: input should be written as ISO 8601 has it, such as "
         '"2026-01-31T09:30:00Z", got "2020"\n'
-        "Mend these, then retry."
+        "Fix these, then retry."
     )
     assert 'such as "2026-01-31", got "86400"' in refusal(date, '"86400"')
 

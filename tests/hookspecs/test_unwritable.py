@@ -96,7 +96,7 @@ def test_arguments_of_python_s_own_kinds_are_told_with_what_to_write_instead():
         "  - to.in: a value of type mappingproxy, which has no JSON form; write a dict",
         "  - odd[0]: a value of type Odd, which has no JSON form; write it as text or a dict",
         "  - odd[1]: a value of type bytes, which has no JSON form; write it as text or a dict",
-        "Mend these, then retry.",
+        "Fix these, then retry.",
     ]
 
 

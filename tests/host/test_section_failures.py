@@ -50,7 +50,7 @@ def test_a_plugins_section_is_named_with_the_place_and_the_remedy(function):
         f"Section 'desk' of plugin Desk keeps every call from running: its {function} raised "
         f"LookupError: no such slice ({__file__}, line "
     )
-    assert told.endswith("Mend it, or block the plugin with TOOLSTILE_BLOCK=Desk.")
+    assert told.endswith("Fix it, or block the plugin with TOOLSTILE_BLOCK=Desk.")
 
 
 def test_so_it_is_where_it_uses_the_session_wrongly():
@@ -62,4 +62,4 @@ def test_a_prompts_own_section_is_named_without_a_plugin():
     section = MarkdownSection(key="own", title="Own", on_session=fails)
     told = refused(prompt=Prompt.of("tests", "own", [section]))
     assert told.startswith("Section 'own' keeps every call")
-    assert told.endswith(" Mend it.")
+    assert told.endswith(" Fix it.")

@@ -23,7 +23,7 @@ MISSING: Final = "required, but missing"
 NOT_KNOWN: Final = "not known"
 REFUSED: Final = "is not accepted"
 """Stands for what an author's validator says, which may tell a secret that it was given."""
-RETRY: Final = "\nMend these, then retry."
+RETRY: Final = "\nFix these, then retry."
 """The end of every listing."""
 
 _NOT_TEXT: Final = "the text holds a lone surrogate, which is no character"
@@ -80,7 +80,7 @@ def first_fault(error: ValidationError) -> str:
 def not_json(reason: str) -> str:
     """Return the message for text that is no JSON at all."""
     told = shorten(reason.replace(*_TOO_DEEP))
-    return f"Invalid arguments: not valid JSON ({told}). Mend it, then retry."
+    return f"Invalid arguments: not valid JSON ({told}). Fix it, then retry."
 
 
 def listing(faults: list[str]) -> str:

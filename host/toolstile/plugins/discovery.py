@@ -167,7 +167,7 @@ def load_file(path: Path) -> ModuleType:
             raise
         log.debug("%s cannot be imported", path, exc_info=True)
         raise PluginFault(
-            f"{path} cannot be imported: {one_line(error)}.", "Mend the file."
+            f"{path} cannot be imported: {one_line(error)}.", "Fix the file."
         ) from error
     return module
 

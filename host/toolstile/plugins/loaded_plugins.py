@@ -107,13 +107,13 @@ class LoadedPlugins:
             raise
         except pluggy.PluginValidationError as error:
             cause = f"It cannot be registered: {one_line(error)}."
-            raise PluginFault(cause, "Mend the hook function.") from error
+            raise PluginFault(cause, "Fix the hook function.") from error
         except ContractDeprecationWarning as warning:
             cause = f"It uses what is deprecated, and warnings are errors here: {warning}"
-            raise PluginFault(cause, "Mend it, or let this warning be none.") from warning
+            raise PluginFault(cause, "Fix it, or let this warning be none.") from warning
         except Exception as error:
             cause = f"Its hook functions cannot be read: {one_line(error)}."
-            raise PluginFault(cause, "Mend the plugin.") from error
+            raise PluginFault(cause, "Fix the plugin.") from error
         return hooks
 
     def _refuse_taken(self, origin: PluginSource, plugin: object) -> None:

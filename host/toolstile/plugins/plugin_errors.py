@@ -57,7 +57,7 @@ def raised_in(hook: str, error: BaseException) -> PluginFault:
     told = one_line(error)
     return PluginFault(
         f"{hook} raised {told}{'' if told.endswith('?') else '.'}",
-        "Mend the plugin, or block it with TOOLSTILE_BLOCK.",
+        "Fix the plugin, or block it with TOOLSTILE_BLOCK.",
     )
 
 

@@ -36,7 +36,7 @@ def edit(shown: Shown, terminal: Terminal) -> str | None:
         edited = _read(written, shown)
         shown.request.tool.parse(edited)
     except ToolValidationError as error:
-        for line in printable_lines(str(error).removesuffix("\nMend these, then retry.")):
+        for line in printable_lines(str(error).removesuffix("\nFix these, then retry.")):
             terminal.show(line)
         return None
     return edited

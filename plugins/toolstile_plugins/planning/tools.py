@@ -38,7 +38,7 @@ def _update(params: UpdateStep, *, context: ToolContext) -> ToolResult[Plan]:
     if params.title is None and params.status is None and params.note is None:
         raise ToolValidationError(
             "Invalid arguments:\n  - give at least one of title, status and note\n"
-            "Mend these, then retry."
+            "Fix these, then retry."
         )
     plan = context.session[Plan].latest()
     if plan is None:

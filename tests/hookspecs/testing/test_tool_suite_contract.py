@@ -156,7 +156,7 @@ class OneByOne:
     def toolstile_parse(self, tool, call):
         from toolstile_hookspecs import ToolValidationError
 
-        raise ToolValidationError("a: not like this. Mend it, then retry.")
+        raise ToolValidationError("a: not like this. Fix it, then retry.")
 
 
 def test_faults_that_are_told_one_by_one(check):

@@ -285,7 +285,7 @@ OFFERS = [
         "    yield MarkdownSection(key='broken', title='B', tools=[broken_tool])\n"
         "    raise ValueError('half-way')",
         r"toolstile_sections raised ValueError: half-way\.",
-        r"Mend the plugin",
+        r"Fix the plugin",
     ),
     case(
         "tools in place of sections",
@@ -330,7 +330,7 @@ OFFERS = [
         "@hookimpl\ndef toolstile_sections():\n    section = S(key='broken', title='B')\n"
         "    S.is_made = True\n    return [section]",
         r"A section of toolstile_sections raised OSError: no disk\.",
-        r"Mend the plugin",
+        r"Fix the plugin",
     ),
     case(
         "two sections of one key",
@@ -352,7 +352,7 @@ OFFERS = [
         "@hookimpl\ndef toolstile_sections():\n"
         "    raise TypeError(\"no argument 'kye'. Did you mean 'key'?\")",
         r"Did you mean 'key'\?$",
-        r"Mend the plugin",
+        r"Fix the plugin",
     ),
     case(
         "a tool twice in one section",

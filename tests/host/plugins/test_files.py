@@ -134,7 +134,7 @@ def test_configured_files_are_discovered_each_by_itself(write, tmp_path):
         "away": "failed",
     }
     assert "ZeroDivisionError: division by zero" in found["bad"].fault
-    assert found["bad"].remedy == "Mend the file."
+    assert found["bad"].remedy == "Fix the file."
 
 
 def test_hooks_of_a_class_in_a_file_are_told_to_be_functions(plugins, write):

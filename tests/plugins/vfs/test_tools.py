@@ -47,7 +47,7 @@ def write_and_fail(path: str, *, context: ToolContext) -> ToolResult[None]:
     assert context.call("write_file", {"path": path, "content": "never"}).success
     assert context.filesystem is not None
     context.filesystem.write("other.txt", "never")
-    return ToolResult.error("The tests failed. Mend them, then retry.")
+    return ToolResult.error("The tests failed. Fix them, then retry.")
 
 
 class Desk:

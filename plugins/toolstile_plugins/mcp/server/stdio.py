@@ -41,7 +41,7 @@ NO_ID: Final = "A request needs an `id`: a string or an integer."
 NO_JSON: Final = "That is not JSON: one message, on one line."
 UNREADABLE: Final = (
     "That cannot be read: it is nested too deeply, or a text in it holds half of a character (a "
-    "surrogate such as \\ud83d without the other one). Mend this, then send it again."
+    "surrogate such as \\ud83d without the other one). Fix this, then send it again."
 )
 
 Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]

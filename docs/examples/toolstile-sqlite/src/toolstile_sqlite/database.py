@@ -205,7 +205,7 @@ class Database:
         if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
             return "Another program is writing to the database. Retry in a moment."
         return (
-            f"SQLite says: {text}. Mend the statement or its parameters (sql_schema shows tables "
+            f"SQLite says: {text}. Fix the statement or its parameters (sql_schema shows tables "
             "and columns), then retry." + self._if_lost()
         )
 
