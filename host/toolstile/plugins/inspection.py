@@ -87,7 +87,7 @@ def _hook_of(plugin: object, name: str, manager: HookManager) -> str | None:
             raise _no_such_hook(hook, manager.arguments)
         return None
     function: Callable[..., Any] = getattr(plugin, name)
-    _check_kind(hook, function, options)
+    _check_form(hook, function, options)
     _check_arguments(hook, function, plugin, manager.arguments[hook])
     return hook
 
@@ -143,71 +143,54 @@ def _no_such_hook(hook: str, known: Mapping[str, object]) -> PluginFault:
     return PluginFault(f"There is no hook {hook}.", remedy)
 
 
-def _check_kind(hook: str, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+_FUNCTION: Final = "a function"
+_WRAPPER: Final = "a wrapper"
+_GENERATOR: Final = "a generator"
+_COROUTINE: Final = "async"
+
+
+def _check_form(hook: str, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
+    form = _form_of(function, options)
+    can_be = {
+        _FUNCTION: True,
+        _WRAPPER: hook in WRAPPABLE,
+        _GENERATOR: hook in ITERABLE,
+        _COROUTINE: hook in AWAITABLE,
+    }
+    if not can_be.get(form, False):
+        raise PluginFault(f"{hook} is {form}, which it cannot be.", _right_form(hook))
+
+
+def _form_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
+    is_generator = inspect.isgeneratorfunction(function)
     if options.get("hookwrapper"):
-        raise PluginFault(
-            f"{hook} is marked with hookwrapper=True, the old form of wrappers.",
-            _instead_of_wrapper(hook, "hookwrapper"),
-        )
-    wrapper = bool(options.get("wrapper"))
-    if wrapper and hook not in WRAPPABLE:
-        raise PluginFault(
-            f"{hook} cannot be wrapped; wrapper=True works on {', '.join(WRAPPABLE)}.",
-            _instead_of_wrapper(hook, "wrapper"),
-        )
+        return "a wrapper of the old form, hookwrapper=True"
     if inspect.isasyncgenfunction(function):
-        raise PluginFault(*_async_generator(hook, wrapper=wrapper))
-    if wrapper and not inspect.isgeneratorfunction(function):
-        raise PluginFault(
-            f"{hook} is marked with wrapper=True, but does not yield.",
-            "Write `result = yield` where the others are to run and return the result, or "
-            "remove wrapper=True.",
-        )
-    if not wrapper and inspect.isgeneratorfunction(function) and hook not in ITERABLE:
-        raise PluginFault(*_generator(hook))
-    if inspect.iscoroutinefunction(function) and hook not in AWAITABLE:
-        raise PluginFault(
-            f"{hook} is async, but this hook is never awaited.",
-            "Write it with def; what has to wait belongs into a handler, or into an async "
-            "context manager that toolstile_lifespan returns.",
-        )
+        return "an async generator"
+    if options.get("wrapper"):
+        return _WRAPPER if is_generator else "a wrapper that does not yield"
+    if is_generator:
+        return _GENERATOR
+    return _COROUTINE if inspect.iscoroutinefunction(function) else _FUNCTION
 
 
-def _instead_of_wrapper(hook: str, option: str) -> str:
+def _right_form(hook: str) -> str:
+    if hook in {"toolstile_trace", "toolstile_lifespan"}:
+        either = " or @asynccontextmanager" if hook == "toolstile_lifespan" else ""
+        return (
+            f"Return a context manager: write @contextmanager{either} between @hookimpl and a "
+            "function that yields once."
+        )
     if hook in WRAPPABLE:
         return (
-            "Write @hookimpl(wrapper=True), and in the function `result = yield` followed by "
-            "`return result`."
+            "Return the answer; or, to go around the others, write @hookimpl(wrapper=True) and "
+            "def, with `result = yield` followed by `return result`."
         )
-    if hook in {"toolstile_trace", "toolstile_lifespan"}:
-        return f"Return a context manager instead; remove {option}=True."
+    written = "def or async def" if hook in AWAITABLE else "def"
     return (
-        f"Write a plain function without {option}=True; to go around a call as a whole, return "
-        "a context manager from toolstile_trace."
+        f"Write it with {written}, and return the answer; to go around a call as a whole, return a "
+        "context manager from toolstile_trace."
     )
-
-
-def _async_generator(hook: str, *, wrapper: bool) -> tuple[str, str]:
-    if wrapper:
-        return (
-            f"{hook} is a wrapper written as an async generator.",
-            "Write it with def; the host awaits what is inside, and `yield` gives the result.",
-        )
-    remedy = (
-        "Write @asynccontextmanager between @hookimpl and the function."
-        if hook == "toolstile_lifespan"
-        else "Return the answer instead of yielding it."
-    )
-    return f"{hook} is an async generator.", remedy
-
-
-def _generator(hook: str) -> tuple[str, str]:
-    cause = f"{hook} yields, so its answer would be a generator."
-    if hook in {"toolstile_trace", "toolstile_lifespan"}:
-        return cause, "Write @contextmanager between @hookimpl and the function."
-    if hook in WRAPPABLE:
-        return cause, "Write @hookimpl(wrapper=True), or return the answer."
-    return cause, "Return the answer instead of yielding it."
 
 
 def _check_arguments(
