@@ -163,19 +163,9 @@ class Branch(Transaction):
     # What the host uses.
 
     @property
-    def closed(self) -> bool:
-        """True when it was committed, rolled back or closed."""
-        return self._closed is not None
-
-    @property
     def kept(self) -> bool:
         """True when its commit, which may have been interrupted, has kept what it changed."""
         return self._closed is OVER
-
-    @property
-    def changed(self) -> bool:
-        """True when it has writes."""
-        return bool(self._overlay) or any(cell.ops for cell in tuple(self._cells.values()))
 
     @property
     def record_changes(self) -> Mapping[str, tuple[PolicyState | None, PolicyState | None]]:
@@ -216,7 +206,7 @@ class Branch(Transaction):
 
     def reserving(self) -> ReservingView:
         """Return the view that a policy's `reserve` gets: reads here, counts on the session."""
-        return ReservingView(self, self, self.peek, self._store)
+        return ReservingView(self, self.peek, self._store)
 
     def validate(self) -> None:
         """Check that nothing this branch read or replaced has changed, and stand on the newest.
@@ -263,7 +253,7 @@ class Branch(Transaction):
             if self._parent is not None:
                 self._parent.join(self)
                 log = []
-            elif self._cells or self._overlay:
+            else:
                 self._commit_to_store()
             self._shut(OVER)
         if self._store.subscribers.handlers:

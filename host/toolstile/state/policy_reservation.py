@@ -10,7 +10,7 @@ from toolstile.state.policy_records import Records, RecordSlice, RecordsOwner, i
 from toolstile.state.store import Store, check_kind
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.policies import RESERVED, PolicyState
-from toolstile_hookspecs.sessions import Dispatcher, SessionProtocol, SliceView
+from toolstile_hookspecs.sessions import Dispatcher, SliceView
 
 S = TypeVar("S")
 
@@ -28,22 +28,19 @@ class ReservingView:
     """A session that can be read, and of which `reserve` can update its own records.
 
     Args:
-        base: The session or branch that is read.
-        records: Where its records of policies are read.
+        records: The branch where records of policies are read.
         peek: Returns the items of a slice there, without counting as a read.
         store: Where reservations go, at once and for good.
     """
 
-    __slots__ = ("_base", "_peek", "_records", "_store")
+    __slots__ = ("_peek", "_records", "_store")
 
     def __init__(
         self,
-        base: SessionProtocol,
         records: RecordsOwner,
         peek: Callable[[type[Any]], Items],
         store: Store,
     ) -> None:
-        self._base = base
         self._records = records
         self._peek = peek
         self._store = store
@@ -51,7 +48,7 @@ class ReservingView:
     @property
     def id(self) -> str:
         """The session's id."""
-        return self._base.id
+        return self._store.id
 
     @property
     def dispatcher(self) -> Dispatcher:

@@ -13,7 +13,6 @@ from toolstile.state.dispatcher import Subscribers
 from toolstile.state.log_slice import History, Log
 from toolstile.state.persistent_list import Items, is_shared
 from toolstile.state.policy_records import Records, RecordSlice, with_reserved_of
-from toolstile.state.policy_reservation import ReservingView
 from toolstile.state.reducers import keep
 from toolstile.state.session_json import Saved, read, write
 from toolstile.state.slices import SessionSlice
@@ -121,10 +120,6 @@ class Session:
     def fork(self) -> Branch:
         """Return a branch for a call; costs a pointer."""
         return Branch(self._store)
-
-    def reserving(self) -> ReservingView:
-        """Return the view that a policy's `reserve` gets: it reads all and saves its own record."""
-        return ReservingView(self, self._store, self._store.items, self._store)
 
     @property
     def policy_records(self) -> Records:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from _thread import RLock  # `threading.RLock` is a function around it
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from toolstile.state.persistent_list import EMPTY, Items
@@ -110,9 +110,10 @@ class Transaction:
 
     def all_now(self) -> dict[type[Any], Items]:
         """Return every STATE slice as it is here; under the lock."""
-        return {**self.all_at_fork(), **self._touched()}
+        return {**self.all_at_fork(), **self.touched()}
 
-    def _touched(self) -> dict[type[Any], Items]:
+    def touched(self) -> dict[type[Any], Items]:
+        """Return the STATE slices that were used here, as they are here."""
         return {kind: cell.items for kind, cell in self._cells.items()}
 
     def read_records(self) -> Records:
@@ -124,8 +125,7 @@ class Transaction:
 
     def read_record(self, name: str) -> PolicyState | None:
         """Return the newest record of a name, or None."""
-        if self._closed is not None:
-            self.check()
+        self.check()
         if name in self._overlay:
             return self._overlay[name]
         parent = self._parent
@@ -148,7 +148,7 @@ class Transaction:
             elif self._children is _NONE_ANY_MORE:
                 raise CallClosed(CALLER_ENDED)
             self._children.add(child)
-            return self._touched()
+            return self.touched()
 
     def release(self, child: Transaction) -> None:
         """Forget a child that has ended."""
@@ -228,10 +228,15 @@ class Transaction:
 
     def _move(self) -> None:
         """Stand on the base's newest state, or raise; either wholly or not at all."""
-        if self._parent is not None:
-            self._move_in(self._parent)
+        parent, newest = self._parent, self._store.head
+        if parent is not None:
+            with parent.lock:
+                parent.check()
+                touched = parent.touched()
+                has_moved = any(items is not self.at_fork(kind) for kind, items in touched.items())
+                self._move_cells(parent.now, has_moved=has_moved)
+                self._pins = touched
             return
-        newest = self._store.head
         if newest is self._head:
             return
         if newest.epoch != self._head.epoch:
@@ -239,37 +244,20 @@ class Transaction:
                 "The session was restored, reset or cleared while the call ran, so nothing of the "
                 "call was kept; retry it."
             )
-        whole = self._whole and newest.slices is not self._pins
         self._move_cells(
-            [
-                (cell, now)
-                for kind, cell in self._cells.items()
-                if (now := newest.slices.get(kind, EMPTY)) is not cell.origin
-            ],
-            whole_moved=whole,
+            lambda kind: newest.slices.get(kind, EMPTY),
+            has_moved=newest.slices is not self._pins,
         )
         self._head, self._pins = newest, newest.slices
 
-    def _move_in(self, parent: Transaction) -> None:
-        with parent.lock:
-            parent.check()
-            newest = parent._touched()
-            whole = self._whole and any(
-                items is not self.at_fork(kind) for kind, items in newest.items()
-            )
-            self._move_cells(
-                [
-                    (cell, now)
-                    for kind, cell in self._cells.items()
-                    if (now := parent.now(kind)) is not cell.origin
-                ],
-                whole_moved=whole,
-            )
-            self._pins = newest
-
-    def _move_cells(self, moved: list[tuple[Cell, Items]], *, whole_moved: bool) -> None:
+    def _move_cells(self, base: Callable[[type[Any]], Items], *, has_moved: bool) -> None:
+        moved = [
+            (cell, now)
+            for kind, cell in self._cells.items()
+            if (now := base(kind)) is not cell.origin
+        ]
         names = sorted(cell.kind.__qualname__ for cell, _ in moved if cell.guarded)
-        if not names and whole_moved:
+        if not names and self._whole and has_moved:
             names = ["the session"]
         if names:
             raise ConflictError(
@@ -288,21 +276,13 @@ class Transaction:
     def _shut(self, reason: str) -> None:
         """Drop everything and refuse what comes; waits for no lock that a handler may hold."""
         self._closed = reason
-        if self._children is not None:
-            self._close_children(reason)
+        self._close_children(reason)
         if self._parent is not None:
             self._parent.release(self)
-        if self._cells:
-            for cell in tuple(self._cells.values()):
-                cell.closed = reason
-            self._cells = {}
-        if self._overlay:
-            self._overlay = NO_RECORDS
-        if self.log:
-            self.log = []
-            self._effect_id = None
-        if self._whole:
-            self._whole = False
+        for cell in tuple(self._cells.values()):
+            cell.closed = reason
+        self._cells, self._overlay, self.log = {}, NO_RECORDS, []
+        self._whole, self._effect_id = False, None
 
 
 def _became_log(kind: type[Any]) -> ConflictError:

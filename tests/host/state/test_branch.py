@@ -179,7 +179,7 @@ def test_direct_use_between_validation_and_commit_is_not_overwritten(session):
     with pytest.raises(ConflictError):
         branch.commit()
     assert notes(session) == ["start", "outside"]
-    assert not branch.closed
+    branch.check()
 
 
 def test_direct_appends_between_validation_and_commit_are_kept(session):
@@ -244,10 +244,10 @@ def test_frozen_a_branch_can_only_be_read(session):
         with pytest.raises(StateError, match="change nothing"):
             write()
     assert notes(branch) == ["start"]
-    assert not branch.changed
+    assert not branch.log
     branch.begin()
     branch[Note].append(Note("a"))
-    assert branch.changed
+    assert branch.log
 
 
 def test_calls_conflict_with_a_slice_that_becomes_a_log_meanwhile(session):
@@ -285,7 +285,7 @@ def test_refork_starts_again_from_the_newest_state(session):
         branch.validate()
     branch.refork()
     assert notes(branch) == ["start", "other"]
-    assert not branch.changed
+    assert not branch.log
     assert branch[PolicyState].all() == []
     with pytest.raises(CallClosed):
         old.append(Note("late"))
@@ -298,9 +298,10 @@ def test_refork_starts_again_from_the_newest_state(session):
 def test_refork_reopens(session):
     branch = session.fork()
     branch.rollback()
-    assert branch.closed
+    with pytest.raises(CallClosed):
+        branch.check()
     branch.refork()
-    assert not branch.closed
+    branch.check()
     assert notes(branch) == ["start"]
 
 
@@ -343,7 +344,8 @@ def test_commit_and_rollback_close(session, end):
     branch = session.fork()
     view = branch[Note]
     getattr(branch, end)()
-    assert branch.closed
+    with pytest.raises(CallClosed):
+        branch.check()
     with pytest.raises(CallClosed, match="call is over"):
         view.append(Note("late"))
 
@@ -577,7 +579,7 @@ def test_a_dispatch_that_fails_changes_nothing_on_the_branch(session):
     with pytest.raises(ZeroDivisionError):
         branch.dispatch(Add(1))
     assert branch[Total].all() == []
-    assert not branch.changed
+    assert not branch.log
 
 
 @pytest.mark.parametrize(
@@ -611,7 +613,7 @@ def test_changes_are_described_line_by_line(session):
 def test_what_policies_remember_is_not_described(session):
     branch = session.fork()
     branch[PolicyState].append(PolicyState("quota"))
-    assert branch.changed
+    assert branch.record_changes
     assert branch.describe_changes() == []
 
 

@@ -115,7 +115,7 @@ def test_data_that_is_changed_in_place_leaks_nowhere(session, save):
 
 
 def test_reserve_counts_on_the_session_at_once(session):
-    view = session.reserving()
+    view = session.fork().reserving()
     for _ in range(2):
         state = PolicyState.reserved(context(view), "quota")
         count = state.data.get("count", 0)
@@ -134,7 +134,7 @@ def test_what_others_save_and_reserve_before_a_commit_is_kept_beside_its_own(
         branch[int].append(1)
     branch.validate()
     save(PolicyState("other"))
-    save(PolicyState("quota/reserved"), session.reserving())
+    save(PolicyState("quota/reserved"), session.fork().reserving())
     branch.commit()
     assert sorted(names(session)) == ["other", "own", "quota/reserved"]
 
@@ -177,17 +177,17 @@ WRITES = {
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_reserve_can_do_nothing_else(session, write):
     with pytest.raises(StateError, match="may only read the session and save its own record"):
-        write(session.reserving())
+        write(session.fork().reserving())
 
 
 def test_reserve_cannot_save_a_record_that_is_rolled_back(session, save):
     with pytest.raises(StateError, match=r"saved the policy record quota.*PolicyState.reserved"):
-        save(PolicyState("quota"), session.reserving())
+        save(PolicyState("quota"), session.fork().reserving())
 
 
 def test_a_call_that_clears_the_records_leaves_what_is_reserved(session, save):
     save(PolicyState("order"))
-    save(PolicyState("quota/reserved"), session.reserving())
+    save(PolicyState("quota/reserved"), session.fork().reserving())
     branch = session.fork()
     branch[PolicyState].clear()
     branch.commit()
@@ -208,8 +208,8 @@ def test_reservations_can_be_put_back_without_touching_other_records(session, sa
     save(PolicyState("quota/reserved", data={"count": 1}))
     save(PolicyState("order"))
     before = session.policy_records
-    save(PolicyState("quota/reserved", data={"count": 2}), session.reserving())
-    save(PolicyState("rate/reserved"), session.reserving())
+    save(PolicyState("quota/reserved", data={"count": 2}), session.fork().reserving())
+    save(PolicyState("rate/reserved"), session.fork().reserving())
     branch = session.fork()
     save(PolicyState("order", frozenset({"build"})), branch)
     branch.commit()

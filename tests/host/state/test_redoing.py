@@ -239,7 +239,7 @@ def test_items_that_do_not_fit_any_more_change_nothing():
     branch = session.fork()
     with pytest.raises(SnapshotError, match="do not fit that type"):
         branch.redo(json.dumps(told))
-    assert not branch.changed
+    assert not branch.log
 
 
 def test_types_of_plugins_in_files_are_known_wherever_the_file_is():
