@@ -20,7 +20,6 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaMode
 
 from toolstile_hookspecs._schema.core_schema import (
-    Extra,
     extra_of_results,
     why_not_read_back,
 )
@@ -106,7 +105,6 @@ class Codec:
         "_schema",
         "_secrecy",
         "_to_json",
-        "_validate",
         "adapter",
         "immutable",
     )
@@ -115,14 +113,15 @@ class Codec:
         self._reveals = reveals
         try:
             self.adapter: TypeAdapter[Any] = TypeAdapter(kind)
-            self._validate = self.adapter.validator.validate_json
+            self._read = self.adapter.validator.validate_json
         except Exception as error:
             raise DefinitionError(_no_schema(owner, kind, error)) from error
         if reveals and (reason := self.why_not_read_back()):
             raise DefinitionError(f"{owner}: {describe(kind)} {NOT_READ_BACK}: {reason}.")
         self._extra = "forbid" if reveals else extra_of_results(self.adapter.core_schema)
         # Only what models write is read exactly: results were made here.
-        self._read: Callable[..., Any] = self._read_first if reveals else self._validate
+        exact = exact_validator(self.adapter.core_schema) if reveals else None
+        self._read = (exact or self.adapter.validator).validate_json
         self.immutable = is_immutable_type(kind)
         self._schema: dict[str, Any] | None = None
         self._secrecy: Schema | None = None
@@ -143,7 +142,7 @@ class Codec:
             value = self._read(text, strict=True, extra=self._extra)
         except ValidationError as error:
             raise ToolValidationError(explain(error, self._known_schema)) from None
-        check_names(text)
+        STRICT.decode(text if isinstance(text, str) else text.decode())
         return value
 
     def copy(self, text: Json) -> Any:
@@ -215,13 +214,8 @@ class Codec:
                 self._schema = {}
         return self._schema
 
-    def _read_first(self, text: Json, *, strict: bool, extra: Extra) -> Any:
-        exact = exact_validator(self.adapter.core_schema)
-        self._read = self._validate if exact is None else exact.validate_json
-        return self._read(text, strict=strict, extra=extra)
-
     def _encode_first(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
-        """Find out how to encode, once: asking for the schema is too dear for a definition."""
+        """Find out how to encode, once: the schema is too expensive for a definition."""
         schema = self._known_schema()
         if self._reveals:
             revealing = holds_secret(schema)
@@ -254,7 +248,7 @@ _KNOWN: Final[WeakValueDictionary[tuple[type[Any], bool], Codec]] = WeakValueDic
 
 
 def codec_of(kind: Any, *, owner: str, reveals: bool = False) -> Codec:
-    """Return the codec of a type, one for all tools that share a class: to make one is dear.
+    """Return the codec of a type, cached per class, since it is expensive to make.
 
     Only classes are shared. Other types may be equal and read differently, as unions of the same
     members in another order do.
@@ -359,39 +353,6 @@ def describe(kind: object) -> str:
 # --- Strict JSON: RFC 8259, sections 4 (unique names) and 6 (finite numbers)
 
 
-def check_names(text: str | bytes) -> None:
-    """Refuse valid-looking JSON that strict readers refuse.
-
-    A cheap count tells most texts apart: when what was read has as many colons written again
-    as the text, no name is lost. An escape could hide a colon, so texts with one, and
-    whatever else that cannot settle, are read again, slowly.
-
-    Args:
-        text: JSON that a lenient reader has accepted already.
-
-    Raises:
-        ToolValidationError: For a name twice in one object, NaN, an infinity, or a number
-            out of range such as `1e999`.
-
-    Example:
-        >>> check_names('{"time": "10:30"}')
-        >>> check_names('{"a": 1, "a": 2}')
-        Traceback (most recent call last):
-        ...
-        toolstile_hookspecs.errors.ToolValidationError: Invalid arguments: the name 'a' is given \
-twice in one object. Give it once, then retry.
-    """
-    try:
-        again = pydantic_core.to_json(pydantic_core.from_json(text, allow_inf_nan=False))
-    except ValueError:
-        again = b""
-    colon, escape = (b":", b"\\u") if isinstance(text, bytes) else (":", "\\u")
-    same = again.count(b":") == text.count(colon) and escape not in text  # type: ignore[operator, arg-type]
-    if same and b"Infinity" not in again:
-        return
-    _STRICT.decode(text.decode() if isinstance(text, bytes) else text)
-
-
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
     seen: set[str] = set()
     for name, _ in pairs:
@@ -421,8 +382,13 @@ def _refuse_range(digits: str) -> NoReturn:
     )
 
 
-_STRICT: Final = json.JSONDecoder(
+STRICT: Final = json.JSONDecoder(
     object_pairs_hook=_refuse_duplicates,
     parse_constant=_refuse_constant,
     parse_float=_refuse_infinite,
 )
+"""Reads JSON again that pydantic has read, and refuses what strict readers refuse.
+
+It raises `ToolValidationError` for a name twice in one object, NaN, an infinity, or a number out of
+range such as `1e999`.
+"""

@@ -12,7 +12,7 @@ from typing import Any, Final, cast
 
 import pydantic_core
 
-from toolstile_hookspecs._schema.codec import check_names
+from toolstile_hookspecs._schema.codec import STRICT
 from toolstile_hookspecs._schema.json_schema import KEYWORDS, secrecy_of
 from toolstile_hookspecs._schema.navigation import Schema, pointed, subschemas
 from toolstile_hookspecs._schema.serialize import as_plain, finite
@@ -108,7 +108,7 @@ class SchemaCodec:
             value = pydantic_core.from_json(text, allow_inf_nan=False)
         except (ValueError, TypeError) as error:
             raise ToolValidationError(not_json(_printable(str(error)))) from None
-        check_names(text)
+        STRICT.decode(text if isinstance(text, str) else text.decode())
         if faults := self._faults(value):
             raise ToolValidationError(listing(faults))
         return value
