@@ -130,14 +130,8 @@ def _section_text(section: Section, path: str, given: PromptOverride, used: set[
     if found is None:
         return None
     used.add(path)
-    template = _text_of(section)
-    if template is None or not getattr(section, "accepts_overrides", False):
-        log.warning("Section %r accepts no overrides; its own text holds.", path)
-        return None
-    if found.hash != hash_of(template):
-        _report_stale("section", path, template)
-        return None
-    return found.text
+    accepts = getattr(section, "accepts_overrides", False)
+    return found.text if _holds("section", path, found.hash, accepts, _text_of(section)) else None
 
 
 def _override_tool(tool: Tool[Any, Any], given: PromptOverride, used: set[str]) -> Tool[Any, Any]:
@@ -145,11 +139,7 @@ def _override_tool(tool: Tool[Any, Any], given: PromptOverride, used: set[str]) 
     if found is None:
         return tool
     used.add(tool.name)
-    if not tool.accepts_overrides:
-        log.warning("Tool %r accepts no overrides; its own description holds.", tool.name)
-        return tool
-    if found.hash != hash_of(tool.description):
-        _report_stale("tool", tool.name, tool.description)
+    if not _holds("tool", tool.name, found.hash, tool.accepts_overrides, tool.description):
         return tool
     try:
         return dataclasses.replace(tool, description=found.description, long_description=None)
@@ -157,14 +147,21 @@ def _override_tool(tool: Tool[Any, Any], given: PromptOverride, used: set[str]) 
         raise ConfigurationError(f"The override of tool {tool.name!r} is wrong: {error}") from None
 
 
-def _report_stale(what: str, name: str, text: str) -> None:
-    log.warning(
-        "The override of %s %r is stale: the text it was written for has changed. The code's "
-        "text holds; look at both, then set hash = %r.",
-        what,
-        name,
-        hash_of(text),
-    )
+def _holds(what: str, name: str, hash_: str, accepts: bool, text: str | None) -> bool:  # noqa: FBT001 - of one use
+    """Tell whether an override holds; where it does not, the log says why."""
+    if not accepts or text is None:
+        log.warning("The %s %r accepts no overrides; its own text holds.", what, name)
+        return False
+    if hash_ != hash_of(text):
+        log.warning(
+            "The override of %s %r is stale: the text it was written for has changed. The code's "
+            "text holds; look at both, then set hash = %r.",
+            what,
+            name,
+            hash_of(text),
+        )
+        return False
+    return True
 
 
 def _text_of(section: Section) -> str | None:

@@ -188,7 +188,7 @@ class TokenSigner:
             raise TokenRefused(f"The approval came too late: it could be given until {until}.")
         for name, mark in self._marks(bearer).items():
             if not hmac.compare_digest(claims[name], mark):
-                raise TokenRefused(f"The approval belongs to {_FOREIGN[name]}.")
+                raise TokenRefused(f"The approval belongs to another {name}.")
         if not self._spent.spend(claims["id"], expires, now):
             raise TokenRefused("The approval was used before: it holds for one call.")
         return RedeemedToken(self, claims["digest"], claims.get("place", ""))
@@ -216,13 +216,6 @@ def seal_for(settings: Settings, clock: Clock) -> TokenSigner:
     if key is None or file is None:
         return TokenSigner(os.urandom(32), clock, settings.approval_expiry, SpentInMemory())
     return TokenSigner(key.encode(), clock, settings.approval_expiry, SpentInFile(file))
-
-
-_FOREIGN: Final = {
-    "session": "another session",
-    "user": "another user",
-    "tool": "another tool",
-}
 
 
 def _bytes(text: str) -> bytes:

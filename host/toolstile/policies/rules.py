@@ -43,8 +43,8 @@ class Rule:
     """
 
     name: str
-    check: Question | None
-    on_result: Question | None
+    check: Question | None = None
+    on_result: Question | None = None
     reserve: Question | None = None
     on_rollback: Question | None = None
     wants_params: bool = True
@@ -85,11 +85,11 @@ def rules_of_plugins(
 ) -> list[Rule]:
     """Return one rule for each hook of a plugin, in the order of the hooks."""
     rules = [
-        Rule(f"plugin {each.plugin}", each.call, None, wants_params=each.wants_params)
+        Rule(f"plugin {each.plugin}", check=each.call, wants_params=each.wants_params)
         for each in checks
     ]
     rules += [
-        Rule(f"plugin {each.plugin}", None, each.call, wants_params=each.wants_params)
+        Rule(f"plugin {each.plugin}", on_result=each.call, wants_params=each.wants_params)
         for each in on_results
     ]
     return rules
@@ -163,59 +163,42 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
 
     `originals` are the tools of the policy's plugin by the names that they go by.
     """
-    known = _Known(rule, originals)
-    return dataclasses.replace(
-        rule,
-        check=known.check,
-        on_result=known.on_result,
-        reserve=None if rule.reserve is None else known.reserve,
-        on_rollback=None if rule.on_rollback is None else known.on_rollback,
-        checks=None if rule.checks is None else known.checks,
-        hears=None if rule.hears is None else known.hears,
-    )
+    if not originals:
+        return rule
+    names = {tool.name: name for name, tool in originals.items()}
+    pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w-])")
 
-
-class _Known:
-    """A policy's methods, over the tools as their author named them."""
-
-    def __init__(self, rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> None:
-        self._rule = cast("Any", rule)
-        self._originals = originals
-        self._names = {tool.name: name for name, tool in originals.items()}
-        names = "|".join(map(re.escape, self._names))
-        self._pattern = re.compile(rf"(?<![\w-])(?:{names})(?![\w-])")
-
-    def checks(self, tool: Tool[Any, Any]) -> bool:
-        return bool(self._rule.checks(self._original(tool)))
-
-    def hears(self, tool: Tool[Any, Any]) -> bool:
-        return bool(self._rule.hears(self._original(tool)))
-
-    def check(self, tool: Tool[Any, Any], params: Any, *, context: Any) -> Any:
-        return self._told(self._rule.check(self._original(tool), params, context=context))
-
-    def on_result(self, tool: Tool[Any, Any], params: Any, result: Any, *, context: Any) -> Any:
-        if tool.name in self._names and tool.name not in self._originals:
-            # Somebody else's, which has a name that the policy means another tool by.
-            return None
-        return self._rule.on_result(self._original(tool), params, result, context=context)
-
-    def reserve(self, tool: Tool[Any, Any], params: Any, *, context: Any) -> Any:
-        return self._told(self._rule.reserve(self._original(tool), params, context=context))
-
-    def on_rollback(self, tool: Tool[Any, Any], params: Any, *, context: Any) -> Any:
-        return self._rule.on_rollback(self._original(tool), params, context=context)
-
-    def _original(self, tool: Tool[Any, Any]) -> Tool[Any, Any]:
-        return self._originals.get(tool.name, tool)
-
-    def _told(self, decision: Any) -> Any:
+    def told(decision: Any) -> Any:
         if inspect.isawaitable(decision):
-            return self._told_later(decision)
+            return told_later(decision)
         if not isinstance(decision, PolicyDecision) or decision.reason is None:
             return decision
-        reason = self._pattern.sub(lambda found: self._names[found[0]], decision.reason)
+        reason = pattern.sub(lambda found: names[found[0]], decision.reason)
         return dataclasses.replace(decision, reason=reason)
 
-    async def _told_later(self, decision: Awaitable[Any]) -> Any:
-        return self._told(await decision)
+    async def told_later(decision: Awaitable[Any]) -> Any:
+        return told(await decision)
+
+    def asked(question: Question | None) -> Question | None:
+        if question is None:
+            return None
+        return lambda tool, *args, **kwargs: told(
+            question(originals.get(tool.name, tool), *args, **kwargs)
+        )
+
+    on_result = asked(rule.on_result)
+
+    def on_own_result(tool: Tool[Any, Any], *args: Any, **kwargs: Any) -> Any:
+        # A tool of somebody else's may have a name that the policy means another tool by.
+        is_other = tool.name in names and tool.name not in originals
+        return None if is_other or on_result is None else on_result(tool, *args, **kwargs)
+
+    return dataclasses.replace(
+        rule,
+        check=asked(rule.check),
+        on_result=on_own_result,
+        reserve=asked(rule.reserve),
+        on_rollback=asked(rule.on_rollback),
+        checks=asked(rule.checks),
+        hears=asked(rule.hears),
+    )

@@ -6,7 +6,7 @@ import os
 import stat
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final, cast
@@ -162,13 +162,8 @@ _ALIKE: Final = 0.8
 _TEXTS: Final = frozenset({"approval_key", "approval_spent", "approver"})
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
-    """A value, as TOML would have it, from a variable, with the keys that lead to its place."""
-
-    variable: str
-    path: tuple[str, ...]
-    value: Any
+Keys = tuple[str, ...]
+"""The keys that lead to a place in a document."""
 
 
 def blocked(environ: Mapping[str, str]) -> tuple[str, ...]:
@@ -176,8 +171,10 @@ def blocked(environ: Mapping[str, str]) -> tuple[str, ...]:
     return tuple(name for part in environ.get(BLOCK, "").split(",") if (name := part.strip()))
 
 
-def overrides(environ: Mapping[str, str], plugins: Mapping[str, object]) -> Iterator[Override]:
-    """Yield what the environment overrides, in the order of the variables' names.
+def overrides(
+    environ: Mapping[str, str], plugins: Mapping[str, object]
+) -> Iterator[tuple[str, Keys, Any]]:
+    """Yield the variables that override something, in order, each with place and value.
 
     Args:
         environ: The environment; empty variables count as unset.
@@ -197,9 +194,9 @@ def overrides(environ: Mapping[str, str], plugins: Mapping[str, object]) -> Iter
             if key == "approval_spent":
                 # What a variable says is relative to where the process was started.
                 value = str(Path.cwd() / expanded(Path(text)))
-            yield Override(variable, (key,), value)
+            yield variable, (key,), value
         elif variable.startswith(TABLES):
-            yield Override(variable, _path(variable, plugins), as_toml(text))
+            yield variable, _path(variable, plugins), as_toml(text)
         elif variable.startswith(PREFIX) and variable != BLOCK:
             _refuse_slip(variable)
 
@@ -218,11 +215,16 @@ def as_toml(text: str) -> Any:
     return document["value"] if document.keys() == {"value"} else text
 
 
-def apply(overrides_: Iterator[Override], document: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a document with the overrides in their places; the one given stays as it is."""
+def apply(values: Mapping[Keys, Any], document: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a document with values in their places; the one given stays as it is."""
     result = dict(document)
-    for override in overrides_:
-        _put(result, override)
+    for keys, value in values.items():
+        at = result
+        for key in keys[:-1]:
+            below = at.get(key)
+            at[key] = dict(cast("Mapping[str, Any]", below)) if isinstance(below, Mapping) else {}
+            at = at[key]
+        at[keys[-1]] = value
     return result
 
 
@@ -239,7 +241,7 @@ def _refuse_slip(variable: str) -> None:
         raise ConfigurationError(f"{variable} is no variable of Toolstile's; did you mean {meant}?")
 
 
-def _path(variable: str, plugins: Mapping[str, object]) -> tuple[str, ...]:
+def _path(variable: str, plugins: Mapping[str, object]) -> Keys:
     name, *keys = (part.lower() for part in variable.removeprefix(TABLES).split("__"))
     if not name or not keys or not all(keys):
         msg = (
@@ -248,18 +250,6 @@ def _path(variable: str, plugins: Mapping[str, object]) -> tuple[str, ...]:
         raise ConfigurationError(msg)
     table = next((each for each in plugins if folded(each) == name), name)
     return ("plugins", table, *keys)
-
-
-def _put(document: dict[str, Any], override: Override) -> None:
-    at = document
-    for key in override.path[:-1]:
-        below = at.get(key)
-        copy: dict[str, Any] = (
-            dict(cast("dict[str, Any]", below)) if isinstance(below, dict) else {}
-        )
-        at[key] = copy
-        at = copy
-    at[override.path[-1]] = override.value
 
 
 # --- Command-line options
@@ -281,15 +271,11 @@ def overridden(settings: Settings, values: Mapping[str, Any]) -> Settings:
         ConfigurationError: When one of the host's own keys is unknown, comes too late, or has a
             value that does not fit. A plugin's keys are checked with the rest of its table.
     """
-    paths = {key: _override_path(settings, key) for key in values}
-    tables = {name: dict(table) for name, table in settings.plugins.items()}
-    document = apply(
-        (Override(SOURCE, paths[key], value) for key, value in values.items()),
-        {"plugins": tables},
-    )
+    found = {_override_path(settings, key): value for key, value in values.items()}
+    document = apply(found, {"plugins": settings.plugins})
     host = validate_table(HostTable, document, plugin=None, source=SOURCE)
     fields: dict[str, Any] = {name: getattr(host, name) for name in document}
-    origins = dict.fromkeys((".".join(path) for path in paths.values()), SOURCE)
+    origins = dict.fromkeys(map(".".join, found), SOURCE)
     fields["variables"] = MappingProxyType({**settings.variables, **origins})
     return replace(settings, **fields)
 
@@ -312,7 +298,7 @@ def _is_configured(settings: Settings, key: str) -> bool:
     return True
 
 
-def _override_path(settings: Settings, key: str) -> tuple[str, ...]:
+def _override_path(settings: Settings, key: str) -> Keys:
     first, *rest = key.split(".")
     if first in TOO_LATE or (rest and first == "plugins" and rest[1:] == ["enabled"]):
         msg = (
@@ -351,11 +337,12 @@ def load(
     directory = Path.cwd() if path is None else path.parent
     tables: object = document.get("plugins", {})
     known = cast("Mapping[str, object]", tables if isinstance(tables, Mapping) else {})
-    overridden = list(overrides(variables, known))
-    origins = {".".join(each.path): each.variable for each in overridden}
+    found = list(overrides(variables, known))
+    origins = {".".join(keys): variable for variable, keys, _ in found}
+    values = {keys: value for _, keys, value in found}
     host = validate_table(
         HostTable,
-        apply(iter(overridden), beside(directory, document, HostTable)),
+        apply(values, beside(directory, document, HostTable)),
         plugin=None,
         source=Settings(path=path, variables=origins).source_of,
     )

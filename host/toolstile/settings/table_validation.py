@@ -21,7 +21,7 @@ from pydantic_core import ErrorDetails
 
 from toolstile_hookspecs import ConfigurationError, DefinitionError
 from toolstile_hookspecs._schema.secrets import HIDING, MASK, hide
-from toolstile_hookspecs._schema.validation_errors import as_sentence
+from toolstile_hookspecs._schema.validation_errors import as_sentence, place
 from toolstile_hookspecs.support.text import nearest, suggest
 
 # --- Known keys
@@ -217,22 +217,6 @@ def _adapter(model: type[Any]) -> TypeAdapter[Any]:
     return TypeAdapter(model)
 
 
-def dotted(path: Path) -> str:
-    """Return a path of keys as it is written in messages.
-
-    Example:
-        >>> dotted(("policies", 0, "kind"))
-        'policies[0].kind'
-    """
-    text = ""
-    for each in path:
-        if isinstance(each, int):
-            text += f"[{each}]"
-        else:
-            text += f".{each}" if text else each
-    return text
-
-
 def show(value: object) -> str:
     """Return a value in words, its beginning where it is long.
 
@@ -269,7 +253,7 @@ def kind_of(value: object) -> str:
 
 
 def _place(path: Path, source: str | Callable[[str], str]) -> str:
-    key = dotted(path)
+    key = place(path) if path else ""
     where = source if isinstance(source, str) else source(key)
     return f"{where}: {key}" if key else where
 

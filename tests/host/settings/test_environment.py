@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile.settings.sources import Override, apply, as_toml, overrides
+from toolstile.settings.sources import apply, as_toml, overrides
 from toolstile_hookspecs import ConfigurationError
 
 PRINTED = st.characters(min_codepoint=32, max_codepoint=126)
@@ -34,7 +34,7 @@ def test_a_text_cannot_smuggle_in_another_key():
 
 def test_a_document_is_not_changed_in_place():
     document = {"plugins": {"a": {"b": 1}}}
-    changed = apply(iter([Override("V", ("plugins", "a", "b"), 2)]), document)
+    changed = apply({("plugins", "a", "b"): 2}, document)
     assert changed == {"plugins": {"a": {"b": 2}}}
     assert document == {"plugins": {"a": {"b": 1}}}
 
