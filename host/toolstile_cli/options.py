@@ -279,10 +279,7 @@ def is_unknown(rest: Sequence[str], known: Container[str]) -> bool:
 def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool) -> None:
     """Refuse an unknown command, suggesting the nearest.
 
-    Args:
-        rest: What the common options leave of the arguments.
-        known: The commands.
-        example: Whether an example is asked for, whose name it may have been.
+    Where an example is asked for, it may have been meant as that one's name.
     """
     known = list(known)
     if rest[1:] and rest[0].startswith("-") and rest[0] not in _FIRST:

@@ -231,12 +231,7 @@ def brought_by(distribution: str, reports: Iterable[PluginReport]) -> list[str]:
 
 
 def why_unknown(name: str, reports: Iterable[PluginReport]) -> str:
-    """Return the message about an unknown plugin, with the cause and the remedy.
-
-    Args:
-        name: What was taken for a plugin's name, or that of its distribution.
-        reports: Those of all plugins there are.
-    """
+    """Return the message about a name of no plugin, with the cause and the remedy."""
     reports = list(reports)
     for distribution, version in _installed(name):
         brought = brought_by(distribution, reports)

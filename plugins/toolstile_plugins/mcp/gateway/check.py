@@ -69,11 +69,13 @@ def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> 
         ConfigurationError: When there is no such server.
     """
     gateway: Gateway | None = settings.gateway
-    chosen: list[Upstream] = _chosen(gateway.upstreams if gateway is not None else (), args.server)
+    chosen = _chosen(gateway.upstreams if gateway is not None else (), args.server)
     found: list[Found] = []
     if gateway is not None:
-        looking = _look_at_all(chosen, accepts=args.accept)
-        found = asyncio.run_coroutine_threadsafe(looking, gateway.loop).result()
+        loop, accepts = gateway.loop, args.accept
+        looks = (_look_at(each, accepts=accepts) for each in chosen)
+        looking = [asyncio.run_coroutine_threadsafe(look, loop) for look in looks]
+        found = [each.result() for each in looking]
     if args.out is not None:
         for each in found:
             args.out.write(each.wire())
@@ -91,10 +93,6 @@ def _chosen(upstreams: Sequence[Upstream], names: Sequence[str]) -> list[Upstrea
             there = ", ".join(known) or "none"
             raise ConfigurationError(f"There is no MCP server {name!r}. Configured: {there}.")
     return [known[name] for name in names] if names else list(upstreams)
-
-
-async def _look_at_all(upstreams: Sequence[Upstream], *, accepts: bool) -> list[Found]:
-    return await asyncio.gather(*(_look_at(each, accepts=accepts) for each in upstreams))
 
 
 async def _look_at(upstream: Upstream, *, accepts: bool) -> Found:

@@ -19,6 +19,7 @@ from toolstile_hookspecs import (
     ResourceLink,
     TextContent,
 )
+from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.mcp.gateway.errors import amount
 
 PARTS: Final = 1000
@@ -61,8 +62,8 @@ class _Room:
         """Return the parts that fit, of all that there are, with a note of those left out."""
         fitted = [each for part in parts if (each := self._fit(part)) is not None]
         if left := of - len(fitted):
-            noun = "part" if left == 1 else "parts"
-            fitted.append(_note(f"{left:,} {noun} left out, beyond what a result may have"))
+            told = f"{counted(left, 'part')} left out, beyond what a result may have"
+            fitted.append(_note(told))
         return fitted
 
     def _fit(self, part: Content) -> Content | None:
