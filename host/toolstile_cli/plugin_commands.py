@@ -30,12 +30,12 @@ def with_extensions(
 ) -> tuple[Parser, dict[str, Run], list[Command]]:
     """Return the parser of everything, the function of each command, and the added commands.
 
-    A command that cannot be added is told of and left out.
+    A command that cannot be added is reported and left out.
 
     Args:
-        commands: What plugins add.
-        built_in: What runs the built-in commands.
-        tell: Tells of a command and why it is left out; by default on stderr.
+        commands: The commands of plugins.
+        built_in: The functions of the built-in commands.
+        tell: Reports a command and why it is left out; by default on stderr.
     """
     commands = list(commands)
     runs = dict(built_in)
@@ -61,7 +61,7 @@ def with_extensions(
                 del runs[command.name]
         else:
             taken.append(command)
-            _tell_of_common_options(parsers[command.name])
+            _restore_common_options(parsers[command.name])
     return parser, runs, taken
 
 
@@ -103,14 +103,14 @@ def _refuse_the_hosts_names(command: Command) -> None:
             raise ValueError(msg)
 
 
-def _tell_of_common_options(parser: argparse.ArgumentParser) -> None:
+def _restore_common_options(parser: argparse.ArgumentParser) -> None:
     """Restore the common part that the plugin's own epilogs have replaced."""
     epilog = parser.epilog or ""
     if MORE not in epilog:
         parser.epilog = f"{epilog.rstrip()}\n\n{MORE}".lstrip()
     for _, commands in beneath(parser):
         for each in commands.values():
-            _tell_of_common_options(each)
+            _restore_common_options(each)
 
 
 def _runner(command: Command) -> Run:

@@ -84,23 +84,13 @@ def _prepare(parser: argparse.ArgumentParser, names: dict[str, Names], command: 
 
 
 def _complete_by(action: argparse.Action, names: Names | None) -> None:
-    completer: BaseCompleter | Callable[..., list[str]]
-    if names is not None:
-        completer = _of_list(names)
-    else:
-        endings = PATHS.get(str(action.metavar))
-        completer = _nothing if endings is None else FilesCompleter(endings)
-    setattr(action, "completer", completer)  # noqa: B010 - argcomplete's, unknown to argparse
-
-
-def _nothing(**_: object) -> list[str]:
-    return []
-
-
-def _of_list(names: Names) -> Callable[..., list[str]]:
-    def complete(prefix: str, **asked: object) -> list[str]:  # noqa: ARG001 - argcomplete's
+    def complete_names(prefix: str, **_: object) -> list[str]:
         # Several may be given, separated by commas; the last one is being written.
-        before, comma, _ = prefix.rpartition(",")
-        return [f"{before}{comma}{name}" for name in names()]
+        before, comma, _last = prefix.rpartition(",")
+        return [f"{before}{comma}{name}" for name in (names or list)()]
 
-    return complete
+    completer: BaseCompleter | Callable[..., list[str]] = complete_names
+    endings = PATHS.get(str(action.metavar))
+    if names is None and endings is not None:
+        completer = FilesCompleter(endings)
+    setattr(action, "completer", completer)  # noqa: B010 - argcomplete's, unknown to argparse

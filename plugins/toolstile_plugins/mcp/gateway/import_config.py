@@ -153,15 +153,11 @@ def _distinct(servers: Iterable[Imported], configured: Iterable[str]) -> Iterato
 
 def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the servers wherever clients have them, also those of single projects."""
-    if not isinstance(held, Mapping):
-        return
-    table = cast("Mapping[str, Any]", held)
-    nested = [table, table.get("mcp"), *_mapping(table.get("projects")).values()]
+    table = _mapping(held)
     seen: set[str] = set()
-    for place in nested:
+    for place in (table, table.get("mcp"), *_mapping(table.get("projects")).values()):
         for name in TABLES:
-            servers = _mapping(_mapping(place).get(name))
-            for server, keys in servers.items():
+            for server, keys in _mapping(_mapping(place).get(name)).items():
                 if isinstance(keys, Mapping) and server not in seen:
                     seen.add(server)
                     yield server, cast("Mapping[str, Any]", keys)
@@ -174,7 +170,7 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
             f"{_printable(name)} is Toolstile itself, which is not put behind itself."
         )
         return made
-    hide = _Hiding(made, name) if not with_values else None
+    hide = _Hiding(made, with_values=with_values)
     # Zed puts the program into a table of its own.
     inner = keys.get("command")
     if isinstance(inner, Mapping):
@@ -182,13 +178,13 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
         keys = {**keys, **table, "command": table.get("path")}
     url = next((keys[each] for each in URLS if isinstance(keys.get(each), str)), None)
     if url is not None:
-        made.keys["url"] = hide.in_url(url) if hide else url
+        made.keys["url"] = hide.in_url(url)
         _take_texts(made, "headers", keys.get("headers") or keys.get("http_headers"), hide)
     elif isinstance(keys.get("command"), str):
         made.keys["command"] = keys["command"]
         args = _arguments(made, keys.get("args") or [])
         if args:
-            made.keys["args"] = hide.in_args(args) if hide else args
+            made.keys["args"] = hide.in_args(args)
         _take_texts(made, "env", keys.get("env"), hide)
         if isinstance(keys.get("cwd"), str):
             made.keys["cwd"] = keys["cwd"]
@@ -223,23 +219,21 @@ def _arguments(made: Imported, given: object) -> list[str]:
     return []
 
 
-def _take_texts(made: Imported, key: str, table: object, hide: _Hiding | None) -> None:
-    texts = {name: str(each) for name, each in _mapping(table).items()}
+def _take_texts(made: Imported, key: str, table: object, hide: _Hiding) -> None:
+    texts = {name: hide.value(name, str(each)) for name, each in _mapping(table).items()}
     if texts:
-        made.keys[key] = (
-            texts if hide is None else {n: hide.value(n, each) for n, each in texts.items()}
-        )
+        made.keys[key] = texts
 
 
 class _Hiding:
-    """Puts variables in the place of possible secrets."""
+    """Puts variables in the place of possible secrets, unless values are wanted."""
 
-    def __init__(self, made: Imported, server: str) -> None:
+    def __init__(self, made: Imported, *, with_values: bool) -> None:
         self._made = made
-        self._server = server
+        self._with_values = with_values
 
     def value(self, name: str, text: str) -> str:
-        if not text or _REFERENCE.match(text):
+        if self._with_values or not text or _REFERENCE.match(text):
             return text
         scheme, _, rest = text.partition(" ")
         if rest and scheme.lower() in {"bearer", "basic", "token"}:
@@ -247,6 +241,8 @@ class _Hiding:
         return self._variable(name)
 
     def in_args(self, args: Sequence[str]) -> list[str]:
+        if self._with_values:
+            return [*args]
         shown: list[str] = []
         flag: str | None = None
         last = ""
@@ -274,6 +270,8 @@ class _Hiding:
         return f"{name}{colon}{space}{self.value(name, plain)}"
 
     def in_url(self, url: str) -> str:
+        if self._with_values:
+            return url
         try:
             parts = urlsplit(url)
             query = parse_qsl(parts.query, keep_blank_values=True)
@@ -292,7 +290,7 @@ class _Hiding:
     def _variable(self, name: str) -> str:
         plain = re.sub(r"\W+", "_", name).strip("_").upper()
         if not _BARE.fullmatch(name) or "-" in name or not name.isupper():
-            plain = f"{re.sub(r'[^A-Za-z0-9]+', '_', self._server).upper()}_{plain}"
+            plain = f"{re.sub(r'[^A-Za-z0-9]+', '_', self._made.name).upper()}_{plain}"
         variable = plain if plain[:1].isalpha() else f"MCP_{plain}"
         if variable not in self._made.variables:
             self._made.variables.append(variable)
