@@ -12,7 +12,7 @@ from toolstile.resources.container import Container, Instance, ToolScope
 from toolstile.resources.exclusive import Claim, ExclusiveLock, lock_of
 from toolstile.resources.teardown import Failures, close_all, name_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart, Role
-from toolstile.resources.waiting import CallOwner, Turn, block, suspend
+from toolstile.resources.waiting import CallOwner, Turn, Waiter
 from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
 
@@ -30,7 +30,7 @@ _ENDED = "The call has ended, so it can use no resources any more."
 _CALLER_ENDED = "The call that made this one has ended, so this one can use no resources any more."
 
 
-class CallScope:
+class CallScope(Waiter):
     """The resources of one call.
 
     Plain ones are given as they are. Of a `Branchable` one the call gets its own branch, made
@@ -43,7 +43,6 @@ class CallScope:
         owner: The call.
 
     Attributes:
-        owner: The call.
         fail_fast: Whether an exclusive resource that is held is refused at once instead of
             waited for; a nested call begins with its parent's.
     """
@@ -54,23 +53,21 @@ class CallScope:
         "_given",
         "_making",
         "_mutex",
-        "_over",
         "_parent",
         "_parts",
         "_resources",
         "_shares",
         "_tools",
         "fail_fast",
-        "owner",
-        "wakers",
     )
 
     fail_fast: bool
 
     def __init__(self, resources: Container, parent: CallScope | None, owner: CallOwner) -> None:
         self.owner = owner
+        self.wakers = set()
+        self._over = None
         self.fail_fast = parent is not None and parent.fail_fast
-        self.wakers: set[Callable[[], None]] = set()
         self._resources = resources
         self._parent = parent
         self._given: dict[Any, Any] = {}
@@ -79,7 +76,6 @@ class CallScope:
         self._mutex = RLock()
         # Held while a branch is made, which may take for ever: the call's end does not wait for it.
         self._making = RLock()
-        self._over: str | None = None
         # Whether a thread may still use what it was given, though the call was given up.
         self._abandoned = False
         # Whether the call has come to its end; `_over` says so of one that was given up, too.
@@ -119,7 +115,7 @@ class CallScope:
         built = built or self._find(kind)
         if built.role is Role.EXCLUSIVE:
             for turn in self._turns(kind, built):
-                block(turn, self, name_of(kind))
+                self.block(turn, name_of(kind))
         return self._give(kind, built)
 
     async def aget(self, kind: type[T]) -> T:
@@ -134,18 +130,12 @@ class CallScope:
         built = self._resources.settled(kind) or self._find(kind)
         if built.role is Role.EXCLUSIVE:
             for turn in self._turns(kind, built):
-                await suspend(turn, self, name_of(kind))
+                await self.suspend(turn, name_of(kind))
         return cast("T", self._give(kind, built))
 
     def __contains__(self, kind: object) -> bool:
         """Tell whether something is bound for the type."""
         return kind in self._resources
-
-    def check_open(self) -> None:
-        """Raise `CallClosed` once the call is over."""
-        if self._over is not None:
-            raise CallClosed(self._over)
-        self.owner.check_open()
 
     def present(self) -> list[Any]:
         """Return what the call was given so far, each once, in order of first access."""
@@ -380,12 +370,6 @@ class CallScope:
             theirs = child._tools.shelf
             self._tools.shelf.owned += theirs.owned
             theirs.owned = []
-
-    def _end(self, reason: str) -> None:
-        if self._over is None:
-            self._over = reason
-        for wake in list(self.wakers):
-            wake()
 
     def _let_go(self) -> None:
         """Give back and close everything; raise what interrupted that at the end."""

@@ -86,11 +86,6 @@ class BranchPart:
         return own or name_of(type(self._resource))
 
     @property
-    def decides(self) -> bool:
-        """True when preparing it is the decision to commit."""
-        return bool(getattr(self.branch, "decides", False))
-
-    @property
     def key(self) -> str | None:
         """The key by which a decider elsewhere knows the call."""
         return getattr(self.branch, "key", None)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Hashable
+from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
-from toolstile.resources.exclusive import Ticket
+from toolstile.resources.exclusive import Claimant, Ticket
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import CallClosed, DeadlineExceededError, ResourceError
 from toolstile_hookspecs.limits import Cancellation, Deadline
@@ -33,11 +33,8 @@ class Turn(Protocol):
         ...
 
 
-class CallOwner(Protocol):
-    """The call that resources are for, as the pipeline knows it.
-
-    Its `str()` is how messages name it.
-    """
+class CallOwner(Claimant, Protocol):
+    """The call that resources are for, as the pipeline knows it."""
 
     @property
     def context(self) -> ToolContext:
@@ -52,16 +49,6 @@ class CallOwner(Protocol):
     @property
     def cancellation(self) -> Cancellation | None:
         """The cancellation that ends a wait from outside."""
-        ...
-
-    @property
-    def parent(self) -> CallOwner | None:
-        """The call that made this one, or None."""
-        ...
-
-    @property
-    def root_id(self) -> Hashable:
-        """The identity of the call tree; no other one in the process may be equal to it."""
         ...
 
     def check_open(self) -> None:
@@ -88,92 +75,96 @@ class CallOwner(Protocol):
 _LOOK_AGAIN = 60.0
 
 
-class Waiter(Protocol):
-    """The call that waits."""
+class Waiter:
+    """A call that waits for exclusive resources, until it is over.
 
-    @property
-    def owner(self) -> CallOwner:
-        """The deadline of the wait."""
-        ...
+    Attributes:
+        owner: The call.
+        wakers: The functions to call when it is over.
+    """
 
-    @property
-    def wakers(self) -> set[Callable[[], None]]:
-        """The functions to call when the call is over."""
-        ...
+    __slots__ = ("_over", "owner", "wakers")
+
+    owner: CallOwner
+    wakers: set[Callable[[], None]]
+    _over: str | None
 
     def check_open(self) -> None:
         """Raise `CallClosed` once the call is over."""
-        ...
+        if self._over is not None:
+            raise CallClosed(self._over)
+        self.owner.check_open()
 
+    def _end(self, reason: str) -> None:
+        if self._over is None:
+            self._over = reason
+        for wake in list(self.wakers):
+            wake()
 
-def block(turn: Turn, waiter: Waiter, name: str) -> None:
-    """Wait in this thread.
+    def block(self, turn: Turn, name: str) -> None:
+        """Wait in this thread.
 
-    Args:
-        turn: What to wait for.
-        waiter: The call that waits.
-        name: The resource, for messages.
+        Args:
+            turn: The turn to wait for.
+            name: The resource, for messages.
 
-    Raises:
-        ResourceError: In a thread that runs an event loop, which must not be blocked.
-        ResourceBusyError: When the turn is refused.
-        DeadlineExceededError: When the deadline passes first.
-        CallClosed: When the call is cancelled or over.
-    """
-    # Not an event: a signal handler can ring this one, too.
-    bell: SimpleQueue[None] = SimpleQueue()
-    with _listening(turn, waiter, lambda: bell.put(None)):
-        _refuse_on_loop(name)
-        while not _has_come(turn, waiter, name):
-            with suppress(Empty):
-                bell.get(timeout=_patience(waiter.owner))
+        Raises:
+            ResourceError: In a thread that runs an event loop, which must not be blocked.
+            ResourceBusyError: When the turn is refused.
+            DeadlineExceededError: When the deadline passes first.
+            CallClosed: When the call is cancelled or over.
+        """
+        # Not an event: a signal handler can ring this one, too.
+        bell: SimpleQueue[None] = SimpleQueue()
+        with self._listening(turn, lambda: bell.put(None)):
+            _refuse_on_loop(name)
+            while not self._has_come(turn, name):
+                with suppress(Empty):
+                    bell.get(timeout=_patience(self.owner))
 
+    async def suspend(self, turn: Turn, name: str) -> None:
+        """Wait in this task; arguments and errors are those of `block`."""
+        loop = asyncio.get_running_loop()
+        bell: asyncio.Future[None] = loop.create_future()
 
-async def suspend(turn: Turn, waiter: Waiter, name: str) -> None:
-    """Wait in this task; arguments and errors are those of `block`."""
-    loop = asyncio.get_running_loop()
-    bell: asyncio.Future[None] = loop.create_future()
+        def ring() -> None:
+            # A loop that is closed has nobody waiting in it any more.
+            with suppress(RuntimeError):
+                loop.call_soon_threadsafe(_set, bell)
 
-    def ring() -> None:
-        # A loop that is closed has nobody waiting in it any more.
-        with suppress(RuntimeError):
-            loop.call_soon_threadsafe(_set, bell)
+        with self._listening(turn, ring):
+            while not self._has_come(turn, name):
+                await asyncio.wait((bell,), timeout=_patience(self.owner))
 
-    with _listening(turn, waiter, ring):
-        while not _has_come(turn, waiter, name):
-            await asyncio.wait((bell,), timeout=_patience(waiter.owner))
+    @contextmanager
+    def _listening(self, turn: Turn, ring: Callable[[], None]) -> Generator[None]:
+        owner = self.owner
+        owner.pause_timeout()
+        forget = owner.cancellation.on_cancel(ring) if owner.cancellation is not None else None
+        self.wakers.add(ring)
+        try:
+            turn.on_grant(ring)
+            yield
+        finally:
+            self.wakers.discard(ring)
+            if forget is not None:
+                forget()
+            if isinstance(turn, Ticket):
+                turn.leave_queue()
+            owner.resume_timeout()
 
-
-@contextmanager
-def _listening(turn: Turn, waiter: Waiter, ring: Callable[[], None]) -> Generator[None]:
-    owner = waiter.owner
-    owner.pause_timeout()
-    forget = owner.cancellation.on_cancel(ring) if owner.cancellation is not None else None
-    waiter.wakers.add(ring)
-    try:
-        turn.on_grant(ring)
-        yield
-    finally:
-        waiter.wakers.discard(ring)
-        if forget is not None:
-            forget()
-        if isinstance(turn, Ticket):
-            turn.leave_queue()
-        owner.resume_timeout()
-
-
-def _has_come(turn: Turn, waiter: Waiter, name: str) -> bool:
-    if turn.granted:
-        return True
-    if isinstance(turn, Ticket) and turn.error is not None:
-        raise turn.error
-    waiter.check_open()
-    owner = waiter.owner
-    if owner.cancellation is not None and owner.cancellation.aborted:
-        raise CallClosed(f"The call was cancelled while it waited for {name}.")
-    if owner.deadline is not None and owner.deadline.elapsed():
-        raise DeadlineExceededError(f"The deadline passed while the call waited for {name}.")
-    return False
+    def _has_come(self, turn: Turn, name: str) -> bool:
+        if turn.granted:
+            return True
+        if isinstance(turn, Ticket) and turn.error is not None:
+            raise turn.error
+        self.check_open()
+        owner = self.owner
+        if owner.cancellation is not None and owner.cancellation.aborted:
+            raise CallClosed(f"The call was cancelled while it waited for {name}.")
+        if owner.deadline is not None and owner.deadline.elapsed():
+            raise DeadlineExceededError(f"The deadline passed while the call waited for {name}.")
+        return False
 
 
 def _patience(owner: CallOwner) -> float | None:
