@@ -118,8 +118,7 @@ class ToolCall:
 
     Args:
         name: The tool, by its name or its wire name.
-        arguments: JSON text as the provider sent it, or an object already read; what is secret
-            in it is in clear, so it is in no `repr`.
+        arguments: JSON text as the provider sent it, or an object; secrets are in clear.
         id: The provider's id of the call; made up where it has none.
         cancellation: Keep it to cancel the call from outside.
         deadline: Ends the evaluation; the executor's own holds as well.
@@ -138,15 +137,9 @@ class ToolCall:
     meta: Mapping[str, Any] = field(default_factory=lambda: NO_META)
 
     def __reduce__(self) -> tuple[Any, ...]:
+        given = (self.name, self.arguments, self.id, self.cancellation, self.deadline)
         # The `meta` of most cannot be pickled as it is.
-        return self.__class__, (
-            self.name,
-            self.arguments,
-            self.id,
-            self.cancellation,
-            self.deadline,
-            dict(self.meta),
-        )
+        return self.__class__, (*given, dict(self.meta))
 
 
 @dataclass(frozen=True)
@@ -157,8 +150,8 @@ class ToolInvoked:
         call: The call as it came.
         tool: The tool, or None where none was found.
         arguments: The params as strict JSON, defaults included; None without params.
-        result: What it came to. Where the value could be changed, every reader gets a copy
-            of its own, made from `data`; one that its type does not take again is plain JSON.
+        result: The result. Of a value that could be changed, every reader gets a copy made
+            from `data`, or plain JSON where its type does not take that.
         status: What became of the call.
         stage: The stage at which it ended; `telemetry` for one that passed all.
         session_id: The session it ran in.
@@ -255,11 +248,7 @@ class ToolInvoked:
         return hide(text, self._secrets())
 
     def _secrets(self) -> tuple[str, ...]:
-        secrets = [
-            *secrets_in(self.held_params),
-            *secrets_in(self.auth),
-            *self.result_secrets,
-        ]
+        secrets = [*secrets_in(self.held_params), *secrets_in(self.auth), *self.result_secrets]
         if self.arguments is not None and self.tool is not None:
             secrets += secrets_given(self.tool.params_codec, self.arguments)
         return tuple(secrets)
@@ -285,11 +274,7 @@ class ToolInvoked:
 
 
 class _FromJson:
-    """The result of an event that keeps no more of it than its message and its JSON.
-
-    Logs keep events for good: bytes cost less than what they stand for, and nobody can
-    change them. An event that keeps the result itself never comes here.
-    """
+    """The result of an event that keeps only its message and JSON: nobody can change those."""
 
     def __get__(self, event: ToolInvoked, kind: type[ToolInvoked]) -> ToolResult[Any]:
         return ToolResult(vars(event)["message"], _value_of(event.tool, event.data))

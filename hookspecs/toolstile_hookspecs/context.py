@@ -83,10 +83,9 @@ class CallControl(Protocol):
         ...
 
     def keep(self, effect_id: str) -> CallRecord:
-        """Return what a successful call came to, and let the session know it by that id.
+        """Return the record of a successful call, and mark the session as holding its changes.
 
-        For a participant's `prepare` or `join`: afterwards a `Replay` of the same id changes
-        nothing in a session that holds the changes.
+        For a participant's `prepare` or `join`; a `Replay` of the same id then changes nothing.
         """
         ...
 
@@ -142,9 +141,9 @@ class ToolContext:
 
     @property
     def rendered_prompt(self) -> RenderedPrompt | None:
-        """The prompt as the model would get it now, rendered when asked for; None without one.
+        """The prompt as the model would get it now, or None without one.
 
-        What the sections look up in the session counts as read by the call.
+        Sections' look-ups in the session count as reads of the call.
 
         Raises:
             PromptValidationError: As `Prompt.render` does.
@@ -154,14 +153,12 @@ class ToolContext:
     @property
     def filesystem(self) -> Filesystem | None:
         """The workspace, or None without one."""
-        # A protocol serves as the key, which mypy does not foresee for type[T].
-        return self.resources.get(Filesystem, None)  # type: ignore[type-abstract]
+        return self.resources.get(Filesystem, None)  # type: ignore[type-abstract]  # a protocol
 
     @property
     def budget_tracker(self) -> BudgetTracker | None:
         """The budget, or None without one."""
-        # A protocol serves as the key, which mypy does not foresee for type[T].
-        return self.resources.get(BudgetTracker, None)  # type: ignore[type-abstract]
+        return self.resources.get(BudgetTracker, None)  # type: ignore[type-abstract]  # a protocol
 
     @property
     def cancelled(self) -> bool:
@@ -169,7 +166,7 @@ class ToolContext:
         return self.abort_signal.aborted
 
     def beat(self) -> None:
-        """Tell whoever waits that the work goes on."""
+        """Record that the work goes on."""
         if self.heartbeat is not None:
             self.heartbeat.beat()
 
@@ -189,7 +186,7 @@ class ToolContext:
             self.control.set_attribute(name, value)
 
     def check_exclusive(self, what: str) -> None:
-        """Let a resource make sure that the call may have something for itself alone.
+        """Check that the call may have something for itself alone.
 
         Args:
             what: What it is, for the message.

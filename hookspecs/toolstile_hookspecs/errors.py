@@ -79,8 +79,8 @@ class DeadlineExceededError(ToolstileError):
 class VisibilityExpansionRequired(ToolstileError):
     """The model asked for sections that are shown as summaries.
 
-    Leaves `dispatch` after the call is rolled back; whoever drives the conversation
-    opens the sections and renders the prompt again.
+    Leaves `dispatch` after the call is rolled back; the driver of the conversation opens the
+    sections and renders the prompt again.
 
     Args:
         section_keys: The keys of the sections to open.
@@ -93,7 +93,7 @@ class VisibilityExpansionRequired(ToolstileError):
         self.reason = reason
 
     def __reduce__(self) -> tuple[type[VisibilityExpansionRequired], tuple[object, ...]]:
-        """Return what makes it anew on the other side of a pipe."""
+        """Return what makes it again on the other side of a pipe."""
         return type(self), (self.section_keys, self.reason)
 
 
@@ -118,10 +118,9 @@ class CallRefused(ToolstileError):
 
 
 class EffectUnknownError(ToolstileError):
-    """A handler cannot tell whether it had its effect: what it called has ended without an answer.
+    """A handler cannot tell whether it had its effect, as what it called ended without an answer.
 
-    The call fails, and the model reads the text as it is. What is to happen once counts neither
-    as done nor as not done.
+    The call fails, and the model reads the text as it is. The effect counts as unknown.
     """
 
 

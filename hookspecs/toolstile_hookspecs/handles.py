@@ -85,10 +85,10 @@ class ExecutorHandle(Protocol):
         ...
 
     def resume(self, call: ToolCall, token: str, answer: ApprovalAnswer | bool) -> Outcome:  # noqa: FBT001 - as approvers answer
-        """Dispatch a call again that was pending, with the answer that a person has given.
+        """Dispatch a pending call again, with the answer that a person has given.
 
-        All stages are passed anew, and what asks is answered, if the params (and the diff) are
-        those that were asked about; else the approver is asked again.
+        All stages are passed again. The answer counts if the params (and the diff) are those that
+        were asked about; else the approver is asked again.
 
         Args:
             call: The call as it was.
@@ -120,9 +120,8 @@ class HostHandle(Protocol):
     """The host as its plugins see it.
 
     Attributes:
-        kept_apart: Where the policies of executors that do not say keep what outlives their
-            session, None for in their own files. A plugin that answers in the tools' place sets
-            it while it does so.
+        kept_apart: Where policies of executors keep their records unless an executor says,
+            None for their own files. A plugin that answers in the tools' place sets it meanwhile.
     """
 
     kept_apart: PolicyStoreLocation | None
@@ -165,13 +164,12 @@ class HostHandle(Protocol):
         clock: Clock | None = None,
         kept_apart: PolicyStoreLocation | None = None,
     ) -> AbstractContextManager[ExecutorHandle]:
-        """Return what dispatches calls, in a new session, of the id given, unless one is given.
+        """Return what dispatches calls, in a new session unless one is given.
 
-        Its calls run for `user_id`, whose credentials `auth` are masked wherever they could be
-        written, and `on_progress` hears how far they are. With `dry_run` contained tools run, see
-        what those before them would have changed, show what they would change, and nothing is
-        kept; others are denied. With `clock` its calls have a time of their own, and with
-        `kept_apart` its policies leave the files alone in which they are kept.
+        Its calls run for `user_id`; the credentials `auth` are masked in every text. `on_progress`
+        hears how far calls are. With `dry_run` contained tools run and show what they would
+        change, nothing is kept, and other tools are denied. `clock` gives the calls a time of their
+        own, `kept_apart` another place to the records of policies.
         """
         ...
 

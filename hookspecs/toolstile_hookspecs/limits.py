@@ -72,7 +72,7 @@ class Deadline:
     clock: Clock = _SYSTEM
 
     def __post_init__(self) -> None:
-        """Refuse what is no moment."""
+        """Refuse NaN."""
         if math.isnan(self.at):
             msg = "Deadline nan would never come; give a number of seconds, or no deadline."
             raise DefinitionError(msg)
@@ -112,7 +112,7 @@ class Deadline:
 
 
 class Heartbeat:
-    """Tells whoever waits that a long operation is alive.
+    """The sign of life of a long operation.
 
     Args:
         on_beat: Called at each beat, on the beating thread; extends a lease, say.

@@ -122,7 +122,7 @@ class Binding(Generic[T]):
 
 @dataclass(frozen=True)
 class _InstanceBinding(Binding[T]):
-    """A binding whose instance belongs to whoever made it."""
+    """A binding whose instance belongs to its maker."""
 
 
 def _waits(provider: object) -> bool:
@@ -134,15 +134,7 @@ def _waits(provider: object) -> bool:
 
 
 def refuse_other_than_binding(where: str, given: object) -> None:
-    """Refuse what was given in the place of a binding and is none.
-
-    Args:
-        where: What it was given to, for the message.
-        given: What was given.
-
-    Raises:
-        DefinitionError: Naming it, and what to write.
-    """
+    """Raise `DefinitionError` for anything but a binding, naming where it was given."""
     if not isinstance(given, Binding):
         raise DefinitionError(
             f"{where}: {given!r} is no Binding; write Binding(Type, provider) or "
@@ -176,8 +168,7 @@ class PostConstruct(Protocol):
 class ResourceBranch(Protocol):
     """A call's own version of a `Branchable` resource; a `Participant` of the call.
 
-    Its `resource` is what the handler is given. A method `diff`, see `SupportsDiff`, is optional,
-    and so is a `name`: what people are told that it is of, in place of the resource's type.
+    Optional are a method `diff`, see `SupportsDiff`, and a `name`, shown in place of the type.
     """
 
     @property
@@ -214,8 +205,8 @@ class Branchable(Protocol):
 class Exclusive(Protocol):
     """A resource that holds state and that one call at a time may use.
 
-    The host holds its lock from a call's first access to commit or rollback. A `commit` that can
-    fail is best found out about before: see `SupportsPrepare`, which is optional.
+    The host holds its lock from a call's first access to commit or rollback. Checks that may fail
+    belong in `prepare`, which is optional: see `SupportsPrepare`.
     """
 
     def begin(self) -> Any:
@@ -233,16 +224,15 @@ class Exclusive(Protocol):
 
 @runtime_checkable
 class SupportsPrepare(Protocol):
-    """An `Exclusive` resource that tells before the commit whether it can be kept.
+    """An `Exclusive` resource that checks before the commit whether its changes can be kept.
 
-    What raises there fails the call, and all of it is rolled back. When a `commit` raises, what
-    else the call has changed may be committed already.
+    An exception rolls the whole call back; after one in `commit`, other parts may be kept already.
     """
 
     def prepare(self, savepoint: Any) -> None:
-        """Do what can fail of keeping what was done since `begin` returned the savepoint.
+        """Do all of the commit that can fail, for what was done since the savepoint.
 
-        Called for each savepoint, the newest first, before anything of the call is committed;
-        for that of a nested call when this one has succeeded, and again with the call around it.
+        Called for each savepoint, the newest first; for that of a nested call when it succeeds,
+        and again with the call around it.
         """
         ...

@@ -19,7 +19,7 @@ from toolstile_hookspecs.tools import Tool
 
 
 def several_faults(fields: Mapping[str, object]) -> Iterator[str]:
-    """Yield which of the fields that hold several things hold something else."""
+    """Yield the fields that should hold several things and hold something else."""
     for name, value in fields.items():
         if not isinstance(value, Iterable):
             yield f"{name} is not several; write a list, {name}=[...]"
@@ -88,8 +88,7 @@ class Section(Protocol):
     def setup(self, session: SessionProtocol) -> None:
         """Register the slices and reducers its tools need, again in each executor of a session.
 
-        So it must bear being repeated: a reducer that is registered again takes the place of
-        the first, but to seed a slice again would undo what is in it.
+        A reducer registered again replaces the first; seeding a slice again would undo its items.
         """
         ...
 
@@ -139,8 +138,7 @@ class MarkdownSection(Generic[P]):
         resources: What its tools are given.
         children: The sections within it.
         enabled: Decides from the session whether it is part of the prompt now.
-        on_session: Registers slices and reducers on a session; again in each further executor
-            of the session, so it must bear being repeated.
+        on_session: Registers slices and reducers on a session, again in each of its executors.
         visibility: Whether the model is shown all of it or, at first, its summary.
         summary: What it is shown instead; needed for `Visibility.SUMMARY`.
         accepts_overrides: Whether its text may be overridden.
@@ -234,15 +232,7 @@ def fill(template: str, params: Mapping[str, Any], key: str) -> str:
 
 
 def refuse_other_than_sections(where: str, sections: Any) -> None:
-    """Refuse what was given in the place of sections and is none.
-
-    Args:
-        where: What they were given to, for the message.
-        sections: What was given.
-
-    Raises:
-        DefinitionError: Naming the first that is no section, and what to write.
-    """
+    """Raise `DefinitionError` for the first that is not a section, naming where it was given."""
     if _is_section(sections) or not hasattr(sections, "__iter__"):
         raise DefinitionError(f"{where}: sections are given in a list; write [...] around it.")
     for each in sections:

@@ -82,7 +82,7 @@ class SliceView(Protocol[S]):
 
 
 class Dispatcher(Protocol):
-    """Publishes events to whoever subscribed to their type."""
+    """Publishes events to the subscribers of their type."""
 
     def subscribe(self, event: type[E], handler: Callable[[E], None]) -> Callable[[], None]:
         """Call `handler` with each event of the type; returns what takes it back.
@@ -157,8 +157,7 @@ class SessionProtocol(Protocol):
 class Redoable(Protocol):
     """The branch of a call: a session that also reports the call's changes.
 
-    For plugins that give a recorded result in the handler's place, in `toolstile_execute`: with
-    it belongs what the handler did.
+    For plugins that answer with a recorded result and have to repeat what its handler did.
     """
 
     def changes(self) -> str:

@@ -123,14 +123,13 @@ class Tool(Generic[P, R]):
         version: A semantic version, where tools are versioned by themselves.
         depends_on: Names of tools it calls itself.
         wire_name: The name its home knows it by; models may call it by that, too.
-        origin: Its home, such as the server it belongs to, for a tool whose names this
-            installation did not choose: its wire name then serves only where nobody else has it.
+        origin: Its home, such as a server, for a tool that others have named: its wire name then
+            serves only where no other tool has it.
         long_description: Shown in schemas in place of `description`.
         params_schema: A JSON Schema of the params, in place of a type.
         result_schema: A JSON Schema of the value, in place of a type.
-        renamed_tools: What the tools of its plugin are called, by the names that the plugin gave
-            them; empty unless the configuration puts a prefix before these. What it calls and
-            depends on is meant by the plugin's names.
+        renamed_tools: The prefixed names of its plugin's tools, by the plugin's own names, which
+            its calls and `depends_on` mean.
 
     Raises:
         DefinitionError: Naming the tool, every fault and the remedies.
@@ -192,7 +191,7 @@ class Tool(Generic[P, R]):
             return type(name, (cls,), {"_declared": settled, "__module__": cls.__module__})
 
     def __post_init__(self) -> None:
-        """Check everything there is to check, and build what every call needs."""
+        """Check the fields, and build what every call needs."""
         settle = object.__setattr__
         if self.contained is None:
             settle(self, "contained", self.category == "read")
@@ -222,10 +221,9 @@ class Tool(Generic[P, R]):
 
     @property
     def policy_names(self) -> tuple[str, ...]:
-        """The names by which a policy means it.
+        """The names by which a policy means it: its name and its wire name.
 
-        Its name and its wire name; of one with an `origin` the name alone: whoever chose the
-        other may be anyone, and a rule must not take it for the tool that it names.
+        A tool with an `origin` has the name alone, as anyone may have chosen the other.
         """
         if self.wire_name is None or self.origin is not None:
             return (self.name,)

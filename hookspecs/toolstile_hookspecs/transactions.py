@@ -9,11 +9,10 @@ from typing import Protocol, runtime_checkable
 class Participant(Protocol):
     """Something to be kept or put back together with the call.
 
-    Every participant's `prepare` runs before any `commit`. All that can fail belongs in
-    `prepare`; a `commit` that raises all the same gives the outcome `commit_failed`. Each
-    method may return an awaitable. Optional are: `decides = True` for the one whose `prepare`
-    is the decision (prepared last), with a `key` that the others can note for their recovery;
-    `join`, see `SupportsJoin`; `recover`, see `SupportsRecovery`; and `diff`, see `SupportsDiff`.
+    Every `prepare` runs before any `commit`. All that can fail belongs in `prepare`; a `commit`
+    that raises gives the outcome `commit_failed`. Each method may return an awaitable. Optional:
+    `decides = True` for the one whose `prepare`, the last, is the decision, with a `key` for the
+    recovery of the others; and `SupportsJoin`, `SupportsRecovery`, `SupportsDiff`.
     """
 
     def prepare(self) -> Awaitable[None] | None:

@@ -20,6 +20,7 @@ from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaMode
 
 from toolstile_hookspecs._schema.core_schema import (
+    Extra,
     extra_of_results,
     why_not_read_back,
 )
@@ -118,7 +119,7 @@ class Codec:
             raise DefinitionError(_no_schema(owner, kind, error)) from error
         if reveals and (reason := self.why_not_read_back()):
             raise DefinitionError(f"{owner}: {describe(kind)} {NOT_READ_BACK}: {reason}.")
-        self._extra = "forbid" if reveals else extra_of_results(self.adapter.core_schema)
+        self._extra: Extra = "forbid" if reveals else extra_of_results(self.adapter.core_schema)
         # Only what models write is read exactly: results were made here.
         exact = exact_validator(self.adapter.core_schema) if reveals else None
         self._read = (exact or self.adapter.validator).validate_json
