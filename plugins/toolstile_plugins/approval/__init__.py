@@ -56,7 +56,7 @@ def toolstile_commands() -> list[Command]:
 def _add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--approve",
-        choices=[each.value for each in CHOICES],
+        choices=[mode.value for mode in CHOICES],
         help="how calls that need approval get it: all are approved, none, those of tools that "
         "only read, or you are asked; without it you are asked where there is a terminal",
     )

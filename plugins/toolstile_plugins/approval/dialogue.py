@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, ToolValidationError
+from toolstile_hookspecs._schema.validation_errors import RETRY
 from toolstile_hookspecs.support.text import printable, printable_lines
 from toolstile_plugins.approval.display import Shown, unmasked
 from toolstile_plugins.approval.settings import ApprovalSettings, Mode
@@ -36,7 +37,7 @@ def edit(shown: Shown, terminal: Terminal) -> str | None:
         edited = _read(written, shown)
         shown.request.tool.parse(edited)
     except ToolValidationError as error:
-        for line in printable_lines(str(error).removesuffix("\nFix these, then retry.")):
+        for line in printable_lines(str(error).removesuffix(RETRY)):
             terminal.show(line)
         return None
     return edited

@@ -39,7 +39,7 @@ class Anthropic:
 
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one user message with a `tool_result` block for each outcome."""
-        blocks = [_block(each) for each in map(answer, outcomes)]
+        blocks = [_block(outcome) for outcome in map(answer, outcomes)]
         return [{"role": "user", "content": blocks}] if blocks else []
 
     def recorded(self, document: Any) -> list[ToolCall] | None:

@@ -50,7 +50,7 @@ def _converted(given: object) -> Schema:
         return _literal(schema, values)
     variants = schema.get("anyOf", schema.get("oneOf"))
     if variants is not None:
-        return _union([_converted(each) for each in variants], schema.get("description", ""))
+        return _union([_converted(variant) for variant in variants], schema.get("description", ""))
     kinds = schema.get("type")
     if isinstance(kinds, str):
         return _typed(schema, kinds)
@@ -175,7 +175,11 @@ def _literal(schema: Schema, values: list[Any]) -> Schema:
 
 def _union(variants: list[Schema], description: str) -> Schema:
     """Return what fits any of the variants; `anyOf` stands alone, so words go to the first."""
-    flat = [inner for each in variants for inner in cast("list[Schema]", each.get("anyOf", [each]))]
+    flat = [
+        inner
+        for variant in variants
+        for inner in cast("list[Schema]", variant.get("anyOf", [variant]))
+    ]
     present: list[Schema] = []
     for each in flat:
         if each.get("type") != "null" and each not in present:
@@ -229,7 +233,7 @@ class Gemini:
 
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one user content with a `functionResponse` part for each outcome."""
-        parts = [{"functionResponse": _response(each)} for each in map(answer, outcomes)]
+        parts = [{"functionResponse": _response(outcome)} for outcome in map(answer, outcomes)]
         return [{"role": "user", "parts": parts}] if parts else []
 
     def recorded(self, document: Any) -> list[ToolCall] | None:

@@ -115,7 +115,7 @@ class Mcp:
 
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one result of `tools/call` for each outcome."""
-        return [_result(each) for each in map(answer, outcomes)]
+        return [_result(outcome) for outcome in map(answer, outcomes)]
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
         """Return the `tools/call` requests of recorded JSON-RPC, None for anything else."""

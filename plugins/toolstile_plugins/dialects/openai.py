@@ -56,8 +56,8 @@ class OpenAI:
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one message of role `tool` for each outcome."""
         return [
-            {"role": "tool", "tool_call_id": each.call_id, "content": each.text}
-            for each in map(answer, outcomes)
+            {"role": "tool", "tool_call_id": outcome.call_id, "content": outcome.text}
+            for outcome in map(answer, outcomes)
         ]
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
@@ -96,15 +96,15 @@ class OpenAIResponses(OpenAI):
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one `function_call_output` item for each outcome."""
         return [
-            {"type": "function_call_output", "call_id": each.call_id, "output": each.text}
-            for each in map(answer, outcomes)
+            {"type": "function_call_output", "call_id": outcome.call_id, "output": outcome.text}
+            for outcome in map(answer, outcomes)
         ]
 
 
 def _said(document: object) -> list[Any]:
     """Return the messages or items that a model was sent."""
     fields = [reading.field(document, name) for name in ("messages", "input")]
-    return reading.items(document) or [each for field in fields for each in reading.items(field)]
+    return reading.items(document) or [item for field in fields for item in reading.items(field)]
 
 
 def _replied(reply: object) -> list[Any]:

@@ -215,7 +215,7 @@ def _plain_reference(reference: str) -> bool:
 
 def _literal(schema: Schema) -> Schema:
     values = [schema["const"]] if "const" in schema else schema["enum"]
-    kinds = sorted({json_type(each) for each in values})
+    kinds = sorted({json_type(value) for value in values})
     if not values or not set(kinds) <= _PLAIN_TYPES:
         raise _NotStrictError
     strict: Schema = {"type": kinds[0] if len(kinds) == 1 else kinds, **_described(schema)}

@@ -103,7 +103,7 @@ def known(
     They are one with any call, or if each entry has one of the `marks`, with a value of the type
     `each_holds`.
     """
-    marked = all(isinstance(field(each, *marks), each_holds) for each in entries)
+    marked = all(isinstance(field(entry, *marks), each_holds) for entry in entries)
     return calls if calls or (entries and marked) else None
 
 

@@ -81,7 +81,7 @@ def with_masks(
     # Of a masked field, the mask may have been given.
     secrets = [each for each in others if each.strip("*")]
     texts = (message, (result.value or b"").decode())
-    holds_secret = any(hide(each, secrets) != each for each in texts)
+    holds_secret = any(hide(text, secrets) != text for text in texts)
     return result._replace(message=message, secret=holds_secret)
 
 

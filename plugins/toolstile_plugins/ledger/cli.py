@@ -73,14 +73,14 @@ def show_table(entries: Iterable[LedgerEntry], now: datetime) -> None:
     for title in ("hash", "tool", "state", "since", "expires"):
         table.add_column(title, no_wrap=True)
     table.add_column("what", no_wrap=True, overflow="ellipsis")
-    for each in entries:
+    for entry in entries:
         table.add_row(
-            hash_of(each)[:SHOWN_OF_HASH],
-            Text(each.claim.tool_name),
-            Text(str(each.state), _STYLES[each.state]),
-            _moment(each.claim.created_at),
-            _end(each, now),
-            Text(_what(each)),
+            hash_of(entry)[:SHOWN_OF_HASH],
+            Text(entry.claim.tool_name),
+            Text(str(entry.state), _STYLES[entry.state]),
+            _moment(entry.claim.created_at),
+            _end(entry, now),
+            Text(_what(entry)),
         )
     print_table(table)
 
@@ -183,7 +183,9 @@ def _nothing_yet(file: Path) -> LedgerStore:
 
 def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
     entries = [
-        each for each in store.entries(tool_name=args.tool) if args.state in (None, str(each.state))
+        entry
+        for entry in store.entries(tool_name=args.tool)
+        if args.state in (None, str(entry.state))
     ]
     if args.out is None:
         if entries:
@@ -194,8 +196,8 @@ def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
         nothing = f"No {what}" if what else "Nothing"
         show_line(f"{nothing} is recorded in {settings.place}.")
         return
-    for each in entries:
-        args.out.write(wire_of(each))
+    for entry in entries:
+        args.out.write(wire_of(entry))
 
 
 def _show(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
@@ -292,7 +294,7 @@ def _find(store: LedgerStore, text: str) -> LedgerEntry:
     exact = store.get(text)
     if exact is not None:
         return exact
-    found = [each for each in store.entries() if text and _is_meant(each, text)]
+    found = [entry for entry in store.entries() if text and _is_meant(entry, text)]
     if len(found) == 1:
         return found[0]
     if not found:

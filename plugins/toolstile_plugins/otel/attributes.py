@@ -138,9 +138,9 @@ def _add_facts(attributes: Attributes, event: ToolInvoked) -> None:
 
 
 def _add_decisions(attributes: Attributes, event: ToolInvoked) -> None:
-    attributes[POLICY_NAMES] = [encodable(each.policy or "") for each in event.decisions]
-    attributes[POLICY_VERDICTS] = [each.verdict.value for each in event.decisions]
-    attributes[POLICY_REASONS] = [encodable(each.reason or "") for each in event.decisions]
+    attributes[POLICY_NAMES] = [encodable(decision.policy or "") for decision in event.decisions]
+    attributes[POLICY_VERDICTS] = [decision.verdict.value for decision in event.decisions]
+    attributes[POLICY_REASONS] = [encodable(decision.reason or "") for decision in event.decisions]
 
 
 def _add_what_is_unusual(attributes: Attributes, event: ToolInvoked) -> None:

@@ -39,10 +39,10 @@ LAST: Final = 1.0
 def started(steps: Sequence[Step]) -> list[Thread]:
     """Start steps, all at once, each in a thread that keeps no process from ending."""
     threads = [
-        Thread(target=_taken, args=(each,), name="toolstile-otel", daemon=True) for each in steps
+        Thread(target=_taken, args=(step,), name="toolstile-otel", daemon=True) for step in steps
     ]
-    for each in threads:
-        each.start()
+    for thread in threads:
+        thread.start()
     return threads
 
 
@@ -56,9 +56,9 @@ def _taken(step: Step) -> None:
 def ended(threads: Sequence[Thread], seconds: float) -> bool:
     """Wait for threads, and tell whether all have ended in time."""
     until = monotonic() + seconds
-    for each in threads:
-        each.join(max(0.0, until - monotonic()))
-    return not any(each.is_alive() for each in threads)
+    for thread in threads:
+        thread.join(max(0.0, until - monotonic()))
+    return not any(thread.is_alive() for thread in threads)
 
 
 def patience() -> float:
@@ -128,10 +128,10 @@ def end(shutdowns: Sequence[Step], exporters: Sequence[Exporter]) -> None:
     threads = started(shutdowns)
     if not ended(threads, patience()):
         # One that hangs need not end when it is told to, either.
-        ended([*threads, *started([each.shutdown for each in exporters])], LAST)
+        ended([*threads, *started([exporter.shutdown for exporter in exporters])], LAST)
     lost: Counter[str] = Counter()
-    for each in exporters:
-        if isinstance(each, CountingExporter):
-            lost[each.remedy] += each.lost
+    for exporter in exporters:
+        if isinstance(exporter, CountingExporter):
+            lost[exporter.remedy] += exporter.lost
     for remedy, number in (+lost).items():
         log.warning("%s could not be exported. %s", counted(number, "span"), remedy, extra=NOTICE)

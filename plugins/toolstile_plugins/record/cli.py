@@ -22,8 +22,8 @@ def show_record(args: argparse.Namespace) -> int:
     """
     reader = Reader(args.file)
     if args.out is not None:
-        for each in reader if args.line is None else _on_line(args.line, reader):
-            args.out.write(showing.wire_of(each))
+        for entry in reader if args.line is None else _on_line(args.line, reader):
+            args.out.write(showing.wire_of(entry))
     elif args.line is not None:
         [found] = _on_line(args.line, reader)
         showing.show_call(Screen(), found)
@@ -33,7 +33,7 @@ def show_record(args: argparse.Namespace) -> int:
 
 
 def _on_line(line: int, reader: Reader) -> list[Numbered]:
-    found = [each for each in reader if each.line == line]
+    found = [entry for entry in reader if entry.line == line]
     if not found:
         raise RecordError(
             f"Line {line} of {reader.path} tells of no call. List them with `toolstile record show "
@@ -79,18 +79,18 @@ def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def _written(comparisons: Iterable[Comparison], out: Any) -> Iterator[bool]:
-    for each in comparisons:
-        out.write(each.wire())
-        yield not each.differs
+    for comparison in comparisons:
+        out.write(comparison.wire())
+        yield not comparison.differs
 
 
 def _refuse_strangers(host: HostHandle, recording: Recording) -> None:
     """Raise where the plugins that offered the recorded tools are not loaded."""
-    known = {each.name for each in host.prompt.tools()}
+    known = {tool.name for tool in host.prompt.tools()}
     gone = {
-        each.call.tool
-        for each in recording.calls
-        if each.call.parent is None and each.call.params is not None
+        entry.call.tool
+        for entry in recording.calls
+        if entry.call.parent is None and entry.call.params is not None
     }
     if gone and not gone & (known | set(host.catalog.names())):
         raise RecordError(

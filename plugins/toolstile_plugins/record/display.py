@@ -90,9 +90,9 @@ def show_table(screen: Screen, reader: Reader) -> None:
     """Show a row for each call; a nested one, indented, stands before the one that made it."""
     rows: list[list[Cell]] = []
     sessions: set[str] = set()
-    for each in reader:
-        rows.append(_row(each))
-        sessions.add(each.call.session)
+    for entry in reader:
+        rows.append(_row(entry))
+        sessions.add(entry.call.session)
     screen.table(_TITLES, rows)
     screen.line()
     screen.line(f"{counted(len(rows), 'call')} in {counted(len(sessions), 'session')}", "bold")
@@ -101,9 +101,9 @@ def show_table(screen: Screen, reader: Reader) -> None:
     _show_lost(screen, reader.lost)
 
 
-def show_call(screen: Screen, each: Numbered) -> None:
+def show_call(screen: Screen, entry: Numbered) -> None:
     """Show all that is recorded of a call."""
-    call = each.call
+    call = entry.call
     screen.line(f"{call.tool}, {_outcome(call.status)}", _STYLES.get(call.status, "red"))
     details = dict(_details(call))
     width = max(map(len, details))
@@ -141,20 +141,20 @@ def show_checked(screen: Screen, checked: Checked) -> None:
 def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: str) -> bool:
     """Show what came out differently; returns whether all came out the same."""
     same = different = skipped = 0
-    for each in comparisons:
-        call = each.recorded.call
-        heading = f"line {each.recorded.line}: {printable(call.tool)} ({printable(call.id)})"
-        if each.skipped is not None:
+    for comparison in comparisons:
+        call = comparison.recorded.call
+        heading = f"line {comparison.recorded.line}: {printable(call.tool)} ({printable(call.id)})"
+        if comparison.skipped is not None:
             skipped += 1
-            screen.line(f"{heading} was not made: {each.skipped}", "yellow")
-        elif each.differs:
+            screen.line(f"{heading} was not made: {comparison.skipped}", "yellow")
+        elif comparison.differs:
             different += 1
             screen.line(f"{heading} came out differently", "bold")
-            for line in each.diff():
+            for line in comparison.diff():
                 screen.line(f"  {printable(line)}", _DIFF.get(line[:1], "dim"))
         else:
             same += 1
-            if each.passes:
+            if comparison.passes:
                 screen.line(f"{heading} was denied then, and nothing denies it now", "yellow")
     summary = f"{counted(same + different, 'call')} {what}: {same:,} the same"
     if different:
@@ -165,9 +165,9 @@ def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: st
     return not different
 
 
-def wire_of(each: Numbered) -> dict[str, Any]:
+def wire_of(entry: Numbered) -> dict[str, Any]:
     """Return a call as a JSON object."""
-    return {"line": each.line, **each.call.model_dump(mode="json", exclude={"prev", "hash"})}
+    return {"line": entry.line, **entry.call.model_dump(mode="json", exclude={"prev", "hash"})}
 
 
 def wire_of_checked(checked: Checked) -> dict[str, Any]:
@@ -180,26 +180,27 @@ def wire_of_checked(checked: Checked) -> dict[str, Any]:
         "last": checked.last,
         "ended": checked.ended,
         "faults": [
-            {"line": each.line, "damage": each.damage, "text": each.text} for each in checked.faults
+            {"line": fault.line, "damage": fault.damage, "text": fault.text}
+            for fault in checked.faults
         ],
-        "lost": [{"line": each.line, "calls": each.calls} for each in checked.lost],
+        "lost": [{"line": gap.line, "calls": gap.calls} for gap in checked.lost],
     }
 
 
 def _show_lost(screen: Screen, lost: Sequence[Lost]) -> None:
     if not lost:
         return
-    where = [f"{each.calls:,} before line {each.line}" for each in lost[:MAX_FAULTS]]
+    where = [f"{gap.calls:,} before line {gap.line}" for gap in lost[:MAX_FAULTS]]
     if len(lost) > MAX_FAULTS:
         where.append("...")
-    calls = counted(sum(each.calls for each in lost), "more call")
+    calls = counted(sum(gap.calls for gap in lost), "more call")
     screen.line(f"{calls} could not be recorded: {', '.join(where)}", "yellow")
 
 
-def _row(each: Numbered) -> list[Cell]:
-    call = each.call
+def _row(entry: Numbered) -> list[Cell]:
+    call = entry.call
     return [
-        (str(each.line), "dim"),
+        (str(entry.line), "dim"),
         (call.at.isoformat(sep=" ", timespec="seconds")[:19], "dim"),
         (printable(call.id), "dim"),
         (printable(call.tool) if call.parent is None else f"  {printable(call.tool)}", ""),
@@ -212,7 +213,7 @@ def _row(each: Numbered) -> list[Cell]:
 def _gist(text: str) -> str:
     """Return the first line of a text, with the items of the list that it announces."""
     first, *rest = text.strip().split("\n")
-    items = [each.removeprefix(_ITEM) for each in rest if each.startswith(_ITEM)]
+    items = [line.removeprefix(_ITEM) for line in rest if line.startswith(_ITEM)]
     return f"{first} {'; '.join(items)}" if first.endswith(":") and items else first
 
 

@@ -122,7 +122,7 @@ class InOrder:
     def left_before(self, later: Numbered) -> Iterable[Numbered]:
         """Return those of them that were recorded before a call."""
         with self._lock:
-            return list(takewhile(lambda each: each.line < later.line, self._calls))
+            return list(takewhile(lambda entry: entry.line < later.line, self._calls))
 
 
 class ByArguments:
@@ -131,9 +131,9 @@ class ByArguments:
     def __init__(self, calls: Iterable[Numbered]) -> None:
         self._calls: dict[tuple[str, str], deque[Numbered]] = {}
         self._lock = Lock()
-        for each in calls:
-            key = each.call.tool, key_of(each.call.params)
-            self._calls.setdefault(key, deque()).append(each)
+        for entry in calls:
+            key = entry.call.tool, key_of(entry.call.params)
+            self._calls.setdefault(key, deque()).append(entry)
 
     def take(self, tool: str, params: Any) -> Numbered:
         """Return the next recorded call that is the same; each answers once.
@@ -171,14 +171,14 @@ class ByArguments:
     def left(self) -> list[Numbered]:
         """Return the recorded calls that have not answered any, in order."""
         with self._lock:
-            left = [each for queue in self._calls.values() for each in queue]
-        return sorted(left, key=lambda each: each.line)
+            left = [entry for queue in self._calls.values() for entry in queue]
+        return sorted(left, key=lambda entry: entry.line)
 
     def left_before(self, later: Numbered) -> Iterable[Numbered]:
         """Return those of them that were recorded before a call, of its name and arguments."""
         with self._lock:
             alike = self._calls.get((later.call.tool, key_of(later.call.params)), ())
-            return list(takewhile(lambda each: each.line < later.line, alike))
+            return list(takewhile(lambda entry: entry.line < later.line, alike))
 
 
 Answers = InOrder | ByArguments
@@ -189,23 +189,23 @@ class ById:
 
     def __init__(self, calls: Iterable[Numbered]) -> None:
         self._calls: dict[str, list[Numbered]] = {}
-        for each in calls:
-            self._calls.setdefault(each.call.id, []).append(each)
+        for entry in calls:
+            self._calls.setdefault(entry.call.id, []).append(entry)
 
     def __iter__(self) -> Iterator[Numbered]:
         """Return all of them, in order."""
-        left = [each for same in self._calls.values() for each in same]
-        return iter(sorted(left, key=lambda each: each.line))
+        left = [entry for same in self._calls.values() for entry in same]
+        return iter(sorted(left, key=lambda entry: entry.line))
 
     def named(self, call_id: str) -> Sequence[Numbered]:
         """Return those of an id, in order."""
         return self._calls.get(call_id, ())
 
-    def discard(self, each: Numbered) -> None:
+    def discard(self, entry: Numbered) -> None:
         """Take one out, if it is there."""
-        same = self._calls.get(each.call.id, [])
-        if each in same:
-            same.remove(each)
+        same = self._calls.get(entry.call.id, [])
+        if entry in same:
+            same.remove(entry)
 
 
 def answering(recording: Recording, only: Collection[str] | None) -> list[Numbered]:
@@ -215,7 +215,7 @@ def answering(recording: Recording, only: Collection[str] | None) -> list[Number
         recording: The record.
         only: The tools that are answered for; None for all.
     """
-    calls = {(each.call.session, each.call.id): each.call for each in recording.calls}
+    calls = {(entry.call.session, entry.call.id): entry.call for entry in recording.calls}
 
     def answers(call: RecordedCall) -> bool:
         return only is None or call.tool in only
@@ -230,7 +230,7 @@ def answering(recording: Recording, only: Collection[str] | None) -> list[Number
             parent = calls.get((parent.session, parent.parent or ""))
         return False
 
-    return [each for each in recording.calls if answers(each.call) and not is_within(each.call)]
+    return [entry for entry in recording.calls if answers(entry.call) and not is_within(entry.call)]
 
 
 def has_run(call: RecordedCall) -> bool:
@@ -238,8 +238,8 @@ def has_run(call: RecordedCall) -> bool:
     return call.stage not in _NEVER_RAN
 
 
-def _described(each: Numbered) -> str:
-    return f"{each.call.tool} {_shortened(key_of(each.call.params))} (line {each.line})"
+def _described(entry: Numbered) -> str:
+    return f"{entry.call.tool} {_shortened(key_of(entry.call.params))} (line {entry.line})"
 
 
 def _shortened(text: str, limit: int = 200) -> str:

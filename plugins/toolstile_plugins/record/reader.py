@@ -126,10 +126,10 @@ class Reader:
         self.torn = bool(chain.faults)
 
     def _refuse_faults(self, chain: Chain) -> None:
-        for each in chain.faults:
-            if each.damage is not Damage.TORN:
+        for fault in chain.faults:
+            if fault.damage is not Damage.TORN:
                 raise RecordError(
-                    f"{self.path}, line {each.line}: it {each.text}. See `toolstile record "
+                    f"{self.path}, line {fault.line}: it {fault.text}. See `toolstile record "
                     "verify`; what follows cannot be relied on."
                 )
 
@@ -168,9 +168,9 @@ class Recording:
     def sessions(self) -> Mapping[str, Sequence[Numbered]]:
         """The top-level calls by the session they ran in."""
         found: dict[str, list[Numbered]] = {}
-        for each in self.calls:
-            if each.call.parent is None:
-                found.setdefault(each.call.session, []).append(each)
+        for entry in self.calls:
+            if entry.call.parent is None:
+                found.setdefault(entry.call.session, []).append(entry)
         return found
 
 

@@ -89,7 +89,7 @@ class Comparison:
 
 
 def _outcome(envelope: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: each for name, each in envelope.items() if name not in _OF_THE_TIME}
+    return {name: value for name, value in envelope.items() if name not in _OF_THE_TIME}
 
 
 def _lines(envelope: Mapping[str, Any]) -> list[str]:
@@ -143,8 +143,8 @@ def replayed(host: HostHandle, recording: Recording, *, strict: bool) -> Iterato
     replay = Replayer(recording, strict=strict)
     with registered(host, replay), ExitStack() as stack:
         stage = _Stage(host, stack, replay)
-        for each in _top_level(recording):
-            yield stage.play(each)
+        for entry in _top_level(recording):
+            yield stage.play(entry)
 
 
 def executed(host: HostHandle, recording: Recording) -> Iterator[Comparison]:
@@ -154,12 +154,12 @@ def executed(host: HostHandle, recording: Recording) -> Iterator[Comparison]:
     """
     with ExitStack() as stack:
         stage = _Stage(host, stack, None)
-        for each in _top_level(recording):
-            if not hides_some(each.call, each.call.arguments):
-                yield stage.play(each)
+        for entry in _top_level(recording):
+            if not hides_some(entry.call, entry.call.arguments):
+                yield stage.play(entry)
                 continue
-            understood = each.call.params is not None
-            yield Comparison(each, skipped=_MASKED if understood else _NOT_UNDERSTOOD)
+            understood = entry.call.params is not None
+            yield Comparison(entry, skipped=_MASKED if understood else _NOT_UNDERSTOOD)
 
 
 @contextmanager
@@ -184,7 +184,7 @@ def _shown(event: ToolInvoked) -> dict[str, Any]:
 
 
 def _top_level(recording: Recording) -> Iterator[Numbered]:
-    return (each for each in recording.calls if each.call.parent is None)
+    return (entry for entry in recording.calls if entry.call.parent is None)
 
 
 class _Stage:
@@ -200,9 +200,9 @@ class _Stage:
         self._executors: dict[tuple[str, str | None, bool], ExecutorHandle] = {}
         self._events: dict[str, ToolInvoked] = {}
 
-    def play(self, each: Numbered) -> Comparison:
+    def play(self, entry: Numbered) -> Comparison:
         """Make a call and compare its outcome."""
-        call = each.call
+        call = entry.call
         tools = self._executor(call)
         arguments = call.arguments
         if not isinstance(arguments, str):
@@ -219,7 +219,7 @@ class _Stage:
         # What was denied then may get as far now as being answered from the record.
         was_denied = call.status is Status.DENIED and event.status is Status.FAILED
         passes = self._replay is not None and was_denied
-        return Comparison(each, _shown(event), event.status, passes=passes)
+        return Comparison(entry, _shown(event), event.status, passes=passes)
 
     def _executor(self, call: RecordedCall) -> ExecutorHandle:
         dry = bool(call.attributes.get(DRY_RUN))

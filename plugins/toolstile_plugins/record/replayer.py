@@ -99,12 +99,12 @@ class Replayer:
         self.session: str | None = None
         self._only = only
         calls = answering(recording, only)
-        ran = [each for each in calls if has_run(each.call)]
+        ran = [entry for entry in calls if has_run(entry.call)]
         self._answers: Answers = InOrder(ran) if strict else ByArguments(ran)
         self._lock = Lock()
         self._making_up = Lock()
-        self._refused = ById(each for each in calls if not has_run(each.call))
-        self._asked = ById(each for each in calls if each.call.approval is not None)
+        self._refused = ById(entry for entry in calls if not has_run(entry.call))
+        self._asked = ById(entry for entry in calls if entry.call.approval is not None)
 
     @property
     def unused(self) -> list[Numbered]:
@@ -115,14 +115,14 @@ class Replayer:
     def toolstile_parse(self, tool: Tool[Any, Any], call: ToolCall) -> None:
         """Refuse again arguments that did not fit, where the record masks them."""
         with self._lock:
-            for each in self._of_session(self._refused.named(call.id)):
-                said = each.call
+            for entry in self._of_session(self._refused.named(call.id)):
+                said = entry.call
                 if (
                     said.tool == tool.name
                     and said.status is Status.INVALID
                     and _is_given(said.arguments, call.arguments)
                 ):
-                    self._refused.discard(each)
+                    self._refused.discard(entry)
                     raise ToolValidationError(said.read)
 
     @hookimpl(tryfirst=True)
@@ -229,14 +229,14 @@ class Replayer:
     def _as_made_up(self, tool: Tool[Any, Any], shown: Any, call: ToolCall) -> Any:
         """Return params with what was made up then in the place of what was left out."""
         given = key_of(masked(value_of(call.arguments), tool.params_codec.secret_schema()))
-        left = [each.call for each in self._answers.left() if each.call.tool == tool.name]
-        if any(is_of(each, shown) for each in left):
+        left = [entry.call for entry in self._answers.left() if entry.call.tool == tool.name]
+        if any(is_of(recorded, shown) for recorded in left):
             return shown
         same = (
-            each.params
-            for each in left
-            if (each.approval is None or each.approval.answer != Answer.EDITED)
-            and key_of(each.arguments) == given
+            recorded.params
+            for recorded in left
+            if (recorded.approval is None or recorded.approval.answer != Answer.EDITED)
+            and key_of(recorded.arguments) == given
         )
         return next(same, shown)
 
@@ -248,8 +248,8 @@ class Replayer:
             return None
         same = (tool.name, call.id)
 
-        def is_same(each: Numbered) -> bool:
-            return (each.call.tool, each.call.id) == same and is_of(each.call, shown)
+        def is_same(entry: Numbered) -> bool:
+            return (entry.call.tool, entry.call.id) == same and is_of(entry.call, shown)
 
         with self._lock:
             refused = self._of_session(self._refused.named(call.id))
@@ -262,7 +262,7 @@ class Replayer:
             return found
 
     def _of_session(self, calls: Iterable[Numbered]) -> list[Numbered]:
-        return [each for each in calls if self.session in {None, each.call.session}]
+        return [entry for entry in calls if self.session in {None, entry.call.session}]
 
     def _asked_once_run(self, tool: Tool[Any, Any], call: ToolCall | None) -> Numbered | None:
         """Return the same call where it had run when a person was asked, who is not asked yet."""
@@ -283,11 +283,11 @@ class Replayer:
         if not found:
             given = _shown(tool, request.params, request.context)
             asked = self._asked_of(tool, self._asked)
-            return next((each for each in asked if _is_asked(tool, each.call, given)), None)
+            return next((entry for entry in asked if _is_asked(tool, entry.call, given)), None)
         return found[0]
 
     def _asked_of(self, tool: Tool[Any, Any], calls: Iterable[Numbered]) -> list[Numbered]:
-        return [each for each in self._of_session(calls) if each.call.tool == tool.name]
+        return [entry for entry in self._of_session(calls) if entry.call.tool == tool.name]
 
 
 def _was_kept(call: RecordedCall, shown: Any) -> bool:

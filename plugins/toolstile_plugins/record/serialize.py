@@ -270,11 +270,11 @@ def _add_reasons(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
     if event.decisions:
         decisions = [
             {
-                "policy": each.policy,
-                "verdict": each.verdict,
-                "reason": _hidden(each.reason, secrets),
+                "policy": decision.policy,
+                "verdict": decision.verdict,
+                "reason": _hidden(decision.reason, secrets),
             }
-            for each in event.decisions
+            for decision in event.decisions
         ]
         fields.append(f'"decisions":{written(decisions)}')
     answer = event.attributes.get(APPROVAL)

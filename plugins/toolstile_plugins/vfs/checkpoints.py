@@ -57,7 +57,7 @@ class Checkpoints:
         """Return the nodes that a layer replaces, by path, where a checkpoint is held."""
         if not self._held:
             return {}
-        return {each.path: _at_hand(layer.before(each.path)) for each in changes.made}
+        return {change.path: _at_hand(layer.before(change.path)) for change in changes.made}
 
     def commit(self, transaction: Transaction, replaced: Mapping[str, Node | None]) -> None:
         """Commit, and note in the held checkpoints what that has replaced."""

@@ -55,8 +55,8 @@ class Mount(BaseModel):
     @field_validator("include", "exclude")
     @classmethod
     def _globs(cls, globs: tuple[str, ...]) -> tuple[str, ...]:
-        for each in globs:
-            _checked(Pattern, each)
+        for glob in globs:
+            _checked(Pattern, glob)
         return globs
 
 

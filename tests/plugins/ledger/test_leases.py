@@ -423,9 +423,9 @@ def test_claims_are_renewed_though_the_store_breaks_the_contract(caplog):
     keeper.hold(CLAIM.effect_id, "k")
     assert store.renewed.wait(10)
     keeper.stop()
-    told = "The ledger's store Breaking has failed (RuntimeError). The claims of running calls "
+    told = "The ledger's store Breaking has failed (RuntimeError). It has to be fixed."
     said = [each.getMessage() for each in caplog.records]
-    assert said == 2 * [f"{told}could not be renewed."]
+    assert said == 2 * [f"{told} The claims of running calls could not be renewed."]
 
 
 def test_what_could_not_be_written_is_tried_again_though_the_store_breaks_the_contract():

@@ -274,7 +274,9 @@ def special(files: Any) -> dict[str, str]:
     """
     if "zip" in protocols(files):
         entries = files.zip.infolist()
-        return {each.filename: LINK for each in entries if stat.S_ISLNK(each.external_attr >> 16)}
+        return {
+            entry.filename: LINK for entry in entries if stat.S_ISLNK(entry.external_attr >> 16)
+        }
     # The last one of a name is the one that is read.
     members = {re.sub("/+", "/", each.name): each for each in files.tar}
     return {

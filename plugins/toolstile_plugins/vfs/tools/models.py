@@ -205,7 +205,7 @@ class Listing:
 
     def render(self) -> str:
         """Return a line for each entry."""
-        return "\n".join(each.render(each.path.rpartition("/")[2]) for each in self.entries)
+        return "\n".join(entry.render(entry.path.rpartition("/")[2]) for entry in self.entries)
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +326,7 @@ class Found:
     def render(self) -> str:
         """Return a line for each path."""
         return "\n".join(
-            f"{each.path}/" if each.kind == "directory" else each.path for each in self.entries
+            f"{entry.path}/" if entry.kind == "directory" else entry.path for entry in self.entries
         )
 
 

@@ -264,7 +264,7 @@ def _told_matches(params: GrepFiles, page: Page[FileMatch]) -> str:
         return f"No line{where} matches {params.pattern}. Try a shorter or simpler pattern."
     if not page.items:
         return f"There is nothing at offset {page.first}: fewer lines match."
-    held = counted(len({each.path for each in page.items}), "file")
+    held = counted(len({item.path for item in page.items}), "file")
     if page.is_whole:
         verb = "matches" if len(page.items) == 1 else "match"
         return f"{counted(len(page.items), 'line')}{where} {verb} {params.pattern}, in {held}:"

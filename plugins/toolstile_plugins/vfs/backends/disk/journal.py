@@ -145,7 +145,8 @@ class Slots:
         try:
             record = _adapter().validate_json(data)
             if record.version == _VERSION and all(
-                each.path and paths.canonical(each.path) == each.path for each in record.operations
+                operation.path and paths.canonical(operation.path) == operation.path
+                for operation in record.operations
             ):
                 return record
         except (PermissionError, ValueError):

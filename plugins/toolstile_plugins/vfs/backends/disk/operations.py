@@ -48,12 +48,12 @@ class Operations:
         """Return the paths whose content is not the recorded one."""
         blocked: list[str] = []
         vacated: set[str] = set()
-        for each in self._operations:
-            state = self._state(each, vacated)
+        for operation in self._operations:
+            state = self._state(operation, vacated)
             if state == "blocked":
-                blocked.append(each.path)
-            elif state == "pending" and each.kind in {"remove", "rmdir"}:
-                vacated.add(each.path)
+                blocked.append(operation.path)
+            elif state == "pending" and operation.kind in {"remove", "rmdir"}:
+                vacated.add(operation.path)
         return blocked
 
     def apply(self) -> None:
@@ -63,14 +63,14 @@ class Operations:
             BlockedError: When something else is there now; what was done before stays.
         """
         self._begun = []
-        for index, each in enumerate(self._operations):
+        for index, operation in enumerate(self._operations):
             self._steps(f"apply:{index}")
-            state = self._state(each, set())
+            state = self._state(operation, set())
             if state == "blocked":
-                raise BlockedError(each.path)
+                raise BlockedError(operation.path)
             if state == "pending":
                 self._begun.append(index)
-                self._apply(each)
+                self._apply(operation)
 
     def undo(self) -> list[str]:
         """Put back what was done, last first; return the paths where that cannot be."""
@@ -78,18 +78,18 @@ class Operations:
         begun = range(len(self._operations)) if self._begun is None else self._begun
         for index in reversed(begun):
             self._steps(f"undo:{index}")
-            each = self._operations[index]
+            operation = self._operations[index]
             try:
-                done = self._undo(each)
+                done = self._undo(operation)
             except OSError:
                 done = False
             if not done:
-                stuck.append(each.path)
+                stuck.append(operation.path)
         return stuck
 
     def sync(self) -> None:
         """Make sure that the directories with changes are on the disk."""
-        for directory in {paths.split(each.path)[0] for each in self._operations}:
+        for directory in {paths.split(operation.path)[0] for operation in self._operations}:
             with (
                 contextlib.suppress(FileNotFoundError, NotADirectoryError),
                 descriptors.listable(self._root, directory) as handle,
@@ -98,35 +98,37 @@ class Operations:
 
     # --- what state is it in ---
 
-    def _state(self, each: Operation, vacated: set[str]) -> Literal["pending", "done", "blocked"]:
-        found = None if each.path in vacated else descriptors.look(self._root, each.path)
+    def _state(
+        self, operation: Operation, vacated: set[str]
+    ) -> Literal["pending", "done", "blocked"]:
+        found = None if operation.path in vacated else descriptors.look(self._root, operation.path)
         is_directory = found is not None and stat.S_ISDIR(found.st_mode)
-        if each.kind == "mkdir":
+        if operation.kind == "mkdir":
             return "done" if is_directory else "blocked" if found is not None else "pending"
-        if each.kind == "rmdir":
+        if operation.kind == "rmdir":
             return "pending" if is_directory else "done"
-        if each.kind == "install":
-            return self._state_of_install(each, found)
-        if self._slot(f"old-{each.slot}") is not None or found is None:
+        if operation.kind == "install":
+            return self._state_of_install(operation, found)
+        if self._slot(f"old-{operation.slot}") is not None or found is None:
             return "done"
-        return "pending" if self._is(each.path, found, each.before) else "blocked"
+        return "pending" if self._is(operation.path, found, operation.before) else "blocked"
 
     def _state_of_install(
-        self, each: Operation, found: os.stat_result | None
+        self, operation: Operation, found: os.stat_result | None
     ) -> Literal["pending", "done", "blocked"]:
-        new = self._slot(f"new-{each.slot}")
-        if new is None or each.after is None:
+        new = self._slot(f"new-{operation.slot}")
+        if new is None or operation.after is None:
             return "done"
-        if new.st_ino != each.after.inode:
+        if new.st_ino != operation.after.inode:
             # An exchange leaves the old file in the slot. Anything else is somebody's edit,
             # or the whole tree is a copy of a crashed one: nothing is known for certain.
-            exchanged = each.before is not None and new.st_ino == each.before.inode
+            exchanged = operation.before is not None and new.st_ino == operation.before.inode
             return "done" if exchanged else "blocked"
-        halfway = self._slot(f"old-{each.slot}") is not None
-        before = None if halfway else each.before
+        halfway = self._slot(f"old-{operation.slot}") is not None
+        before = None if halfway else operation.before
         if before is None:
             return "pending" if found is None else "blocked"
-        return "pending" if self._is(each.path, found, before) else "blocked"
+        return "pending" if self._is(operation.path, found, before) else "blocked"
 
     def _is(self, path: str, found: os.stat_result | None, image: Image | None) -> bool:
         if image is None or not _looks_like(found, image):
@@ -138,94 +140,94 @@ class Operations:
 
     # --- doing ---
 
-    def _apply(self, each: Operation) -> None:
+    def _apply(self, operation: Operation) -> None:
         try:
-            with descriptors.parent_of(self._root, each.path) as (parent, name):
-                match each.kind:
+            with descriptors.parent_of(self._root, operation.path) as (parent, name):
+                match operation.kind:
                     case "mkdir":
-                        _make_directory(parent, name, each.mode)
+                        _make_directory(parent, name, operation.mode)
                     case "rmdir":
                         # Somebody has put something into it: then it stays, with that.
                         with contextlib.suppress(OSError):
                             os.rmdir(name, dir_fd=parent)
                     case "remove":
-                        self._set_aside(each, parent, name)
+                        self._set_aside(operation, parent, name)
                     case "install":
-                        self._install(each, parent, name)
+                        self._install(operation, parent, name)
         except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
-            raise BlockedError(each.path) from error
+            raise BlockedError(operation.path) from error
 
-    def _set_aside(self, each: Operation, parent: int, name: str) -> None:
+    def _set_aside(self, operation: Operation, parent: int, name: str) -> None:
         """Rename a file into the commit's directory, and check that it was the expected one."""
-        old = f"old-{each.slot}"
+        old = f"old-{operation.slot}"
         os.rename(name, old, src_dir_fd=parent, dst_dir_fd=self._slots)
-        if not _looks_like(self._slot(old), each.before):
+        if not _looks_like(self._slot(old), operation.before):
             place(old, self._slots, name, parent)
-            raise BlockedError(each.path)
+            raise BlockedError(operation.path)
 
-    def _install(self, each: Operation, parent: int, name: str) -> None:
-        new = f"new-{each.slot}"
-        halfway = self._slot(f"old-{each.slot}") is not None
-        if each.before is None or halfway:
+    def _install(self, operation: Operation, parent: int, name: str) -> None:
+        new = f"new-{operation.slot}"
+        halfway = self._slot(f"old-{operation.slot}") is not None
+        if operation.before is None or halfway:
             place(new, self._slots, name, parent)
         elif exchange(new, self._slots, name, parent):
-            if not _looks_like(self._slot(new), each.before):
+            if not _looks_like(self._slot(new), operation.before):
                 exchange(new, self._slots, name, parent)
-                raise BlockedError(each.path)
+                raise BlockedError(operation.path)
         else:
-            self._set_aside(each, parent, name)
-            self._steps(f"halfway:{each.slot}")
+            self._set_aside(operation, parent, name)
+            self._steps(f"halfway:{operation.slot}")
             place(new, self._slots, name, parent)
 
     # --- undoing ---
 
-    def _undo(self, each: Operation) -> bool:
+    def _undo(self, operation: Operation) -> bool:
         """Put one operation back if it was done; tell whether it now is as if it never was."""
-        if each.kind in {"install", "remove"} and not self._has_mark(each):
+        if operation.kind in {"install", "remove"} and not self._has_mark(operation):
             return True
-        if each.kind == "mkdir" and descriptors.look(self._root, each.path) is None:
+        if operation.kind == "mkdir" and descriptors.look(self._root, operation.path) is None:
             return True
-        with descriptors.parent_of(self._root, each.path) as (parent, name):
-            match each.kind:
+        with descriptors.parent_of(self._root, operation.path) as (parent, name):
+            match operation.kind:
                 case "mkdir":
                     with contextlib.suppress(OSError):
                         os.rmdir(name, dir_fd=parent)
                 case "rmdir":
                     with contextlib.suppress(FileExistsError):
-                        _make_directory(parent, name, each.mode)
+                        _make_directory(parent, name, operation.mode)
                 case "remove":
-                    self._bring_back(each, parent, name)
+                    self._bring_back(operation, parent, name)
                 case "install":
-                    return self._uninstall(each, parent, name)
+                    return self._uninstall(operation, parent, name)
         return True
 
-    def _has_mark(self, each: Operation) -> bool:
+    def _has_mark(self, operation: Operation) -> bool:
         """Tell whether the commit's directory shows that an operation was done, or half of it."""
-        if self._slot(f"old-{each.slot}") is not None:
+        if self._slot(f"old-{operation.slot}") is not None:
             return True
-        if each.kind == "remove" or each.after is None:
+        if operation.kind == "remove" or operation.after is None:
             return False
-        new = self._slot(f"new-{each.slot}")
-        return new is None or new.st_ino != each.after.inode
+        new = self._slot(f"new-{operation.slot}")
+        return new is None or new.st_ino != operation.after.inode
 
-    def _bring_back(self, each: Operation, parent: int, name: str) -> None:
-        old = f"old-{each.slot}"
+    def _bring_back(self, operation: Operation, parent: int, name: str) -> None:
+        old = f"old-{operation.slot}"
         if self._slot(old) is not None:
             place(old, self._slots, name, parent)
 
-    def _uninstall(self, each: Operation, parent: int, name: str) -> bool:
-        new = f"new-{each.slot}"
+    def _uninstall(self, operation: Operation, parent: int, name: str) -> bool:
+        new = f"new-{operation.slot}"
         in_slot = self._slot(new)
-        if each.after is None or (in_slot and in_slot.st_ino == each.after.inode):
-            self._bring_back(each, parent, name)
+        if operation.after is None or (in_slot and in_slot.st_ino == operation.after.inode):
+            self._bring_back(operation, parent, name)
             return True
-        if not _looks_like(descriptors.look_in(parent, name), each.after):
+        if not _looks_like(descriptors.look_in(parent, name), operation.after):
             # Edited since; nothing is overwritten to get rid of it.
             return False
         if in_slot is not None:
             return exchange(new, self._slots, name, parent)
         place(name, parent, new, self._slots)
-        self._bring_back(each, parent, name)
+        self._bring_back(operation, parent, name)
         return True
 
 

@@ -33,8 +33,8 @@ class Staging:
         self._fsync = fsync
         self._removed = {c.path for c in changes.made if c.kind is not None and c.after is None}
         self._checked: set[str] = set()
-        contents = (each.after.content for each in changes.made if each.after is not None)
-        taken = Counter(each.path for each in contents if isinstance(each, OnDisk))
+        contents = (change.after.content for change in changes.made if change.after is not None)
+        taken = Counter(content.path for content in contents if isinstance(content, OnDisk))
         # Two links to one file would go on changing together.
         self._linkable = {path for path in self._removed if taken[path] == 1}
 
@@ -58,8 +58,8 @@ class Staging:
         made.sort(key=lambda each: self._is_linkable(each[1]))
         makes = [self._creation(slot, change) for slot, change in made]
         # Changes come sorted, a directory before what it holds.
-        files = [each for each in removes if each.kind == "remove"]
-        directories = [each for each in reversed(removes) if each.kind == "rmdir"]
+        files = [removal for removal in removes if removal.kind == "remove"]
+        directories = [removal for removal in reversed(removes) if removal.kind == "rmdir"]
         makes.sort(key=lambda each: each.kind != "mkdir")
         if any(change.changes_kind for change in self._changes):
             return (*files, *directories, *makes)
