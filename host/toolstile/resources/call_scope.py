@@ -8,7 +8,7 @@ from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from typing import Any, TypeVar, cast, overload
 
-from toolstile.resources.container import Container, Instance, ToolScope
+from toolstile.resources.container import Container, Instance, InstanceCache, ToolScope
 from toolstile.resources.exclusive import Claim, ExclusiveLock, lock_of
 from toolstile.resources.teardown import Failures, close_all, name_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart, Role
@@ -112,7 +112,7 @@ class CallScope(Waiter):
             return self._given.setdefault(kind, built.value)
         if default is not _MISSING and kind not in self._resources:
             return default
-        built = built or self._find(kind)
+        built = built or self._own_tools().find(kind)
         if built.role is Role.EXCLUSIVE:
             for turn in self._turns(kind, built):
                 self.block(turn, name_of(kind))
@@ -127,7 +127,7 @@ class CallScope(Waiter):
         given = self._given.get(kind, _MISSING)
         if given is not _MISSING:
             return cast("T", given)
-        built = self._resources.settled(kind) or self._find(kind)
+        built = self._resources.settled(kind) or self._own_tools().find(kind)
         if built.role is Role.EXCLUSIVE:
             for turn in self._turns(kind, built):
                 await self.suspend(turn, name_of(kind))
@@ -257,12 +257,11 @@ class CallScope(Waiter):
 
     # --- giving ---
 
-    def _find(self, kind: type[Any]) -> Instance:
-        tools = self._tools
-        if tools is None:
-            with self._mutex:
-                tools = self._tools = self._tools or self._resources.tool_scope()
-        return self._resources.find(kind, tools)
+    def _own_tools(self) -> ToolScope:
+        with self._mutex:
+            if self._tools is None:
+                self._tools = self._resources.tool_scope()
+            return self._tools
 
     def _give(self, kind: type[Any], built: Instance) -> Any:
         value = built.value
@@ -335,7 +334,7 @@ class CallScope(Waiter):
             self.check_open()
             part = self._parts.get(id(lock.resource))
             if not isinstance(part, ExclusivePart):
-                inherit = self._parent._inherit if self._parent else _nobody  # noqa: SLF001 - of the same class
+                inherit = self._parent._inherit if self._parent else None  # noqa: SLF001 - of the same class
                 part = ExclusivePart(Claim(lock, self.owner), inherit)
                 self._parts[id(lock.resource)] = part
             return part
@@ -356,20 +355,13 @@ class CallScope(Waiter):
                 part.join(self._exclusive_part(part.claim.lock))
             elif not part.joins:
                 self._parts[id(part)] = part
-                child._forget(part)
-                self._keep_open(child)
+                child._parts = {key: each for key, each in child._parts.items() if each is not part}
+                self._keep_open(child._own_tools().shelf)
 
-    def _forget(self, part: Part) -> None:
-        self._parts = {key: each for key, each in self._parts.items() if each is not part}
-
-    def _keep_open(self, child: CallScope) -> None:
+    def _keep_open(self, theirs: InstanceCache) -> None:
         """Let what lives for a nested call live on where its changes wait for this call's end."""
-        if self._tools is None:
-            self._tools = self._resources.tool_scope()
-        if child._tools is not None:
-            theirs = child._tools.shelf
-            self._tools.shelf.owned += theirs.owned
-            theirs.owned = []
+        self._own_tools().shelf.owned += theirs.owned
+        theirs.owned = []
 
     def _let_go(self) -> None:
         """Give back and close everything; raise what interrupted that at the end."""
@@ -389,7 +381,3 @@ class CallScope(Waiter):
                 log.exception("Rolling back %s of %s failed", part.name, self.owner)
                 failures.add(part, error)
         return failures
-
-
-def _nobody(lock: ExclusiveLock) -> None:  # noqa: ARG001 - a top-level call passes nothing on
-    return None

@@ -110,23 +110,22 @@ D = TypeVar("D")
 _MISSING: Any = object()
 
 
-class Container:
-    """The resources of one session, as `ResourceRegistry.open()` returns them.
+class OpenScope:
+    """Resources that can be asked for; leaving the `with` block closes what was made for it."""
 
-    A singleton is made once, also when several threads ask for it at once; while it is made,
-    everything else can be asked for. Leaving the `with` block closes what was made.
+    __slots__ = ()
 
-    Args:
-        bindings: How each type is made.
-    """
+    def __contains__(self, kind: object) -> bool:
+        """Tell whether something is bound for the type."""
+        raise NotImplementedError
 
-    __slots__ = ("_bindings", "_shelf", "_thread", "lock")
+    def find(self, kind: type[Any]) -> Instance:
+        """Return what is bound for a type, built if need be."""
+        raise NotImplementedError
 
-    def __init__(self, bindings: Mapping[type[Any], Binding[Any]]) -> None:
-        self._bindings = bindings
-        self._shelf = InstanceCache()
-        self.lock = threading.Condition()
-        self._thread = _Thread()
+    def leave(self) -> Failures:
+        """End the scope, closing its instances; return what could not be closed."""
+        raise NotImplementedError
 
     @overload
     def get(self, kind: type[T]) -> T: ...
@@ -140,9 +139,44 @@ class Container:
             CircularDependencyError: When the bindings go in a circle; names it.
             ResourceError: When it lives for a call only, or everything is closed.
         """
-        if default is not _MISSING and kind not in self._bindings:
+        if default is not _MISSING and kind not in self:
             return default
         return self.find(kind).value
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        failures = self.leave()
+        if error is None:
+            failures.raise_any()
+        else:
+            # The error within the block comes first; failures of closing must not hide it.
+            failures.add_to(error)
+
+
+class Container(OpenScope):
+    """The resources of one session, as `ResourceRegistry.open()` returns them.
+
+    A singleton is made once, also when several threads ask for it at once; while it is made,
+    everything else can be asked for.
+
+    Args:
+        bindings: How each type is made.
+    """
+
+    __slots__ = ("_bindings", "_shelf", "_thread", "lock")
+
+    def __init__(self, bindings: Mapping[type[Any], Binding[Any]]) -> None:
+        self._bindings = bindings
+        self._shelf = InstanceCache()
+        self.lock = threading.Condition()
+        self._thread = _Thread()
 
     def __contains__(self, kind: object) -> bool:
         """Tell whether something is bound for the type."""
@@ -172,18 +206,11 @@ class Container:
         Raises:
             ResourceError: Listing everything that could not be closed.
         """
-        self.empty(self._shelf).raise_any()
+        self.leave().raise_any()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _leave(self.empty(self._shelf), error)
+    def leave(self) -> Failures:
+        """Close everything built, newest first; return what could not be closed."""
+        return self.empty(self._shelf)
 
     def empty(self, shelf: InstanceCache) -> Failures:
         """Mark a scope as over and close what it owns."""
@@ -313,7 +340,7 @@ class Container:
         )
 
 
-class ToolScope:
+class ToolScope(OpenScope):
     """The resources within one call: those that live for it, and all others.
 
     Args:
@@ -329,34 +356,17 @@ class ToolScope:
         self._container = container
         self.shelf = InstanceCache()
 
-    @overload
-    def get(self, kind: type[T]) -> T: ...
-    @overload
-    def get(self, kind: type[T], default: D) -> T | D: ...
-    def get(self, kind: type[Any], default: Any = _MISSING) -> Any:
-        """Return the resource of a type; see `Container.get`."""
-        if default is not _MISSING and kind not in self._container:
-            return default
-        return self._container.find(kind, self).value
-
     def __contains__(self, kind: object) -> bool:
         """Tell whether something is bound for the type."""
         return kind in self._container
 
+    def find(self, kind: type[Any]) -> Instance:
+        """Return what is bound for a type, built if need be."""
+        return self._container.find(kind, self)
+
     def leave(self) -> Failures:
         """End the scope, closing its instances; return what could not be closed."""
         return self._container.empty(self.shelf)
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        _leave(self.leave(), error)
 
 
 def _closed(kind: type[Any]) -> ResourceError:
@@ -364,11 +374,3 @@ def _closed(kind: type[Any]) -> ResourceError:
         f"{name_of(kind)} was asked for after the resources were closed; "
         "ask while they are open, within the `with` block."
     )
-
-
-def _leave(failures: Failures, error: BaseException | None) -> None:
-    # What went wrong within the block is the news; failures of closing must not hide it.
-    if error is None:
-        failures.raise_any()
-    else:
-        failures.add_to(error)

@@ -12,7 +12,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
@@ -312,13 +312,13 @@ class ExclusiveLock:
             raise ResourceBusyError(
                 f"{self.name} is held by {holder}, and this call may not wait for it; retry later."
             )
-        circle = _circle(call, self)
+        circle: Sequence[ExclusiveLock] = _circle(call, self)
         if not circle and holder.root_id != call.root_id and is_ancestor_waiting(holder.root_id):
             circle = [self]
         if circle:
             raise self.circle_error(circle)
 
-    def circle_error(self, circle: list[ExclusiveLock]) -> ResourceBusyError:
+    def circle_error(self, circle: Sequence[ExclusiveLock]) -> ResourceBusyError:
         """Return the error for a call that waits for itself, over the locks given."""
         names = ", ".join(dict.fromkeys(lock.name for lock in circle))
         return ResourceBusyError(

@@ -140,7 +140,9 @@ class ExclusivePart:
 
     __slots__ = ("_begun", "_done", "_inherit", "_savepoints", "claim")
 
-    def __init__(self, claim: Claim, inherit: Callable[[ExclusiveLock], Claim | None]) -> None:
+    def __init__(
+        self, claim: Claim, inherit: Callable[[ExclusiveLock], Claim | None] | None
+    ) -> None:
         self.claim = claim
         self._inherit = inherit
         self._savepoints: list[Any] = []
@@ -227,7 +229,8 @@ class ExclusivePart:
 
     def _undo(self) -> None:
         lock = self.claim.lock
-        self._end("rolling back", lock.resource.rollback, self._inherit(lock))
+        heir = self._inherit(lock) if self._inherit is not None else None
+        self._end("rolling back", lock.resource.rollback, heir)
 
     def _end(self, doing: str, action: Callable[[Any], None], heir: Claim | None) -> None:
         failures = Failures(doing)

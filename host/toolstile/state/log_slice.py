@@ -5,13 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from math import inf
 from threading import Lock
-from typing import Any, Final
+from typing import Any
 
 from toolstile.state.persistent_list import EMPTY, Items
 from toolstile_hookspecs.calls import ToolInvoked
-
-DEEPEST: Final = 16
-"""Of how many lists a version consists at most, before a fork makes one of them."""
 
 
 class Log:
@@ -55,13 +52,8 @@ class Log:
         return Items(below or None, self._tail, below.length + added, None, self._mutable)
 
     def fork(self) -> Log:
-        """Return an independent log with the same items.
-
-        It costs a pointer, but for forks of forks, of which every sixteenth makes one list.
-        """
+        """Return an independent log with the same items."""
         items = self.items()
-        if _depth(items) < DEEPEST:
-            return Log(items)
         return Log(Items.of(list(items), None, mutable=items.mutable))
 
 
@@ -124,12 +116,3 @@ class History:
         older, young = self._generations
         copy._generations, copy._size = ([*older], [*young]), self._size
         return copy
-
-
-def _depth(items: Items) -> int:
-    depth = 0
-    each: Items | None = items
-    while each is not None:
-        depth += 1
-        each = each.below
-    return depth

@@ -12,7 +12,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
-from toolstile_hookspecs._schema.validation_errors import place
+from toolstile_hookspecs._schema.validation_errors import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 
 
@@ -121,11 +121,7 @@ def _read(kind: Any, items: list[Any]) -> list[Any]:
 
 def _misfit(error: Exception) -> str:
     """Return what does not fit, and where; of several faults the first."""
-    if not isinstance(error, ValidationError):
-        return _first_line(error)
-    first = error.errors(include_url=False, include_context=False)[0]
-    rest = f" ({error.error_count()} faults in all)" if error.error_count() > 1 else ""
-    return f"{place(first['loc'])}: {first['msg'][:1].lower()}{first['msg'][1:]}{rest}."
+    return f"{first_fault(error)}." if isinstance(error, ValidationError) else _first_line(error)
 
 
 def _spelt(value: Any) -> Any:

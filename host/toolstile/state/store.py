@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from toolstile.state.dispatcher import Subscribers
@@ -27,7 +27,7 @@ from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import Append, Reducer, SessionProtocol, SlicePolicy
 
 
-class Head:
+class Head(NamedTuple):
     """One state of a session; replaced, never changed.
 
     Args:
@@ -36,12 +36,9 @@ class Head:
         epoch: How often the session was restored, reset or cleared from outside a call.
     """
 
-    __slots__ = ("epoch", "records", "slices")
-
-    def __init__(self, slices: Mapping[type[Any], Items], records: Records, epoch: int) -> None:
-        self.slices = slices
-        self.records = records
-        self.epoch = epoch
+    slices: Mapping[type[Any], Items]
+    records: Records
+    epoch: int
 
 
 _START = Head({}, NO_RECORDS, 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolstile.state.log_slice import DEEPEST, Log
+from toolstile.state.log_slice import Log
 from toolstile.state.persistent_list import Items
 
 STEPS = st.lists(
@@ -74,15 +74,3 @@ def test_logs_and_their_forks_are_independent(steps):
         assert len(items) == len(model)
         if model:
             assert items.last() == model[-1] == items[-1]
-
-
-def test_a_log_that_is_forked_again_and_again_stays_shallow():
-    log = Log()
-    for number in range(5_000):
-        log.add(number)
-        log = log.fork()
-    depth, items = 0, log.items()
-    while items is not None:
-        depth, items = depth + 1, items.below
-    assert depth <= DEEPEST + 1
-    assert list(log.items()) == list(range(5_000))
