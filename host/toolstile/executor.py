@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from types import MappingProxyType, TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
+from toolstile.drivers.commands import Step
 from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import ResumedApproval
 from toolstile.pipeline.batch import BatchOrder, several_calls
@@ -162,14 +163,14 @@ class Executor:
             TypeError: When they are no `ToolCall`s; none is dispatched then.
         """
         runs = self._batch(calls, on_loop=False)
-        return _in_place(runs, self.engine.sync.drive_all([life_of(run) for run in runs]))
+        return _in_place(runs, self.engine.sync.drive_all(*_lives_of(runs)))
 
     async def adispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel; see `dispatch_all`."""
         runs = self._batch(calls, on_loop=True)
         if not runs:
             return []
-        ended = await self.engine.asynchronous.drive_all([life_of(run) for run in runs])
+        ended = await self.engine.asynchronous.drive_all(*_lives_of(runs))
         return _in_place(runs, ended)
 
     def resume(self, call: ToolCall, token: str, answer: ApprovalAnswer | bool) -> Outcome:  # noqa: FBT001 - as approvers answer
@@ -404,6 +405,18 @@ _NO_DEFAULT: Any = object()
 def _is_default(name: str, value: object) -> bool:
     # The class has the defaults of most fields, so that a call's context need not.
     return getattr(ToolContext, name, _NO_DEFAULT) is value
+
+
+def _lives_of(
+    runs: list[ActiveCall],
+) -> tuple[list[Generator[Step, Any, Outcome]], Callable[[int], None]]:
+    """Return the pipelines of a batch, and the function that ends one which never began."""
+
+    def end(index: int) -> None:
+        if not runs[index].ended:
+            runs[index].end()
+
+    return [life_of(run) for run in runs], end
 
 
 def _in_place(

@@ -60,9 +60,18 @@ class AsyncDriver:
         finally:
             pipeline.close()
 
-    async def drive_all(self, pipelines: Sequence[Pipeline[T]]) -> list[T | BaseException]:
-        """Run several to their ends, side by side; an exception stands in its place."""
+    async def drive_all(
+        self, pipelines: Sequence[Pipeline[T]], ended: Callable[[int], None]
+    ) -> list[T | BaseException]:
+        """Run several to their ends, side by side; an exception stands in its place.
+
+        Args:
+            pipelines: The pipelines.
+            ended: Called with the place of each that has ended, also before its first step.
+        """
         tasks = [asyncio.ensure_future(_kept(self.drive(each))) for each in pipelines]
+        for index, task in enumerate(tasks):
+            task.add_done_callback(lambda _, index=index: ended(index))  # type: ignore[misc]
         try:
             await asyncio.wait(tasks)
         except asyncio.CancelledError:

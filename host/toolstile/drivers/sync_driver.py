@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from heapq import heappop, heappush
-from inspect import GEN_SUSPENDED, getgeneratorstate
+from inspect import GEN_CREATED, GEN_SUSPENDED, getgeneratorstate
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
@@ -53,13 +53,19 @@ class SyncDriver:
         finally:
             pipeline.close()
 
-    def drive_all(self, pipelines: Sequence[Pipeline[T]]) -> list[T | BaseException]:
+    def drive_all(
+        self, pipelines: Sequence[Pipeline[T]], ended: Callable[[int], None]
+    ) -> list[T | BaseException]:
         """Run several to their ends, side by side; an exception stands in its place.
+
+        Args:
+            pipelines: The pipelines.
+            ended: Called with the place of each that has ended, also before its first step.
 
         Raises:
             BaseException: What interrupts the calling thread itself, when all have ended.
         """
-        return _Batch(pipelines, self._begin).run()
+        return _Batch(pipelines, self._begin, ended).run()
 
     def _perform(self, step: Step) -> Any:
         if isinstance(step, WaitFor):
@@ -167,9 +173,11 @@ class _Batch:
         self,
         pipelines: Sequence[Pipeline[Any]],
         begin: Callable[[_Pending], None],
+        ended: Callable[[int], None],
     ) -> None:
         self._pipelines = pipelines
         self._begin = begin
+        self._ended = ended
         self._contexts = [contextvars.copy_context() for _ in pipelines]
         self._results: list[Any] = [None] * len(pipelines)
         self._pending: dict[int, _Pending] = {}
@@ -246,12 +254,14 @@ class _Batch:
                 step = pipeline.send(answer) if error is None else pipeline.throw(error)
             except StopIteration as stop:
                 self._results[index] = stop.value
+                self._ended(index)
                 return
             except BaseException as raised:
                 if getgeneratorstate(pipeline) == GEN_SUSPENDED:
                     # It has not ended: what it asks for got lost in an interruption.
                     raise
                 self._results[index] = raised
+                self._ended(index)
                 return
             if isinstance(step, Run) and step.inline and not step.is_async:
                 step.inline = False
@@ -272,6 +282,10 @@ class _Batch:
         ]
         for index in between:
             self._advance(index, None, error)
+        for index, pipeline in enumerate(self._pipelines):
+            if getgeneratorstate(pipeline) == GEN_CREATED:
+                pipeline.close()
+                self._ended(index)
         for index, pending in list(self._pending.items()):
             if pending.uninterruptible:
                 self._begin(pending)

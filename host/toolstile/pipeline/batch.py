@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
@@ -114,25 +113,26 @@ class Milestone(IntEnum):
 class BatchOrder:
     """Tells each call of a batch when the earlier ones have got far enough.
 
+    It does without a lock, which an interruption could leave locked: a call first notes what it
+    has passed, or where it waits, and looks at what the others have noted only then.
+
     Args:
         size: The number of calls.
     """
 
-    __slots__ = ("_gates", "_lock", "_passed", "_size", "_upto")
+    __slots__ = ("_gates", "_passed", "_size", "_upto")
 
     def __init__(self, size: int) -> None:
         self._size = size
-        self._lock = threading.Lock()
         self._passed = [[False] * size for _ in Milestone]
+        # At least so many have passed; another thread may just have found more.
         self._upto = [0] * len(Milestone)
         self._gates: dict[tuple[Milestone, int], OneShotGate] = {}
 
     def before(self, milestone: Milestone, index: int) -> OneShotGate:
         """Return the gate that opens when all calls before `index` have passed."""
-        with self._lock:
-            gate = self._gates.setdefault((milestone, index), OneShotGate())
-            reached = self._upto[milestone] >= index
-        if reached:
+        gate = self._gates.setdefault((milestone, index), OneShotGate())
+        if self._open_passed(milestone) >= index:
             gate.open()
         return gate
 
@@ -141,25 +141,22 @@ class BatchOrder:
         return self.before(milestone, self._size)
 
     def passed(self, milestone: Milestone, index: int) -> None:
-        """Note that a call has passed a milestone, and with it those before.
+        """Note that a call has passed a milestone, and with it those before."""
+        for earlier in Milestone:
+            if earlier <= milestone:
+                self._passed[earlier][index] = True
+                self._open_passed(earlier)
 
-        Interrupted, it is done again.
-        """
-        with self._lock:
-            for each in Milestone:
-                if each <= milestone:
-                    self._note(each, index)
-
-    def _note(self, milestone: Milestone, index: int) -> None:
+    def _open_passed(self, milestone: Milestone) -> int:
+        """Open the gates behind which all have passed; return how many have."""
         passed = self._passed[milestone]
-        passed[index] = True
         reached = self._upto[milestone]
         while reached < self._size and passed[reached]:
             reached += 1
             if (gate := self._gates.get((milestone, reached))) is not None:
                 gate.open()
-        # Last of all: interrupted before, the gates are opened when it is noted again.
         self._upto[milestone] = reached
+        return reached
 
 
 # --- Checks of given calls

@@ -34,6 +34,7 @@ from toolstile_hookspecs import (
     ToolResult,
 )
 from toolstile_hookspecs.support.event_loop import renewed_in_forks
+from toolstile_hookspecs.support.interrupts import deferred_interrupts
 
 if TYPE_CHECKING:
     from toolstile.pipeline.environment import Control, Environment, Resumption
@@ -219,7 +220,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
     def child_turns(self) -> CommitQueue:
         """The queue in which calls nested in this one commit."""
         if self._child_turns is None:
-            with _lock:
+            with deferred_interrupts(), _lock:
                 turns: CommitQueue | None = self._child_turns
                 self._child_turns = CommitQueue() if turns is None else turns
         return self._child_turns
@@ -372,14 +373,13 @@ class ActiveCall(Lifetime["ActiveCall"]):
         # The commit has closed it.
         if not self.committed:
             self.branch.close(_OVER)
-        try:
-            self.scope.close()
-        except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
-            self.raises = self.raises or interruption
-            # It may have come before all was given back.
-            self.scope.close()
-        if self.serial_ticket is not None:
-            self._leave_place(self.serial_ticket)
+        with deferred_interrupts():
+            try:
+                self.scope.close()
+            except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
+                self.raises = self.raises or interruption
+            if self.serial_ticket is not None:
+                self._leave_place(self.serial_ticket)
 
     def _leave_place(self, ticket: SerialTicket) -> None:
         """Let the next call of a serial tool begin, once all of this one is kept or put back."""

@@ -19,6 +19,7 @@ from toolstile.pipeline.stage_constants import COMMIT
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.resources.call_scope import Part
 from toolstile_hookspecs import Participant
+from toolstile_hookspecs.support.interrupts import deferred_interrupts
 
 # --- Roll back
 
@@ -38,13 +39,16 @@ def undo(run: ActiveCall, *, participants: bool = True) -> Staged:
     Raises:
         BaseException: What interrupted it, when all is put back.
     """
-    run.branch.rollback()
-    yield from _each(run, chain(run.scope.undoing(), _of_plugins(run) if participants else ()))
+    with deferred_interrupts():
+        run.branch.rollback()
+        plugins = _of_plugins(run) if participants else ()
+        yield from _each(run, chain(run.scope.undoing(), plugins))
 
 
 def undo_participants(run: ActiveCall) -> Staged:
     """Put back what the plugins' participants keep for the call; see `undo`."""
-    yield from _each(run, _of_plugins(run))
+    with deferred_interrupts():
+        yield from _each(run, _of_plugins(run))
 
 
 async def take_part_once_there(
@@ -96,10 +100,10 @@ def commit(run: ActiveCall, table: DispatchTable) -> Staged | None:
         joining: Staged = executor.rehearsal.join(run, table)
         return joining
     if run.parent is not None:
-        return _join(run, run.parent)
+        return _uninterrupted(_join(run, run.parent))
     parts = run.scope._parts  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
     if parts or run.participants or executor.keeper is not None or run.children:
-        return _commit_with_participants(run)
+        return _uninterrupted(_commit_with_participants(run))
     try:
         run.branch.commit()
     except BaseException:
@@ -109,6 +113,11 @@ def commit(run: ActiveCall, table: DispatchTable) -> Staged | None:
     run.stage = COMMIT
     run.committed = True
     return None
+
+
+def _uninterrupted(steps: Staged) -> Staged:
+    with deferred_interrupts():
+        yield from steps
 
 
 def _commit_with_participants(run: ActiveCall) -> Staged:

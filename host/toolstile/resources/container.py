@@ -18,6 +18,7 @@ from toolstile.resources.teardown import (
 from toolstile.resources.transactional import Role, role_of
 from toolstile_hookspecs.errors import CircularDependencyError, ResourceError
 from toolstile_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
+from toolstile_hookspecs.support.interrupts import allowed_interrupts, deferred_interrupts
 from toolstile_hookspecs.transactions import Decider, SupportsRecovery
 
 # --- Constructions
@@ -237,7 +238,8 @@ class Container(OpenScope):
             scope = None
         elif binding.scope is Scope.TOOL_CALL and scope is None:
             raise self._outside(kind)
-        return self._make_once(binding, scope)
+        with deferred_interrupts():
+            return self._make_once(binding, scope)
 
     def _make_once(self, binding: Binding[Any], scope: ToolScope | None) -> Instance:
         """Make an instance, unless it is there or another thread makes it; then wait for that."""
@@ -269,7 +271,8 @@ class Container(OpenScope):
     def _make(
         self, binding: Binding[Any], shelf: InstanceCache, scope: ToolScope | None
     ) -> Instance:
-        instance = binding.provider(self if scope is None else scope)
+        with allowed_interrupts():
+            instance = binding.provider(self if scope is None else scope)
         refuse_coroutine(instance, f"The provider of {name_of(binding.kind)}")
         with self.lock:
             known = self._shelf.known.get(id(instance)) or shelf.known.get(id(instance))
@@ -285,10 +288,11 @@ class Container(OpenScope):
 
     def _finish(self, instance: object) -> None:
         try:
-            if isinstance(instance, PostConstruct) and not isinstance(instance, type):
-                finishing: object = instance.post_construct()  # type: ignore[func-returns-value]
-                refuse_coroutine(finishing, f"post_construct() of {name_of(type(instance))}")
-            self._recover(instance)
+            with allowed_interrupts():
+                if isinstance(instance, PostConstruct) and not isinstance(instance, type):
+                    finishing: object = instance.post_construct()  # type: ignore[func-returns-value]
+                    refuse_coroutine(finishing, f"post_construct() of {name_of(type(instance))}")
+                self._recover(instance)
         except BaseException as error:
             # Half built it stays nowhere, so whatever it already holds has to be given back here.
             note = close_all([instance]).text()
@@ -319,7 +323,8 @@ class Container(OpenScope):
         if stack:
             stack[-1].waits_for = other
         try:
-            self.lock.wait()
+            with allowed_interrupts():
+                self.lock.wait()
         finally:
             if stack:
                 stack[-1].waits_for = None

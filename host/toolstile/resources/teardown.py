@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol, cast
 
 from toolstile_hookspecs.errors import ResourceError, UnboundResourceError
 from toolstile_hookspecs.resources import Closeable
+from toolstile_hookspecs.support.interrupts import allowed_interrupts
 from toolstile_hookspecs.support.text import nearest
 
 # --- Names of types
@@ -152,5 +153,7 @@ def close_all(instances: Iterable[object]) -> Failures:
         if not is_closeable(instance):
             continue
         with failures.collecting(instance):
-            refuse_coroutine(cast("_Closing", instance).close(), "Its close()", _BORROW_IT)
+            with allowed_interrupts():
+                closing = cast("_Closing", instance).close()
+            refuse_coroutine(closing, "Its close()", _BORROW_IT)
     return failures

@@ -10,6 +10,7 @@ from typing import Any, Final
 from toolstile_hookspecs import CallRefused, Replay, ToolResult, ToolValidationError
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
 from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_hookspecs.support.interrupts import deferred_interrupts
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.keys import (
     keys_of,
@@ -67,6 +68,7 @@ def _claim_of(holding: Holding, params: Any) -> Claim:
     )
 
 
+@deferred_interrupts()  # between the claim and the hold on it nobody gives it back
 def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
     """Try once; returns an entry that is done or under way, None when the call holds the key.
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model
 
 from toolstile_hookspecs import NOTICE, Clock, ResourceResolver
 from toolstile_hookspecs.services.ledger import LedgerStore
+from toolstile_hookspecs.support.interrupts import deferred_interrupts
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
@@ -66,6 +67,7 @@ class LedgerSettings(BaseModel):
         """Set the clock of the ledger."""
         self._clock = clock
 
+    @deferred_interrupts()
     def ledger(self, offered: LedgerStore | None = None) -> EffectLedger:
         """Return the one ledger of these settings; a store that a plugin offers comes first."""
         with self._lock:

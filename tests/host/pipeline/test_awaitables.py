@@ -279,7 +279,7 @@ class Interrupting(Participating):
 @pytest.mark.parametrize(
     ("at", "steps", "marks"),
     [
-        ("prepare", ["rollback"], []),
+        ("prepare", ["prepare", "commit"], ["x"]),
         ("commit", ["prepare", "commit"], ["x"]),
         ("rollback", ["prepare", "rollback"], []),
     ],

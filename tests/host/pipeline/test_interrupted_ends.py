@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 import traceback
 from typing import Any
@@ -91,11 +92,14 @@ def interrupt_once(
 ) -> None:
     function = getattr(owner, name)
 
-    def interrupted(*args: Any, **options: Any) -> None:
+    def interrupted(*args: Any, **options: Any) -> Any:
         monkeypatch.setattr(owner, name, function)
         if after:
             function(*args, **options)
-        raise KeyboardInterrupt
+            signal.raise_signal(signal.SIGINT)
+            return None
+        signal.raise_signal(signal.SIGINT)
+        return function(*args, **options)
 
     monkeypatch.setattr(owner, name, interrupted)
 

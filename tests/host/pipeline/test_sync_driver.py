@@ -70,7 +70,7 @@ def test_an_interruption_does_not_make_it_forget_what_has_ended(
 
     def drive() -> None:
         try:
-            driver.drive_all([pipeline()])
+            driver.drive_all([pipeline()], lambda _: None)
         except KeyboardInterrupt as error:
             raised.append(error)
 
@@ -115,6 +115,6 @@ def test_a_pipeline_whose_step_gets_lost_in_an_interruption_is_interrupted(
 
     losing: Any = LosingOnce(pipeline())
     with pytest.raises(KeyboardInterrupt):
-        driver.drive_all([losing])
+        driver.drive_all([losing], lambda _: None)
 
     assert ended == ["interrupted"]
