@@ -182,9 +182,11 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
     def asked(question: Question | None) -> Question | None:
         if question is None:
             return None
-        return lambda tool, *args, **kwargs: told(
-            question(originals.get(tool.name, tool), *args, **kwargs)
-        )
+
+        def ask(tool: Tool[Any, Any], *args: Any, **kwargs: Any) -> Any:
+            return told(question(originals.get(tool.name, tool), *args, **kwargs))
+
+        return ask
 
     on_result = asked(rule.on_result)
 
