@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Final, Protocol, overload
+from collections.abc import Callable
+from typing import Any, Final, Protocol
 from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
 
 from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.drivers.threads import Workers
+from toolstile.inflight import Inflight
 from toolstile.pipeline.batch import CommitQueue
 from toolstile.resources.exclusive import Claim, ExclusiveLock, Ticket
 from toolstile.resources.waiting import CallOwner
@@ -34,32 +35,6 @@ class Admitted(Protocol):
         ...
 
 
-class Inflight(Sequence[InflightCall]):
-    """The calls admitted and not ended, as they are at the moment of looking."""
-
-    __slots__ = ("_calls",)
-
-    def __init__(self, calls: dict[int, Admitted]) -> None:
-        self._calls = calls
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._calls)
-
-    def __iter__(self) -> Iterator[InflightCall]:
-        """Yield them in the order in which they were admitted."""
-        for call in list(self._calls.values()):
-            yield InflightCall(call.call_made.id, call.name)
-
-    @overload
-    def __getitem__(self, index: int) -> InflightCall: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[InflightCall]: ...
-    def __getitem__(self, index: int | slice) -> InflightCall | Sequence[InflightCall]:
-        """Return those at a place."""
-        return tuple(self)[index]
-
-
 class Runtime:
     """The state that the calls of one session share, across executors."""
 
@@ -71,7 +46,10 @@ class Runtime:
         self.kept = set[str]()
         # The calls that are admitted and not ended, by their ids in the process.
         self.calls: dict[int, Admitted] = {}
-        self.inflight = Inflight(self.calls)
+        self.inflight = Inflight(self._now)
+
+    def _now(self) -> tuple[InflightCall, ...]:
+        return tuple(InflightCall(each.call_made.id, each.name) for each in [*self.calls.values()])
 
 
 _runtimes: WeakKeyDictionary[Session, Runtime] = WeakKeyDictionary()

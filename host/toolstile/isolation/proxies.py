@@ -11,8 +11,9 @@ from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast, overload
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
+from toolstile.inflight import Inflight
 from toolstile.isolation.messages import Answer, Ask, Rest
 from toolstile_hookspecs import (
     CallRecord,
@@ -21,7 +22,6 @@ from toolstile_hookspecs import (
     Filesystem,
     HandlerState,
     Heartbeat,
-    InflightCall,
     Outcome,
     StateError,
     ToolCall,
@@ -83,7 +83,7 @@ def make_context(rest: Rest, parent: Parent) -> ToolContext:
         resources=RemoteResources(parent),
         control=control,
         heartbeat=Heartbeat(control.beat) if rest.has_heartbeat else None,
-        inflight=RemoteInflight(parent),
+        inflight=Inflight(partial(parent.ask, "control", "inflight")),
         **rest.fields,
     )
 
@@ -113,33 +113,6 @@ class RemoteControl(Remote):
     def keep(self, effect_id: str) -> CallRecord:  # noqa: ARG002 - for plugins, not for handlers
         """Refuse: a handler that runs has no outcome yet."""
         raise StateError("The call has not ended, so nothing of it can be kept yet.")
-
-
-class RemoteInflight(Sequence[InflightCall]):
-    """The calls admitted and not ended, as the parent sees them at the moment of looking."""
-
-    def __init__(self, parent: Parent) -> None:
-        self._parent = parent
-
-    def __len__(self) -> int:
-        """Return how many there are."""
-        return len(self._now())
-
-    @overload
-    def __getitem__(self, index: int) -> InflightCall: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[InflightCall]: ...
-    def __getitem__(self, index: int | slice) -> InflightCall | Sequence[InflightCall]:
-        """Return those at a place."""
-        return self._now()[index]
-
-    def __iter__(self) -> Iterator[InflightCall]:
-        """Yield them in the order in which they were admitted."""
-        return iter(self._now())
-
-    def _now(self) -> tuple[InflightCall, ...]:
-        calls: tuple[InflightCall, ...] = self._parent.ask("control", "inflight")
-        return calls
 
 
 class RemoteSession(Remote):

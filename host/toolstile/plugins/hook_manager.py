@@ -46,7 +46,7 @@ class HookManager(pluggy.PluginManager):
                     continue
                 if caller.spec.warn_on_impl:
                     warnings.append(caller.spec.warn_on_impl)
-                by_argument = caller.spec.warn_on_impl_args or {}
+                by_argument: dict[str, Warning] = caller.spec.warn_on_impl_args or {}
                 warnings += [by_argument[each] for each in by_argument if each in found.argnames]
         return tuple(dict.fromkeys(map(str, warnings)))
 

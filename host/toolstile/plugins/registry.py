@@ -41,10 +41,6 @@ class Plugins:
     Changes are made one at a time. Reading takes no lock, and sees a change whole or not
     at all.
 
-    Args:
-        settings: The configuration.
-        block: Names of further plugins that are switched off.
-
     Example:
         >>> from toolstile.settings import Settings
         >>> plugins = Plugins(settings=Settings(), block=["podman"])
@@ -75,11 +71,8 @@ class Plugins:
         Toolstile's own come first, the others by name. Each is loaded by itself; what goes
         wrong with one becomes its report. What is registered already stays as it is.
 
-        Args:
-            only: The names of those to register; None for all that are installed.
-
         Raises:
-            PluginError: When one that is named is not installed; then nothing changes.
+            PluginError: When one of `only` is not installed; then nothing changes.
         """
         every = installed()
         self._installed = frozenset(each.name for each in every)
@@ -107,14 +100,7 @@ class Plugins:
     ) -> PluginReport:
         """Register a module or object; one that is switched off is only reported.
 
-        Args:
-            plugin: What implements the hooks.
-            name: Its name; by default the module's or the class's.
-            distribution: The distribution that brings it, for messages.
-            version: That distribution's version.
-
-        Returns:
-            What became of it.
+        Its name is the module's or the class's, unless it is given another.
 
         Raises:
             PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
@@ -135,11 +121,7 @@ class Plugins:
         return self._register(_file(path))
 
     def unregister(self, name: str) -> None:
-        """Remove a plugin with all it offers.
-
-        Raises:
-            PluginError: When there is none of that name.
-        """
+        """Remove a plugin with all it offers."""
         with self._lock:
             record = self.loaded(name)
             self._roster.drop(name)
@@ -190,11 +172,7 @@ class Plugins:
         return self.view.wrappers[hook]
 
     def settings_of(self, plugin: str) -> Any:
-        """Return a plugin's validated settings, or None where it declares none.
-
-        Raises:
-            PluginError: When there is none of that name.
-        """
+        """Return a plugin's validated settings, or None where it declares none."""
         return self.loaded(plugin).contribution.settings
 
     def dialects(self) -> Mapping[str, Dialect]:

@@ -10,7 +10,7 @@ import os
 import sqlite3
 import threading
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -102,31 +102,30 @@ class TokenSubject:
     dry_run: bool
 
 
+@dataclass(frozen=True, slots=True)
 class RedeemedToken:
     """A redeemed token: one call with the params and the diff that were shown.
 
     Args:
-        seal: The seal that the token bears.
-        mark: What stands in it for the digest.
-        place: What stands in it for the params with which the call was admitted.
+        signer: The signer of the token.
+        shown: The mark of the digest of what was shown.
+        place: The mark of the params with which the call was admitted.
     """
 
-    __slots__ = ("_mark", "_place", "_seal")
-
-    def __init__(self, seal: TokenSigner, mark: str, place: str) -> None:
-        self._seal = seal
-        self._mark = mark
-        self._place = place
+    signer: TokenSigner
+    shown: str
+    place: str
 
     def covers(self, digest: str) -> bool:
         """Tell whether this is the digest of what was shown."""
-        return hmac.compare_digest(self._mark, self._seal.mark("digest", digest))
+        return hmac.compare_digest(self.shown, self.signer.mark("digest", digest))
 
     def has_place(self, digest: str) -> bool:
         """Tell whether the call was admitted before, with the params that have this digest."""
-        return hmac.compare_digest(self._place, self._seal.mark("place", digest))
+        return hmac.compare_digest(self.place, self.signer.mark("place", digest))
 
 
+@dataclass(frozen=True, slots=True)
 class TokenSigner:
     """Seals tokens and takes them back, each once.
 
@@ -139,13 +138,10 @@ class TokenSigner:
         spent: Remembers the tokens that were redeemed.
     """
 
-    def __init__(
-        self, key: bytes, clock: Clock, expiry: float, spent: SpentInMemory | SpentInFile
-    ) -> None:
-        self._key = key
-        self._clock = clock
-        self._expiry = expiry
-        self._spent = spent
+    key: bytes = field(repr=False)
+    clock: Clock
+    expiry: float
+    spent: SpentInMemory | SpentInFile
 
     def seal(self, bearer: TokenSubject, digest: str, *, place: str | None = None) -> str:
         """Return a token for a call with the params, and the diff, that have this digest.
@@ -157,7 +153,7 @@ class TokenSigner:
         """
         claims = {
             "id": os.urandom(16).hex(),
-            "expires": self._clock.now().timestamp() + self._expiry,
+            "expires": self.clock.now().timestamp() + self.expiry,
             **self._marks(bearer),
             "digest": self.mark("digest", digest),
             "place": "" if place is None else self.mark("place", place),
@@ -181,7 +177,7 @@ class TokenSigner:
         if not hmac.compare_digest(_bytes(signature), _bytes(self._sign("token", body))):
             raise TokenRefused("The approval's token was not made here, or it was altered.")
         claims = json.loads(base64.urlsafe_b64decode(body.partition(".")[2]))
-        now = self._clock.now().timestamp()
+        now = self.clock.now().timestamp()
         expires: float = claims["expires"]
         if now >= expires:
             until = datetime.fromtimestamp(expires, UTC).isoformat(timespec="seconds")
@@ -189,7 +185,7 @@ class TokenSigner:
         for name, mark in self._marks(bearer).items():
             if not hmac.compare_digest(claims[name], mark):
                 raise TokenRefused(f"The approval belongs to another {name}.")
-        if not self._spent.spend(claims["id"], expires, now):
+        if not self.spent.spend(claims["id"], expires, now):
             raise TokenRefused("The approval was used before: it holds for one call.")
         return RedeemedToken(self, claims["digest"], claims.get("place", ""))
 
@@ -207,7 +203,7 @@ class TokenSigner:
 
     def _sign(self, what: str, text: str) -> str:
         message = f"toolstile approval {what}\0".encode() + _bytes(text)
-        return hmac.new(self._key, message, hashlib.sha256).hexdigest()
+        return hmac.new(self.key, message, hashlib.sha256).hexdigest()
 
 
 def seal_for(settings: Settings, clock: Clock) -> TokenSigner:

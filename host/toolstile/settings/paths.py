@@ -16,13 +16,7 @@ LISTS: Final = frozenset({list, tuple, set, frozenset, Sequence, Iterable, Abstr
 
 
 def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[str, Any]:
-    """Return a table in which those values are absolute that the model takes as paths.
-
-    Args:
-        directory: That of the file.
-        table: The table, as TOML gives it.
-        model: A pydantic model or a dataclass; its fields of the type `Path` are paths, and so is
-            what lists of them hold.
+    """Return a table in which the values of the model's fields of paths, or lists, are absolute.
 
     Example:
         >>> from dataclasses import dataclass
@@ -41,11 +35,7 @@ def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[
 
 
 def expanded(path: Path) -> Path:
-    """Return a path with the home directory in the place of a leading `~`.
-
-    Raises:
-        ConfigurationError: When nobody knows the home directory.
-    """
+    """Return a path with the home directory in the place of a leading `~`."""
     try:
         return path.expanduser()
     except RuntimeError:

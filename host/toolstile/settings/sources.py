@@ -46,12 +46,7 @@ def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
 
 
 def read_given(path: Path) -> Mapping[str, Any]:
-    """Return the table of a file that was named, which therefore must be there.
-
-    Raises:
-        ConfigurationError: When it is not there, cannot be read, or is a `pyproject.toml`
-            without `[tool.toolstile]`.
-    """
+    """Return the table of a file that was named, which therefore must be there."""
     if not _is_file(path):
         what = "is not a file" if path.exists() else "does not exist"
         msg = f"{path} {what}; name an existing configuration file with --config."
@@ -95,11 +90,7 @@ def _project_table(path: Path) -> Mapping[str, Any] | None:
 
 
 def read_toml(path: Path) -> Mapping[str, Any]:
-    """Return what a TOML file holds.
-
-    Raises:
-        ConfigurationError: When it cannot be read, or is no TOML.
-    """
+    """Return what a TOML file holds; `ConfigurationError` where it cannot be read."""
     content = _bytes(path)
     try:
         # Some editors begin a file with a byte order mark.
@@ -176,9 +167,7 @@ def overrides(
 ) -> Iterator[tuple[str, Keys, Any]]:
     """Yield the variables that override something, in order, each with place and value.
 
-    Args:
-        environ: The environment; empty variables count as unset.
-        plugins: The tables there are, whose names are recognised in upper case.
+    Empty variables count as unset. The names of tables there are are recognised in upper case.
 
     Raises:
         ConfigurationError: For a TOOLSTILE_PLUGINS__ variable that names no key, for one that is
@@ -261,11 +250,7 @@ TOO_LATE: Final = frozenset({"block", "plugin_files"})
 
 
 def overridden(settings: Settings, values: Mapping[str, Any]) -> Settings:
-    """Return the settings with some values in place of theirs.
-
-    Args:
-        settings: Those there are.
-        values: Values by dotted key, such as `plugins.vfs.root`.
+    """Return the settings with other values for dotted keys, such as `plugins.vfs.root`.
 
     Raises:
         ConfigurationError: When one of the host's own keys is unknown, comes too late, or has a
@@ -320,13 +305,10 @@ def load(
     config: Path | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> Settings:
-    """Return the settings that hold in a directory.
+    """Return the settings that hold in a directory, or those of a named file.
 
-    Args:
-        start: Where to look for a file, going upward; the working directory by default.
-        config: The file to read instead; it must be there.
-        environ: The environment, whose variables override the file; by default this
-            process's.
+    A file is looked for upward from `start`, by default the working directory. The variables of
+    the environment override it.
 
     Raises:
         ConfigurationError: Naming the file or variable, the key, what was expected and

@@ -187,7 +187,7 @@ def validate_table(
         table: The table, as TOML gives it.
         plugin: The plugin it belongs to, None for the host's own.
         source: The file's name, or a function that gives the source of a dotted key.
-        others: Keys that may be written there, too, and that somebody else reads.
+        others: Further keys that somebody else reads.
 
     Raises:
         ConfigurationError: Naming for every fault the source, the key, what was expected
