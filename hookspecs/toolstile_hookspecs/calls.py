@@ -11,7 +11,7 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile_hookspecs._schema.secrets import hide, hide_within, masked, secrets_given, secrets_in
+from toolstile_hookspecs._schema.secrets import hide, hide_within, masked, secrets_in, secrets_of
 from toolstile_hookspecs.limits import Cancellation, Deadline
 from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.results import ToolResult
@@ -250,7 +250,8 @@ class ToolInvoked:
     def _secrets(self) -> tuple[str, ...]:
         secrets = [*secrets_in(self.held_params), *secrets_in(self.auth), *self.result_secrets]
         if self.arguments is not None and self.tool is not None:
-            secrets += secrets_given(self.tool.params_codec, self.arguments)
+            schema = self.tool.params_codec.secret_schema()
+            secrets += secrets_of(json.loads(self.arguments), schema) if schema else ()
         return tuple(secrets)
 
     def envelope(self) -> dict[str, Any]:

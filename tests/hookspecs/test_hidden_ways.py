@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from toolstile_hookspecs import Tool, masked
-from toolstile_hookspecs._schema.json_schema import secrecy_of
 from toolstile_hookspecs._schema.navigation import ALL_SECRET
-from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec, secrecy_of
 
 PIN = {"type": "string", "writeOnly": True}
 HIDES_PIN = {"properties": {"pin": PIN}}

@@ -6,13 +6,9 @@ import ast
 import dataclasses
 import inspect
 import itertools
-import json
-import re
 import textwrap
 import threading
 import typing
-from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
-from fractions import Fraction
 from functools import lru_cache
 from typing import Annotated, Any, Final, cast, get_args, get_origin
 
@@ -20,9 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchema
 from pydantic_core import core_schema
 
 from toolstile_hookspecs._schema.core_schema import is_by_author
-from toolstile_hookspecs._schema.navigation import ALL_SECRET, Schema, holds_secret
 from toolstile_hookspecs._tools.function_params import argument_texts
-from toolstile_hookspecs.support.patterns import bounded
 
 _parsing = threading.Lock()
 """Held while a syntax tree is made: Python 3.11 raises when several threads make one at once."""
@@ -152,112 +146,3 @@ def _docstrings_of(body: list[ast.stmt]) -> dict[str, str]:
         ):
             found[field.target.id] = inspect.cleandoc(text.value.value)
     return found
-
-
-# --- Keywords
-
-
-def _pattern(validator: Any, pattern: str, instance: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001 - as jsonschema calls it
-    """Yield a fault where a text does not match a pattern; in bounded time, where RE2 takes it."""
-    if validator.is_type(instance, "string") and not _searcher(pattern)(instance):
-        from jsonschema import ValidationError
-
-        yield ValidationError(f"{instance!r} does not match {pattern!r}")
-
-
-def _required(validator: Any, names: Any, instance: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001 - as jsonschema calls it
-    """Yield a fault for each name that is missing, at the place where it should be."""
-    # In the oldest draft it is a boolean, which others look at.
-    if isinstance(names, list) and validator.is_type(instance, "object"):
-        from jsonschema import ValidationError
-
-        for name in cast("list[str]", names):
-            if name not in instance:
-                yield ValidationError(f"{name!r} is a required property", path=[name])
-
-
-def _multiple(validator: Any, unit: float, instance: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001 - as jsonschema calls it
-    """Yield a fault where a number is no multiple of another, both as JSON writes them."""
-    if validator.is_type(instance, "number") and (_exact(instance) / _exact(unit)).denominator != 1:
-        from jsonschema import ValidationError
-
-        yield ValidationError(f"{instance!r} is not a multiple of {unit}")
-
-
-def _exact(number: Any) -> Fraction:
-    # 0.1 is a tenth, and not the nearest to it that is a sum of powers of two.
-    return Fraction(repr(number) if isinstance(number, float) else number)
-
-
-def _unique(validator: Any, wanted: Any, instance: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001 - as jsonschema calls it
-    """Yield a fault where an item of an array is there twice; each is looked at once."""
-    if wanted and validator.is_type(instance, "array"):
-        from jsonschema import ValidationError
-
-        seen: set[Hashable] = set()
-        for each in cast("list[Any]", instance):
-            if (frozen := _frozen(each)) in seen:
-                yield ValidationError(f"{each!r} is there more than once")
-                return
-            seen.add(frozen)
-
-
-def _frozen(value: Any) -> Hashable:
-    """Return what can be hashed, and is equal for equal JSON values alone.
-
-    1 and 1.0 are equal, 1 and true are not.
-    """
-    if isinstance(value, Mapping):
-        named = cast("Mapping[str, Any]", value)
-        return frozenset((name, _frozen(each)) for name, each in named.items())
-    if isinstance(value, list):
-        return tuple(_frozen(each) for each in cast("Sequence[Any]", value))
-    return (bool, value) if isinstance(value, bool) else cast("Hashable", value)
-
-
-@lru_cache(maxsize=1024)
-def _searcher(pattern: str) -> Callable[[str], object]:
-    try:
-        return cast("Callable[[str], object]", bounded(pattern).search)
-    except ValueError:
-        return re.compile(pattern).search
-
-
-KEYWORDS: Final = {
-    "multipleOf": _multiple,
-    "pattern": _pattern,
-    "required": _required,
-    "uniqueItems": _unique,
-}
-"""The check of each keyword, in the form of `jsonschema`."""
-
-
-# --- Secrets of foreign schemas
-
-
-_NOT_FOLLOWED: Final = re.compile(
-    r'"(if|then|else|dependentSchemas|dependencies|unevaluated\w+|additionalItems|contains'
-    r'|\$(dynamicRef|recursiveRef|anchor|id))": |"items": \[|"\$ref": "(?!#["/])'
-)
-"""Keywords of a schema's JSON by which masking does not find its way."""
-_WHOLE: Final[Schema] = {"writeOnly": True}
-
-
-def secrecy_of(schema: Schema) -> Schema:
-    """Return the schema that masking goes by: this one, an empty one, or one that hides all.
-
-    Args:
-        schema: The schema. Without a secret in it, there is nothing to mask; with one, and
-            conditions or references that masking does not follow, anything may be secret.
-
-    Example:
-        >>> secrecy_of({"if": {}, "then": {"properties": {"pin": {"writeOnly": True}}}})
-        {'writeOnly': True}
-    """
-    if not holds_secret(schema):
-        return {}
-    parts = {name: part for name, part in schema.items() if name != "$id"}
-    if not _NOT_FOLLOWED.search(json.dumps(parts, default=str)):
-        return schema
-    # The names in an object say what became of the rest of it.
-    return ALL_SECRET if schema.get("type") in ("object", "array") else _WHOLE

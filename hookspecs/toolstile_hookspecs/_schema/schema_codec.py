@@ -7,14 +7,22 @@ from __future__ import annotations
 
 import json
 import operator
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from fractions import Fraction
+from functools import lru_cache
 from typing import Any, Final, cast
 
 import pydantic_core
 
 from toolstile_hookspecs._schema.codec import STRICT
-from toolstile_hookspecs._schema.json_schema import KEYWORDS, secrecy_of
-from toolstile_hookspecs._schema.navigation import Schema, pointed, subschemas
+from toolstile_hookspecs._schema.navigation import (
+    ALL_SECRET,
+    Schema,
+    holds_secret,
+    pointed,
+    subschemas,
+)
 from toolstile_hookspecs._schema.serialize import as_plain, finite
 from toolstile_hookspecs._schema.validation_errors import (
     MAX_FAULTS,
@@ -27,6 +35,7 @@ from toolstile_hookspecs._schema.validation_errors import (
     shorten,
 )
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
+from toolstile_hookspecs.support.patterns import bounded
 from toolstile_hookspecs.support.text import suggest
 
 Json = str | bytes
@@ -83,7 +92,7 @@ class SchemaCodec:
                     "that part into $defs and refer to it as '#/$defs/...'."
                 )
         nothing_fetched: Registry[Any] = Registry()
-        extended: Any = drafts.extend(kind, KEYWORDS)
+        extended: Any = drafts.extend(kind, _KEYWORDS)
         self._validator: Any = extended(self._schema, registry=nothing_fetched)
 
     def schema(self) -> dict[str, Any]:
@@ -222,3 +231,116 @@ def _is_within(schema: Mapping[str, Any], target: str) -> bool:
 
 
 _NAMED: Final = ("$id", "$anchor", "$dynamicAnchor")
+
+
+# --- Keywords of its own
+
+
+Finding = Iterator[tuple[str, list[str]]]
+"""The faults of a value, each with its place in it."""
+
+
+def _pattern(pattern: str, value: Any) -> Finding:
+    """Search for a pattern; in bounded time, where RE2 takes it."""
+    if isinstance(value, str) and not _searcher(pattern)(value):
+        yield f"{value!r} does not match {pattern!r}", []
+
+
+def _required(names: Any, value: Any) -> Finding:
+    """Find each name that is missing, at the place where it should be."""
+    # In the oldest draft it is a boolean, which others look at.
+    if isinstance(names, list) and isinstance(value, dict):
+        for name in cast("list[str]", names):
+            if name not in value:
+                yield f"{name!r} is a required property", [name]
+
+
+def _multiple(unit: float, value: Any) -> Finding:
+    """Compare numbers as JSON writes them: 0.1 is a tenth, and not the nearest binary fraction."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        quotient = Fraction(repr(value)) / Fraction(repr(unit))
+        if quotient.denominator != 1:
+            yield f"{value!r} is not a multiple of {unit}", []
+
+
+def _unique(wanted: bool, value: Any) -> Finding:  # noqa: FBT001 - the keyword's own
+    """Find an item that is there twice; each is looked at once."""
+    if wanted and isinstance(value, list):
+        seen: set[Hashable] = set()
+        for each in cast("list[object]", value):
+            if (frozen := _frozen(each)) in seen:
+                yield f"{each!r} is there more than once", []
+                return
+            seen.add(frozen)
+
+
+def _frozen(value: Any) -> Hashable:
+    """Return what can be hashed, and is equal for equal JSON values alone.
+
+    1 and 1.0 are equal, 1 and true are not.
+    """
+    if isinstance(value, dict):
+        named = cast("dict[str, Any]", value)
+        return frozenset((name, _frozen(each)) for name, each in named.items())
+    if isinstance(value, list):
+        return tuple(_frozen(each) for each in cast("list[object]", value))
+    return (bool, value) if isinstance(value, bool) else cast("Hashable", value)
+
+
+@lru_cache(maxsize=1024)
+def _searcher(pattern: str) -> Callable[[str], object]:
+    try:
+        return cast("Callable[[str], object]", bounded(pattern).search)
+    except ValueError:
+        return re.compile(pattern).search
+
+
+def _keyword(find: Callable[[Any, Any], Finding]) -> Callable[..., Iterator[Any]]:
+    """Return the check of a keyword in the form of `jsonschema`."""
+
+    def check(validator: Any, wanted: Any, value: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001
+        from jsonschema import ValidationError
+
+        for text, path in find(wanted, value):
+            yield ValidationError(text, path=path)
+
+    return check
+
+
+_KEYWORDS: Final = {
+    "multipleOf": _keyword(_multiple),
+    "pattern": _keyword(_pattern),
+    "required": _keyword(_required),
+    "uniqueItems": _keyword(_unique),
+}
+
+
+# --- Secrets
+
+
+_NOT_FOLLOWED: Final = re.compile(
+    r'"(if|then|else|dependentSchemas|dependencies|unevaluated\w+|additionalItems|contains'
+    r'|\$(dynamicRef|recursiveRef|anchor|id))": |"items": \[|"\$ref": "(?!#["/])'
+)
+"""Keywords of a schema's JSON by which masking does not find its way."""
+_WHOLE: Final[Schema] = {"writeOnly": True}
+
+
+def secrecy_of(schema: Schema) -> Schema:
+    """Return the schema that masking goes by: this one, an empty one, or one that hides all.
+
+    Args:
+        schema: The schema. Without a secret in it, there is nothing to mask; with one, and
+            conditions or references that masking does not follow, anything may be secret.
+
+    Example:
+        >>> secrecy_of({"if": {}, "then": {"properties": {"pin": {"writeOnly": True}}}})
+        {'writeOnly': True}
+    """
+    if not holds_secret(schema):
+        return {}
+    parts = {name: part for name, part in schema.items() if name != "$id"}
+    if not _NOT_FOLLOWED.search(json.dumps(parts, default=str)):
+        return schema
+    # The names in an object say what became of the rest of it.
+    return ALL_SECRET if schema.get("type") in ("object", "array") else _WHOLE

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import json
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 from urllib.parse import quote, quote_plus
 
 from pydantic import BaseModel, SecretBytes, SecretStr
@@ -111,42 +111,6 @@ def secrets_of(value: object, schema: Schema) -> Iterator[str]:
     _replaced(value, [schema], schema, found.append)
     for each in found:
         yield from _texts(each)
-
-
-class Readable(Protocol):
-    """A codec, as far as secrets are looked for in its JSON."""
-
-    def copy(self, text: str | bytes) -> Any:
-        """Return the value of a text."""
-        ...
-
-    def encode(self, value: object) -> bytes:
-        """Return a value as JSON."""
-        ...
-
-    def secret_schema(self) -> Schema:
-        """Return the schema where it says that something is secret, else an empty one."""
-        ...
-
-
-def secrets_given(codec: Readable, arguments: str | bytes) -> Iterator[str]:
-    """Yield the texts in a call's arguments, and in what was left out, that are secret.
-
-    Args:
-        codec: Reads the arguments; where its schema says of no secret, there is none.
-        arguments: The arguments, which it has read before.
-    """
-    schema = codec.secret_schema()
-    if not schema:
-        return
-    yield from secrets_of(json.loads(arguments), schema)
-    try:
-        typed = codec.encode(codec.copy(arguments))
-    except ValueError:
-        # A validator may refuse now what it took before.
-        return
-    # A default may be secret, and so may be what becomes of an argument when it is read.
-    yield from secrets_of(json.loads(typed), schema)
 
 
 def secrets_in(value: object) -> Iterator[str]:

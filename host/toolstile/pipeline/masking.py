@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 from toolstile_hookspecs import ToolResult, hide, hide_within, secrets_in, secrets_of
 from toolstile_hookspecs._schema.codec import ValueCodec
-from toolstile_hookspecs._schema.secrets import secrets_given
 
 if TYPE_CHECKING:
     from toolstile.pipeline.call import ActiveCall
@@ -89,7 +88,8 @@ def secrets_of_call(run: ActiveCall) -> Iterator[str]:
     """Yield the secrets in a call's params and value, and its user's credentials."""
     if run.params is not None and run.plan is not None:
         yield from secrets_in(run.params)
-        yield from secrets_given(run.plan.tool.params_codec, run.arguments)
+        if schema := run.plan.tool.params_codec.secret_schema():
+            yield from secrets_of(json.loads(run.arguments), schema)
     if run.executor.auth is not None:
         yield from secrets_in(run.executor.auth)
     yield from run.result_secrets

@@ -28,7 +28,7 @@ from toolstile_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolstile_hookspecs._schema.secrets import MASK, secrets_given
+from toolstile_hookspecs._schema.secrets import MASK
 from toolstile_hookspecs.calls import (
     APPROVAL,
     APPROVAL_REASON,
@@ -133,13 +133,11 @@ def _secrets(event: ToolInvoked) -> Secrets:
     schema = event.tool.params_codec.secret_schema() if event.tool is not None else _NONE
     if event.tool is None or not schema:
         return found
-    if event.call.arguments is not event.arguments:
-        # A person may have changed them since they came; they are recorded all the same.
-        found = (*found, *secrets_of(value_of(event.call.arguments), schema))
+    # A person may have changed them since they came; they are recorded all the same.
+    found = (*found, *secrets_of(value_of(event.call.arguments), schema))
     if event.arguments is None:
         return (*found, *secrets_in(event.held_params))
-    given = secrets_given(event.tool.params_codec, event.arguments)
-    return (*found, *given)
+    return (*found, *secrets_of(value_of(event.arguments), schema))
 
 
 def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
