@@ -70,7 +70,7 @@ def _check_on(run: ActiveCall, table: DispatchTable, place: int, decision: Any) 
     """
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
-    run.branch.freeze()
+    run.branch.frozen = True
     if run.resumption is not None:
         run.resumption.redeem(run)
         run.stage = CHECK
@@ -93,7 +93,7 @@ def _check_on(run: ActiveCall, table: DispatchTable, place: int, decision: Any) 
         # Time has passed: the checks look again, at the state and the resources as they are.
         yield from undo(run)
         run.renew()
-        run.branch.freeze()
+        run.branch.frozen = True
         run.stage = CHECK
         reasons = yield from recheck_policies(run)
 
@@ -109,7 +109,7 @@ def check_again(run: ActiveCall) -> Staged:
     asked = {each.policy for each in run.decisions if each.asks}
     before = len(run.decisions)
     run.stage = CHECK
-    run.branch.freeze()
+    run.branch.frozen = True
     yield from check_policies(run)
     asks = [each for each in run.decisions[before:] if each.asks and each.policy not in asked]
     if asks:

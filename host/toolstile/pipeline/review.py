@@ -113,7 +113,7 @@ def _approve_diff(run: ActiveCall) -> Staged:
     run.stage = Stage.APPROVE
     # What joined, or was written, while a person looks would be kept and was never shown.
     yield from close_to_nested(run)
-    run.branch.freeze()
+    run.branch.frozen = True
     try:
         diff = yield from _note_diff(run)
         digest = digest_of(tool, canonical(run), diff)
@@ -129,7 +129,7 @@ def _approve_diff(run: ActiveCall) -> Staged:
         yield from _check_again(run)
         run.approved = digest
     finally:
-        run.branch.thaw()
+        run.branch.frozen = False
 
 
 def _check_again(run: ActiveCall) -> Staged:
@@ -137,7 +137,7 @@ def _check_again(run: ActiveCall) -> Staged:
     run.stage = Stage.CHECK
     kept = run.branch, run.scope, run.context
     run.fork()
-    run.branch.freeze()
+    run.branch.frozen = True
     try:
         yield from recheck_policies(run)
         yield from undo(run, participants=False)

@@ -57,11 +57,11 @@ class Failures:
         self._errors: list[BaseException] = []
         self._texts: list[str] = []
 
-    def add(self, what: object, error: BaseException) -> None:
-        """Keep a failure with what it happened to."""
+    def add(self, subject: object, error: BaseException) -> None:
+        """Keep a failure with its subject."""
         self._errors.append(error)
-        told = f"{type(error).__name__}: {error}".rstrip(": .")
-        self._texts.append(f"{name_of(type(what))} ({told})")
+        text = f"{type(error).__name__}: {error}".rstrip(": .")
+        self._texts.append(f"{name_of(type(subject))} ({text})")
 
     @contextmanager
     def collecting(self, what: object) -> Generator[None]:

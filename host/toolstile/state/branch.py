@@ -196,14 +196,6 @@ class Branch(Transaction):
         else:
             self.refork()
 
-    def freeze(self) -> None:
-        """Refuse writes, and keep reads out of the read set, until `begin`."""
-        self.frozen = True
-
-    def thaw(self) -> None:
-        """Allow writes again, on the state as it is here."""
-        self.frozen = False
-
     def reserving(self) -> ReservingView:
         """Return the view that a policy's `reserve` gets: reads here, counts on the session."""
         return ReservingView(self, self.peek, self._store)

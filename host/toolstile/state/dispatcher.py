@@ -27,9 +27,10 @@ class Subscribers:
         """Call `handler` with each event of the type or a subtype; returns what takes it back.
 
         Raises:
-            StateError: What is given is no type of events, or no plain function.
+            StateError: The event is not a type, or the handler not a plain function.
         """
-        _refuse_deaf(event, handler)
+        if fault := fault_of(event, handler, "handler"):
+            raise StateError(f"Nobody is subscribed: {fault}.")
 
         # A wrapper of its own, so that one handler can subscribe twice and leave once.
         def heard(item: E) -> None:
@@ -66,13 +67,18 @@ class Subscribers:
             self.publish(event)
 
 
-def _refuse_deaf(event: object, handler: object) -> None:
-    fault: str | None = None
+def fault_of(event: object, function: object, role: str) -> str | None:
+    """Return why a function cannot be given events of a type, or None.
+
+    Args:
+        event: The type.
+        function: The function.
+        role: Its name in the message.
+    """
     if not isinstance(event, type):
-        fault = f"events are known by their class, and {event!r} is none"
-    elif not callable(handler):
-        fault = f"{handler!r} is no function; give one of the event"
-    elif is_async_callable(handler):
-        fault = "its handler is async, and nobody would await it; give a plain function"
-    if fault is not None:
-        raise StateError(f"Nobody is subscribed: {fault}.")
+        return f"events are known by their class, and {event!r} is not a class"
+    if not callable(function):
+        return f"{function!r} is not a function; give a {role}"
+    if is_async_callable(function):
+        return f"its {role} is async, and nobody would await it; give a plain function"
+    return None

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from toolstile.state.dispatcher import fault_of
 from toolstile.state.persistent_list import Items, SliceReader
 from toolstile.state.reducers import cleared, keep, reduced, seeded
 from toolstile.state.store import Store
-from toolstile_hookspecs._tools.signatures import is_async_callable
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.sessions import Reducer, SlicePolicy, append_all
 
@@ -65,10 +65,16 @@ class SessionSlice(SliceReader):
             policy: How the slice takes part in transactions; the same for all its reducers.
 
         Raises:
-            StateError: The slice already takes part differently, or what is given is no type
-                of events, no plain function or no policy.
+            StateError: The slice already takes part differently, the event is not a type, the
+                reducer not a plain function or the policy not a `SlicePolicy`.
         """
-        _refuse_no_reducer(self._kind, event, reducer, policy)
+        fault = fault_of(event, reducer, "reducer")
+        if fault is None and not isinstance(policy, SlicePolicy):  # pyright: ignore[reportUnnecessaryIsInstance]
+            fault = f"{policy!r} is not a policy; give SlicePolicy.STATE or SlicePolicy.LOG"
+        if fault is not None:
+            raise StateError(
+                f"No reducer is registered for the slice of {self._kind.__qualname__}: {fault}."
+            )
         self._store.register(self._kind, event, reducer, policy)
 
     def _refuse_log(self) -> None:
@@ -117,20 +123,6 @@ class BranchedLog(SliceReader):
     ) -> None:
         """Refuse: what a call registered could not be rolled back."""
         raise refuse_registration(self._kind, event)
-
-
-def _refuse_no_reducer(kind: type[Any], event: object, reducer: object, policy: object) -> None:
-    fault: str | None = None
-    if not isinstance(event, type):
-        fault = f"events are known by their class, and {event!r} is none"
-    elif not callable(reducer):
-        fault = f"{reducer!r} is no function; give one of the items and the event"
-    elif is_async_callable(reducer):
-        fault = "its reducer is async, and reducers are pure; give a plain function"
-    elif not isinstance(policy, SlicePolicy):
-        fault = f"{policy!r} is no policy; give SlicePolicy.STATE or SlicePolicy.LOG"
-    if fault is not None:
-        raise StateError(f"No reducer is registered for the slice of {kind.__qualname__}: {fault}.")
 
 
 def refuse_registration(kind: type[Any], event: type[Any]) -> StateError:

@@ -27,6 +27,11 @@ class Transaction:
     Args:
         store: The session's store.
         parent: The transaction that is the base; None where the session is.
+
+    Attributes:
+        frozen: Whether writes are refused, and reads do not count.
+        lock: Held during writes.
+        log: The changes that were made here, in their order.
     """
 
     # Slots, all of them filled: a fork is on every call's path.
@@ -218,7 +223,10 @@ class Transaction:
         with store.lock:
             for cell in changed:
                 if cell.kind in store.logs:
-                    raise _became_log(cell.kind)
+                    raise ConflictError(
+                        f"The slice of {cell.kind.__qualname__} became a LOG while the call ran, "
+                        "which had changed it as STATE, so nothing of the call was kept; retry it."
+                    )
             if changed:
                 self._move()
             slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
@@ -283,14 +291,6 @@ class Transaction:
             cell.closed = reason
         self._cells, self._overlay, self.log = {}, NO_RECORDS, []
         self._whole, self._effect_id = False, None
-
-
-def _became_log(kind: type[Any]) -> ConflictError:
-    name = kind.__qualname__
-    return ConflictError(
-        f"The slice of {name} became a LOG while the call ran, which had changed it as STATE, so "
-        "nothing of the call was kept; retry it."
-    )
 
 
 def _holds_some_of(now: Items, cell: Cell) -> bool:

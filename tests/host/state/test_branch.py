@@ -229,7 +229,7 @@ def test_calls_conflict_with_a_restore_reset_or_clear_from_outside(session, chan
 
 def test_frozen_a_branch_can_only_be_read(session):
     branch = session.fork()
-    branch.freeze()
+    branch.frozen = True
     for write in (
         lambda: branch[Note].append(Note("a")),
         branch[Note].seed,
@@ -265,7 +265,7 @@ def test_calls_conflict_with_a_slice_that_becomes_a_log_meanwhile(session):
 
 def test_reads_while_frozen_do_not_conflict(session):
     branch = session.fork()
-    branch.freeze()
+    branch.frozen = True
     assert branch[Note].latest() == Note("start")
     assert branch.snapshot() is not None
     branch.begin()

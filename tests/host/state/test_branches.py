@@ -463,7 +463,7 @@ class Branches(RuleBasedStateMachine):
     # What holds at any time.
 
     def peek(self, node, kind):
-        node.real.freeze()
+        node.real.frozen = True
         items = node.real[kind].all()
         node.real.frozen = False
         return items

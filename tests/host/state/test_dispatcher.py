@@ -54,8 +54,8 @@ async def waiting(event):
 @pytest.mark.parametrize(
     ("event", "handler", "told"),
     [
-        ("Saved", print, "events are known by their class, and 'Saved' is none"),
-        (Saved, None, "None is no function; give one of the event"),
+        ("Saved", print, "events are known by their class, and 'Saved' is not a class"),
+        (Saved, None, "None is not a function; give a handler"),
         (Saved, waiting, "its handler is async, and nobody would await it; give a plain function"),
     ],
 )

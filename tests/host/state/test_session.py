@@ -334,8 +334,8 @@ async def later(items, event):
 @pytest.mark.parametrize(
     ("given", "told"),
     [
-        ((5, total), "5 is none"),
-        ((Add, 5), "5 is no function"),
+        ((5, total), "5 is not a class"),
+        ((Add, 5), "5 is not a function"),
         ((Add, later), "its reducer is async"),
         ((Add, total, "LOG"), "give SlicePolicy.STATE or SlicePolicy.LOG"),
     ],
