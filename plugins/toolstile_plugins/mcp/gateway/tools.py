@@ -70,16 +70,6 @@ class Definition:
         )
 
 
-def from_plain(values: Mapping[str, Any]) -> Definition:
-    """Return the definition that `Definition.plain` gave.
-
-    Raises:
-        KeyError: When a part is missing.
-        TypeError: When it is none.
-    """
-    return Definition(**{name: values[name] for name in ("name", *PARTS)})
-
-
 # --- Listing
 
 

@@ -19,7 +19,7 @@ from toolstile_hookspecs import ConfigurationError, PolicyDecision, Tool, ToolCo
 from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.mcp.gateway.errors import one_line
-from toolstile_plugins.mcp.gateway.tools import Definition, from_plain
+from toolstile_plugins.mcp.gateway.tools import Definition
 from toolstile_plugins.mcp.settings import Trust
 
 # --- Pins
@@ -34,7 +34,7 @@ Pinned = Mapping[str, Definition]
 class _PinFile(BaseModel):
     format: Literal["toolstile.mcp"]
     version: Literal[1]
-    servers: dict[str, dict[str, Any]]
+    servers: dict[str, dict[str, Definition]]
 
 
 class Pins:
@@ -54,25 +54,20 @@ class Pins:
         Raises:
             ConfigurationError: When the file cannot be read.
         """
-        tools: Mapping[str, Any] = self._read().get(server, {})
-        try:
-            return {name: from_plain(each) for name, each in tools.items()}
-        except (KeyError, TypeError, AttributeError) as error:
-            raise self._unreadable(f"what it has of {server!r} is no list of tools") from error
+        return self._read().get(server, {})
 
     def keep(self, server: str, tools: Pinned) -> None:
         """Remember a server's tools as they are given; those of other servers stay.
 
-        What cannot be written is logged: it is then asked about once more.
+        A failure to write is logged: a person is then asked once more.
         """
         with self._lock:
             try:
-                servers = {**self._read(), server: {name: t.plain() for name, t in tools.items()}}
-                self._write(_PinFile(format="toolstile.mcp", version=1, servers=servers))
+                self._write({**self._read(), server: tools})
             except (OSError, ConfigurationError) as error:
                 log.warning("What the tools of MCP server %s are is not kept: %s", server, error)
 
-    def _read(self) -> dict[str, dict[str, Any]]:
+    def _read(self) -> dict[str, dict[str, Definition]]:
         try:
             return _PinFile.model_validate_json(self.path.read_bytes()).servers
         except FileNotFoundError:
@@ -82,12 +77,17 @@ class Pins:
         except OSError as error:
             raise self._unreadable(str(error)) from error
 
-    def _write(self, held: _PinFile) -> None:
+    def _write(self, servers: Mapping[str, Pinned]) -> None:
+        plain = {
+            server: {name: tool.plain() for name, tool in tools.items()}
+            for server, tools in servers.items()
+        }
         make_directory_of(self.path)
         handle, name = tempfile.mkstemp(prefix=f".{self.path.name}.", dir=self.path.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                json.dump(held.model_dump(), file, indent=1, sort_keys=True)
+                held = {"format": "toolstile.mcp", "version": 1, "servers": plain}
+                json.dump(held, file, indent=1, sort_keys=True)
                 file.flush()
                 # Else a loss of power may leave an empty file under the name.
                 os.fsync(file.fileno())
