@@ -87,7 +87,8 @@ def _complete_by(action: argparse.Action, names: Names | None) -> None:
     def complete_names(prefix: str, **_: object) -> list[str]:
         # Several may be given, separated by commas; the last one is being written.
         before, comma, _last = prefix.rpartition(",")
-        return [f"{before}{comma}{name}" for name in (names or list)()]
+        words = () if names is None else names()
+        return [f"{before}{comma}{word}" for word in words]
 
     completer: BaseCompleter | Callable[..., list[str]] = complete_names
     endings = PATHS.get(str(action.metavar))
