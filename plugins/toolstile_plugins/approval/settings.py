@@ -47,9 +47,9 @@ class ApprovalSettings(BaseModel):
     """The plugin's table in the configuration.
 
     Args:
-        mode: Who approves: the person at the terminal, where there is one (`auto`), or also where
-            standard input is something else (`ask`); nobody, since everything is approved unseen
-            (`all`), or nothing (`none`), or only what tools of the category `read` do (`read`).
+        mode: The approver. `auto` asks the person at the terminal, where there is one; `ask` also
+            where standard input is something else. Without asking, `all` approves everything,
+            `none` nothing, and `read` only tools of the category `read`.
     """
 
     mode: Mode = Mode.AUTO

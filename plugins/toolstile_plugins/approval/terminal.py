@@ -38,8 +38,8 @@ class Withdrawn(Exception):
 class Terminal:
     """A terminal.
 
-    Input is read line by line from the descriptor, so that no mode is changed that an interrupted
-    question would leave behind, and a wait can be given up.
+    Input is read line by line from the descriptor. So an interrupted question leaves no changed
+    mode behind, and a wait can be given up.
     """
 
     def __init__(self, source: int, out: TextIO, withdrawn: Cancellation) -> None:

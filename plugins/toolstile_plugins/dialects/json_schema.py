@@ -1,7 +1,7 @@
 """Pure functions on JSON Schemas as dicts; none changes its argument.
 
-Keywords and where they hold schemas are JSON Schema 2020-12's, with `definitions` and the
-list form of `items` of older drafts. References to other documents are never fetched.
+Keywords are those of JSON Schema 2020-12, with `definitions` and the list form of `items` of older
+drafts. References to other documents are never fetched.
 """
 
 from __future__ import annotations
@@ -128,8 +128,8 @@ def resolve(root: Schema, reference: object) -> Schema | None:
 def inline(schema: Schema) -> Schema:
     """Return the schema with every reference replaced by what it means, and no definitions.
 
-    An object of any kind stands for a schema within itself, for one that cannot be found, and for
-    the rest when the result grows too large.
+    An object of any kind stands for a schema within itself and for one that cannot be found. It
+    stands for the rest, too, when the result grows too large.
     """
     return _Inliner(schema).inlined(schema, ())
 
@@ -158,7 +158,7 @@ def object_rooted(schema: Schema) -> Schema:
     """Return the schema with a root that says `type: object` and is not a reference or union.
 
     Providers ask for such a root, as arguments are always an object. A union of objects
-    becomes one object with the properties of all, requiring what all require; whatever fits
+    becomes one object with the properties of all, requiring what all require. Whatever fits
     the schema fits the result.
     """
     root = dereferenced(schema)

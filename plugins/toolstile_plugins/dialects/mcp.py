@@ -1,7 +1,7 @@
 """MCP: tool definitions, `tools/call` requests and their results.
 
-Written to the revisions 2025-11-25 and 2026-07-28: an output schema has an object at its
-root and structured content is an object, as the older demands. The structure of `Contents` is
+Written to the revisions 2025-11-25 and 2026-07-28. An output schema has an object at its root, and
+structured content is an object, as the older demands. The structure of `Contents` is
 given as it is: only the newer allows one that is not an object.
 """
 
@@ -141,8 +141,8 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
 def _annotations(tool: Tool[Any, Any]) -> dict[str, Any]:
     """Return the hints that follow from what the tool declares.
 
-    A hint that its category says nothing about is left out, so that clients assume the worse:
-    whether a `read` reaches the open world, and whether a `write` or `side_effect` destroys.
+    A hint that does not follow from the category is left out, so that clients assume the worse.
+    So it is not said whether a `read` reaches the open world, nor whether a `write` destroys.
     """
     if tool.category == "read":
         return {"readOnlyHint": True}

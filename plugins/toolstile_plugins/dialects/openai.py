@@ -1,6 +1,6 @@
 """OpenAI: Chat Completions and the Responses API.
 
-Tools are sent in strict mode where their schema allows it (see `openai_strict`), else with
+Tools are sent in strict mode where their schema allows it (see `openai_strict`). Others have
 `strict` false and the schema as it is. Parsing is the host's in both cases.
 """
 
@@ -21,8 +21,8 @@ FUNCTION_CALL: Final = "function_call"
 class OpenAI:
     """Chat Completions.
 
-    `calls` and `recorded` read messages of both APIs; `schemas` and `results` write those of
-    Chat Completions, and `OpenAIResponses` those of the other.
+    `calls` and `recorded` read messages of both APIs. `schemas` and `results` write those of Chat
+    Completions, and `OpenAIResponses` those of the other.
 
     Args:
         strict: Whether to ask for strict mode where a schema allows it.

@@ -1,12 +1,12 @@
 """The conversion of schemas into the part of JSON Schema that OpenAI's strict mode takes.
 
-Source: OpenAI's guide to structured outputs, "Supported schemas". The root is an object and
-not a union; every object is closed and requires all its properties; `anyOf`, `enum`, `const`
-and local `$ref` are known, `allOf`, `not`, `if` and the dependent keywords are not; there
-are limits on depth and size.
+Source: OpenAI's guide to structured outputs, "Supported schemas". The root is an object and not a
+union. Every object is closed and requires all its properties. `anyOf`, `enum`, `const` and local
+`$ref` are known; `allOf`, `not`, `if` and the dependent keywords are not. Depth and size have
+limits.
 
-The result allows only what the original allows, but for keywords that merely narrow a value
-(`minLength`, `uniqueItems` and the like), which parsing checks all the same.
+The result allows only what the original allows. Keywords that merely narrow a value (`minLength`,
+`uniqueItems` and the like) are left to parsing.
 """
 
 from __future__ import annotations
@@ -62,9 +62,8 @@ class _NotStrictError(Exception):
 def strict_schema(schema: Schema) -> Schema | None:
     """Return the schema in strict form, or None where strict mode cannot express it.
 
-    An optional property becomes a required one when the schema knows its default, which its
-    description then names; without a known default there is no way to leave it out, so the
-    schema is not strict.
+    An optional property with a default becomes a required one, whose description names the
+    default. Without a default there is no way to leave it out, so the schema is not strict.
     """
     root = object_rooted(schema)
     try:

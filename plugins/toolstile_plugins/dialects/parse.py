@@ -86,8 +86,8 @@ def joined(
 ) -> list[ToolCall]:
     """Return the calls of a conversation and of the reply to it, each once.
 
-    A recording may hold the reply in the conversation as well, recognised by the ids of its
-    calls, or as the last entry: a conversation that is sent to a model ends with no calls.
+    A recording may hold the reply in the conversation as well. It is recognised by the ids of its
+    calls, or as the last entry: a conversation for a model does not end with calls.
     """
     calls = calls_in(said)
     if said[-len(reply) :] == reply:
@@ -100,8 +100,7 @@ def known(
 ) -> list[ToolCall] | None:
     """Return the calls of entries; None where they are not a conversation.
 
-    They are one with any call, or if each entry has one of the `marks`, with a value of the type
-    `each_holds`.
+    They are one with any call, or if each entry has one of the `marks`, of type `each_holds`.
     """
     marked = all(isinstance(field(entry, *marks), each_holds) for entry in entries)
     return calls if calls or (entries and marked) else None

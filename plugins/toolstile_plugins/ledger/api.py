@@ -198,8 +198,7 @@ class EffectLedger:
             The effect; None for a failure, which is not recorded.
 
         Raises:
-            LedgerError: It cannot be written, its value or its params have no JSON form, a
-                call of the key is under way, or another has taken the key meanwhile.
+            LedgerError: It cannot be written, or has no JSON form, or another call has the key.
         """
         if not result.success:
             return None

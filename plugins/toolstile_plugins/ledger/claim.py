@@ -30,8 +30,8 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
     """Claim the key of a call.
 
     Returns:
-        None when the call holds the key and is to run; the recorded result when it is there;
-        an awaitable where the ledger or another call has to be waited for.
+        None when the call holds the key and is to run, or the recorded result. An awaitable where
+        the ledger or another call has to be waited for.
 
     Raises:
         CallRefused: The call must not run.

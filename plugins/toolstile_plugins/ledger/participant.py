@@ -1,7 +1,7 @@
 """A call's hold on its key, from the claim to the record: the participant that decides.
 
 Changes of a nested call are on the branch of its caller until the top-level call commits. A hit
-before that would tell of changes that may still be put back, or let a session have them twice.
+before that would show changes that may still be put back, or make them twice.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Uncommitted:
 
     Args:
         result: The result of its call.
-        holder: The call around it whose branch has the changes; None for a top-level call, and
-            while it is being put back.
+        holder: The call whose branch has the changes; None for a top-level call, and while it is
+            being put back.
         contained: Whether it counts as not having happened if that call is rolled back.
     """
 

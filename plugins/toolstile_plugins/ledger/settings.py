@@ -30,8 +30,8 @@ class LedgerSettings(BaseModel):
         store: `sqlite` (a file), `memory`, or `postgres` (needs the extra of that name).
         path: The file of `sqlite`.
         url: The connection string of `postgres`.
-        synchronous: For `sqlite`: `full` survives also a loss of power, at the cost of waiting
-            for the disk twice a call.
+        synchronous: For `sqlite`: `full` survives also a loss of power. It waits for the disk
+            twice a call.
         lease: Seconds after which the claim of a silent process is given up; at most a year.
         wait: The most seconds that a call waits for another one of the same key.
 

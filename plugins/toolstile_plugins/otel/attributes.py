@@ -111,7 +111,7 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
 def error_type(event: ToolInvoked) -> str | None:
     """Return the class of error that a call ended with, None where it did not.
 
-    `tool_error` is reported by the handler itself, `timeout` is its timeout; an exception is
+    `tool_error` is reported by the handler itself, `timeout` is its timeout. An exception is
     named by its class, and anything else by the outcome. A call that waits for approval,
     pauses the run or opens sections has not failed.
     """

@@ -27,8 +27,8 @@ under_way: Final[ContextVar[CallTrace | None]] = ContextVar("toolstile_otel", de
 def ids_in_logs() -> Generator[None]:
     """Let all log records made within the block carry the ids of the current call.
 
-    They are the attributes `otelTraceID`, `otelSpanID` and `otelTraceSampled`, named as the
-    instrumentation of OpenTelemetry names them, and `toolstileCallID`; `0` and empty outside.
+    They are `otelTraceID`, `otelSpanID` and `otelTraceSampled`, as in the instrumentation of
+    OpenTelemetry, and `toolstileCallID`. Outside of calls they are `0` and empty.
     """
     before = logging.getLogRecordFactory()
     factory = _Factory(before)

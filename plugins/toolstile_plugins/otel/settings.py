@@ -29,9 +29,9 @@ class OtelSettings(BaseModel):
     """The plugin's table in the configuration.
 
     Args:
-        trace: Where spans go: `console` (standard error), `otlp` (OTLP over HTTP, together with
-            metrics), `env` (as the `OTEL_*` variables say), or a file that takes one JSON object
-            per line. Without it, the application's own provider is used, if it has one.
+        trace: The place for spans: `console` (standard error), `otlp` (OTLP over HTTP, together
+            with metrics), `env` (as the `OTEL_*` variables say), or a file. A file gets one JSON
+            object per line. Without it, the application's own provider is used, if it has one.
         capture: Whether spans carry arguments and results, secrets masked. By default as
             `OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT` says, which is no.
         stages: Whether every stage of a call has a span, within that of the call.

@@ -39,10 +39,10 @@ class PlanningSettings(BaseModel):
     """The plugin's table in the configuration.
 
     Args:
-        strategy: The way of working that the section teaches the model: to think, act and look
-            again (`react`), to plan first and reflect on each step (`plan_act_reflect`), or to
-            break the goal into parts and put their results together
-            (`goal_decompose_route_synthesise`).
+        strategy: The way of working that the section teaches the model. `react` is to think, act
+            and look again; `plan_act_reflect` to plan first and reflect on each step.
+            `goal_decompose_route_synthesise` is to break the goal into parts and put their
+            results together.
     """
 
     strategy: PlanningStrategy = PlanningStrategy.REACT

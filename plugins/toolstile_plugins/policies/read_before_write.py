@@ -155,25 +155,22 @@ def outline_of(stream: BinaryIO, size: int, modified: str) -> str:
 class ReadBeforeWritePolicy:
     """Lets an existing file be changed only after its present content was read.
 
-    New files can be created freely. A file is known by its content: one that has changed
-    since it was read must be read again, and a successful write of one's own counts as
-    reading. Deleting counts as writing, and so does moving or copying onto a file; what
-    was moved or copied counts as read where the original did.
+    New files can be created freely. A file that has changed since it was read must be read again.
+    A successful write counts as reading. Deleting counts as writing, and so does moving or copying
+    onto a file. A moved or copied file counts as read where the original did.
 
-    The success of a reading tool counts as reading. Some lines are enough, since a large file can
-    only be read in parts; so is the description of a binary file. A file that cannot be looked
-    at is not changed. Directories are not governed, even when they are deleted as a whole.
+    The success of a reading tool counts as reading. Some lines are enough, and so is the
+    description of a binary file. A file that cannot be looked at is not changed. Directories are
+    not governed, even when they are deleted as a whole.
 
     Args:
         read_tools: Tools that show a file's content.
         write_tools: Tools that change, replace or remove a file.
         path_fields: The fields of the path, of which the first that the params have counts.
         source_fields: The fields of the path that a tool moves or copies from.
-        paths: For single tools, all the fields that hold a path they show or change, where
-            `path_fields` does not say it: `{"rename": ("old", "new")}`. A field may hold a
-            list of paths.
-        root: The directory that paths are relative to, for tools that do not use the
-            workspace; its files are then hashed directly.
+        paths: For single tools, all the fields with a path that they show or change:
+            `{"rename": ("old", "new")}`. A field may hold a list of paths.
+        root: The directory that paths are relative to, for tools that do not use the workspace.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:

@@ -1,7 +1,7 @@
 """The record: every call written down, line by line, to look at, verify and replay.
 
-Settings, `[plugins.record]`: see `RecordSettings`. `toolstile run --record FILE` records a run,
-`toolstile record show|verify FILE` looks at it, `toolstile replay FILE` makes its calls again.
+Settings, `[plugins.record]`: see `RecordSettings`. `toolstile run --record FILE` records a run.
+`toolstile record show|verify FILE` looks at it, and `toolstile replay FILE` makes its calls again.
 
 Names are loaded when they are first used.
 """

@@ -35,8 +35,7 @@ class RecordFile:
         torn: The bytes of an incomplete last line that were cut off.
 
     Raises:
-        RecordError: Another process is writing it, it is not a record, its last line was
-            changed, or it cannot be opened.
+        RecordError: It cannot be opened, is being written, or is not a record that is intact.
 
     Example:
         >>> file = RecordFile(Path("calls.jsonl"))  # doctest: +SKIP

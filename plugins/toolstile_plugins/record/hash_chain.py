@@ -1,7 +1,7 @@
 """A chain of lines: each has the hash of the one before, and its own.
 
-A line is a JSON object on one line. `n` counts from 1, `prev` is the hash of the line before,
-and `hash`, at its end, is the SHA-256 of all before it. So no line can be changed, removed,
+A line is a JSON object on one line. `n` counts from 1, and `prev` is the hash of the line before.
+`hash`, at its end, is the SHA-256 of all before it. So no line can be changed, removed,
 moved or put in without the next one telling.
 """
 

@@ -30,8 +30,8 @@ def hides_some(call: RecordedCall, recorded: object) -> bool:
 def is_of(call: RecordedCall, params: Any, recorded: Any = None) -> bool:
     """Tell whether params may be those of a recorded call.
 
-    Secrets of its value and of the user's credentials are masked in its params too, and unknown
-    when the call is made again.
+    Secrets of its value and of the user's credentials are masked in its params too. They are
+    unknown when the call is made again.
 
     Args:
         call: The recorded call.

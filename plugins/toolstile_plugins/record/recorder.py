@@ -35,8 +35,8 @@ log = logging.getLogger("toolstile.record")
 class Recorder:
     """A plugin that writes a line for each call, whatever its outcome.
 
-    A line that cannot be written is logged and changes nothing of the call; the next one that
-    can be, of a call or of the end, says how many are missing.
+    A line that cannot be written is logged and does not change the call. The next line that can
+    be written says how many are missing.
 
     Args:
         file: The file.

@@ -47,7 +47,7 @@ class Comparison:
         status: The status now.
         skipped: The reason why it was not made.
         passes: Whether it was denied then and nothing denies it now. It is answered as it was
-            then, since a policy that looks at files does not find them in a replay.
+            then, since policies do not find files in a replay.
     """
 
     recorded: Numbered

@@ -80,8 +80,8 @@ class Replayer:
 
     Args:
         recording: The record.
-        strict: Whether calls are answered only in the order in which they were recorded, or by
-            name and arguments, each recorded call once.
+        strict: Whether calls are answered only in the recorded order, or by name and arguments.
+            Each recorded call answers once.
         only: The tools that are answered for; the handlers of others run. None for all.
 
     Attributes:

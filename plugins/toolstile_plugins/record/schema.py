@@ -1,7 +1,7 @@
 """The schema of a record's lines.
 
-The first line of each run says that it begins, and the last one that it ended; one that is not
-there was kept from being written. Between them stands a line for each call.
+The first line of each run says that it begins, and the last one that it ended. Between them
+stands a line for each call.
 """
 
 from __future__ import annotations

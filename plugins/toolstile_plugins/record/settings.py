@@ -13,10 +13,9 @@ class RecordSettings(BaseModel):
 
     Args:
         file: The file that every call is appended to; None to record nothing.
-        folder: A directory in which each run gets a record of its own, for hosts that run at the
-            same time; None for one file, or nothing.
-        fsync: Whether each line is on the disk before the call ends, so that it also survives
-            a loss of power.
+        folder: A directory in which each run gets a record of its own. It serves hosts that run at
+            the same time.
+        fsync: Whether each line is on the disk before the call ends, and survives a loss of power.
         replay: A record to answer calls from, in place of the handlers; None to run them.
         strict: Whether calls are answered in the recorded order only, and not by their names
             and arguments.

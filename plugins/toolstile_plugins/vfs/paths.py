@@ -1,8 +1,8 @@
 """Canonical paths, and a plain refusal for text that cannot be a path.
 
 `./a`, `a//b/../c`, `a/` and `/workspace/a` are other spellings of `a`, `a/c`, `a` and `a`; the
-root is the empty string. Unicode is kept as it is: two spellings of one word are two names, as
-they are for the file systems below.
+root is the empty string. Unicode is kept as it is. Two spellings of one word are two names, as in
+file systems.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Text files: their encodings, which they keep.
 
-Text is UTF-8; UTF-16, where the file begins with its byte order mark; or else Windows-1252, which
-Latin-1 text is as well, where nothing speaks for a binary file. Whatever is read and written back
-is the same file, byte for byte: newlines are those of the file, and the byte order mark of UTF-8
-stays where it is, as the first character. That of UTF-16 belongs to the encoding, not to the text.
+Text is UTF-8, UTF-16 with a byte order mark, or else Windows-1252, unless the file is binary.
+Latin-1 is read as Windows-1252. Text that is read and written back is the same, byte for byte.
+Newlines stay, and so does the byte order mark of UTF-8, as the first character. The mark of UTF-16
+belongs to the encoding, not to the text.
 """
 
 from __future__ import annotations

@@ -225,8 +225,8 @@ class WorkspaceBranch:
     Attributes:
         name: What people are told that it is of.
         resource: The `Filesystem` for the handler.
-        key: The call's top-level key, set before `prepare` where a decider elsewhere (a
-            ledger) says after a crash whether the call was committed.
+        key: The call's top-level key, set before `prepare`, by which a decider (a ledger) knows
+            its outcome after a crash.
     """
 
     __slots__ = (

@@ -51,8 +51,8 @@ def conflict(paths: Iterable[str]) -> ConflictError:
 class Layer(Base):
     """A write set and a read set over a base; itself a base for the layers of nested calls.
 
-    A layer costs what is put into it, whatever the size of the tree. What is looked at for the
-    first time is pinned: if the base shows it otherwise later on, that is a conflict. Names and
+    A layer costs what is put into it, whatever the size of the tree. A path is pinned
+    at the first look: if the base shows it otherwise later on, that is a conflict. Names and
     nodes of directories are not pinned.
     """
 

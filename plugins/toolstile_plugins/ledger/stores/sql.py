@@ -1,8 +1,8 @@
 """The base of stores in databases: each operation is one or two statements.
 
 The statements are plain enough for every SQLite of the last ten years and for PostgreSQL.
-A statement that changes an entry names the effect it expects there, so that no two callers
-can both believe to have changed it.
+A statement that changes an entry names the effect it expects there, so that only one caller
+succeeds.
 """
 
 from __future__ import annotations

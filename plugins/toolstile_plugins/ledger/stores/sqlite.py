@@ -63,8 +63,8 @@ class SqliteStore(SqlStore):
 
     Args:
         path: The file; made, with the directories above, when it is first needed.
-        synchronous: `normal` survives the death of every process; `full` also a loss of power,
-            at the cost of waiting for the disk twice a call.
+        synchronous: `normal` survives the death of every process; `full` also a loss of power. It
+            waits for the disk twice a call.
         lease: Seconds after which a claim that is not renewed counts as given up.
     """
 
@@ -262,8 +262,8 @@ _closed: Final = threading.local()
 def _close_all() -> None:
     """Close every file before a fork: the child's SQLite would believe in the parent's locks.
 
-    A Host in the child could then open the same file without locks of its own, and lose what it
-    writes when the parent closes the file.
+    A Host in the child would then open the same file without locks of its own. Its writes would
+    be lost when the parent closes the file.
     """
     _closed.stores = [store for store in list(_stores) if store.close_for_fork()]
 

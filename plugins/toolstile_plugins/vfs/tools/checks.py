@@ -144,8 +144,7 @@ class Checks:
     def writable(self, path: str) -> None:
         """Check that a path can be changed.
 
-        A read-only path alone does not fail here: when the change is tried, the file system says
-        why it is refused.
+        A read-only path alone does not fail here. The file system says why it refuses the change.
         """
         with self._adding():
             if not self.files.is_readonly(path):

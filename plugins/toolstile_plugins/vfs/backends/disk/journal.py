@@ -1,9 +1,9 @@
 """The record of a commit: the operations, their paths, and the state of the decision.
 
-A commit has a directory of its own in `.toolstile/`. It holds the new contents (`new-0`, ...),
-takes what is replaced or removed (`new-0`, `old-0`, ...), and one record, whose name tells the
-state: `prepared` until it is decided, `decided` until all is done, `revoked` while a commit that
-met a foreign change is put back. Without a record it is litter.
+A commit has a directory of its own in `.toolstile/`. It holds the new contents (`new-0`, ...) and
+takes the replaced and removed ones (`new-0`, `old-0`, ...). The name of its record is the state.
+A commit is `prepared` until it is decided, and `decided` until all is done. It is `revoked` while
+it is put back after a foreign change. Without a record it is litter.
 """
 
 from __future__ import annotations

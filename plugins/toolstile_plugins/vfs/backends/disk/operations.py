@@ -30,8 +30,8 @@ class BlockedError(Exception):
 class Operations:
     """The operations of one commit.
 
-    A finished one has left its mark in the commit's directory, for recovery after a crash, and
-    the file that it replaced or removed.
+    A finished one has left its mark in the commit's directory, for recovery after a crash. The
+    file that it replaced or removed lies there, too.
     """
 
     def __init__(

@@ -28,7 +28,7 @@ from toolstile_plugins.vfs.write_set import check_emptied, check_seen
 class DiskStore(Store):
     """A directory, reached through a descriptor of it: renamed, it stays the same workspace.
 
-    Several stores, in one process or several, may lie on one directory; commits take turns by a
+    Several stores, in one process or several, may lie on one directory. Commits take turns by a
     lock in `.toolstile/`, which is made at the first commit. Links are not followed, and what is
     neither file nor directory is never opened. A commit replaces files: other hard links of
     a file that is written keep its former content.
