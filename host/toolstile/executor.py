@@ -394,17 +394,9 @@ class Executor:
             clock=self.clock,
             inflight=self.runtime.inflight,
         )
-        return {
-            name: value for name, value in vars(context).items() if not _is_default(name, value)
-        }
-
-
-_NO_DEFAULT: Any = object()
-
-
-def _is_default(name: str, value: object) -> bool:
-    # The class has the defaults of most fields, so that a call's context need not.
-    return getattr(ToolContext, name, _NO_DEFAULT) is value
+        # The class has the defaults of most fields, so that a call's context need not.
+        fields = vars(context).items()
+        return {name: each for name, each in fields if getattr(ToolContext, name, ...) is not each}
 
 
 def _lives_of(

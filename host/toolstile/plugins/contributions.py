@@ -53,11 +53,6 @@ def host_keys(settings: Settings, plugin: str) -> HostKeys:
     )
 
 
-def own_keys(settings: Settings, plugin: str) -> Mapping[str, Any]:
-    """Return a plugin's table without the host's keys."""
-    return {key: value for key, value in settings.table_of(plugin).items() if key not in RESERVED}
-
-
 # --- Offers of a plugin
 
 
@@ -125,7 +120,8 @@ def with_sections(contribution: Contribution, implementations: Implementations) 
 
 
 def _settings(plugin: str, implementations: Implementations, settings: Settings) -> Any:
-    table = own_keys(settings, plugin)
+    written = settings.table_of(plugin)
+    table = {key: value for key, value in written.items() if key not in RESERVED}
     for each in implementations("toolstile_settings"):
         with guarded("toolstile_settings"):
             model = each.call()

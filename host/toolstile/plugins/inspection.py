@@ -94,8 +94,10 @@ def _hook_of(plugin: object, name: str, manager: HookManager) -> str | None:
 
 def _refuse_hidden(plugin: object) -> None:
     # Registration only looks at names with the prefix, so this one would be ignored in silence.
-    for namespace in _namespaces(plugin):
-        for name, value in namespace.items():
+    is_module = isinstance(plugin, types.ModuleType)
+    type_ = plugin if isinstance(plugin, type) else type(plugin)
+    for owner in (plugin,) if is_module else type_.__mro__:
+        for name, value in vars(owner).items():
             if name.startswith(HOOK_PREFIX) or not isinstance(value, types.FunctionType):
                 continue
             if _MARK in vars(value):
@@ -103,13 +105,6 @@ def _refuse_hidden(plugin: object) -> None:
                     f"{name} is marked with @hookimpl, but is not named as hooks are.",
                     f"Let its name begin with {HOOK_PREFIX}, or remove @hookimpl.",
                 )
-
-
-def _namespaces(plugin: object) -> list[Mapping[str, object]]:
-    if isinstance(plugin, types.ModuleType):
-        return [vars(plugin)]
-    kind = plugin if isinstance(plugin, type) else type(plugin)
-    return [vars(each) for each in kind.__mro__]
 
 
 def _refuse_unmarked(plugin: object, name: str, manager: HookManager) -> None:

@@ -119,9 +119,11 @@ class LoadedPlugins:
     def _refuse_taken(self, origin: PluginSource, plugin: object) -> None:
         there = self.records.get(origin.name)
         if there is not None:
+            at = there.origin
+            whence = "Python" if at.source == "python" else f"the {at.source} {at.location}"
             raise PluginFault(
                 f"The name {origin.name!r} is taken by plugin {there.origin}, "
-                f"registered from {_whence(there.origin)}.",
+                f"registered from {whence}.",
                 "Give it another name, or unregister the other first.",
             )
         other = self._manager.get_name(plugin)
@@ -130,7 +132,3 @@ class LoadedPlugins:
                 f"The same plugin is registered already as {other!r}.",
                 "Register it once; a second instance must not equal the first.",
             )
-
-
-def _whence(origin: PluginSource) -> str:
-    return "Python" if origin.source == "python" else f"the {origin.source} {origin.location}"

@@ -76,6 +76,7 @@ def _only(calls: Calls, *, wrappers: bool) -> Calls:
     }
 
 
+@dataclass(frozen=True, slots=True, repr=False)
 class PluginCatalog:
     """The catalog as hooks and hosts see it; always up to date.
 
@@ -84,25 +85,22 @@ class PluginCatalog:
         renew: Asks a plugin for its sections again.
     """
 
-    def __init__(
-        self, current: Callable[[], RegistrySnapshot], renew: Callable[[str], None]
-    ) -> None:
-        self._current = current
-        self._renew = renew
+    current: Callable[[], RegistrySnapshot]
+    renew: Callable[[str], None]
 
     def get(self, name: str) -> Tool[Any, Any] | None:
         """Return the tool of that name or wire name, or None."""
-        known = self._current()
+        known = self.current()
         return known.tools.get(name) or known.wire.get(name)
 
     def names(self) -> tuple[str, ...]:
         """Return all names, in order."""
-        return tuple(self._current().tools)
+        return tuple(self.current().tools)
 
     def plugin_of(self, name: str) -> str | None:
         """Return the plugin that has the tool, by its name or wire name, or None."""
         tool = self.get(name)
-        return None if tool is None else self._current().owners.get(tool.name)
+        return None if tool is None else self.current().owners.get(tool.name)
 
     def invalidate(self, plugin: str) -> None:
         """Ask a plugin for its sections again; its tools may have changed.
@@ -111,11 +109,11 @@ class PluginCatalog:
             PluginError: When there is no such plugin, or what it offers now cannot be taken;
                 then it keeps the tools it had.
         """
-        self._renew(plugin)
+        self.renew(plugin)
 
     def __len__(self) -> int:
-        return len(self._current().tools)
+        return len(self.current().tools)
 
     def __iter__(self) -> Iterator[Tool[Any, Any]]:
         """Yield the tools in order."""
-        return iter(tuple(self._current().tools.values()))
+        return iter(tuple(self.current().tools.values()))

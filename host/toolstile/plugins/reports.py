@@ -154,7 +154,7 @@ class LoadedPlugin:
             place=place_of(faults[0].__cause__) if len(faults) == 1 else None,
             hooks=self.hooks,
             tools=tuple(tool.name for tool in self.contribution.tools),
-            summary=_summary(self.plugin),
+            summary=(inspect.getdoc(self.plugin) or "").partition("\n")[0].strip(),
             deprecations=self.deprecations,
         )
 
@@ -178,10 +178,6 @@ def _where_hooks_stand(plugin: object) -> str:
         "Mark functions that are named as hooks are with @hookimpl, or name the module that has "
         "them."
     )
-
-
-def _summary(plugin: object) -> str:
-    return (inspect.getdoc(plugin) or "").partition("\n")[0].strip()
 
 
 # --- Places in an author's file

@@ -226,23 +226,19 @@ def write(file: Path, records: Records) -> None:
     """
     text = _text(records)
     try:
-        _replace(file, text)
+        handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as stream:
+                stream.write(text)
+            if file.exists():
+                shutil.copymode(file, temporary)
+            Path(temporary).replace(file)
+        except BaseException:
+            with suppress(OSError):
+                Path(temporary).unlink()
+            raise
     except OSError as error:
         raise _unwritable(file, error) from error
-
-
-def _replace(file: Path, text: str) -> None:
-    handle, temporary = tempfile.mkstemp(dir=file.parent, prefix=f".{file.name}.")
-    try:
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
-            stream.write(text)
-        if file.exists():
-            shutil.copymode(file, temporary)
-        Path(temporary).replace(file)
-    except BaseException:
-        with suppress(OSError):
-            Path(temporary).unlink()
-        raise
 
 
 def _apart(file: Path, apart: PolicyStoreLocation) -> Path:

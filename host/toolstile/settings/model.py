@@ -151,8 +151,8 @@ def _key(value: object) -> object:
 
 
 def _policy(table: dict[str, Any]) -> dict[str, Any]:
-    kind, name = table.get("kind"), table.get("name", "-")
-    if isinstance(kind, str) and kind and isinstance(name, str) and name:
+    texts = table.get("kind"), table.get("name", "-")
+    if all(isinstance(text, str) and text for text in texts):
         return table
     msg = "expected a table with a `kind`, the text that names a policy kind, and maybe a `name`"
     raise ValueError(msg)

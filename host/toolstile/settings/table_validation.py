@@ -358,10 +358,10 @@ def _unknown(model: type[Any], path: Path, others: Sequence[str], found: object)
     known = keys_within(model, path[:-1]) if path[1:] else [*fields(model), *others]
     if not known:
         return "is not a known key; remove it, there are none"
-    near = suggest(str(path[-1]), known)
+    near, listed = suggest(str(path[-1]), known), ", ".join(known)
     if not near and _TABLES in known and isinstance(found, Mapping):
         near = f"; did you mean [{_TABLES}.{path[-1]}], the table of a plugin?"
-    return f"is not a known key{near or f'; remove it{_list(known)}'}"
+    return f"is not a known key{near or f'; remove it (known: {listed})'}"
 
 
 def _listed_once(text: str) -> str:
@@ -374,10 +374,6 @@ def _listed_once(text: str) -> str:
         return known
 
     return _KNOWN.sub(first, text)
-
-
-def _list(known: Sequence[str]) -> str:
-    return f" (known: {', '.join(known)})"
 
 
 def _suggest_misspelt(error: ErrorDetails, table: object) -> str:
