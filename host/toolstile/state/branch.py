@@ -56,7 +56,13 @@ class Branch(Transaction):
             self.check()
             return RecordSlice(self)  # type: ignore[return-value] # pyright: ignore[reportReturnType]
         cell = self._cells.get(kind)
-        return self._slice(kind) if cell is None else cell
+        if cell is not None:
+            return cell
+        self.check()
+        if kind in self._store.logs:
+            return BranchedLog(self._store, kind, self.check)
+        check_kind(kind)
+        return self.cell(kind)
 
     def dispatch(self, event: object) -> None:
         """Let the reducers registered for the event's type change their slices: all or none.
@@ -308,13 +314,6 @@ class Branch(Transaction):
         with self.lock:
             self.check(to_write=True)
             self.log.append(Change("publish", type(event), [event]))
-
-    def _slice(self, kind: type[S]) -> SliceView[S]:
-        self.check()
-        if kind in self._store.logs:
-            return BranchedLog(self._store, kind, self.check)
-        check_kind(kind)
-        return self.cell(kind)
 
     def _reduce(self, event: object, registered: tuple[Registration, ...]) -> bool:
         """Apply the reducers; returns whether a STATE slice is among theirs."""

@@ -12,26 +12,19 @@ from toolstile_hookspecs.policies import RESERVED, PolicyState
 Records = Mapping[str, PolicyState]
 """The records by name; replaced, never changed."""
 
-Overlay = dict[str, PolicyState | None]
+Overlay = Mapping[str, PolicyState | None]
 """The records that a branch has updated; None for one that it removed."""
 
 NO_RECORDS: Records = {}
 
 
-def overlaid(records: Records, overlay: Mapping[str, PolicyState | None]) -> Records:
+def overlaid(records: Records, overlay: Overlay) -> Records:
     """Return the records with those of an overlay over them, the overlay's last."""
     if not overlay:
         return records
     merged = {name: each for name, each in records.items() if name not in overlay}
     merged.update((name, each) for name, each in overlay.items() if each is not None)
     return merged
-
-
-def put_over(overlay: Overlay, newer: Mapping[str, PolicyState | None]) -> None:
-    """Put newer entries into an overlay, as the ones updated last."""
-    for name, each in newer.items():
-        overlay.pop(name, None)
-        overlay[name] = each
 
 
 def is_reserved(name: str) -> bool:
@@ -107,7 +100,7 @@ class RecordsOwner(Protocol):
         """Return the newest record of a name, or None."""
         ...
 
-    def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
+    def write_records(self, update: Overlay) -> None:
         """Put records over the newest; None removes one."""
         ...
 

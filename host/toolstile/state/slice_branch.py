@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, Protocol
 
-from toolstile.state.persistent_list import Copies, Items, SliceReader, readable
+from toolstile.state.persistent_list import Copies, Items, readable
 from toolstile.state.reducers import cleared, keep, reduced, seeded
 from toolstile.state.replay import Change, RecordedChange
-from toolstile.state.slices import refuse_registration
+from toolstile.state.slices import CallSlice
 from toolstile_hookspecs.errors import CallClosed, StateError
-from toolstile_hookspecs.sessions import Reducer, SlicePolicy, append_all
+from toolstile_hookspecs.sessions import Reducer, append_all
 
 
 class CellOwner(Protocol):
@@ -28,7 +28,7 @@ FROZEN = (
 )
 
 
-class Cell(SliceReader):
+class Cell(CallSlice):
     """One STATE slice on a branch, and the view of it that the handler uses.
 
     Every write is kept as a reducer with its event, so that it can be applied again where
@@ -45,7 +45,6 @@ class Cell(SliceReader):
         "_owner",
         "closed",
         "items",
-        "kind",
         "ops",
         "origin",
         "read",
@@ -102,15 +101,6 @@ class Cell(SliceReader):
     def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:
         """Remove all items, or those for which the predicate holds."""
         self._replace(cleared, predicate)
-
-    def register(
-        self,
-        event: type[Any],
-        reducer: Reducer,  # noqa: ARG002 - the protocol's
-        policy: SlicePolicy = SlicePolicy.STATE,  # noqa: ARG002 - the protocol's
-    ) -> None:
-        """Refuse: what a call registered could not be rolled back."""
-        raise refuse_registration(self.kind, event)
 
     @property
     def guarded(self) -> bool:

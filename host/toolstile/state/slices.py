@@ -82,7 +82,28 @@ class SessionSlice(SliceReader):
             raise refuse_log(self._kind)
 
 
-class BranchedLog(SliceReader):
+class CallSlice(SliceReader):
+    """A slice as a call sees it, which registers no reducers."""
+
+    __slots__ = ("kind",)
+
+    kind: type[Any]
+
+    def register(
+        self,
+        event: type[Any],
+        reducer: Reducer,  # noqa: ARG002 - the protocol's
+        policy: SlicePolicy = SlicePolicy.STATE,  # noqa: ARG002 - the protocol's
+    ) -> None:
+        """Refuse: a registration from inside a call could not be rolled back."""
+        raise StateError(
+            f"A reducer of {event.__qualname__} for the slice of {self.kind.__qualname__} cannot "
+            "be registered inside a call, which may be rolled back. Register it on the session, "
+            "before its calls."
+        )
+
+
+class BranchedLog(CallSlice):
     """A LOG slice as a call sees it: shared by all, never rolled back.
 
     Args:
@@ -91,44 +112,26 @@ class BranchedLog(SliceReader):
         check: Raises unless the call may read or, if it is told so, write.
     """
 
-    __slots__ = ("_check", "_kind", "_store")
+    __slots__ = ("_check", "_store")
 
     def __init__(self, store: Store, kind: type[Any], check: Callable[[bool], None]) -> None:
         self._store = store
-        self._kind = kind
+        self.kind = kind
         self._check = check
 
     def _items(self) -> Items:
         self._check(False)  # noqa: FBT003 - to read
-        return self._store.items(self._kind)
+        return self._store.items(self.kind)
 
     def append(self, item: Any) -> None:
         """Add an item, at once and for good."""
         self._check(True)  # noqa: FBT003 - to write
-        self._store.append_log(self._kind, keep(self._kind, (item,)))
+        self._store.append_log(self.kind, keep(self.kind, (item,)))
 
     def seed(self, *items: Any) -> None:  # noqa: ARG002 - the protocol's
         """Refuse: items of a LOG are never replaced."""
-        raise refuse_log(self._kind)
+        raise refuse_log(self.kind)
 
     def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:  # noqa: ARG002 - the protocol's
         """Refuse: items of a LOG are never removed."""
-        raise refuse_log(self._kind)
-
-    def register(
-        self,
-        event: type[Any],
-        reducer: Reducer,  # noqa: ARG002 - the protocol's
-        policy: SlicePolicy = SlicePolicy.STATE,  # noqa: ARG002 - the protocol's
-    ) -> None:
-        """Refuse: what a call registered could not be rolled back."""
-        raise refuse_registration(self._kind, event)
-
-
-def refuse_registration(kind: type[Any], event: type[Any]) -> StateError:
-    """Return the error for registering a reducer from inside a call."""
-    return StateError(
-        f"A reducer of {event.__qualname__} for the slice of {kind.__qualname__} cannot be "
-        "registered inside a call, which may be rolled back. Register it on the session, before "
-        "its calls."
-    )
+        raise refuse_log(self.kind)

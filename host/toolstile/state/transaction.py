@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final
 
 from toolstile.state.persistent_list import EMPTY, Items
-from toolstile.state.policy_records import NO_RECORDS, Overlay, Records, overlaid, put_over
+from toolstile.state.policy_records import NO_RECORDS, Overlay, Records, overlaid
 from toolstile.state.replay import AppliedEffect, NestedEffect, RecordedChange, is_mark
 from toolstile.state.slice_branch import FROZEN, Cell
 from toolstile.state.store import Store
@@ -58,7 +58,7 @@ class Transaction:
         self._parent = parent
         self._children: set[Transaction] | None = None
         self._cells: dict[type[Any], Cell] = {}
-        self._overlay: Mapping[str, PolicyState | None] = NO_RECORDS
+        self._overlay: Overlay = NO_RECORDS
         # Whether what it did depends on every slice, also on those that it has no cell for.
         self._whole = False
         self._closed: str | None = None
@@ -136,11 +136,10 @@ class Transaction:
         parent = self._parent
         return self._store.head.records.get(name) if parent is None else parent.read_record(name)
 
-    def _update_records(self, update: Mapping[str, PolicyState | None]) -> None:
+    def _update_records(self, update: Overlay) -> None:
         # A new mapping each time: readers in other threads may be looking at the old one.
-        overlay: Overlay = dict(self._overlay)
-        put_over(overlay, update)
-        self._overlay = overlay
+        kept = {name: each for name, each in self._overlay.items() if name not in update}
+        self._overlay = {**kept, **update}
 
     # Children.
 
