@@ -61,18 +61,6 @@ def plain(params: Plain) -> None:
     """Take names."""
 
 
-KEY = SecretStr("hunter2")
-
-
-@tool
-def unlock(
-    door: str,
-    key: SecretStr = KEY,
-    pin: Annotated[str, Field(json_schema_extra={"writeOnly": True})] = "4711-4712",
-) -> Any:
-    """Unlock a door."""
-
-
 spent: list[str] = []
 
 

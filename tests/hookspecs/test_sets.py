@@ -32,7 +32,7 @@ class Group(BaseModel):
     [
         (set[int], {8, 0, 10, 9}, "[0,10,8,9]"),
         (set[int | str], {"b", 8, "a", 0}, '["a","b",0,8]'),
-        (frozenset[frozenset[int]], {frozenset({8, 0}), frozenset({1})}, "[[0,8],[1]]"),
+        (set[frozenset[int]], {frozenset({8, 0}), frozenset({1})}, "[[0,8],[1]]"),
         (dict[str, set[float]], {"b": {1.5, 8, 0}, "a": set()}, '{"b":[0.0,1.5,8.0],"a":[]}'),
         (tuple[list[int], set[int]], ([8, 0], {8, 0}), "[[8,0],[0,8]]"),
         (set[int] | None, {8, 0}, "[0,8]"),

@@ -31,8 +31,8 @@ from toolstile_hookspecs._schema.secrets import HIDING
 from toolstile_hookspecs._schema.serialize import (
     as_plain,
     finite,
-    in_one_order,
-    may_hold_sets,
+    in_order,
+    sorting_serializer,
 )
 from toolstile_hookspecs._schema.strict_dates import exact_validator
 from toolstile_hookspecs._schema.validation_errors import (
@@ -219,11 +219,9 @@ class Codec:
         """Find out how to encode, once: the schema is too expensive for a definition."""
         schema = self._known_schema()
         if self._reveals:
-            revealing = holds_secret(schema)
-            whole = partial(self.adapter.serializer.to_json, round_trip=True)
-            self._to_json = self._reveal if revealing else whole
-            if may_hold_sets(schema):
-                self._to_json = in_one_order(self._to_json, self.adapter)
+            serializer = sorting_serializer(self.adapter.core_schema) or self.adapter.serializer
+            whole = partial(serializer.to_json, round_trip=True)
+            self._to_json = self._reveal if holds_secret(schema) else whole
         elif schema.get("type") in _ALWAYS_FINITE:
             self._to_json = self.adapter.serializer.to_json
         else:
@@ -276,8 +274,10 @@ def _revealed(value: Any) -> Any:
         return _revealed(value.get_secret_value())
     if value.__class__ is dict:
         return {_revealed(name): _revealed(inside) for name, inside in value.items()}
-    if value.__class__ in {list, tuple, set, frozenset}:
+    if value.__class__ in {list, tuple}:
         return [_revealed(inside) for inside in value]
+    if value.__class__ in {set, frozenset}:
+        return in_order(map(_revealed, value))
     return value
 
 

@@ -52,6 +52,24 @@ def parts(schema: Any, *, ends: Callable[[Schema], bool] | None = None) -> Itera
             waiting += reversed([inside for name, inside in part.items() if name not in aside])
 
 
+def rewritten(part: Any, changes: Mapping[str, Callable[[Schema], Schema]]) -> Any:
+    """Return a core schema in which the parts of some types are changed, innermost first.
+
+    Args:
+        part: The schema, or something within it.
+        changes: What becomes of a part, by its type.
+    """
+    if isinstance(part, LISTS):
+        return type(part)(rewritten(each, changes) for each in part)
+    if not isinstance(part, DICT):
+        return part
+    is_typed = isinstance(part.get("type"), str)
+    aside = ASIDE if is_typed else ()
+    new = {name: each if name in aside else rewritten(each, changes) for name, each in part.items()}
+    change = changes.get(part["type"]) if is_typed else None
+    return new if change is None else change(new)
+
+
 def is_by_author(writing: Schema | None) -> bool:
     """Tell whether a function that is not pydantic's own decides what is written.
 

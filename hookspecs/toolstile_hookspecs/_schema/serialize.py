@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import pydantic_core
-from pydantic import PydanticUserError, TypeAdapter
-from pydantic.json_schema import JsonSchemaValue
-from pydantic_core import core_schema
+from pydantic_core import SchemaSerializer
 
-from toolstile_hookspecs._schema.json_schema import PlainJsonSchema
-from toolstile_hookspecs._schema.navigation import Schema, alternatives, of_item, of_property
+from toolstile_hookspecs._schema.core_schema import Schema as CoreSchema
+from toolstile_hookspecs._schema.core_schema import parts, rewritten
 from toolstile_hookspecs._schema.validation_errors import MAX_REASON, place, shorten
 
 NOT_FINITE: Final = "it holds NaN or Infinity, which JSON cannot say"
@@ -131,78 +128,34 @@ def _is_finite(value: object) -> bool:
     return True
 
 
-# --- Sets in one order
-
-
-Writer = Callable[..., bytes]
-
-_UNORDERED: Final = "x-toolstile-unordered"
-
-
-def may_hold_sets(schema: Schema) -> bool:
-    """Tell whether the JSON Schema of a type speaks of a set; a list may be meant, too."""
-    return '"uniqueItems": true' in json.dumps(schema, default=str)
-
-
-def in_one_order(write: Writer, adapter: TypeAdapter[Any]) -> Writer:
-    """Return what writes values of a type as JSON, the items of sets in one order.
+def sorting_serializer(schema: CoreSchema) -> SchemaSerializer | None:
+    """Return what writes values as JSON with their sets in order, None where there are no sets.
 
     Args:
-        write: What writes them in any order.
-        adapter: That of the type.
+        schema: As `TypeAdapter.core_schema` has it.
     """
-    try:
-        schema = adapter.json_schema(mode="serialization", schema_generator=_TellingSets)
-    except PydanticUserError:
-        # Part of the type JSON Schema cannot say.
-        return write
-
-    def written(value: object, **how: bool) -> bytes:
-        text = write(value, **how)
-        try:
-            plain = pydantic_core.from_json(text)
-        except ValueError:
-            # It is nested more deeply than what reads it goes.
-            return text
-        return pydantic_core.to_json(_ordered(plain, [schema], schema))
-
-    return written
+    if not any(part["type"] in _SETS for part in parts(schema)):
+        return None
+    return SchemaSerializer(rewritten(schema, dict.fromkeys(_SETS, _sorting)), _use_prebuilt=False)
 
 
-class _TellingSets(PlainJsonSchema):
-    """Pydantic's generator, telling sets from lists whose items are different."""
-
-    def set_schema(self, schema: core_schema.SetSchema) -> JsonSchemaValue:
-        return {**super().set_schema(schema), _UNORDERED: True}
-
-    def frozenset_schema(self, schema: core_schema.FrozenSetSchema) -> JsonSchemaValue:
-        return {**super().frozenset_schema(schema), _UNORDERED: True}
+_SETS: Final = ("set", "frozenset")
 
 
-def _ordered(value: object, schemas: list[Schema], root: Schema) -> Any:
-    schemas = list(alternatives(schemas, root))
-    if isinstance(value, dict):
-        return {
-            name: _ordered(each, of_property(schemas, name), root)
-            for name, each in cast("dict[str, object]", value).items()
-        }
-    if isinstance(value, list):
-        items = [
-            _ordered(each, of_item(schemas, index), root)
-            for index, each in enumerate(cast("list[object]", value))
-        ]
-        return sorted(items, key=_text) if _is_set(schemas) else items
-    return value
+def _sorting(part: CoreSchema) -> CoreSchema:
+    if "serialization" in part:
+        return part
+    function = {"type": "function-wrap", "function": _sorted, "schema": part, "when_used": "json"}
+    return {**part, "serialization": function}
 
 
-def _is_set(schemas: list[Schema]) -> bool:
-    # Of a choice between a list and a set, the list keeps its order.
-    arrays = [each for each in schemas if each.get("type") == "array"]
-    return bool(arrays) and all(_UNORDERED in each for each in arrays)
+def _sorted(value: object, write: Callable[[object], Iterable[object]]) -> list[object]:
+    return in_order(write(value))
 
 
-def _text(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, sort_keys=True, separators=(",", ":"))
+def in_order(items: Iterable[object]) -> list[object]:
+    """Return the items of a set in the order of their JSON."""
+    return sorted(items, key=pydantic_core.to_json)
 
 
 def as_plain(value: object) -> dict[object, object] | list[object]:

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from pydantic_core import PydanticCustomError, SchemaValidator, to_json
 
-from toolstile_hookspecs._schema.core_schema import ASIDE, DICT, LISTS, Schema, parts
+from toolstile_hookspecs._schema.core_schema import Schema, parts, rewritten
 
 NOT_ISO_8601: Final = "not_iso_8601"
 """The kind of fault of a date or a time that is written otherwise."""
@@ -38,7 +38,7 @@ def exact_validator(schema: Schema) -> SchemaValidator | None:
     if not any(part["type"] in _EXAMPLES for part in parts(schema)):
         return None
     # Validators that classes have already are without the guards.
-    return SchemaValidator(_guarded(schema), _use_prebuilt=False)
+    return SchemaValidator(rewritten(schema, dict.fromkeys(_EXAMPLES, _date)), _use_prebuilt=False)
 
 
 def without_guards(label: str) -> str:
@@ -47,20 +47,6 @@ def without_guards(label: str) -> str:
     if len(label) > _LONGEST_LABEL:
         return label
     return _GUARD.sub(r"\1", label)
-
-
-def _guarded(part: Any) -> Any:
-    """Return a part of a schema with guards around its dates."""
-    if isinstance(part, LISTS):
-        return type(part)(map(_guarded, part))
-    if not isinstance(part, DICT):
-        return part
-    # A part without a type holds fields by their names.
-    is_typed = isinstance(part.get("type"), str)
-    if is_typed and part["type"] in _EXAMPLES:
-        return _date(part)
-    aside = ASIDE if is_typed else ()
-    return {name: each if name in aside else _guarded(each) for name, each in part.items()}
 
 
 def _date(node: Schema) -> Schema:
