@@ -138,6 +138,23 @@ class TestUsersThatMakeNoTables:
             assert [each.claim.key for each in store.entries()] == ["first"]
 
 
+def test_a_fork_refuses_what_its_parent_has_open_and_connects_on_its_own(database: str) -> None:
+    with closing(PostgresStore(database)) as store:
+        assert store.claim(_claim("parent"), now=NOW) is None
+        child = os.fork()
+        if child == 0:
+            try:
+                with pytest.raises(LedgerError, match=r"Make a Host in the child\.$"):
+                    store.get("parent")
+                store.close()
+                PostgresStore(database).claim(_claim("child", 1), now=NOW)
+                os._exit(0)
+            finally:
+                os._exit(1)
+        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+        assert {entry.claim.key for entry in store.entries()} == {"parent", "child"}
+
+
 def test_a_peer_that_is_gone_without_a_word_is_not_waited_for(database: str) -> None:
     with (
         closing(PostgresStore(database)) as store,

@@ -89,9 +89,13 @@ class PostgresStore(SqlStore):
     def close(self) -> None:
         """Close the connections; the next use connects again. A child leaves its parent's open."""
         if self._process == os.getpid():
-            idle, self._idle, self._process = self._idle, [], None
-            for connection in idle:
-                connection.close()
+            self._process = None
+            self._close_idle()
+
+    def _close_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
         statement = statement.replace("?", "%s")
@@ -101,7 +105,7 @@ class PostgresStore(SqlStore):
             except self._psycopg.OperationalError:
                 # The server was restarted, or a connection lost. Each statement may be run again:
                 # it names the effect that it expects.
-                self.close()
+                self._close_idle()
                 return self._execute(statement, values)
         except self._psycopg.Error as error:
             raise self._explained(error) from error
