@@ -240,15 +240,15 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
         raise LedgerError(
             f"The call {claim.key} changed meanwhile, so nothing was resolved. Look at it again."
         )
-    told = f"{claim.key} is resolved."
+    text = f"{claim.key} is resolved."
     wire: dict[str, object] = {"key": claim.key, "done": bool(args.done)}
     if args.value is not None and tool is None:
-        told += (
+        text += (
             f" No plugin here offers {claim.tool_name}, so its value was not checked. If it does "
             "not fit, resolve it again, and load the plugin that does, with --plugin FILE.py, say."
         )
         wire["checked"] = False
-    _tell(args, told, wire)
+    _tell(args, text, wire)
 
 
 def _is_unfit(entry: LedgerEntry, tool: Tool[object, object] | None) -> bool:
@@ -264,16 +264,16 @@ def _is_unfit(entry: LedgerEntry, tool: Tool[object, object] | None) -> bool:
 
 def _nothing_to_resolve(entry: LedgerEntry, tool: Tool[object, object] | None) -> str:
     name, key = entry.claim.tool_name, entry.claim.key
-    told = (
+    text = (
         f"The call {key} is {entry.state}, so there is nothing to resolve. Look at it with "
         f"`toolstile ledger show '{key}'`."
     )
     if tool is None and entry.state is EffectState.DONE:
-        told += (
+        text += (
             f" If its value does not fit, load the plugin that offers {name}, with --plugin "
             "FILE.py, say; then it can be resolved again."
         )
-    return told
+    return text
 
 
 def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:  # noqa: ARG001 - one shape for all

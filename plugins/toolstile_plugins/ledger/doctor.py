@@ -35,12 +35,12 @@ def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Fin
 
 
 def _offered(offering: str, unused: list[str]) -> Finding:
-    told = f"The store that is used is offered by plugin {offering}."
+    found = f"The store that is used is offered by plugin {offering}."
     if not unused:
-        return Finding.ok("ledger", told)
+        return Finding.ok("ledger", found)
     return Finding.warning(
         "ledger",
-        f"{told} So {' and '.join(unused)} of [plugins.ledger] is not.",
+        f"{found} So {' and '.join(unused)} of [plugins.ledger] is not.",
         f"Remove it there, or block {offering}.",
     )
 

@@ -41,8 +41,8 @@ _SLASH: Final = r"\/"
 
 
 @lru_cache(maxsize=1024)
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(kind)
+def _adapter(type_: type[Any]) -> TypeAdapter[Any]:
+    return TypeAdapter(type_)
 
 
 def _as_its_type_says(value: Any) -> Any:
@@ -140,8 +140,8 @@ def _ordered(value: Any, plain: Callable[[Any], Any] = _plain) -> Any:
 
 
 def _as_key(key: Any, plain: Callable[[Any], Any]) -> str:
-    told = plain(key)
-    return told if isinstance(told, str) else json.dumps(told)
+    text = plain(key)
+    return text if isinstance(text, str) else json.dumps(text)
 
 
 def _is_fixed(schema: Any) -> bool:

@@ -95,8 +95,8 @@ class LeaseKeeper:
         try:
             self._store.renew(held)
         except Exception as error:  # noqa: BLE001 - the store may be anybody's
-            told = failure(self._store, error)
-            log.warning("%s The claims of running calls could not be renewed.", told)
+            failed = failure(self._store, error)
+            log.warning("%s The claims of running calls could not be renewed.", failed)
 
     def _settle_late(self) -> None:
         """Do the late writes, up to the first that finds the ledger away."""

@@ -311,8 +311,8 @@ class Holding:
             try:
                 kept = self._finish(claim, self._recorded_now())
             except Exception as error:
-                told = wording.failure(self.ledger.store, error)
-                raise wording.unwritten(self.tool.name, told) from error
+                failed = wording.failure(self.ledger.store, error)
+                raise wording.unwritten(self.tool.name, failed) from error
             if not kept:
                 self._state = _OVER
                 raise wording.lost(self.tool.name)

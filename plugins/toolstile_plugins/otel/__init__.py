@@ -57,8 +57,8 @@ def toolstile_diagnose(settings: OtelSettings) -> Iterator[Finding]:
     except ConfigurationError as error:
         yield Finding.error("spans", str(error), extra_remedy("otlp"))
         return
-    told = ", ".join(exporters) or "none: the environment names none"
-    yield Finding.ok("spans", f"The exporters are there ({told}).")
+    names = ", ".join(exporters) or "none: the environment names none"
+    yield Finding.ok("spans", f"The exporters are there ({names}).")
 
 
 @hookimpl

@@ -50,8 +50,8 @@ FUNCTION: Final = "function"
 MAX_NAME: Final = 128
 """Characters of a name that no tool has: a model may have made it up."""
 
-FACTS: Final = {calls.APPROVAL: APPROVAL, calls.DRY_RUN: DRY_RUN, "ledger.state": LEDGER_STATE}
-"""Facts that plugins note about a call, and the attributes they become."""
+NOTED: Final = {calls.APPROVAL: APPROVAL, calls.DRY_RUN: DRY_RUN, "ledger.state": LEDGER_STATE}
+"""Attributes that plugins set on a call, and their names on the span."""
 
 _ERROR_TYPES: Final = {Status.FAILED: "tool_error", Status.TIMED_OUT: "timeout"}
 _NO_ERRORS: Final = frozenset({Status.SUCCEEDED, Status.PENDING})
@@ -98,7 +98,7 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
         if event.pending_parent:
             attributes[PENDING_PARENT] = True
     if event.attributes:
-        _add_facts(attributes, event)
+        _add_noted(attributes, event)
     if event.decisions:
         _add_decisions(attributes, event)
     if event.rolled_back or event.replayed or event.reruns:
@@ -128,9 +128,9 @@ def _shown(name: str) -> str:
     return encodable(name[:MAX_NAME])
 
 
-def _add_facts(attributes: Attributes, event: ToolInvoked) -> None:
-    for fact, name in FACTS.items():
-        value = event.attributes.get(fact)
+def _add_noted(attributes: Attributes, event: ToolInvoked) -> None:
+    for noted, name in NOTED.items():
+        value = event.attributes.get(noted)
         if isinstance(value, str):
             attributes[name] = encodable(value)
         elif isinstance(value, bool):

@@ -155,7 +155,7 @@ def _appended(file: str) -> Generator[IO[str]]:
         _share(out, file)
         yield out
     finally:
-        # What could not be written has been told of.
+        # A failed write was reported before.
         with suppress(OSError):
             out.close()
 

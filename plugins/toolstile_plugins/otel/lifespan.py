@@ -37,15 +37,15 @@ def open_providers(trace: str | None) -> Generator[Providers | None]:
             importlib.import_module("opentelemetry.propagate")
             providers: Providers | None = stack.enter_context(exporting(trace))
         except Exception as error:
-            told = _told(error)
+            failure = _failure_of(error)
             if trace != ENVIRONMENT:
-                raise told from error
-            log.warning("%s The OTEL_* variables are left alone.", told)
+                raise failure from error
+            log.warning("%s The OTEL_* variables are left alone.", failure)
             providers = find_providers()
         yield providers
 
 
-def _told(error: Exception) -> ConfigurationError:
+def _failure_of(error: Exception) -> ConfigurationError:
     if isinstance(error, ConfigurationError):
         return error
     # What OpenTelemetry raises where a variable says what it cannot use.

@@ -33,7 +33,7 @@ COLLECTOR: Final = (
     "OTEL_EXPORTER_OTLP_TIMEOUT says for how many seconds to wait for it."
 )
 LAST: Final = 1.0
-"""Seconds more, for those that were told to give up."""
+"""Seconds more, for exporters that have to give up."""
 
 
 def started(steps: Sequence[Step]) -> list[Thread]:
@@ -127,7 +127,7 @@ def end(shutdowns: Sequence[Step], exporters: Sequence[Exporter]) -> None:
     """Shut providers down, all at once, which exports the rest; late exporters give up."""
     threads = started(shutdowns)
     if not ended(threads, patience()):
-        # One that hangs need not end when it is told to, either.
+        # One that hangs need not end now, either.
         ended([*threads, *started([exporter.shutdown for exporter in exporters])], LAST)
     lost: Counter[str] = Counter()
     for exporter in exporters:

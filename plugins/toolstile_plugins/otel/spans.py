@@ -203,7 +203,7 @@ class StagedCallSpan(CallSpan):
         )
 
     def _now(self) -> int:
-        # By the clock that the call's end is told by; the system's may be set meanwhile.
+        # By the clock of the call's end; the system's clock may be set meanwhile.
         return self._started + perf_counter_ns() - self._began
 
 

@@ -19,7 +19,7 @@ NO_PLAN: Final = "There is no plan. Call planning_setup_plan first, then retry."
 
 def _set_up(params: SetupPlan, *, context: ToolContext) -> ToolResult[Plan]:
     context.session.dispatch(params)
-    return _told(context, "The plan is set up.")
+    return _result(context, "The plan is set up.")
 
 
 def _add(params: AddStep, *, context: ToolContext) -> ToolResult[Plan]:
@@ -31,7 +31,7 @@ def _add(params: AddStep, *, context: ToolContext) -> ToolResult[Plan]:
     plan = context.session[Plan].latest() or before
     added = [str(step.step_id) for step in plan.steps if step.step_id not in known]
     noun = "step" if len(added) == 1 else "steps"
-    return _told(context, f"Added {noun} {', '.join(added)}.")
+    return _result(context, f"Added {noun} {', '.join(added)}.")
 
 
 def _update(params: UpdateStep, *, context: ToolContext) -> ToolResult[Plan]:
@@ -50,7 +50,7 @@ def _update(params: UpdateStep, *, context: ToolContext) -> ToolResult[Plan]:
             "then retry."
         )
     context.session.dispatch(params)
-    return _told(context, f"Step {params.step_id} is updated.")
+    return _result(context, f"Step {params.step_id} is updated.")
 
 
 def _read(params: ReadPlan, *, context: ToolContext) -> ToolResult[Plan]:  # noqa: ARG001 - a handler
@@ -58,7 +58,7 @@ def _read(params: ReadPlan, *, context: ToolContext) -> ToolResult[Plan]:  # noq
     return ToolResult.error(NO_PLAN) if plan is None else ToolResult.ok(plan)
 
 
-def _told(context: ToolContext, message: str) -> ToolResult[Plan]:
+def _result(context: ToolContext, message: str) -> ToolResult[Plan]:
     plan = context.session[Plan].latest()
     if plan is not None and plan.status == "completed":
         message += " All steps are done: the plan is completed."

@@ -33,10 +33,10 @@ def check_fields(policy: Any) -> None:
 
 
 @cache
-def _adapter(kind: type[Any]) -> TypeAdapter[Any]:
-    hints = get_type_hints(kind, include_extras=True)
-    types = {field.name: hints[field.name] for field in fields(kind)}
-    return TypeAdapter(TypedDict(kind.__name__, types))  # type: ignore[operator]
+def _adapter(type_: type[Any]) -> TypeAdapter[Any]:
+    hints = get_type_hints(type_, include_extras=True)
+    types = {field.name: hints[field.name] for field in fields(type_)}
+    return TypeAdapter(TypedDict(type_.__name__, types))  # type: ignore[operator]
 
 
 T = TypeVar("T")

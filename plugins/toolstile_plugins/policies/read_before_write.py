@@ -226,7 +226,7 @@ class ReadBeforeWritePolicy:
                 unread += [] if fault is None else [f"the file {path} {fault}"]
         if not unread and not unknown:
             return PolicyDecision.allow()
-        return PolicyDecision.deny(self._told(tool, unread, unknown))
+        return PolicyDecision.deny(self._reason(tool, unread, unknown))
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
@@ -275,17 +275,17 @@ class ReadBeforeWritePolicy:
         there = (each for each in self.path_fields if _value(params, each) is not None)
         return tuple(there)[:1]
 
-    def _told(self, tool: Tool[Any, Any], unread: list[str], unknown: list[str]) -> str:
+    def _reason(self, tool: Tool[Any, Any], unread: list[str], unknown: list[str]) -> str:
         """Return the objections to the call, and the remedy."""
-        told = unknown
+        parts = unknown
         if unread:
             readers = " or ".join(sorted(self.read_tools))
             each = "each of them" if len(unread) > 1 else "it"
-            told = [
+            parts = [
                 *unknown,
                 f"{'; '.join(unread)}. Call {readers} on {each} first, then retry {tool.name}.",
             ]
-        return f"Cannot call {tool.name}: {' Also, '.join(told)}"
+        return f"Cannot call {tool.name}: {' Also, '.join(parts)}"
 
 
 def _fault(files: Files, path: str, known: str | None) -> str | None:

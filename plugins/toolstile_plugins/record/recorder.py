@@ -68,7 +68,7 @@ class Recorder:
         except BaseException as error:
             self._count(lost)
             if isinstance(error, Exception):
-                self._why = _told(error)
+                self._why = _reason_of(error)
                 self._count(1)
             raise
 
@@ -80,7 +80,7 @@ class Recorder:
             if self._begun:
                 self._end()
         except (OSError, RecordError) as error:
-            self._why = _told(error)
+            self._why = _reason_of(error)
             log.exception("The end of the record could not be written: %s", self._why, extra=NOTICE)
         finally:
             if self._lost:
@@ -120,7 +120,7 @@ class Recorder:
             self._lost += more
 
 
-def _told(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     if isinstance(error, OSError):
         return f"{error.strerror or error}. See that it can be written before the next run."
     # The text of any other may hold what the call kept secret.

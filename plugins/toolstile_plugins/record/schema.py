@@ -127,7 +127,7 @@ class RecordedCall(_Line):
         replayed: Whether it was answered from a record or ledger.
         reruns: How often it was run again after a conflict.
         changes: Its changes of the session, as JSON for a `Replay`.
-        changes_lost: Why those cannot be told.
+        changes_lost: The reason why those are unknown.
         lost: How many calls before it could not be recorded.
     """
 
@@ -197,15 +197,15 @@ def read_line(text: bytes) -> Begin | RecordedCall | End:
         ValueError: It is not a line of a record of this version; says why.
     """
     try:
-        return _told(_LINES.validate_json, text)
+        return _validated(_LINES.validate_json, text)
     except ValueError:
         # Calls hold any text and any depth. Pydantic reads no surrogate that is without its other
         # half, and nothing that is nested as deeply as what it writes.
         legible = json.dumps(json.loads(text), ensure_ascii=False).encode(errors="replace")
-        return _told(_LINES.validate_python, json.loads(legible))
+        return _validated(_LINES.validate_python, json.loads(legible))
 
 
-def _told(read: Callable[[Any], Line], given: object) -> Line:
+def _validated(read: Callable[[Any], Line], given: object) -> Line:
     try:
         return read(given)
     except ValidationError as error:

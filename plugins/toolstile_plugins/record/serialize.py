@@ -41,7 +41,7 @@ from toolstile_plugins.record.schema import Raised, RecordedCall
 _OWN: Final = {each.__name__: each for each in (PromptEvaluationError, Interrupt)}
 _STOPPING: Final = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError", "GeneratorExit"})
 _KEPT_OUT: Final = frozenset({APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN})
-"""Facts that stand elsewhere in the line, or that would let a reader resume the call."""
+"""Attributes that stand elsewhere in the line, or would let a reader resume the call."""
 written: Final = json.JSONEncoder(separators=(",", ":"), allow_nan=False).encode
 """Returns a value as compact JSON, in ASCII."""
 NOTHING: Final = "[]"

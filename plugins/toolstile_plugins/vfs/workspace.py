@@ -223,7 +223,7 @@ class WorkspaceBranch:
     """A call's version of a workspace; a `ResourceBranch`.
 
     Attributes:
-        name: What people are told that it is of.
+        name: The name for people.
         resource: The `Filesystem` for the handler.
         key: The call's top-level key, set before `prepare`, by which a decider (a ledger) knows
             its outcome after a crash.

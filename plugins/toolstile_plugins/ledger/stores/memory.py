@@ -47,7 +47,7 @@ class MemoryStore:
                 standing = _entry(flat)
                 if not standing.yields_to(now, over):
                     return standing
-                # Entries are told of in the order of their claims.
+                # Entries are listed in the order of their claims.
                 del self._entries[key]
             self._entries[key] = (*claim, _CLAIMED, None, None)
             return None

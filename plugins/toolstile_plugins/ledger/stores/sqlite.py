@@ -167,9 +167,9 @@ class SqliteStore(SqlStore):
         remedy = "Fix that, or name another file, then retry."
         if self.path.is_dir():
             text = "it is a directory"
-        for part, told in _REMEDIES:
+        for part, cure in _REMEDIES:
             if part in text.lower():
-                remedy = told
+                remedy = cure
                 break
         # What SQLite has noticed once, a connection may go on believing.
         self._shut()

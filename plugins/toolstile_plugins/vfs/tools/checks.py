@@ -179,10 +179,10 @@ class Checks:
 
 def too_large(size: int, most: int) -> str:
     """Return what is wrong with a size, in bytes where both look the same otherwise."""
-    told, allowed = size_of(size), size_of(most)
-    if told == allowed:
-        told, allowed = counted(size, "byte"), counted(most, "byte")
-    return f"has {told}, more than the {allowed} that are allowed here."
+    shown_size, allowed = size_of(size), size_of(most)
+    if shown_size == allowed:
+        shown_size, allowed = counted(size, "byte"), counted(most, "byte")
+    return f"has {shown_size}, more than the {allowed} that are allowed here."
 
 
 def shown(path: str) -> str:

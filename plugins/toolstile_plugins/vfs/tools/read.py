@@ -110,7 +110,7 @@ class Reading:
             checks.pass_or_refuse()
         page = self._page(entries, Entry.render, params)
         listing = Listing(params.path, page.items, page.first, len(entries))
-        message = _told_listing(params.path, page, len(entries))
+        message = _listing_message(params.path, page, len(entries))
         return ToolResult.ok(listing, message=checks.noted(message))
 
     def read_file(self, params: ReadFile, *, context: ToolContext) -> ToolResult[FileText]:
@@ -120,19 +120,19 @@ class Reading:
             checks.pass_or_refuse()
             size, most = stat.size if stat is not None else 0, self.config.max_file_size
             if size > most:
-                return _told_unshown(params.path, "large", f"it {too_large(size, most)}")
+                return _unshown(params.path, "large", f"it {too_large(size, most)}")
             try:
                 lines = lines_of(checks.files.read(params.path))
             except ToolstileError:
                 raise
             except ValueError as error:
-                return _told_unshown(params.path, "binary", reason_of(error))
+                return _unshown(params.path, "binary", reason_of(error))
             _check_offset(checks, params.offset, len(lines), "line", "lines")
             checks.pass_or_refuse()
         # A number before the line, at most that wide.
         number = "0" * len(str(len(lines))) if params.line_numbers else ""
         page = self._page(lines, lambda line: line + number, params)
-        content, message = "".join(page.items), _told_lines(params.path, lines, page)
+        content, message = "".join(page.items), _lines_message(params.path, lines, page)
         longest = self.config.max_result_chars
         if len(page.items) == 1 and len(content) > longest:
             message += (
@@ -154,7 +154,9 @@ class Reading:
             entries = [entry_of(stat) for stat in stats]
         page = self._page(entries, lambda entry: entry.path, params)
         found = Found(page.items, page.first, len(entries))
-        return ToolResult.ok(found, message=checks.noted(_told_found(params, page, len(entries))))
+        return ToolResult.ok(
+            found, message=checks.noted(_found_message(params, page, len(entries)))
+        )
 
     def grep_files(self, params: GrepFiles, *, context: ToolContext) -> ToolResult[Matches]:
         """Find lines by a regular expression."""
@@ -165,7 +167,7 @@ class Reading:
             found = checks.files.search(pattern, params.path, glob=params.glob)
             page = self._page(_while_wanted(found, context), line_of, params)
         matches = Matches(page.items, page.first, page.more)
-        return ToolResult.ok(matches, message=checks.noted(_told_matches(params, page)))
+        return ToolResult.ok(matches, message=checks.noted(_matches_message(params, page)))
 
     def _page(
         self,
@@ -195,7 +197,7 @@ def _check_offset(checks: Checks, offset: int, total: int, thing: str, things: s
         )
 
 
-def _told_listing(path: str, page: Page[Entry], total: int) -> str:
+def _listing_message(path: str, page: Page[Entry], total: int) -> str:
     where = shown(path)
     where = where[0].upper() + where[1:] if where.startswith("the root") else where
     if total == 0:
@@ -206,7 +208,7 @@ def _told_listing(path: str, page: Page[Entry], total: int) -> str:
     return f"{all_of_it}; {page.span} are shown.{rest('list_directory', page)}"
 
 
-def _told_unshown(path: str, kind: Literal["binary", "large"], why: str) -> ToolResult[FileText]:
+def _unshown(path: str, kind: Literal["binary", "large"], why: str) -> ToolResult[FileText]:
     # A success: the model knows now all there is to know of the file, and may replace it.
     remedy = " Use grep_files to find lines in it." if kind == "large" else ""
     return ToolResult.ok(
@@ -216,7 +218,7 @@ def _told_unshown(path: str, kind: Literal["binary", "large"], why: str) -> Tool
     )
 
 
-def _told_lines(path: str, lines: list[str], page: Page[str]) -> str:
+def _lines_message(path: str, lines: list[str], page: Page[str]) -> str:
     if not lines:
         return f"{shown(path)} is empty."
     facts = [counted(len(lines), "line")]
@@ -240,7 +242,7 @@ def _while_wanted(items: Iterable[T], context: ToolContext) -> Iterator[T]:
         yield item
 
 
-def _told_found(params: GlobFiles, page: Page[Entry], total: int) -> str:
+def _found_message(params: GlobFiles, page: Page[Entry], total: int) -> str:
     where = _where(params.path)
     if total == 0:
         return (
@@ -258,7 +260,7 @@ def _told_found(params: GlobFiles, page: Page[Entry], total: int) -> str:
     )
 
 
-def _told_matches(params: GrepFiles, page: Page[FileMatch]) -> str:
+def _matches_message(params: GrepFiles, page: Page[FileMatch]) -> str:
     where = _where(params.path)
     if not page.items and page.first == 1:
         return f"No line{where} matches {params.pattern}. Try a shorter or simpler pattern."

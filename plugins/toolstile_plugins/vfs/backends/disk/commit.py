@@ -144,13 +144,13 @@ class CommitArea:
 
     def recover(self, hold: Hold) -> None:
         """Finish every commit that was decided, drop every other one; see `stopped`."""
-        told, self.stopped = self.stopped, None
+        before, self.stopped = self.stopped, None
         for name in Slots.found(hold.area):
             try:
                 self._recover_one(hold, name)
             except (RecoveryError, OSError) as error:
                 self.stopped = self._report(name, error)
-                if self.stopped != told:
+                if self.stopped != before:
                     # The decider may be asked again in a moment.
                     undecided = isinstance(error, UndecidedError)
                     log.log(logging.WARNING if undecided else logging.ERROR, "%s", self.stopped)
