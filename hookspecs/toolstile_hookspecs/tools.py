@@ -20,7 +20,6 @@ from typing import (
     get_origin,
 )
 
-from toolstile_hookspecs._schema.arguments_json import as_json
 from toolstile_hookspecs._schema.codec import (
     NOT_READ_BACK,
     NoParams,
@@ -30,6 +29,7 @@ from toolstile_hookspecs._schema.codec import (
 )
 from toolstile_hookspecs._schema.navigation import known_names
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.serialize import as_json
 from toolstile_hookspecs._schema.validation_errors import RETRY
 from toolstile_hookspecs._tools.field_checks import (
     MAX_DESCRIPTION,

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from pydantic import BaseModel, Field, SecretBytes, SecretStr, computed_field
 
 from toolstile_hookspecs import DefinitionError, ToolValidationError
-from toolstile_hookspecs._schema.arguments_json import as_json
 from toolstile_hookspecs._schema.codec import Codec, NoParams, codec_of, describe
+from toolstile_hookspecs._schema.serialize import as_json
 
 T = TypeVar("T")
 

@@ -12,10 +12,9 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 from pydantic import BaseModel, field_serializer
 
-from toolstile_hookspecs._schema.arguments_json import as_json
 from toolstile_hookspecs._schema.codec import Codec
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
-from toolstile_hookspecs._schema.serialize import NOT_FINITE, why_unwritable
+from toolstile_hookspecs._schema.serialize import NOT_FINITE, as_json, why_unwritable
 from toolstile_hookspecs.errors import ToolValidationError
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -13,7 +14,14 @@ from pydantic_core import SchemaSerializer
 
 from toolstile_hookspecs._schema.core_schema import Schema as CoreSchema
 from toolstile_hookspecs._schema.core_schema import parts, rewritten
-from toolstile_hookspecs._schema.validation_errors import MAX_REASON, place, shorten
+from toolstile_hookspecs._schema.validation_errors import (
+    MAX_REASON,
+    listing,
+    not_json,
+    place,
+    shorten,
+)
+from toolstile_hookspecs.errors import ToolValidationError
 
 NOT_FINITE: Final = "it holds NaN or Infinity, which JSON cannot say"
 
@@ -173,3 +181,36 @@ def as_plain(value: object) -> dict[object, object] | list[object]:
     if isinstance(value, (Sequence, AbstractSet)):
         return list(cast("Sequence[object] | AbstractSet[object]", value))
     raise ValueError(f"Unable to serialize unknown type: {type(value)}")
+
+
+# --- Arguments given in Python
+
+
+_ENCODER: Final = json.JSONEncoder(allow_nan=False)
+
+
+def as_json(arguments: object) -> str | bytes:
+    """Return arguments as JSON text; a mapping is encoded as a provider would have.
+
+    What is no mapping is encoded as it is, so that it is refused for what it is.
+
+    Raises:
+        ToolValidationError: When it holds what JSON cannot say.
+    """
+    if isinstance(arguments, (str, bytes)):
+        return arguments
+    plain = arguments
+    if isinstance(arguments, Mapping):
+        plain = dict(cast("Mapping[object, object]", arguments))
+    try:
+        return _ENCODER.encode(plain)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ToolValidationError(_why_not_json(plain, error)) from None
+
+
+def _why_not_json(plain: object, error: Exception) -> str:
+    try:
+        strange = list(strange_values(plain))
+    except RecursionError:
+        strange = []
+    return listing(strange) if strange else not_json(why_unwritable(error))

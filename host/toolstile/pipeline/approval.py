@@ -28,7 +28,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
-from toolstile_hookspecs._schema.arguments_json import as_json
+from toolstile_hookspecs._schema.serialize import as_json
 from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_hookspecs._tools.signatures import is_async_callable
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN

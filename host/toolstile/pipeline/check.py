@@ -37,7 +37,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
-from toolstile_hookspecs._schema.arguments_json import as_json
+from toolstile_hookspecs._schema.serialize import as_json
 from toolstile_hookspecs._schema.validation_errors import RETRY
 
 log = logging.getLogger("toolstile.policies")
