@@ -9,7 +9,6 @@ from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
 
@@ -407,12 +406,7 @@ class Host:
         """Open the host."""
         return self.open()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the host."""
         self.close()
 
@@ -420,12 +414,7 @@ class Host:
         """Open the host without blocking the loop."""
         return await asyncio.to_thread(self.open)
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *error: object) -> None:
         """Close the host without blocking the loop."""
         await asyncio.to_thread(self.close)
 

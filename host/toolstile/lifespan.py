@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 from toolstile.plugins.plugin_errors import (
     PluginFault,
     in_configuration,
-    one_line,
     raised_in,
     wrong_answer,
 )
@@ -78,12 +77,7 @@ def enter_possible_lifespans(host: OpeningHost, stack: ExitStack) -> dict[str, P
 def _fault_of(error: Exception, plugin: str, host: OpeningHost) -> PluginFault:
     if isinstance(error, ConfigurationError):
         return in_configuration(error, plugin, host.configuration)
-    if isinstance(error, PluginFault):
-        return error
-    if isinstance(error, ToolstileError):
-        remedy = raised_in(_HOOK, error).remedy
-        return PluginFault(f"It cannot be started: {one_line(error)}.", remedy)
-    return raised_in(_HOOK, error)
+    return error if isinstance(error, PluginFault) else raised_in(_HOOK, error)
 
 
 def _enter_or_name(host: OpeningHost, stack: ExitStack, each: Implementation) -> None:

@@ -91,20 +91,21 @@ def override(prompt: Prompt, overrides: Overrides) -> Prompt:
 
 def skeleton(prompt: Prompt) -> Iterator[str]:
     """Yield the lines of a file that overrides every text of the prompt with itself."""
-    name = f"{prompt.ns}/{prompt.key}"
+    name = f'prompts."{prompt.ns}/{prompt.key}"'
     for path, section in _with_paths(prompt.sections, ""):
         template = _text_of(section)
         if template is not None and getattr(section, "accepts_overrides", False):
-            yield f'[prompts."{name}".sections."{path}"]'
-            yield f'hash = "{hash_of(template)}"'
-            yield f"text = {_quoted(template)}"
-            yield ""
+            yield from _entry(f'{name}.sections."{path}"', "text", template)
         for tool in section.tools:
             if tool.accepts_overrides:
-                yield f'[prompts."{name}".tools.{tool.name}]'
-                yield f'hash = "{hash_of(tool.description)}"'
-                yield f"description = {_quoted(tool.description)}"
-                yield ""
+                yield from _entry(f"{name}.tools.{tool.name}", "description", tool.description)
+
+
+def _entry(table: str, key: str, text: str) -> Iterator[str]:
+    yield f"[{table}]"
+    yield f'hash = "{hash_of(text)}"'
+    yield f"{key} = {_quoted(text)}"
+    yield ""
 
 
 def _override(section: Section, given: PromptOverride, place: str, used: set[str]) -> Section:

@@ -92,7 +92,7 @@ class Engine:
             lock = self._serial.get(id(tool))
             if lock is None:
                 lock = self._serial[id(tool)] = SerialLock(tool)
-        return SerialTicket(Claim(lock, owner))
+        return SerialTicket(lock, owner)
 
     def fails_first(self, plugin: str, hook: str) -> bool:
         """Note that a plugin failed in a hook; tell whether it is the first time."""
@@ -137,30 +137,21 @@ class SerialLock(ExclusiveLock):
         return f"The one place in which {self.resource.name} runs"
 
 
-class SerialTicket:
+class SerialTicket(Claim):
     """A call's place in the queue for a serial tool; a nested call stands on its caller's.
 
     The call has to know it before it asks: an interruption, such as Ctrl-C, may come when it has
     the place already.
-
-    Args:
-        claim: The call's claim on the tool's lock.
     """
 
-    __slots__ = ("_claim", "_ticket")
+    __slots__ = ("_ticket",)
 
     _ticket: Ticket
 
-    def __init__(self, claim: Claim) -> None:
-        self._claim = claim
-
-    def request(self, *, fail_fast: bool) -> None:
-        """Ask for the place; without queueing, to fail fast.
-
-        Raises:
-            ResourceBusyError: When waiting for it would never end.
-        """
-        self._ticket = self._claim.request(fail_fast=fail_fast)
+    def request(self, *, fail_fast: bool = False) -> Ticket:
+        """Ask for the place; without queueing, to fail fast."""
+        self._ticket = super().request(fail_fast=fail_fast)
+        return self._ticket
 
     @property
     def granted(self) -> bool:
@@ -175,11 +166,3 @@ class SerialTicket:
         """Raise `ResourceBusyError` when the place is not to be had."""
         if self._ticket.error is not None:
             raise self._ticket.error
-
-    def abandon(self, *, patience: float) -> None:
-        """Keep the place for a call that may run on for ever; others are told so after a while."""
-        self._claim.abandon(patience=patience)
-
-    def withdraw(self) -> None:
-        """Leave the queue, or give the place to the next call."""
-        self._claim.leave()

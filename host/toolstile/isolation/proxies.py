@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from multiprocessing.connection import Connection
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from toolstile.inflight import Inflight
@@ -286,13 +285,8 @@ class _Written(io.RawIOBase):
         self._hand_on = None
         self.close()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if kind is not None:
+    def __exit__(self, *error: object) -> None:
+        if error[0] is not None:
             self._discard()
         self.close()
 

@@ -384,7 +384,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
     def _leave_place(self, ticket: SerialTicket) -> None:
         """Let the next call of a serial tool begin, once all of this one is kept or put back."""
         if self.scope.ended:
-            ticket.withdraw()
+            ticket.leave()
 
     def cut_off(self, reason: str) -> None:
         """Close everything that the handler could still change; see `Lifetime`."""

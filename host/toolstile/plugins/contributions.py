@@ -111,12 +111,11 @@ def with_sections(contribution: Contribution, implementations: Implementations) 
     sections = _asked(hook, implementations, contribution.settings)
     # A section is the plugin's own object, whose properties may raise anything.
     with guarded(f"A section of {hook}"):
-        for section in sections:
-            _check_section(hook, section)
+        tools = _tools(sections)
         if contribution.prefix:
             sections = with_prefix(sections, contribution.prefix)
-        tools = tuple(dict.fromkeys(_tools(sections, "")))
-    return replace(contribution, sections=sections, tools=tools)
+            tools = _tools(sections)
+    return replace(contribution, sections=sections, tools=tuple(dict.fromkeys(tools)))
 
 
 def _settings(plugin: str, implementations: Implementations, settings: Settings) -> Any:
@@ -242,31 +241,27 @@ def guarded(what: str) -> Generator[None]:
         raise raised_in(what, error) from error
 
 
-def _check_section(hook: str, section: object) -> None:
-    whole = all(hasattr(section, part) for part in _SECTION_PARTS)
-    if not whole or isinstance(section, type):
-        expected = "sections: MarkdownSection(key=..., title=..., tools=[...])"
-        raise wrong_answer(hook, section, expected)
-    known = cast("Section", section)
-    for tool in cast("Iterable[object]", known.tools):
-        if not isinstance(tool, Tool):
-            raise wrong_answer(f"Section {known.key!r} of {hook}", tool, "tools, made with @tool")
-    for child in known.children:
-        _check_section(hook, child)
-
-
-def _tools(sections: Iterable[Section], place: str) -> list[Tool[Any, Any]]:
+def _tools(sections: Iterable[Any], place: str = "") -> list[Tool[Any, Any]]:
+    """Return the tools of sections, which are checked: what an author offers may be anything."""
     found: list[Tool[Any, Any]] = []
     keys: set[str] = set()
     for section in sections:
+        whole = all(hasattr(section, part) for part in _SECTION_PARTS)
+        if not whole or isinstance(section, type):
+            expected = "sections: MarkdownSection(key=..., title=..., tools=[...])"
+            raise wrong_answer("toolstile_sections", section, expected)
         if section.key in keys:
             raise PluginFault(
                 f"It has two sections with the key {place}{section.key!r}.",
                 "Give one of them another key.",
             )
         keys.add(section.key)
-        found.extend(section.tools)
-        found.extend(_tools(section.children, f"{place}{section.key}."))
+        for tool in section.tools:
+            if not issubclass(type(tool), Tool):
+                where = f"Section {section.key!r} of toolstile_sections"
+                raise wrong_answer(where, tool, "tools, made with @tool")
+            found.append(tool)
+        found += _tools(section.children, f"{place}{section.key}.")
     return found
 
 

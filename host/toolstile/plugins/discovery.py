@@ -201,20 +201,19 @@ def _module_name(path: Path) -> str:
 # --- Required versions of the contract
 
 
-UNSTATED: Final = None
 _ASSIGNED: Final = re.compile(
     rf"""^{REQUIRES}\s*(?::[^=\n]*)?=\s*["']([^"'\n]*)["']""", re.MULTILINE
 )
 
 
 def refuse_newer(stated: object, origin: PluginSource) -> None:
-    """Refuse a plugin that says it needs a newer contract than there is.
+    """Refuse a plugin that says it needs a newer contract than there is; None says nothing.
 
     Raises:
         PluginFault: Naming the version needed and the one present, or what was said instead
             of a version.
     """
-    if stated is UNSTATED:
+    if stated is None:
         return
     try:
         needed = parsed_version(stated)
@@ -231,11 +230,6 @@ def refuse_newer(stated: object, origin: PluginSource) -> None:
         )
 
 
-def stated_by(plugin: object) -> object:
-    """Return what a plugin that is imported says it needs; `UNSTATED` if nothing."""
-    return getattr(plugin, REQUIRES, UNSTATED)
-
-
 def stated_in_source(origin: PluginSource) -> object:
     """Return what a plugin's source says it needs, though it cannot be imported."""
     try:
@@ -244,9 +238,9 @@ def stated_in_source(origin: PluginSource) -> object:
     # Its packages can raise anything when they are imported to find it; that is reported already.
     except (Exception, SystemExit):
         log.debug("The source of plugin %s cannot be read", origin, exc_info=True)
-        return UNSTATED
+        return None
     found = _ASSIGNED.search(source)
-    return UNSTATED if found is None else found[1]
+    return None if found is None else found[1]
 
 
 def _source(origin: PluginSource) -> Path | None:

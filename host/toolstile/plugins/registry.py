@@ -18,7 +18,6 @@ from toolstile.plugins.discovery import (
     load_entry_point,
     load_file,
     refuse_newer,
-    stated_by,
     stated_in_source,
 )
 from toolstile.plugins.hook_manager import Implementation
@@ -30,6 +29,7 @@ from toolstile.plugins.reports import LoadedPlugin, PluginReport, PluginSource, 
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
 from toolstile_hookspecs import Command, ConfigurationError, Dialect, PluginError
+from toolstile_hookspecs.markers import REQUIRES
 from toolstile_hookspecs.support.text import nearest
 
 log = logging.getLogger(__name__)
@@ -62,8 +62,6 @@ class Plugins:
         self.view = snapshot_of(self._roster, 0)
         """All that plugins offer at this time."""
         self.catalog = PluginCatalog(lambda: self.view, self._renew)
-
-    # --- Changes -------------------------------------------------------------------------
 
     def discover(self, only: Collection[str] | None = None) -> None:
         """Register the plugins of the installed distributions, then the configured files.
@@ -154,8 +152,6 @@ class Plugins:
             self.settings = settings
             self._publish()
 
-    # --- What they come to -----------------------------------------------------------------
-
     @property
     def reports(self) -> tuple[PluginReport, ...]:
         """The reports of all plugins: loaded, refused and merely configured ones."""
@@ -201,8 +197,6 @@ class Plugins:
         self._complain("toolstile_commands", found)
         return tuple(command for _, command in found.accepted)
 
-    # --- How ---------------------------------------------------------------------------------
-
     def _register(self, origin: PluginSource, plugin: object = None) -> PluginReport:
         with self._lock:
             try:
@@ -242,7 +236,7 @@ class Plugins:
             refuse_newer(stated_in_source(origin), origin)
             raise
         try:
-            refuse_newer(stated_by(plugin), origin)
+            refuse_newer(getattr(plugin, REQUIRES, None), origin)
             return self._roster.take(origin, plugin)
         except PluginFault:
             if origin.source == "file":
