@@ -165,7 +165,7 @@ def test_a_snapshot_is_refused_by_other_resources_and_other_sessions(session, re
 
 
 def test_of_what_is_not_open_no_snapshot_is_taken(session):
-    told = r"Of a ResourceRegistry no snapshot can be taken: it is no open resources. Pass what"
+    told = r"A ResourceRegistry is not open resources, so no snapshot can be taken of it. Pass what"
     with pytest.raises(SnapshotError, match=told):
         create_snapshot(session, ResourceRegistry())
     with pytest.raises(SnapshotError, match=told), tool_transaction(session, ResourceRegistry()):
@@ -173,7 +173,7 @@ def test_of_what_is_not_open_no_snapshot_is_taken(session):
 
 
 def test_what_is_no_snapshot_is_not_restored(session, resources):
-    with pytest.raises(SnapshotError, match="A Snapshot is no snapshot of a session and its res"):
+    with pytest.raises(SnapshotError, match="A Snapshot is not a snapshot of a session"):
         restore_snapshot(session, resources, session.snapshot())
 
 

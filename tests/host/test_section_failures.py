@@ -55,7 +55,7 @@ def test_a_plugins_section_is_named_with_the_place_and_the_remedy(function):
 
 def test_so_it_is_where_it_uses_the_session_wrongly():
     told = refused([Desk(on_session=lambda session: session["x"])])
-    assert "its on_session raised StateError: Slices are named by a class, and 'x' is none" in told
+    assert "its on_session raised StateError: Slices are named by a class, which 'x' is not" in told
 
 
 def test_a_prompts_own_section_is_named_without_a_plugin():

@@ -36,7 +36,7 @@ class ResourceRegistry:
         """Return a registry of these bindings.
 
         Raises:
-            DefinitionError: If two of them are for the same type, or one is no binding.
+            DefinitionError: If two of them are for the same type, or one is not a binding.
         """
         found: dict[type[Any], Binding[Any]] = {}
         for binding in bindings:
@@ -53,15 +53,15 @@ class ResourceRegistry:
     def build(cls, mapping: Mapping[type[Any], Any]) -> ResourceRegistry:
         """Return a registry of a mapping from types to instances or bindings.
 
-        Instances belong to whoever made them and are not closed. A binding is asked for by
-        the type it stands under, whatever type it was written for.
+        Instances belong to their maker and are not closed. A binding is asked for by the type
+        it stands under, not by the one it was written for.
 
         Raises:
-            DefinitionError: When it is no mapping, or one of its keys is no type.
+            DefinitionError: When it is not a mapping, or one of its keys is not a type.
         """
         if not isinstance(cast("object", mapping), Mapping):
             raise DefinitionError(
-                f"ResourceRegistry.build: {mapping!r} is no mapping; write {{Type: instance}}."
+                f"ResourceRegistry.build: {mapping!r} is not a mapping; write {{Type: instance}}."
             )
         return cls({kind: _binding(kind, value) for kind, value in mapping.items()})
 
@@ -94,7 +94,7 @@ class ResourceRegistry:
         return len(self._bindings)
 
     def __repr__(self) -> str:
-        """Return the names of what is bound."""
+        """Return the names of the types that are bound."""
         return f"ResourceRegistry({', '.join(sorted(name_of(kind) for kind in self._bindings))})"
 
 

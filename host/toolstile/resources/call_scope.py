@@ -22,7 +22,7 @@ D = TypeVar("D")
 Part = BranchPart | ExclusivePart
 
 log = logging.getLogger(__name__)
-# Held for moments: whoever comes second of a call's close and its handler's end lets go.
+# Held for moments: the second of a call's close and its handler's end gives everything back.
 _ending = renewed_in_forks(__name__, "_ending", threading.Lock)
 _MISSING: Any = object()
 _PLAIN = Role.PLAIN
@@ -74,9 +74,9 @@ class CallScope(Waiter):
         self._parts: dict[int, Part] = {}
         self._tools: ToolScope | None = None
         self._mutex = RLock()
-        # Held while a branch is made, which may take for ever: the call's end does not wait for it.
+        # Held while a branch is made, which may never end: the call's end does not wait for it.
         self._making = RLock()
-        # Whether a thread may still use what it was given, though the call was given up.
+        # Whether a thread may still use its resources, though the call was given up.
         self._abandoned = False
         # Whether the call has come to its end; `_over` says so of one that was given up, too.
         self._closed = False
@@ -94,7 +94,7 @@ class CallScope(Waiter):
 
         Args:
             kind: The type.
-            default: What to return when nothing is bound for it.
+            default: The value to return when nothing is bound for it.
 
         Raises:
             UnboundResourceError: When nothing is bound and no default is given.
@@ -144,11 +144,11 @@ class CallScope(Waiter):
     # --- what the pipeline does ---
 
     def participants(self) -> list[Part]:
-        """Return what takes part in the call's transaction, in order of first access."""
+        """Return the participants of the call's transaction, in order of first access."""
         if not self._parts:
             return []
         if self._abandoned:
-            # A resource may be just making one, for ever; it is put back when that has ended.
+            # A resource may be making one and never end; it is put back when that has ended.
             return self._open_parts()
         with self._mutex:
             # A nested call may be handing over at this moment.
@@ -157,8 +157,8 @@ class CallScope(Waiter):
     def close_to_nested(self) -> None:
         """Give nested calls no branch to stand on any more.
 
-        One made when this call's own are being kept or put back would be neither. Waits for no
-        resource that is just making one, which may be for ever.
+        A branch made while this call's own are kept or put back would be neither. Does not wait
+        for a resource that is making one.
         """
         self._shares = False
 
@@ -169,7 +169,7 @@ class CallScope(Waiter):
                 yield part.prepare()
 
     def hand_over(self) -> None:
-        """Let the parent call have what takes part in its transaction from now on.
+        """Give the parent call what takes part in its transaction from now on.
 
         Raises:
             CallClosed: When that is over.
@@ -178,12 +178,12 @@ class CallScope(Waiter):
             self._parent._adopt(self)  # noqa: SLF001 - of the same class
 
     def joining(self) -> list[BranchPart]:
-        """Return what is to be committed into the parent call's branches."""
+        """Return the parts to be committed into the parent call's branches."""
         parts = self.participants()
         return [each for each in parts if isinstance(each, BranchPart) and each.joins]
 
     def undoing(self) -> Iterator[Callable[[], Awaitable[None] | None]]:
-        """Yield what to call to roll back, newest first; each returns None or an awaitable."""
+        """Yield the functions that roll back, newest first; each returns None or an awaitable."""
         self.close_to_nested()
         for part in reversed(self.participants()):
             yield part.rollback
@@ -191,14 +191,12 @@ class CallScope(Waiter):
     def abandon(self, name: str | None = None, *, patience: float = 0.0) -> None:
         """Close the scope while a thread may still use what it was given.
 
-        Exclusive resources stay locked until `release_abandoned` is called, and whoever asks for
-        them is told so; so does what lives for the call stay open. Branches are rolled back as
-        ever. Waits for nothing.
+        Exclusive resources stay locked, and resources of the call stay open, until
+        `release_abandoned` is called. Branches are rolled back as usual. Waits for nothing.
 
         Args:
-            name: How messages name the call.
-            patience: Seconds for which others wait for its exclusive resources before they are
-                told.
+            name: The name of the call in messages.
+            patience: Seconds for which others may begin to wait for its exclusive resources.
         """
         self._end(f"{name or self.owner} was abandoned, so it can use no resources any more.")
         self._abandoned = True
@@ -208,14 +206,14 @@ class CallScope(Waiter):
 
     @property
     def ended(self) -> bool:
-        """True when it is closed, and nobody uses any more what it gave."""
+        """True when it is closed, and its resources are not in use any more."""
         return self._closed and not self._abandoned
 
     def release_abandoned(self) -> None:
-        """Roll back and give back what an abandoned call held: nobody uses it any more.
+        """Roll back and give back the resources of an abandoned call, which has ended now.
 
         Its branches are for `rollback`, which can await, until the scope is closed.
-        Failures are logged, as there is nobody left to be told.
+        Failures are logged.
         """
         if not self._abandoned:
             return
@@ -229,7 +227,7 @@ class CallScope(Waiter):
             self._let_go()
 
     def close_unused(self) -> bool:
-        """End a scope from which nothing was taken that has to be given back; tell whether."""
+        """End a scope that has nothing to give back; return False where it has."""
         if self._parts or self._tools is not None or self.wakers:
             return False
         self._over = self._over or _ENDED
@@ -239,9 +237,8 @@ class CallScope(Waiter):
     def close(self) -> None:
         """End the scope: every later access raises `CallClosed`.
 
-        Closes what lives for the call, newest first. Gives back an exclusive resource that is
-        still held, rolled back. Failures are logged: they change nothing for the call.
-
+        Rolls back and gives back exclusive resources that are still held, and closes what lives
+        for the call, newest first. Failures are logged: they change nothing for the call.
         """
         if self.close_unused():
             return
@@ -295,7 +292,7 @@ class CallScope(Waiter):
             return part if isinstance(part, BranchPart) else None
 
     def _take(self, part: BranchPart, key: int, *, nested: bool) -> None:
-        """Let a branch that was just made take part, or put it back where it comes too late."""
+        """Let a new branch take part, or roll it back where it comes too late."""
         with self._mutex:
             is_late = nested and not self._shares
             if not is_late:
@@ -306,7 +303,7 @@ class CallScope(Waiter):
             raise CallClosed(_CALLER_ENDED)
 
     def _turns(self, kind: type[Any], built: Instance) -> Iterator[Turn]:
-        """Yield what to wait for, one after the other, until the resource is had."""
+        """Yield the turns to wait for, one after the other, until the call has the resource."""
         part = self._exclusive_part(lock_of(built.value))
         if part.claim.held and part.claim.above is None:
             return
@@ -314,7 +311,7 @@ class CallScope(Waiter):
         if first is not None and not first.granted:
             if self.fail_fast:
                 raise ResourceBusyError(
-                    f"{name_of(kind)} is not to be had yet, and this call may not wait for it; "
+                    f"{name_of(kind)} is not available yet, and this call may not wait for it; "
                     "retry later."
                 )
             yield first
@@ -342,7 +339,7 @@ class CallScope(Waiter):
     # --- ending ---
 
     def _inherit(self, lock: ExclusiveLock) -> Claim | None:
-        """Return the claim that takes over what a nested call held; None when over."""
+        """Return the claim that inherits the lock of a nested call; None when over."""
         with self._mutex:
             try:
                 return self._exclusive_part(lock).claim
@@ -359,7 +356,7 @@ class CallScope(Waiter):
                 self._keep_open(child._own_tools().shelf)
 
     def _keep_open(self, theirs: InstanceCache) -> None:
-        """Let what lives for a nested call live on where its changes wait for this call's end."""
+        """Keep a nested call's resources open where its changes wait for this call's end."""
         self._own_tools().shelf.owned += theirs.owned
         theirs.owned = []
 

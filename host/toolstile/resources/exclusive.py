@@ -63,7 +63,7 @@ _held: set[ExclusiveLock] = set()
 
 
 class Claimant(Protocol):
-    """A call, as the locks know it; its `str()` is how messages name it."""
+    """A call, as the locks know it; its `str()` is its name in messages."""
 
     @property
     def parent(self) -> Claimant | None:
@@ -244,7 +244,7 @@ class Claim:
         end()
 
     def take_end(self) -> Callable[[], None] | None:
-        """Return what was put off until this claim is the innermost one, once."""
+        """Return the function put off until this claim is the innermost one, once."""
         end, self._end = self._end, None
         self.ending = self.ending or end is not None
         return end
@@ -328,7 +328,7 @@ class ExclusiveLock:
         )
 
     def abandoned_error(self) -> ResourceBusyError:
-        """Return the error for whoever asks while an abandoned call holds the lock."""
+        """Return the error for a request while an abandoned call holds the lock."""
         call = next(claim.call for claim in self.claims if claim.abandoned)
         return ResourceBusyError(
             f"{self.name} is still held by an abandoned call of {call}, which has not ended. "
@@ -337,7 +337,7 @@ class ExclusiveLock:
 
 
 def lock_of(resource: object) -> ExclusiveLock:
-    """Return the one lock of a resource, whoever asks for it."""
+    """Return the one lock of a resource."""
     with _mutex:
         lock = _locks.get(id(resource))
         if lock is None:
@@ -391,7 +391,7 @@ def _waiting() -> list[Ticket]:
 
 
 def _end_quietly(end: Callable[[], None], lock: ExclusiveLock) -> None:
-    # It belongs to a call that was told already; the one that ends now is not to blame.
+    # It belongs to a call that has ended; the one that ends now is not to blame.
     try:
         end()
     except Exception:

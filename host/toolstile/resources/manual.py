@@ -3,7 +3,7 @@
 Calls that the host dispatches need none of this: each works on a branch. Where something else
 runs the tool - another framework's native ones, say - these put back what it did.
 
-What takes part:
+Participants are:
 
 - the session: its STATE slices; LOG slices are never put back;
 - of the resources that have been built so far, each that can be put back: one with `snapshot()`
@@ -13,8 +13,8 @@ What takes part:
 
 Nothing else does: a resource that can only be branched, one that is built later, and whatever
 happened outside, such as what other programs did to the files of a workspace. An exclusive
-resource is held for the whole transaction; it is not waited for, and nobody waits for it: whoever
-asks for it meanwhile is refused at once. Changes that others make to the session meanwhile are
+resource is held for the whole transaction; nobody waits for it: requests are refused at once,
+also the transaction's own. Changes that others make to the session meanwhile are
 put back as well, so run one such tool at a time.
 
 Example:
@@ -73,10 +73,10 @@ class ToolSnapshot:
     """A moment of a session and its resources.
 
     Args:
-        tag: What its maker called it.
+        tag: The name that its maker gave it.
         session: The session's part.
         kept: Each resource that takes part with a snapshot of its own.
-        resources: What it was taken of.
+        resources: The resources it was taken of.
         transaction: The transaction that holds exclusive resources for it, if one does.
     """
 
@@ -114,14 +114,15 @@ def restore_snapshot(session: SessionProtocol, resources: Present, snapshot: Too
     Every resource is tried, also after errors.
 
     Raises:
-        SnapshotError: When it was taken of another session or of other resources, is none at all,
-            or holds exclusive ones and its transaction is over; nothing has been put back.
+        SnapshotError: When it is not a snapshot, was taken of another session or of other
+            resources, or holds exclusive ones and its transaction is over; nothing has been put
+            back.
         ResourceError: Listing what could not be put back.
     """
     if not isinstance(cast("object", snapshot), ToolSnapshot):
         raise SnapshotError(
-            f"A {type(snapshot).__qualname__} is no snapshot of a session and its resources. Pass "
-            "what `create_snapshot` returned or `tool_transaction` gave."
+            f"A {type(snapshot).__qualname__} is not a snapshot of a session and its resources. "
+            "Pass one that `create_snapshot` returned or `tool_transaction` gave."
         )
     if resources is not snapshot.resources:
         raise SnapshotError(
@@ -323,8 +324,8 @@ class _Transaction:
 def _built(resources: Present) -> Sequence[Any]:
     if not hasattr(resources, "present"):
         raise SnapshotError(
-            f"Of a {type(resources).__qualname__} no snapshot can be taken: it is no open "
-            "resources. Pass what `registry.open()` returned, or `context.resources`."
+            f"A {type(resources).__qualname__} is not open resources, so no snapshot can be taken "
+            "of it. Pass what `registry.open()` returned, or `context.resources`."
         )
     return resources.present()
 

@@ -1,4 +1,4 @@
-"""Doing several things that may each fail, all of them, and telling of every failure."""
+"""Closing and undoing several things, each of which may fail, with all failures collected."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Failures:
     """Collects failures, to be raised together at the end.
 
     Args:
-        doing: What is being done, for the message, such as "closing".
+        doing: The action, for the message, such as "closing".
     """
 
     __slots__ = ("_doing", "_errors", "_texts")
@@ -64,12 +64,12 @@ class Failures:
         self._texts.append(f"{name_of(type(subject))} ({text})")
 
     @contextmanager
-    def collecting(self, what: object) -> Generator[None]:
-        """Keep a failure of the block, or its interruption, with what it happened to."""
+    def collecting(self, subject: object) -> Generator[None]:
+        """Keep a failure of the block, or its interruption, with its subject."""
         try:
             yield
         except BaseException as error:  # noqa: BLE001 - raised when all is done
-            self.add(what, error)
+            self.add(subject, error)
 
     def text(self) -> str:
         """Return one line about all of them, empty if there are none."""
@@ -95,13 +95,13 @@ class Failures:
                 raise error from cause
 
     def add_to(self, cause: BaseException) -> str:
-        """Tell of them in the error that was there before, which they must not hide.
+        """Add them to the error that was there before, which they must not hide.
 
         Returns:
             The text that was added, empty if there are none.
 
         Raises:
-            BaseException: What interrupted, where that error is only a failure.
+            BaseException: The interruption, where that error is only a failure.
         """
         if note := self.text():
             cause.add_note(note)
@@ -127,9 +127,9 @@ def refuse_coroutine(returned: object, what: str, remedy: str = _RETURN_IT) -> N
     """Raise if a method that nobody awaits is async.
 
     Args:
-        returned: What it returned.
+        returned: The value that it returned.
         what: The method, for the message.
-        remedy: What to do instead, a sentence.
+        remedy: The remedy, a sentence.
 
     Raises:
         ResourceError: It did not run.

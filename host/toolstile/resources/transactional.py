@@ -20,7 +20,7 @@ class Role(Enum):
     """The role of an instance in the transaction of a call."""
 
     PLAIN = "plain"
-    """Not at all: whoever asks is given the instance itself."""
+    """None: calls are given the instance itself."""
     BRANCHABLE = "branchable"
     """Each call is given a branch of it."""
     EXCLUSIVE = "exclusive"
@@ -210,7 +210,7 @@ class ExclusivePart:
     def rollback(self) -> None:
         """Undo what was done and give the lock back; a second time does nothing.
 
-        What an abandoned call did is undone by `release`, when nobody uses it any more.
+        The changes of an abandoned call are undone by `release`, once it has ended.
         """
         if not self.claim.abandoned:
             self.release()

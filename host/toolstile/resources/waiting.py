@@ -18,7 +18,7 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 
 
 class Turn(Protocol):
-    """Something that comes one day, and that can be waited for."""
+    """Something that can be waited for."""
 
     @property
     def granted(self) -> bool:

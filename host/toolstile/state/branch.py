@@ -33,7 +33,7 @@ class Branch(Transaction):
 
     __slots__ = ("__weakref__",)
 
-    # What a handler uses.
+    # --- used by handlers
 
     @property
     def id(self) -> str:
@@ -42,7 +42,7 @@ class Branch(Transaction):
 
     @property
     def dispatcher(self) -> BranchDispatcher:
-        """Where events are published, to be heard after the commit."""
+        """The dispatcher, whose events reach subscribers after the commit."""
         return BranchDispatcher(self)
 
     def __getitem__(self, kind: type[S]) -> SliceView[S]:
@@ -50,7 +50,7 @@ class Branch(Transaction):
 
         Raises:
             CallClosed: The call is over.
-            StateError: It is no class.
+            StateError: The type is not a class.
         """
         if kind is PolicyState:
             self.check()
@@ -116,7 +116,7 @@ class Branch(Transaction):
     def changes(self) -> str:
         """Return what was done to the state here, as JSON for `redo`.
 
-        That is all but logs and the policies' records.
+        Logs and the policies' records are left out.
 
         Raises:
             CallClosed: The call is over.
@@ -132,7 +132,7 @@ class Branch(Transaction):
         """Do again what another call did to its session.
 
         Args:
-            changes: What `changes` returned there.
+            changes: The text that `changes` returned there.
             kinds: Types of events and items beyond those that the session knows.
 
         Raises:
@@ -140,7 +140,7 @@ class Branch(Transaction):
             SnapshotError: It is malformed, or a type is unknown or has changed.
         """
         if changes != redoing.NOTHING:
-            # Of two types of one name, as after a plugin was loaded anew, the session's own.
+            # Of two types of one name, as after a plugin was loaded again, the session's own.
             store = self._store
             known = [*several_kinds(kinds), AppliedEffect, *store.kinds(), *store.reducers]
             self.redo_all(redoing.read(changes, known))
@@ -166,16 +166,16 @@ class Branch(Transaction):
             within.mark_applied(effect.effect_id)
             within.commit()
 
-    # What the host uses.
+    # --- used by the host
 
     @property
     def kept(self) -> bool:
-        """True when its commit, which may have been interrupted, has kept what it changed."""
+        """True when its commit has kept the changes, even if it was interrupted afterwards."""
         return self._closed is OVER
 
     @property
     def record_changes(self) -> Mapping[str, tuple[PolicyState | None, PolicyState | None]]:
-        """The policies' records that were changed here, by name: as in the session, and as here."""
+        """The policies' records that were changed here, by name: in the session, and here."""
         before = self._store.head.records
         return {name: (before.get(name), new) for name, new in self._overlay.items()}
 
@@ -209,9 +209,9 @@ class Branch(Transaction):
     def validate(self) -> None:
         """Check that nothing this branch read or replaced has changed, and stand on the newest.
 
-        What was only appended, or reduced without having been read, is put on top of what
-        others have added meanwhile. Branches forked from this one that are still open are
-        closed: what they stand on moves, and the handler that could wait for them has ended.
+        Items that were only appended, or reduced without having been read, are put on top of
+        those that others have added. Branches forked from this one that are still open are
+        closed: their base moves, and the handler that could wait for them has ended.
 
         Raises:
             ConflictError: Another call changed such a slice; names all of them.
@@ -260,7 +260,7 @@ class Branch(Transaction):
     def rollback(self) -> None:
         """Drop all changes and close.
 
-        What it read still counts as read by its parent, which is told how the call ended.
+        Its reads still count as reads of its parent, which learns how the call ended.
         """
         with self.lock:
             if self._closed is None:
@@ -269,14 +269,14 @@ class Branch(Transaction):
                 self._shut(OVER)
 
     def mark_applied(self, effect_id: str) -> None:
-        """Note that the session holds, with this branch, what an effect has changed."""
+        """Note that the session holds, with this branch, the changes of an effect."""
         self.cell(AppliedEffect).append(AppliedEffect(effect_id))
         self._effect_id = effect_id
 
     def has_applied(self, effect_id: str) -> bool:
-        """Tell whether the session holds what an effect has changed; no read that conflicts.
+        """Tell whether the session holds the changes of an effect; this read never conflicts.
 
-        What others committed after the fork counts, too: this branch is put on top of it.
+        Commits of others after the fork count, too: this branch is put on top of them.
         """
         seen = (self.peek(AppliedEffect), self.added_since(AppliedEffect))
         return any(each.effect_id == effect_id for items in seen for each in items)
@@ -284,8 +284,7 @@ class Branch(Transaction):
     def describe_changes(self) -> list[str]:
         """Return one line for each slice that changed, for a person to read.
 
-        What policies remember, and which effects are held, is left out: the call did not ask for
-        that.
+        Records of policies and marks of effects are left out: the call did not ask for them.
         """
         with self.lock:
             cells = self._cells.values()
@@ -293,7 +292,7 @@ class Branch(Transaction):
                 [each for each in cells if each.ops and each.kind is not AppliedEffect]
             )
 
-    # What views of slices use.
+    # --- used by views of slices
 
     def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
         """Update records of policies, on this branch."""
@@ -348,7 +347,7 @@ class Branch(Transaction):
 
 
 class BranchDispatcher:
-    """The dispatcher of a call: what it publishes is heard after the commit, or not at all."""
+    """The dispatcher of a call: its events are published after the commit, or not at all."""
 
     __slots__ = ("_branch",)
 
@@ -360,7 +359,7 @@ class BranchDispatcher:
         event: type[E],
         handler: Callable[[E], None],  # noqa: ARG002 - the protocol's
     ) -> Callable[[], None]:
-        """Refuse: what a call subscribed could not be rolled back."""
+        """Refuse: a subscription from inside a call could not be rolled back."""
         raise StateError(
             f"Events of {event.__qualname__} cannot be subscribed to inside a call, which may be "
             "rolled back. Subscribe on the session, before its calls."

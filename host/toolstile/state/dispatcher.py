@@ -24,7 +24,7 @@ class Subscribers:
         self.handlers: dict[type[Any], tuple[Handler, ...]] = {}
 
     def subscribe(self, event: type[E], handler: Callable[[E], None]) -> Callable[[], None]:
-        """Call `handler` with each event of the type or a subtype; returns what takes it back.
+        """Call `handler` with each event of the type or a subtype; return a function to stop that.
 
         Raises:
             StateError: The event is not a type, or the handler not a plain function.
@@ -33,22 +33,24 @@ class Subscribers:
             raise StateError(f"Nobody is subscribed: {fault}.")
 
         # A wrapper of its own, so that one handler can subscribe twice and leave once.
-        def heard(item: E) -> None:
+        def subscriber(item: E) -> None:
             handler(item)
 
         with self._lock:
             there = self.handlers.get(event, ())
-            self.handlers = {**self.handlers, event: (*there, heard)}
+            self.handlers = {**self.handlers, event: (*there, subscriber)}
 
         def unsubscribe() -> None:
             with self._lock:
-                left = tuple(each for each in self.handlers.get(event, ()) if each is not heard)
+                left = tuple(
+                    each for each in self.handlers.get(event, ()) if each is not subscriber
+                )
                 self.handlers = {**self.handlers, event: left}
 
         return unsubscribe
 
     def publish(self, event: object) -> None:
-        """Tell the subscribers of the event's type and of its base classes."""
+        """Call the subscribers of the event's type and of its base classes."""
         handlers = self.handlers
         if not handlers:
             return
@@ -62,7 +64,7 @@ class Subscribers:
                     )
 
     def publish_all(self, events: Iterable[object]) -> None:
-        """Tell of several events, in their order."""
+        """Publish several events, in their order."""
         for event in events:
             self.publish(event)
 

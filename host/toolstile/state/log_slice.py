@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from math import inf
 from threading import Lock
 from typing import Any
@@ -14,23 +14,22 @@ from toolstile_hookspecs.calls import ToolInvoked
 class Log:
     """The items of a LOG slice, for all the calls of a session at once.
 
-    Nothing is ever taken back, so that no version has to be made when something is added, as
-    every call does: it is made when somebody reads.
+    Nothing is ever removed, so a version is made only when somebody reads.
 
     Args:
-        below: What it begins with.
+        items: The first items.
+        mutable: Whether some of them can change, so that readers get copies.
 
     Attributes:
         add: Adds one item that cannot change, at once and without a lock.
     """
 
-    __slots__ = ("_below", "_mutable", "_tail", "add")
+    __slots__ = ("_items", "_mutable", "add")
 
-    def __init__(self, below: Items = EMPTY) -> None:
-        self._below = below
-        self._tail: list[Any] = []
-        self._mutable = below.mutable
-        self.add: Callable[[Any], None] = self._tail.append
+    def __init__(self, items: Iterable[Any] = (), *, mutable: bool = False) -> None:
+        self._items = list(items)
+        self._mutable = mutable
+        self.add: Callable[[Any], None] = self._items.append
 
     def extend(self, items: list[Any], *, mutable: bool) -> None:
         """Add items; under the store's lock.
@@ -39,22 +38,17 @@ class Log:
             items: The items.
             mutable: Whether some of them can change, so that readers get copies.
         """
-        # First: whoever reads meanwhile may see the items already.
+        # First: a reader may see the items already.
         self._mutable = self._mutable or mutable
-        self._tail += items
+        self._items += items
 
     def items(self) -> Items:
         """Return the items there are now."""
-        below = self._below
-        added = len(self._tail)
-        if not added:
-            return below
-        return Items(below or None, self._tail, below.length + added, None, self._mutable)
+        return Items.of(self._items, None, mutable=self._mutable)
 
     def fork(self) -> Log:
         """Return an independent log with the same items."""
-        items = self.items()
-        return Log(Items.of(list(items), None, mutable=items.mutable))
+        return Log(self._items, mutable=self._mutable)
 
 
 class History:

@@ -32,12 +32,12 @@ class Items(_ReadOnly):
     """One version of a slice: everything below, then the first so many of a list.
 
     The list is shared by the versions that grew out of one another. Only its owner appends
-    to it, and only from the version that reaches its end; whoever else wants to add puts a
-    list of its own on top. So adding costs what is added, and an old version costs nothing.
+    to it, and only from the version that reaches its end; anybody else puts a list of its own
+    on top. So adding costs the new items only, and an old version costs nothing.
 
     Args:
-        below: What comes before the list.
-        tail: The list; what lies beyond `length` belongs to newer versions.
+        below: The items before the list.
+        tail: The list; items beyond `length` belong to newer versions.
         length: How many items there are, those below included.
         owner: Who may append to the list in place.
         mutable: Whether some items can change, so that readers get copies.

@@ -53,8 +53,8 @@ class NestedEffect:
     """The changes of a nested call whose effect is recorded by itself.
 
     Args:
-        effect_id: What it is recorded under.
-        changes: What it did.
+        effect_id: The id under which it is recorded.
+        changes: The changes.
     """
 
     effect_id: str
@@ -84,10 +84,10 @@ def written(changes: Iterable[RecordedChange]) -> str:
 
 
 def read(text: str, kinds: Iterable[type[Any]]) -> list[RecordedChange]:
-    """Return the changes that JSON tells of. Types are looked up among those given.
+    """Return the changes that JSON describes. Types are looked up among those given.
 
     Raises:
-        SnapshotError: It is no such JSON, names an unknown type, or does not fit the types.
+        SnapshotError: It is other JSON, names an unknown type, or does not fit the types.
     """
     try:
         entries = _entries().validate_json(text)
@@ -97,14 +97,14 @@ def read(text: str, kinds: Iterable[type[Any]]) -> list[RecordedChange]:
             "`changes()` returned, unchanged."
         ) from error
     known = {_name(kind): kind for kind in kinds}
-    return [_told(entry, known) for entry in entries]
+    return [_change_of(entry, known) for entry in entries]
 
 
 def named_in(text: str) -> list[type[Any]]:
     """Return the types that JSON names and that this process has; none is imported for it.
 
     Args:
-        text: What `written` returned, here or in another process.
+        text: JSON that `written` returned, here or in another process.
     """
     names = _names_in(_entries().validate_json(text))
     kinds = (_written_here.get(name) or _imported(name) for name in names)
@@ -151,8 +151,8 @@ def _entries() -> TypeAdapter[list[_AnyEntry]]:
     return TypeAdapter(list[_AnyEntry])
 
 
-def _where_from(name: str) -> str:
-    """Return how a type comes to be known."""
+def _remedy_for(name: str) -> str:
+    """Return the remedy for an unknown type."""
     module = name.partition(":")[0]
     if module == "__main__":
         return (
@@ -182,14 +182,16 @@ def _names_in(entries: Iterable[_AnyEntry]) -> Iterator[str]:
             yield entry["type"]
 
 
-def _told(entry: _AnyEntry, known: Mapping[str, type[Any]]) -> RecordedChange:
+def _change_of(entry: _AnyEntry, known: Mapping[str, type[Any]]) -> RecordedChange:
     if entry["do"] == "effect":
-        return NestedEffect(entry["effect_id"], [_told(each, known) for each in entry["changes"]])
+        return NestedEffect(
+            entry["effect_id"], [_change_of(each, known) for each in entry["changes"]]
+        )
     kind = known.get(entry["type"])
     if kind is None:
         raise SnapshotError(
             f"What a call did to the session names {entry['type']}, a type that is not known "
-            f"here. {_where_from(entry['type'])}"
+            f"here. {_remedy_for(entry['type'])}"
         )
     return Change(entry["do"], kind, loaded(kind, entry["items"]))
 
@@ -199,9 +201,9 @@ def _told(entry: _AnyEntry, known: Mapping[str, type[Any]]) -> RecordedChange:
 
 @dataclass(frozen=True, slots=True)
 class AppliedEffect:
-    """A mark in the session: it holds what the call recorded under this id has changed.
+    """A mark in the session: it holds the changes of the call recorded under this id.
 
-    A STATE slice like any other, so that going back to a snapshot takes the marks along.
+    It is in a STATE slice, so that going back to a snapshot takes the marks along.
     """
 
     effect_id: str

@@ -1,4 +1,4 @@
-"""Items of one type as JSON values, which come back as they were or are refused."""
+"""Items of one type as JSON values, which are read as the same items or refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def dumped(kind: Any, items: Iterable[Any]) -> Any:
     except UnicodeEncodeError as error:
         raise SnapshotError(
             f"Items of {type_name(kind)} cannot be written as JSON: one holds a lone surrogate, "
-            "which is no character and could not be read again. Escape it before it is stored."
+            "which could not be read again. Escape it before it is stored."
         ) from error
     except Exception as error:
         raise SnapshotError(
@@ -120,15 +120,15 @@ def _read(kind: Any, items: list[Any]) -> list[Any]:
 
 
 def _misfit(error: Exception) -> str:
-    """Return what does not fit, and where; of several faults the first."""
+    """Return the first fault, and its place."""
     return f"{first_fault(error)}." if isinstance(error, ValidationError) else _first_line(error)
 
 
 def _spelt(value: Any) -> Any:
-    """Return the value with the floats that JSON lacks as words, which pydantic reads.
+    """Return the value with NaN and infinities as words, which pydantic reads.
 
     Raises:
-        UnicodeEncodeError: A text of it is none, and could not be read.
+        UnicodeEncodeError: A text holds a lone surrogate, and could not be read.
     """
     if isinstance(value, str):
         value.encode()

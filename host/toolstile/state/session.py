@@ -31,7 +31,7 @@ class Session:
     """The state of one conversation or job, shared by its calls. Safe to use from any thread.
 
     Args:
-        id: Its id; made up where none is given.
+        id: Its id; a random one by default.
         history_events: The most events of its calls (`ToolInvoked`) to keep, the newest ones;
             0 for any number.
         history_bytes: The most bytes of their arguments, texts and values; 0 for any number.
@@ -78,7 +78,7 @@ class Session:
         """Return the slice of a type.
 
         Raises:
-            StateError: It is no class.
+            StateError: The type is not a class.
         """
         if kind is PolicyState:
             return cast("SliceView[S]", RecordSlice(self._store))
@@ -104,7 +104,7 @@ class Session:
         kind = type(event)
         store = self._store
         if kind is ToolInvoked and kind not in store.reducers:
-            store.calls.add(event)
+            store.logs[ToolInvoked].add(event)
             if store.subscribers.handlers:
                 store.subscribers.publish(event)
             return
@@ -173,7 +173,7 @@ class Session:
         """Return the state as versioned JSON: STATE and LOG slices, and the policies' records.
 
         The log of calls (`ToolInvoked`) is left out: it holds tools and exceptions, which are
-        no data. A recorder keeps it. An item that JSON would change is refused, such as one with
+        not data. A recorder keeps it. An item that JSON would change is refused, such as one with
         a tuple in a field of type `Any`.
 
         Raises:
@@ -202,7 +202,7 @@ class Session:
         store = session._store
         store.head = _head(saved)
         for kind, items in saved.logs.items():
-            store.logs[kind] = Log(_items(items))
+            store.logs[kind] = Log(items, mutable=_items(items).mutable)
         return session
 
     def read_snapshot(self, text: str, *, kinds: Iterable[type[Any]] = ()) -> Snapshot:

@@ -52,10 +52,10 @@ def write(saved: Saved) -> str:
 
 
 def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
-    """Return what JSON says. Types are looked up among those given, never imported.
+    """Return the state in JSON. Types are looked up among those given, never imported.
 
     Raises:
-        SnapshotError: It is no JSON, of another format or version, or does not fit the types,
+        SnapshotError: It is not JSON, of another format or version, or does not fit the types,
             or two of these have one name.
     """
     if (version := _validated(_Envelope, text)["version"]) != VERSION:
@@ -136,7 +136,7 @@ def _refuse_namesakes(kinds: Iterable[type[Any]]) -> None:
 def _namesakes(name: str) -> SnapshotError:
     return SnapshotError(
         f"Two types are called {name}, and JSON could not tell their items apart. Give one of "
-        "them another name; where its module was loaded anew, go on with a new session."
+        "them another name; where its module was loaded again, go on with a new session."
     )
 
 

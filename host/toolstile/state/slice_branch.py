@@ -1,4 +1,4 @@
-"""A STATE slice on a branch: what was there, what was added, whether it was read."""
+"""A STATE slice on a branch: its items at the fork, its writes, whether it was read."""
 
 from __future__ import annotations
 
@@ -61,9 +61,9 @@ class Cell(CallSlice):
         self.items = origin
         self.ops: list[tuple[Reducer, Any]] = []
         self.read = False
-        """True when what the branch did may depend on what it saw here."""
+        """True when the branch may depend on the items here."""
         self.replaced = False
-        """True when a write put something in the place of whatever was there."""
+        """True when a write replaced the items."""
         self.rewritten = False
         """True when the items are more than the original ones with some added."""
         # Not the cell itself: items, which the cell has, would make a circle with it, and each
@@ -71,7 +71,7 @@ class Cell(CallSlice):
         self.token = object()
         """The owner of the items that are made here."""
         self.closed: str | None = None
-        """Why it cannot be used any more."""
+        """The reason why it cannot be used any more."""
 
     def latest(self) -> Any:
         """Return the newest item, or None."""
@@ -108,7 +108,7 @@ class Cell(CallSlice):
         return self.read or self.replaced
 
     def put(self, op: tuple[Reducer, Any], items: Items, *, rewritten: bool) -> None:
-        """Keep what a reducer made."""
+        """Keep the items that a reducer made."""
         self.ops.append(op)
         self.items = items
         if rewritten:
@@ -119,11 +119,11 @@ class Cell(CallSlice):
         self._put_over((seeded, items), items)
 
     def replayed(self, origin: Items) -> tuple[Items, bool]:
-        """Return what the writes make of another version, and whether they rewrite it."""
+        """Return another version after the writes, and whether they rewrite it."""
         items, rewritten = origin, False
         for reducer, event in self.ops:
-            items, anew = reduced(self.kind, items, reducer, event, self.token)
-            rewritten = rewritten or anew
+            items, is_new = reduced(self.kind, items, reducer, event, self.token)
+            rewritten = rewritten or is_new
         return items, rewritten
 
     def moved(self, origin: Items, items: Items, *, rewritten: bool) -> None:
@@ -134,7 +134,7 @@ class Cell(CallSlice):
         """Return the writes applied to a version, for a branch or store to hold.
 
         Args:
-            taker: Who will hold it, and may add to it in place.
+            taker: The holder, which may add to it in place.
             to: The version; its items are the original ones.
         """
         if self.rewritten:

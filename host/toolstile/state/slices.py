@@ -14,10 +14,10 @@ from toolstile_hookspecs.sessions import Reducer, SlicePolicy, append_all
 
 
 def refuse_log(kind: type[Any]) -> StateError:
-    """Return the error for replacing what is only ever added to."""
+    """Return the error for replacing items of a LOG."""
     return StateError(
-        f"The slice of {kind.__qualname__} is a LOG: items are added and never removed. Keep what "
-        "has to be replaced in a STATE slice."
+        f"The slice of {kind.__qualname__} is a LOG: items are added and never removed. Keep "
+        "items to be replaced in a STATE slice."
     )
 
 
@@ -109,7 +109,7 @@ class BranchedLog(CallSlice):
     Args:
         store: The session's.
         kind: The type of the items.
-        check: Raises unless the call may read or, if it is told so, write.
+        check: Raises unless the call may read or, given True, write.
     """
 
     __slots__ = ("_check", "_store")

@@ -15,9 +15,9 @@ class Snapshot:
 
     Args:
         session_id: The session it is of.
-        tag: What its maker called it.
+        tag: The name that its maker gave it.
         head: The state.
-        lineage: What the session shares with its clones; None where it was read from JSON.
+        lineage: An object that the session and its clones share; None where it was read from JSON.
     """
 
     session_id: str
@@ -44,12 +44,12 @@ def fitting(snapshot: object, store: Store) -> Head:
         store: The session's.
 
     Raises:
-        SnapshotError: It is of another session, no snapshot at all, or holds a slice that is a
-            LOG by now.
+        SnapshotError: It is of another session, not a snapshot at all, or holds a slice that is
+            a LOG by now.
     """
     if not isinstance(snapshot, Snapshot):
         raise SnapshotError(
-            f"A {type(snapshot).__qualname__} is no snapshot of a session. Pass what "
+            f"A {type(snapshot).__qualname__} is not a snapshot of a session. Pass one that "
             "`session.snapshot()` or `session.read_snapshot(text)` returned."
         )
     if snapshot.lineage is not None and snapshot.lineage is not store.lineage:

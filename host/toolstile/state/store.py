@@ -53,11 +53,8 @@ class Store:
         lineage: The same for a session and its clones: their snapshots fit one another.
         calls: The LOG slice of the calls' events; an unbounded one unless it is given.
 
-    Attributes:
-        calls: The LOG slice of the calls' events, which is among the `logs`.
-
     Raises:
-        StateError: The id is no text.
+        StateError: The id is not a text.
     """
 
     def __init__(
@@ -67,16 +64,14 @@ class Store:
         lineage: object,
         calls: Log | History | None = None,
     ) -> None:
-        # Callers need not be type-checked.
         if not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise StateError(f"A session's id is a text, and {id!r} is none; give one, or no id.")
+            raise StateError(f"A session's id is a text, and {id!r} is not; give one, or no id.")
         self.id = id
         self.face = face
         self.lineage = lineage
         self.lock = RLock()
         self.head = _START
-        self.calls: Log | History = Log() if calls is None else calls
-        self.logs: dict[type[Any], Log | History] = {ToolInvoked: self.calls}
+        self.logs: dict[type[Any], Log | History] = {ToolInvoked: Log() if calls is None else calls}
         self.reducers: ReducerTable = {}
         self.subscribers = Subscribers()
 
@@ -86,7 +81,6 @@ class Store:
         with self.lock:
             other.head = Head(head.slices, head.records, 0)
             other.logs = {kind: log.fork() for kind, log in self.logs.items()}
-            other.calls = other.logs[ToolInvoked]
             other.reducers = self.reducers
         return other
 
@@ -125,7 +119,7 @@ class Store:
         self.logs[kind] = Log()
 
     def as_log(self, kind: type[Any]) -> None:
-        """Make a slice a LOG unless it is one; raises StateError if it is STATE."""
+        """Make a slice a LOG unless it is one; raise StateError if it is STATE."""
         if kind not in self.logs:
             with self.lock:
                 self._settle(kind, SlicePolicy.LOG)
@@ -217,7 +211,7 @@ class Store:
 
 
 def several_kinds(kinds: Iterable[type[Any]]) -> list[type[Any]]:
-    """Return the types that were given; raise if these are not several, or some no classes."""
+    """Return the types as a list; raise if they are not several, or not classes."""
     if isinstance(kinds, (str, type)) or not hasattr(kinds, "__iter__"):
         raise StateError(f"kinds is {kinds!r}; give several classes, such as kinds=[Plan].")
     several = list(kinds)
@@ -227,17 +221,16 @@ def several_kinds(kinds: Iterable[type[Any]]) -> list[type[Any]]:
 
 
 def check_kind(kind: object) -> None:
-    """Raise if there can be no slice of it."""
+    """Raise if nothing can be in a slice of this name."""
     if not isinstance(kind, type):
         raise StateError(
-            f"Slices are named by a class, and {kind!r} is none. Use session[Plan], where Plan "
+            f"Slices are named by a class, which {kind!r} is not. Use session[Plan], where Plan "
             "is the class of the items."
         )
     try:
         isinstance(None, kind)
     except TypeError as error:
         raise StateError(
-            f"Slices are named by a class, and {kind.__qualname__} is none that an item could be "
-            "told by, as TypedDicts and protocols are none. Make it a dataclass, a pydantic model "
-            "or a named tuple."
+            f"Slices are named by a class, and no item is an instance of {kind.__qualname__}, as "
+            "of TypedDicts and protocols. Make it a dataclass, a pydantic model or a named tuple."
         ) from error

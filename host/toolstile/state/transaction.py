@@ -59,7 +59,7 @@ class Transaction:
         self._children: set[Transaction] | None = None
         self._cells: dict[type[Any], Cell] = {}
         self._overlay: Overlay = NO_RECORDS
-        # Whether what it did depends on every slice, also on those that it has no cell for.
+        # Whether it depends on every slice, also on those without a cell.
         self._whole = False
         self._closed: str | None = None
         self.log: list[RecordedChange] = []
@@ -72,7 +72,7 @@ class Transaction:
         head = self._head = self._store.head
         self._pins = head.slices if self._parent is None else self._parent.adopt(self)
 
-    # Access.
+    # --- access
 
     def check(self, to_write: bool = False) -> None:  # noqa: FBT001, FBT002 - on the hot path
         """Raise unless it is open and, to write, not frozen."""
@@ -141,7 +141,7 @@ class Transaction:
         kept = {name: each for name, each in self._overlay.items() if name not in update}
         self._overlay = {**kept, **update}
 
-    # Children.
+    # --- children
 
     def adopt(self, child: Transaction) -> Mapping[type[Any], Items]:
         """Take a child, and return the slices that differ from those at this one's own fork."""
@@ -166,7 +166,7 @@ class Transaction:
             self._children = _NONE_ANY_MORE
 
     def join(self, child: Transaction) -> None:
-        """Take over what a child changed and read."""
+        """Take over the changes and reads of a child."""
         with self.lock:
             self.check(to_write=True)
             # It may have been closed at this very moment.
@@ -185,7 +185,7 @@ class Transaction:
                 self.log.append(NestedEffect(child._effect_id, changes))
 
     def note_reads(self, child: Transaction) -> None:
-        """Count what a child has read as read here too."""
+        """Count the reads of a child as reads here too."""
         with self.lock:
             if self._closed is not None:
                 return
@@ -194,7 +194,7 @@ class Transaction:
                 if theirs.read:
                     self.cell(kind).read = True
 
-    # Ending.
+    # --- ending
 
     def close(self, reason: str) -> None:
         """Drop all changes; from now on every access raises `CallClosed` with the reason.
@@ -203,7 +203,7 @@ class Transaction:
         this one too. A branch that is closed already keeps its reason.
 
         Args:
-            reason: Why the call is over, as the handler is to be told.
+            reason: The reason why the call is over, for the handler.
         """
         if self._closed is None:
             self._shut(reason)
@@ -230,7 +230,7 @@ class Transaction:
                 self._move()
             slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
             store.put(slices, overlaid(store.head.records, self._overlay))
-            # In the same breath: whoever is interrupted from here on has kept it.
+            # At once: an interruption from here on comes when the changes are kept.
             self._closed = OVER
 
     def _move(self) -> None:
@@ -281,7 +281,7 @@ class Transaction:
             cell.moved(now, items, rewritten=rewritten)
 
     def _shut(self, reason: str) -> None:
-        """Drop everything and refuse what comes; waits for no lock that a handler may hold."""
+        """Drop everything and refuse later use; waits for no lock that a handler may hold."""
         self._closed = reason
         self._close_children(reason)
         if self._parent is not None:

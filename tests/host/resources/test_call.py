@@ -562,7 +562,7 @@ def test_a_call_that_must_not_wait_does_not_wait_for_earlier_ones_either(kit, op
     call = kit.call(opened)
     call.scope.fail_fast = True
     call.first = OneShotGate()
-    with pytest.raises(ResourceBusyError, match="not to be had yet"):
+    with pytest.raises(ResourceBusyError, match="not available yet"):
         call.scope.get(kit.Ledger)
 
 

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from toolstile.state.log_slice import Log
-from toolstile.state.persistent_list import Items
 
 STEPS = st.lists(
     st.tuples(st.integers(0, 5), st.sampled_from(["add", "extend", "fork", "read"])), max_size=40
@@ -35,7 +34,7 @@ def test_what_was_read_does_not_grow():
 
 
 def test_it_can_begin_with_items():
-    log = Log(Items.of(["a"], None, mutable=False))
+    log = Log(["a"])
     read = log.items()
     log.add("b")
     assert list(log.items()) == ["a", "b"]

@@ -46,7 +46,7 @@ def test_a_slice_holds_the_items_of_one_type_in_order(session):
 
 def test_the_id_of_a_session_is_a_text(session):
     for named in (lambda: Session(id=3), lambda: session.clone(id=3)):
-        with pytest.raises(StateError, match="A session's id is a text, and 3 is none; give one"):
+        with pytest.raises(StateError, match="A session's id is a text, and 3 is not; give one"):
             named()
 
 
@@ -323,7 +323,7 @@ class Valued(Protocol):
 @pytest.mark.parametrize("kind", [Typed, Valued])
 def test_a_class_that_no_item_can_be_told_by_names_no_slice(session, kind):
     for place in (session, session.fork()):
-        with pytest.raises(StateError, match=f"{kind.__name__} is none that an item could be told"):
+        with pytest.raises(StateError, match=f"no item is an instance of {kind.__name__}"):
             place[kind].append({"value": 1})
 
 

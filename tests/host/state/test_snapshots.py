@@ -108,7 +108,7 @@ def test_a_session_and_its_clones_take_one_anothers_snapshots(session):
 def test_a_snapshot_of_another_session_is_refused(session):
     with pytest.raises(SnapshotError, match=r"of the session other.*read_snapshot"):
         session.restore(Session(id="other").snapshot())
-    with pytest.raises(SnapshotError, match="A str is no snapshot"):
+    with pytest.raises(SnapshotError, match="A str is not a snapshot"):
         session.restore("before")
 
 
@@ -275,7 +275,7 @@ def test_of_two_types_of_one_name_none_is_read(session):
 
 
 def test_types_that_are_none_are_named(session):
-    with pytest.raises(StateError, match=r"Slices are named by a class, and Audit\(.* is none"):
+    with pytest.raises(StateError, match=r"Slices are named by a class, which Audit\(.* is not"):
         Session.from_json(session.to_json(), kinds=[Audit("a")])
 
 
