@@ -116,7 +116,7 @@ from toolstile_hookspecs.sessions import (
     append_all,
     replace_latest,
 )
-from toolstile_hookspecs.tools import HOST_TIMEOUT, Tool, ToolExample
+from toolstile_hookspecs.tools import HOST_TIMEOUT, Tool, ToolExample, ToolHandler
 from toolstile_hookspecs.tracing import CrossingTrace, StageTrace
 from toolstile_hookspecs.transactions import (
     Decider,
@@ -238,6 +238,7 @@ __all__ = [
     "ToolCall",
     "ToolContext",
     "ToolExample",
+    "ToolHandler",
     "ToolInvoked",
     "ToolPolicy",
     "ToolRenderableResult",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import (
     TYPE_CHECKING,
@@ -15,6 +15,7 @@ from typing import (
     Generic,
     Literal,
     NoReturn,
+    Protocol,
     TypeVar,
     cast,
     get_origin,
@@ -39,12 +40,16 @@ from toolstile_hookspecs._tools.field_checks import (
     type_faults,
 )
 from toolstile_hookspecs._tools.signatures import ANYTHING, Signature, read_full_form
+from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 from toolstile_hookspecs.idempotency import IdempotencyConfig
+from toolstile_hookspecs.results import ToolResult
 from toolstile_hookspecs.support.text import suggest
 
 P = TypeVar("P")
 R = TypeVar("R")
+P_contra = TypeVar("P_contra", contravariant=True)
+R_co = TypeVar("R_co", covariant=True)
 
 Category = Literal["read", "write", "delete", "side_effect"]
 Consequence = Literal["low", "medium", "high"]
@@ -69,6 +74,16 @@ class HostDefault:
 
 HOST_TIMEOUT: Final = HostDefault()
 """A tool's timeout unless it says otherwise: the one the host is configured with (15 s)."""
+
+
+class ToolHandler(Protocol[P_contra, R_co]):
+    """A function that carries out the calls of a `Tool[Params, Result]`, sync or async."""
+
+    def __call__(
+        self, params: P_contra, /, *, context: ToolContext
+    ) -> ToolResult[R_co] | Awaitable[ToolResult[R_co]]:
+        """Carry out a call, and return its result."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -148,7 +163,7 @@ class Tool(Generic[P, R]):
 
     name: str
     description: str
-    handler: Callable[..., Any] | None = None
+    handler: ToolHandler[P, R] | None = None
     accepts_overrides: bool = True
     examples: tuple[ToolExample[P, R], ...] = ()
     idempotency: IdempotencyConfig | None = None

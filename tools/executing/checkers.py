@@ -1,0 +1,72 @@
+"""Types of Python blocks: a file for each page, all of them read by mypy and pyright at once."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from executing.markers import markers
+
+_BLOCK = re.compile(
+    r"^(?:```|<!-- invisible-code: )python\n(.*?)^(?:```|-->)$", re.MULTILINE | re.DOTALL
+)
+_FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)
+_ERROR = re.compile(r"^\s*(\S+?):(\d+)(?::\d+)?(?: -|:) error: (.*)$", re.MULTILINE)
+
+# A name that an earlier block defined may get another meaning, as in a session at a prompt.
+_MYPY = ("mypy", "--config-file=", "--check-untyped-defs", "--allow-redefinition")
+_PYRIGHT = ("pyright", "--pythonpath", sys.executable)
+_SETTINGS = '{"reportRedeclaration": false}'
+
+
+def write_page(text: str, folder: Path, name: str) -> Path:
+    """Write the Python blocks of a page to one file, each at its own lines.
+
+    A block with a name of its own, which others import, is also written to that file.
+
+    Args:
+        text: The page.
+        folder: Where the folder of the page is made.
+        name: The name of the file, without its suffix.
+    """
+    lines = [""] * (text.count("\n") + 2)
+    for block in _BLOCK.finditer(text):
+        for other in markers(text, block.start())["file"]:
+            (folder / name / other).parent.mkdir(parents=True, exist_ok=True)
+            (folder / name / other).write_text(block[1], "utf-8")
+        code = _FUTURE.sub("", _statements(block[1])).split("\n")
+        first = text.count("\n", 0, block.start(1))
+        lines[first : first + len(code)] = code
+    lines[0] = "from __future__ import annotations"
+    file = folder / name / f"{name}.py"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text("\n".join(lines), "utf-8")
+    return file
+
+
+def _statements(block: str) -> str:
+    """Return a block without the prompts and answers that it has as a doctest."""
+    if not block.startswith(">>>"):
+        return block
+    lines = block.split("\n")
+    return "\n".join(line[4:] if line.startswith((">>>", "...")) else "" for line in lines)
+
+
+def errors(folder: Path, files: Sequence[Path]) -> dict[str, list[tuple[str, int, str]]]:
+    """Return the errors that each checker finds in the files: file, line and message.
+
+    Neither checker is strict: pages need not annotate what readers would not.
+    """
+    (folder / "pyrightconfig.json").write_text(_SETTINGS, "utf-8")
+    found: dict[str, list[tuple[str, int, str]]] = {}
+    for checker in (_MYPY, _PYRIGHT):
+        command = [sys.executable, "-m", *checker, *map(str, files)]
+        done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+        told = _ERROR.findall(done.stdout)
+        if done.returncode != bool(told):
+            raise RuntimeError(f"{checker[0]}: {done.stdout}{done.stderr}")
+        found[checker[0]] = [(Path(file).stem, int(line), why) for file, line, why in told]
+    return found
