@@ -219,7 +219,7 @@ class TestMessages:
 
         assert answer.status_code == 200
         assert answer.json()["result"]["isError"] is True
-        assert "Mend" in answer.json()["result"]["content"][0]["text"]
+        assert "Fix" in answer.json()["result"]["content"][0]["text"]
 
     def test_what_is_too_large_is_not_kept(self, bakery: Served) -> None:
         before = peak_memory(bakery.process)
