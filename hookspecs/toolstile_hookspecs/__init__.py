@@ -68,13 +68,7 @@ from toolstile_hookspecs.limits import (
     Heartbeat,
     SystemClock,
 )
-from toolstile_hookspecs.markers import (
-    CONTRACT_VERSION,
-    ContractDeprecationWarning,
-    applies_to,
-    hookimpl,
-    hookspec,
-)
+from toolstile_hookspecs.markers import applies_to, hookimpl, hookspec
 from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.policies import (
     PersistentPolicy,
@@ -116,6 +110,7 @@ from toolstile_hookspecs.sessions import (
     append_all,
     replace_latest,
 )
+from toolstile_hookspecs.support.deprecation import CONTRACT_VERSION, ContractDeprecationWarning
 from toolstile_hookspecs.tools import HOST_TIMEOUT, Tool, ToolExample, ToolHandler
 from toolstile_hookspecs.tracing import CrossingTrace, StageTrace
 from toolstile_hookspecs.transactions import (

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import re
-import warnings
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 import pluggy
@@ -58,107 +55,3 @@ def applies_to(predicate: Callable[[Tool[Any, Any]], bool]) -> Callable[[F], F]:
         return function
 
     return marked
-
-
-# --- Versions and deprecation
-
-
-CONTRACT_VERSION: Final = "1.0"
-"""Grows by a minor number with what is added, by a major number with what is removed."""
-
-REQUIRES: Final = "toolstile_requires"
-"""The attribute in which a plugin says which version of the contract it needs at least."""
-
-_VERSION: Final = re.compile(r"(0|[1-9][0-9]{0,5})\.(0|[1-9][0-9]{0,5})", re.ASCII)
-
-
-def parsed_version(text: object) -> tuple[int, int]:
-    """Return a version of the contract as numbers, which compare as versions do.
-
-    Args:
-        text: The version, `MAJOR.MINOR`.
-
-    Raises:
-        ValueError: When it is none.
-
-    Example:
-        >>> parsed_version("1.10") > parsed_version("1.9")
-        True
-    """
-    found = _VERSION.fullmatch(text) if isinstance(text, str) else None
-    if found is None:
-        raise ValueError(f'{text!r} is no version of the contract; write "MAJOR.MINOR".')
-    return int(found[1]), int(found[2])
-
-
-class ContractDeprecationWarning(DeprecationWarning):
-    """A plugin uses what a later version of the contract no longer has."""
-
-
-def deprecated(what: str, *, since: str, until: str, instead: str) -> ContractDeprecationWarning:
-    """Return the warning for something that the contract is going to lose.
-
-    Args:
-        what: The hook, argument or name.
-        since: The version of the contract that deprecates it.
-        until: The first version that no longer has it; only a major one can be.
-        instead: What to use, a sentence.
-
-    Raises:
-        ValueError: When it would be gone before the next major version.
-
-    Example:
-        >>> from toolstile_hookspecs import hookspec
-        >>> @hookspec(
-        ...     warn_on_impl=deprecated(
-        ...         "toolstile_old", since="1.3", until="2.0", instead="Use toolstile_new."
-        ...     )
-        ... )
-        ... def toolstile_old(call):
-        ...     "Do it the old way."
-    """
-    (major, minor), removal = parsed_version(since), parsed_version(until)
-    if removal[1] != 0 or removal[0] <= major:
-        raise ValueError(
-            f"{what} is deprecated in {major}.{minor}, so it stays until {major + 1}.0 at least; "
-            f"{until} is no major version after that."
-        )
-    return ContractDeprecationWarning(
-        f"{what} is deprecated since version {since} of Toolstile's contract, and will be gone in "
-        f"{until}. {instead}"
-    )
-
-
-@dataclass(frozen=True, slots=True)
-class OldName:
-    """A name that a module of the contract still gives, with a warning.
-
-    Args:
-        value: What it stands for.
-        warning: What `deprecated` has made for it.
-    """
-
-    value: object
-    warning: ContractDeprecationWarning
-
-
-def old_names(module: str, names: Mapping[str, OldName]) -> Callable[[str], Any]:
-    """Return a `__getattr__` by which a module gives deprecated names, warning of each.
-
-    Args:
-        module: The module's name.
-        names: The deprecated ones.
-
-    Example:
-        >>> warning = deprecated("Outcome2", since="1.3", until="2.0", instead="Use Outcome.")
-        >>> __getattr__ = old_names("an_example", {"Outcome2": OldName(int, warning)})
-    """
-
-    def get(name: str) -> Any:
-        old = names.get(name)
-        if old is None:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warnings.warn(old.warning, stacklevel=2)
-        return old.value
-
-    return get

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
-import sys
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field
 from typing import (
@@ -28,13 +26,15 @@ from toolstile_hookspecs._schema.codec import (
     codec_of,
     describe,
 )
-from toolstile_hookspecs._schema.navigation import known_names
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 from toolstile_hookspecs._schema.serialize import as_json
-from toolstile_hookspecs._schema.validation_errors import RETRY
 from toolstile_hookspecs._tools.field_checks import (
     MAX_DESCRIPTION,
     description_faults,
+    example_fault,
+    example_faults,
+    import_faults,
+    key_faults,
     name_faults,
     params_schema_faults,
     type_faults,
@@ -44,7 +44,6 @@ from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 from toolstile_hookspecs.idempotency import IdempotencyConfig
 from toolstile_hookspecs.results import ToolResult
-from toolstile_hookspecs.support.text import suggest
 
 P = TypeVar("P")
 R = TypeVar("R")
@@ -217,7 +216,14 @@ class Tool(Generic[P, R]):
         settle(self, "params_codec", self._make_params_codec())
         settle(self, "result_codec", self._make_result_codec())
         settle(self, "examples", tuple(self._typed(each) for each in self.examples))
-        self._refuse([*self._example_faults(), *self._key_faults(), *self._import_faults()])
+        keys = self.idempotency.param_keys if self.idempotency is not None else ()
+        self._refuse(
+            [
+                *example_faults(self.examples, self.params_codec, self.result_codec),
+                *key_faults(keys, self.params_codec),
+                *(import_faults(self.handler) if self.isolation == "process" else ()),
+            ]
+        )
 
     def __copy__(self) -> Tool[P, R]:
         """Return the tool itself, which cannot change."""
@@ -294,7 +300,7 @@ class Tool(Generic[P, R]):
         try:
             params = self.params_codec.decode(as_json(cast("Any", given)))
         except ToolValidationError as error:
-            fault = _example_fault(example, "input", str(error))
+            fault = example_fault(example, "input", str(error))
             raise DefinitionError(f"{self._owner}: {fault}.") from None
         return dataclasses.replace(example, input=params)
 
@@ -310,30 +316,6 @@ class Tool(Generic[P, R]):
             *params_schema_faults(self.params_schema),
             *(self.idempotency.faults() if isinstance(self.idempotency, IdempotencyConfig) else ()),
         ]
-
-    def _example_faults(self) -> list[str]:
-        codecs = (("input", self.params_codec), ("output", self.result_codec))
-        return [
-            _example_fault(example, what, reason)
-            for example in self.examples
-            for what, codec in codecs
-            if (reason := codec.fits(getattr(example, what))) is not None
-        ]
-
-    def _key_faults(self) -> list[str]:
-        keys = self.idempotency.param_keys if self.idempotency is not None else ()
-        known = known_names(self.params_codec.schema()) if keys else ()
-        unknown = [key for key in keys if key not in known]
-        there = f"; it has {', '.join(known) or 'none'}"
-        fault = "idempotency names the param {!r}, which it does not have{}"
-        return [fault.format(key, suggest(key, known) or there) for key in unknown]
-
-    def _import_faults(self) -> list[str]:
-        if self.isolation != "process" or _is_importable(self.handler):
-            return []
-        name = getattr(self.handler, "__qualname__", self.handler)
-        fault = f"isolation='process' needs a handler that can be imported, and {name!s} cannot"
-        return [f"{fault}; define it at the top level of a module, or use isolation='thread'"]
 
     @property
     def _owner(self) -> str:
@@ -352,32 +334,6 @@ _UNTYPED: Final = {"name", "description", "handler", "renamed_tools"}
 _TYPED: Final = tuple(
     each.name for each in dataclasses.fields(Tool) if each.init and each.name not in _UNTYPED
 )
-
-
-def _example_fault(example: ToolExample[Any, Any], what: str, reason: str) -> str:
-    told = " ".join(reason.removesuffix(RETRY).split())
-    for beginning in ("Invalid arguments: ", "- ", "arguments: "):
-        told = told.removeprefix(beginning)
-    return f"example {example.description!r}: its {what} does not fit: {told}"
-
-
-def _is_importable(handler: Any) -> bool:
-    """Tell whether another process finds the handler by its name.
-
-    While a decorator runs, the name does not exist yet; then its form decides.
-    """
-    module, path = getattr(handler, "__module__", None), getattr(handler, "__qualname__", "<")
-    if not module or "<" in path:
-        return False
-    try:
-        found: Any = sys.modules.get(module) or importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
-    except (ImportError, ValueError):
-        return False
-    except AttributeError:
-        return "." not in path
-    return found is handler or isinstance(found, cast("type", Tool))
 
 
 def _remake(declared: tuple[Any, Any], made_of: dict[str, Any]) -> Tool[Any, Any]:

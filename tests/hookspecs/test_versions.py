@@ -3,7 +3,7 @@
 import pytest
 
 from toolstile_hookspecs import CONTRACT_VERSION, ContractDeprecationWarning
-from toolstile_hookspecs.markers import OldName, deprecated, old_names, parsed_version
+from toolstile_hookspecs.support.deprecation import OldName, deprecated, old_names, parsed_version
 
 
 def test_versions_compare_as_numbers():

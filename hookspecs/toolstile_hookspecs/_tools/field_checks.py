@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
+import sys
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final, cast
 
 from pydantic import ConfigDict, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolstile_hookspecs._schema.validation_errors import MAX_REASON, shorten
+from toolstile_hookspecs._schema.codec import ValueCodec
+from toolstile_hookspecs._schema.navigation import known_names
+from toolstile_hookspecs._schema.validation_errors import MAX_REASON, RETRY, shorten
+from toolstile_hookspecs.support.text import suggest
 
 NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 MAX_DESCRIPTION: Final = 200
@@ -104,3 +109,56 @@ def call_fault(function: Callable[..., Any], *arguments: object) -> str | None:
     except TypeError as error:
         return str(error)
     return None
+
+
+def example_faults(examples: Iterable[Any], params: ValueCodec, result: ValueCodec) -> list[str]:
+    """Return the examples of a tool that do not fit the types of its params and result."""
+    codecs = (("input", params), ("output", result))
+    return [
+        example_fault(example, what, reason)
+        for example in examples
+        for what, codec in codecs
+        if (reason := codec.fits(getattr(example, what))) is not None
+    ]
+
+
+def example_fault(example: Any, what: str, reason: str) -> str:
+    """Return the fault of an example from the reason for which its input or output is refused."""
+    told = " ".join(reason.removesuffix(RETRY).split())
+    for beginning in ("Invalid arguments: ", "- ", "arguments: "):
+        told = told.removeprefix(beginning)
+    return f"example {example.description!r}: its {what} does not fit: {told}"
+
+
+def key_faults(keys: Collection[str], params: ValueCodec) -> list[str]:
+    """Return the params that make a key of idempotency and that a tool does not have."""
+    known = known_names(params.schema()) if keys else ()
+    unknown = [key for key in keys if key not in known]
+    there = f"; it has {', '.join(known) or 'none'}"
+    fault = "idempotency names the param {!r}, which it does not have{}"
+    return [fault.format(key, suggest(key, known) or there) for key in unknown]
+
+
+def import_faults(handler: Any) -> list[str]:
+    """Return why another process does not find a handler by its name."""
+    if _is_importable(handler):
+        return []
+    name = getattr(handler, "__qualname__", handler)
+    fault = f"isolation='process' needs a handler that can be imported, and {name!s} cannot"
+    return [f"{fault}; define it at the top level of a module, or use isolation='thread'"]
+
+
+def _is_importable(handler: Any) -> bool:
+    # While a decorator runs, the name does not exist yet; then its form decides.
+    module, path = getattr(handler, "__module__", None), getattr(handler, "__qualname__", "<")
+    if not module or "<" in path:
+        return False
+    try:
+        found: Any = sys.modules.get(module) or importlib.import_module(module)
+        for part in path.split("."):
+            found = getattr(found, part)
+    except (ImportError, ValueError):
+        return False
+    except AttributeError:
+        return "." not in path
+    return found is handler or hasattr(found, "params_codec")  # the tool that is made of it

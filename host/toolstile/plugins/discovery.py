@@ -17,13 +17,8 @@ from typing import Any, Final, cast
 from toolstile._version import __version__
 from toolstile.plugins.plugin_errors import PluginFault, one_line
 from toolstile.plugins.reports import PluginSource
-from toolstile_hookspecs.markers import (
-    CONTRACT_VERSION,
-    ENTRY_POINT_GROUP,
-    PROJECT,
-    REQUIRES,
-    parsed_version,
-)
+from toolstile_hookspecs.markers import ENTRY_POINT_GROUP, PROJECT
+from toolstile_hookspecs.support.deprecation import CONTRACT_VERSION, REQUIRES, parsed_version
 
 log = logging.getLogger(__name__)
 

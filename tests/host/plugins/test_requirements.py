@@ -17,7 +17,7 @@ from toolstile_hookspecs import (
     hookspec,
 )
 from toolstile_hookspecs import hooks as contract
-from toolstile_hookspecs.markers import deprecated
+from toolstile_hookspecs.support.deprecation import deprecated
 
 NEWER = """
     {statement}
