@@ -29,7 +29,7 @@ from toolstile.plugins.reports import LoadedPlugin, PluginReport, PluginSource, 
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
 from toolstile_hookspecs import Command, ConfigurationError, Dialect, PluginError
-from toolstile_hookspecs.markers import REQUIRES
+from toolstile_hookspecs.support.deprecation import REQUIRES
 from toolstile_hookspecs.support.text import nearest
 
 log = logging.getLogger(__name__)
