@@ -6,6 +6,7 @@ import logging
 import threading
 from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from contextlib import nullcontext, suppress
 from typing import Any, TypeVar, cast, overload
 
 from toolstile.resources.container import Container, Instance, InstanceCache, ToolScope
@@ -147,12 +148,10 @@ class CallScope(Waiter):
         """Return the participants of the call's transaction, in order of first access."""
         if not self._parts:
             return []
-        if self._abandoned:
-            # A resource may be making one and never end; it is put back when that has ended.
-            return self._open_parts()
-        with self._mutex:
-            # A nested call may be handing over at this moment.
-            return self._open_parts()
+        # A nested call may be handing over at this moment. Of an abandoned call, a resource may be
+        # making a part and never end; it is put back when that has ended.
+        with nullcontext() if self._abandoned else self._mutex:
+            return [part for part in list(self._parts.values()) if part.open]
 
     def close_to_nested(self) -> None:
         """Give nested calls no branch to stand on any more.
@@ -249,9 +248,6 @@ class CallScope(Waiter):
         if not is_used:
             self._let_go()
 
-    def _open_parts(self) -> list[Part]:
-        return [part for part in list(self._parts.values()) if part.open]
-
     # --- giving ---
 
     def _own_tools(self) -> ToolScope:
@@ -265,7 +261,8 @@ class CallScope(Waiter):
         if built.role is Role.BRANCHABLE:
             value = self._branch_of(built).branch.resource
         elif built.role is Role.EXCLUSIVE:
-            self._begin(built)
+            with self._mutex:
+                self._exclusive_part(lock_of(built.value)).begin()
         self.check_open()
         if self._resources.keeps(kind):
             value = self._given.setdefault(kind, value)
@@ -321,11 +318,6 @@ class CallScope(Waiter):
             if not ticket.granted:
                 yield ticket
 
-    def _begin(self, built: Instance) -> None:
-        with self._mutex:
-            part = self._exclusive_part(lock_of(built.value))
-            part.begin()
-
     def _exclusive_part(self, lock: ExclusiveLock) -> ExclusivePart:
         with self._mutex:
             self.check_open()
@@ -340,11 +332,9 @@ class CallScope(Waiter):
 
     def _inherit(self, lock: ExclusiveLock) -> Claim | None:
         """Return the claim that inherits the lock of a nested call; None when over."""
-        with self._mutex:
-            try:
-                return self._exclusive_part(lock).claim
-            except CallClosed:
-                return None
+        with suppress(CallClosed):
+            return self._exclusive_part(lock).claim
+        return None
 
     def _adopt(self, child: CallScope) -> None:
         for part in child.participants():

@@ -109,7 +109,10 @@ class Ticket:
 
     def grant(self) -> None:
         """Let the claim have the lock."""
-        self.claim.lock.enter(self.claim)
+        lock = self.claim.lock
+        if self.claim not in lock.claims:
+            lock.claims.append(self.claim)
+            _held.add(lock)
         self.granted = True
         self._settle()
 
@@ -226,7 +229,11 @@ class Claim:
                 _held.discard(self.lock)
             self.lock.advance()
         if end is not None:
-            _end_quietly(end, self.lock)
+            # It belongs to a call that has ended; the one that ends now is not to blame.
+            try:
+                end()
+            except Exception:
+                log.exception("Rolling back %s after an abandoned call failed", self.lock.name)
 
     def begin_to_end(self) -> Claim | None:
         """Let no claim stand on this one any more; return the one that does, if there is one."""
@@ -285,12 +292,6 @@ class ExclusiveLock:
             return False
         return is_within(call, innermost.call)
 
-    def enter(self, claim: Claim) -> None:
-        """Let a claim stand on those that hold the lock."""
-        if claim not in self.claims:
-            self.claims.append(claim)
-            _held.add(self)
-
     def advance(self) -> None:
         """Grant what can be granted, in order, and refuse what then waits in a circle."""
         trees: set[Hashable] = set()
@@ -339,10 +340,7 @@ class ExclusiveLock:
 def lock_of(resource: object) -> ExclusiveLock:
     """Return the one lock of a resource."""
     with _mutex:
-        lock = _locks.get(id(resource))
-        if lock is None:
-            lock = _locks[id(resource)] = ExclusiveLock(resource)
-        return lock
+        return _locks.setdefault(id(resource), ExclusiveLock(resource))
 
 
 def is_within(call: Claimant, other: object) -> bool:
@@ -388,11 +386,3 @@ def _blocker(holder: Claimant, waiter: Claimant) -> Claimant | None:
 
 def _waiting() -> list[Ticket]:
     return [ticket for lock in _held for ticket in lock.queue]
-
-
-def _end_quietly(end: Callable[[], None], lock: ExclusiveLock) -> None:
-    # It belongs to a call that has ended; the one that ends now is not to blame.
-    try:
-        end()
-    except Exception:
-        log.exception("Rolling back %s after an abandoned call failed", lock.name)

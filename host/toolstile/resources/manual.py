@@ -260,7 +260,9 @@ class _Transaction:
             for resource in self.exclusive:
                 # The call of a scope has its locks already.
                 if not isinstance(resources, CallScope):
-                    self._lock(resource)
+                    claim = Claim(lock_of(resource), self, waitable=False)
+                    claim.request(fail_fast=True)
+                    self._claims.append(claim)
                 self._begun.append((resource, resource.begin()))
             whole = create_snapshot(session, resources, tag=tag)
         except BaseException:
@@ -301,11 +303,6 @@ class _Transaction:
         for resource in self.exclusive:
             with failures.collecting(resource):
                 self._begun.append((resource, resource.begin()))
-
-    def _lock(self, resource: Any) -> None:
-        claim = Claim(lock_of(resource), self, waitable=False)
-        claim.request(fail_fast=True)
-        self._claims.append(claim)
 
     def _end(self, how: str, failures: Failures) -> None:
         """Commit or roll back, newest first, and give the locks back."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Generator, Iterable
 from contextlib import contextmanager
 from types import CoroutineType
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final
 
 from toolstile_hookspecs.errors import ResourceError, UnboundResourceError
 from toolstile_hookspecs.resources import Closeable
@@ -110,10 +110,6 @@ class Failures:
         return note
 
 
-class _Closing(Protocol):
-    def close(self) -> object: ...
-
-
 _RETURN_IT: Final = (
     "Open and close the resource in an async toolstile_lifespan, and let the provider return it."
 )
@@ -149,11 +145,10 @@ def is_closeable(instance: object) -> bool:
 def close_all(instances: Iterable[object]) -> Failures:
     """Close what can be closed, in the order given, also after errors."""
     failures = Failures("closing")
-    for instance in instances:
-        if not is_closeable(instance):
-            continue
+    closeable: Iterable[Any] = filter(is_closeable, instances)
+    for instance in closeable:
         with failures.collecting(instance):
             with allowed_interrupts():
-                closing = cast("_Closing", instance).close()
+                closing = instance.close()
             refuse_coroutine(closing, "Its close()", _BORROW_IT)
     return failures

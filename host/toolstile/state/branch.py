@@ -10,7 +10,7 @@ from toolstile.state.diff import described
 from toolstile.state.persistent_list import EMPTY, Items, private
 from toolstile.state.policy_records import Records, RecordSlice, is_reserved, refuse_reserved
 from toolstile.state.policy_reservation import ReservingView
-from toolstile.state.reducers import Kept, Registration, impure, reduced
+from toolstile.state.reducers import Kept, impure, reduced
 from toolstile.state.replay import AppliedEffect, Change, Doing, NestedEffect, RecordedChange
 from toolstile.state.slice_branch import Cell
 from toolstile.state.slices import BranchedLog
@@ -287,10 +287,8 @@ class Branch(Transaction):
         Records of policies and marks of effects are left out: the call did not ask for them.
         """
         with self.lock:
-            cells = self._cells.values()
-            return described(
-                [each for each in cells if each.ops and each.kind is not AppliedEffect]
-            )
+            changed = (cell for cell in self._cells.values() if cell.ops)
+            return described(cell for cell in changed if cell.kind is not AppliedEffect)
 
     # --- used by views of slices
 
@@ -314,12 +312,12 @@ class Branch(Transaction):
             self.check(to_write=True)
             self.log.append(Change("publish", type(event), [event]))
 
-    def _reduce(self, event: object, registered: tuple[Registration, ...]) -> bool:
+    def _reduce(self, event: object, registered: Mapping[type[Any], Reducer]) -> bool:
         """Apply the reducers; returns whether a STATE slice is among theirs."""
         store = self._store
         made: list[tuple[Cell, Items, Reducer, Items, bool]] = []
         logged: list[tuple[type[Any], Kept]] = []
-        for kind, reducer in registered:
+        for kind, reducer in registered.items():
             if kind in store.logs:
                 logged.append((kind, store.log_additions(kind, reducer, event)))
             else:

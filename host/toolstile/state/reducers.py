@@ -3,32 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from toolstile.state.persistent_list import Copies, Items, is_shared, private, readable
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.sessions import Append, Reducer
 
-
-class Registration(NamedTuple):
-    """That events of a type change a slice through a reducer."""
-
-    kind: type[Any]
-    reducer: Reducer
-
-
-ReducerTable = Mapping[type[Any], tuple[Registration, ...]]
-"""The registrations for each type of event, in order; replaced, never changed."""
-
-
-def with_reducer(table: ReducerTable, event: type[Any], new: Registration) -> ReducerTable:
-    """Return the table with a registration, in the place of one for the same slice and event."""
-    there = table.get(event, ())
-    kinds = [each.kind for each in there]
-    if new.kind in kinds:
-        position = kinds.index(new.kind)
-        return {**table, event: (*there[:position], new, *there[position + 1 :])}
-    return {**table, event: (*there, new)}
+ReducerTable = Mapping[type[Any], Mapping[type[Any], Reducer]]
+"""The reducers for each type of event, by the type of their slice, in order; never changed."""
 
 
 Kept = tuple[list[Any], bool]

@@ -14,12 +14,10 @@ from toolstile.state.policy_records import NO_RECORDS, Records, overlaid
 from toolstile.state.reducers import (
     Kept,
     ReducerTable,
-    Registration,
     impure,
     keep,
     name_of,
     reduced,
-    with_reducer,
 )
 from toolstile_hookspecs.calls import ToolInvoked
 from toolstile_hookspecs.errors import StateError
@@ -86,7 +84,7 @@ class Store:
 
     def kinds(self) -> set[type[Any]]:
         """Return the types of all slices there are or that a reducer may make."""
-        made = {each.kind for there in self.reducers.values() for each in there}
+        made = {kind for there in self.reducers.values() for kind in there}
         return {*self.head.slices, *self.logs, *made}
 
     def items(self, kind: type[Any]) -> Items:
@@ -104,7 +102,8 @@ class Store:
         """
         with self.lock:
             self._settle(kind, policy)
-            self.reducers = with_reducer(self.reducers, event, Registration(kind, reducer))
+            there = self.reducers.get(event, {})
+            self.reducers = {**self.reducers, event: {**there, kind: reducer}}
 
     def _settle(self, kind: type[Any], policy: SlicePolicy) -> None:
         is_log = kind in self.logs
@@ -166,7 +165,7 @@ class Store:
             before: dict[type[Any], Items] = {}
             changed: dict[type[Any], Items] = {}
             logged: list[tuple[type[Any], Kept]] = []
-            for kind, reducer in self.reducers.get(type(event), ()):
+            for kind, reducer in self.reducers.get(type(event), {}).items():
                 if kind is besides:
                     continue
                 if kind in self.logs:
