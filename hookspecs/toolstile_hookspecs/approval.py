@@ -40,7 +40,7 @@ class ApprovalRequest:
         digest: SHA-256 of tool and arguments (and diff): what the approval is bound to.
         context: The call's context, read-only.
         diff: What the call would change, where it has run already and waits to commit.
-        withdrawn: Cancelled once nobody waits for the answer any more.
+        withdrawn: Cancelled once the answer is not waited for any more.
     """
 
     call: ToolCall

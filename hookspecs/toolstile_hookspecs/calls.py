@@ -122,7 +122,7 @@ class ToolCall:
         id: The provider's id of the call; made up where it has none.
         cancellation: Keep it to cancel the call from outside.
         deadline: Ends the evaluation; the executor's own holds as well.
-        meta: What came along and is no argument, such as `traceparent`.
+        meta: What came along beside the arguments, such as `traceparent`.
 
     Example:
         >>> ToolCall("add", {"a": 1, "b": 2}, id="call_1").id

@@ -29,7 +29,7 @@ _WRONG: Final = frozenset({Severity.WARNING, Severity.ERROR})
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something found out: what is as it should be, or what is wrong and how to mend it.
+    """Something that is as it should be, or that is wrong, with the way to fix it.
 
     Texts are shown and may be passed on: they hold no secret.
 
@@ -53,10 +53,10 @@ class Finding:
     remedy: str | None = None
 
     def __post_init__(self) -> None:
-        """Check that whoever reads it knows what to do."""
+        """Check that what is wrong has a remedy."""
         object.__setattr__(self, "severity", Severity(self.severity))
         if self.severity in _WRONG and not self.remedy:
-            raise DefinitionError(f"Finding {self.subject!r}: say in `remedy` how to mend it.")
+            raise DefinitionError(f"Finding {self.subject!r}: say in `remedy` how to fix it.")
 
     @classmethod
     def ok(cls, subject: str, text: str) -> Finding:
@@ -87,8 +87,8 @@ _MARK: Final = "toolstile_notice"
 NOTICE: Final[Mapping[str, object]] = MappingProxyType({_MARK: True})
 """Makes a log record a notice, as its `extra`.
 
-The command line shows what befalls calls, and so leaves out what is logged of them unless it is
-asked for more (`-v`). A notice it always shows: spans that no collector took, say.
+The command line shows log records of calls only with `-v`, but notices always: spans that no
+collector took, say.
 """
 
 

@@ -49,7 +49,7 @@ class PromptTemplate:
         policies: The rules over all its tools.
 
     Raises:
-        DefinitionError: When the namespace or the key is no text, there is something among the
+        DefinitionError: When the namespace or the key is not a text, there is something among the
             sections that is none, or the policies are not several.
     """
 
@@ -59,7 +59,7 @@ class PromptTemplate:
     policies: Sequence[ToolPolicy] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what is no section, and policies that are not several."""
+        """Check the names, the sections and the policies."""
         for name, value in (("ns", self.ns), ("key", self.key)):
             # Callers need not be type-checked.
             if not isinstance(cast("object", value), str):
@@ -139,7 +139,7 @@ class Prompt:
             sections: Sections after those there are.
 
         Raises:
-            DefinitionError: When there is something among them that is no section or has no
+            DefinitionError: When there is something among them that is not a section or has no
                 fields, or the resources are not several.
         """
         where = f"Prompt {self.ns}:{self.key}"

@@ -41,7 +41,7 @@ class ToolResult(Generic[R_co]):
         value: The typed payload, or None. The model reads it rendered, after the message.
         success: False for a failure; everything the call changed is then rolled back.
         exclude_value_from_context: Keep the value from the model and from every wire.
-            It stays in the process. This saves context; it is no security boundary.
+            It stays in the process. This saves context; it is not a security boundary.
 
     Example:
         >>> ToolResult.ok(42, message="Computed.").value
@@ -111,7 +111,7 @@ def reads_as_json(result: ToolResult[Any]) -> bool:
 
 @lru_cache(maxsize=1024)
 def _renders_as_json(kind: type[Any]) -> bool:
-    """Tell whether values of a class are read as JSON; asking a class is dear, so once each."""
+    """Tell whether values of a class are read as JSON; cached, since asking a class is slow."""
     if kind in {int, float, bool}:
         return True
     return issubclass(kind, _AS_JSON) and not hasattr(kind, "render")

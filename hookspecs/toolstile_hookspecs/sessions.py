@@ -163,7 +163,7 @@ class Redoable(Protocol):
     def changes(self) -> str:
         """Return what was done to the state here, as JSON for `redo`.
 
-        Events are reduced anew there. Logs and the policies' records are left out.
+        Events are reduced again there. Logs and the policies' records are left out.
 
         Raises:
             SnapshotError: An event or item cannot be written as JSON.

@@ -282,7 +282,7 @@ def _revealed(value: Any) -> Any:
 
 
 def _no_schema(owner: str, kind: object, error: Exception) -> str:
-    # What comes after it is advice for whoever knows pydantic; ours is the remedy.
+    # Pydantic's advice follows; the remedy is ours.
     told = str(error).partition("\n")[0].partition(" Set `")[0].rstrip(".")
     reason = told or type(error).__name__
     code = error.code if isinstance(error, PydanticUserError) else None
@@ -300,7 +300,7 @@ def _without_schema(kind: Any) -> Iterator[str]:
     """Yield what the fields of a type are that no schema can be made of."""
     try:
         hints = get_type_hints(kind, include_extras=True)
-    except Exception:  # noqa: BLE001 - a name cannot be found, or it is no class
+    except Exception:  # noqa: BLE001 - a name cannot be found, or it is not a class
         return
     for name, inside in hints.items():
         try:

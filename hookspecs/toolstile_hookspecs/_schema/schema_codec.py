@@ -110,7 +110,7 @@ class SchemaCodec:
         """Return the JSON value; every fault in one `ToolValidationError`.
 
         Raises:
-            ToolValidationError: When it is no JSON, or does not fit; `Unchecked` where nobody
+            ToolValidationError: When it is not JSON, or does not fit; `Unchecked` where nobody
                 can tell.
         """
         try:

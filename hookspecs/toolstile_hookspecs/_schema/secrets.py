@@ -147,7 +147,7 @@ def _of_bytes(value: bytes) -> Iterator[str]:
     text = value.decode(errors="replace")
     yield text
     if "\ufffd" in text:
-        # There is no text of which the usual quotes could be made.
+        # There is not a text to quote in the usual ways.
         yield repr(value)[2:-1]
 
 

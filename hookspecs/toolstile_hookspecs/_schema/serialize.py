@@ -27,8 +27,8 @@ NOT_FINITE: Final = "it holds NaN or Infinity, which JSON cannot say"
 
 _KNOWN: Final = (
     (re.compile(r"[Cc]ircular reference"), "it holds itself"),
-    (re.compile(r"surrogates not allowed"), "it holds a lone surrogate, which is no character"),
-    (re.compile(r"invalid utf-8|codec can't decode"), "it holds bytes that are no text"),
+    (re.compile(r"surrogates not allowed"), "it holds a lone surrogate, which is not a character"),
+    (re.compile(r"invalid utf-8|codec can't decode"), "it holds bytes that are not text"),
     (re.compile(r"Out of range float"), NOT_FINITE),
     (re.compile(r"integer string conversion"), "it holds a number of thousands of digits"),
 )
@@ -94,7 +94,7 @@ def _instead_of(value: object) -> str:
 def encodable(text: str) -> str:
     r"""Return a text with its lone surrogates escaped: no provider and no file takes them.
 
-    Names of files that are no UTF-8 hold some, and what tools tell of may hold such names.
+    Names of files that are not UTF-8 hold some.
 
     Example:
         >>> encodable("caf\udce9.txt")
@@ -192,7 +192,7 @@ _ENCODER: Final = json.JSONEncoder(allow_nan=False)
 def as_json(arguments: object) -> str | bytes:
     """Return arguments as JSON text; a mapping is encoded as a provider would have.
 
-    What is no mapping is encoded as it is, so that it is refused for what it is.
+    Anything else is encoded as it is, and refused for what it is.
 
     Raises:
         ToolValidationError: When it holds what JSON cannot say.

@@ -26,7 +26,7 @@ REFUSED: Final = "is not accepted"
 RETRY: Final = "\nFix these, then retry."
 """The end of every listing."""
 
-_NOT_TEXT: Final = "the text holds a lone surrogate, which is no character"
+_NOT_TEXT: Final = "the text holds a lone surrogate, which is not a character"
 _BY_AUTHORS: Final = frozenset({"value_error", "assertion_error"})
 _NOT_BY_AUTHORS: Final = {*get_args(ErrorType), NOT_ISO_8601} - _BY_AUTHORS
 # What pydantic says, and what a model understands.
@@ -78,7 +78,7 @@ def first_fault(error: ValidationError) -> str:
 
 
 def not_json(reason: str) -> str:
-    """Return the message for text that is no JSON at all."""
+    """Return the message for text that is not JSON."""
     told = shorten(reason.replace(*_TOO_DEEP))
     return f"Invalid arguments: not valid JSON ({told}). Fix it, then retry."
 

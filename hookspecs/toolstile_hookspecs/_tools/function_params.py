@@ -177,7 +177,7 @@ def _fault(
 
 
 def _default_fault(name: str, kind: Any, default: object) -> str | None:
-    """Return why plain data are no default for a type; any other object may stand for none."""
+    """Return why plain data are not a default for a type; other objects may stand for none."""
     if type(default) not in _DATA or _may_hold(kind, default):
         return None
     return (

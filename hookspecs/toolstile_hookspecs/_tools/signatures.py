@@ -232,7 +232,7 @@ def _hints(function: Handler, localns: Mapping[str, Any] | None) -> dict[str, An
 def _single_hints(function: Any, localns: dict[str, Any] | None) -> dict[str, Any]:
     """Return those annotations that can be understood, each by itself.
 
-    Whoever needs another tells that it is missing; that of a context, say, nobody needs.
+    A missing one is reported where it is needed; that of a context, say, is not.
     """
     found: dict[str, Any] = {}
     inner = inspect.unwrap(function)
@@ -241,7 +241,7 @@ def _single_hints(function: Any, localns: dict[str, Any] | None) -> dict[str, An
         globalns = getattr(inner, "__globals__", {})
         try:
             found |= typing.get_type_hints(alone, globalns, localns, include_extras=True)
-        except Exception:  # noqa: BLE001, S112 - told by whoever needs it
+        except Exception:  # noqa: BLE001, S112 - reported where it is needed
             continue
     return found
 
@@ -304,7 +304,7 @@ def _accepts(wanted: Any, given: Any) -> bool:
 
 
 def _beyond_telling(one: Any, other: Any) -> bool:
-    """Tell whether one is no plain class, so that only a type checker can compare them."""
+    """Tell whether one is not a plain class, so that only a type checker can compare them."""
     if one is None or other is None:
         return False
     return not (isinstance(one, type) and isinstance(other, type))

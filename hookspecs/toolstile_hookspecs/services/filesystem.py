@@ -139,7 +139,7 @@ class Filesystem(Protocol):
         It may wait for others to leave, so an async handler enters it on a thread.
 
         Raises:
-            OSError: When there is no real directory.
+            OSError: Without a real directory.
             StateError: When this call has changed files, which are not there yet.
             ResourceBusyError: In a dry run, and before a person has approved the changes.
         """

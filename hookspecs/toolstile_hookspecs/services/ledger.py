@@ -92,7 +92,7 @@ class LedgerEntry(NamedTuple):
 
         Args:
             now: The time.
-            over: The effect that whoever claims knows to be unknown, and takes over.
+            over: The unknown effect that the claim takes over.
         """
         if self.state is EffectState.CLAIMED:
             return False
@@ -106,7 +106,7 @@ class LedgerStore(Protocol):
 
     Every method raises `LedgerError`, which says what to do, when the store cannot be read or
     written. A claim is held for as long as its owner renews it; whether the owner still does
-    is never judged by a clock that somebody can set. A claim that is no longer held is told
+    is never judged by a clock that can be set. A claim that is no longer held is reported
     of as `unknown`.
 
     Attributes:

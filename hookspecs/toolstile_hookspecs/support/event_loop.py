@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 
 def is_on_loop() -> bool:
-    """Tell whether an event loop waits for whoever asks."""
+    """Tell whether the caller runs on an event loop."""
     import asyncio  # late: commands that make no calls need not wait for it
 
     try:

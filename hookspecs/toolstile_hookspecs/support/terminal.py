@@ -11,7 +11,7 @@ _WIDTH: Final = re.compile("0*[1-9][0-9]{0,8}")
 
 
 def environment() -> Mapping[str, str]:
-    """Return the variables that rich may go by: without a `COLUMNS` that is no positive number.
+    """Return the variables that rich may go by: without a `COLUMNS` that is not positive.
 
     Rich takes even 0 for a width, and then shows nothing at all.
     """
