@@ -33,14 +33,14 @@ def unmasked(edited: object, value: object) -> Any:
     if isinstance(edited, dict):
         inside = cast("dict[str, object]", value) if isinstance(value, dict) else {}
         return {
-            name: unmasked(each, inside.get(name))
-            for name, each in cast("dict[str, object]", edited).items()
+            name: unmasked(item, inside.get(name))
+            for name, item in cast("dict[str, object]", edited).items()
         }
     if isinstance(edited, list):
         items = cast("list[object]", value) if isinstance(value, list) else []
         return [
-            unmasked(each, items[index] if index < len(items) else None)
-            for index, each in enumerate(cast("list[object]", edited))
+            unmasked(item, items[index] if index < len(items) else None)
+            for index, item in enumerate(cast("list[object]", edited))
         ]
     return edited
 

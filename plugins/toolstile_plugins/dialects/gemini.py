@@ -56,8 +56,8 @@ def _converted(given: object) -> Schema:
         return _typed(schema, kinds)
     if not kinds:
         kinds = _guessed(schema)
-    each = without_keys(schema, frozenset({"description"}))
-    return _union([_typed(each, kind) for kind in kinds], schema.get("description", ""))
+    plain = without_keys(schema, frozenset({"description"}))
+    return _union([_typed(plain, kind) for kind in kinds], schema.get("description", ""))
 
 
 def _merged(schema: Schema) -> Schema:
@@ -69,10 +69,10 @@ def _merged(schema: Schema) -> Schema:
     for part in cast("list[object]", parts):
         if not isinstance(part, dict):
             continue
-        each = _merged(cast("Schema", part))
-        properties = {**each.get("properties", {}), **merged.get("properties", {})}
-        required = [*merged.get("required", ()), *each.get("required", ())]
-        merged = {**each, **merged}
+        inner = _merged(cast("Schema", part))
+        properties = {**inner.get("properties", {}), **merged.get("properties", {})}
+        required = [*merged.get("required", ()), *inner.get("required", ())]
+        merged = {**inner, **merged}
         if properties:
             merged["properties"] = properties
         if required:
@@ -128,7 +128,7 @@ def _items(schema: Schema) -> Schema:
     elif rest is None and len(places) != schema.get("maxItems"):
         places.append({})
     # Items of any kind: those of arrays within are not described further.
-    return _union([_any_item() if not each else _converted(each) for each in places], "")
+    return _union([_any_item() if not item else _converted(item) for item in places], "")
 
 
 def _any_item() -> Schema:
@@ -141,7 +141,9 @@ def _object(schema: Schema) -> Schema:
     if not isinstance(properties, dict) or not properties:
         return {}
     named = cast("dict[str, object]", properties)
-    converted: Schema = {"properties": {name: _converted(each) for name, each in named.items()}}
+    converted: Schema = {
+        "properties": {name: _converted(property_) for name, property_ in named.items()}
+    }
     if required := [name for name in schema.get("required", ()) if name in named]:
         converted["required"] = required
     return converted
@@ -181,12 +183,12 @@ def _union(variants: list[Schema], description: str) -> Schema:
         for inner in cast("list[Schema]", variant.get("anyOf", [variant]))
     ]
     present: list[Schema] = []
-    for each in flat:
-        if each.get("type") != "null" and each not in present:
-            present.append(each)
+    for variant in flat:
+        if variant.get("type") != "null" and variant not in present:
+            present.append(variant)
     if not present:
         return _noted({"type": "null"}, [description])
-    if len(present) < len(flat) and any(each.get("type") == "null" for each in flat):
+    if len(present) < len(flat) and any(variant.get("type") == "null" for variant in flat):
         present[0] = _nullable(present[0])
     present[0] = _noted(present[0], [description, present[0].get("description", "")])
     return present[0] if len(present) == 1 else {"anyOf": present}

@@ -66,9 +66,9 @@ def each_subschema(schema: Schema) -> Iterator[Schema]:
             found = [value]
         else:
             continue
-        for each in found:
-            if isinstance(each, dict):
-                yield cast("Schema", each)
+        for part in found:
+            if isinstance(part, dict):
+                yield cast("Schema", part)
 
 
 def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> Schema:
@@ -81,9 +81,9 @@ def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> Schema:
     for key, value in schema.items():
         if key in _NAMED and isinstance(value, dict):
             named = cast("dict[str, object]", value)
-            result[key] = {name: changed(each) for name, each in named.items()}
+            result[key] = {name: changed(part) for name, part in named.items()}
         elif key in _MANY and isinstance(value, list):
-            result[key] = [changed(each) for each in cast("list[object]", value)]
+            result[key] = [changed(part) for part in cast("list[object]", value)]
         elif key in _ONE:
             result[key] = changed(value)
         else:
@@ -94,8 +94,8 @@ def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> Schema:
 def walk(schema: Schema) -> Iterator[Schema]:
     """Yield the schema and every schema within it."""
     yield schema
-    for each in each_subschema(schema):
-        yield from walk(each)
+    for part in each_subschema(schema):
+        yield from walk(part)
 
 
 def opened(schema: Schema) -> Schema:
@@ -144,14 +144,14 @@ class _Inliner:
         rest = {key: value for key, value in schema.items() if key not in DEFINITIONS}
         reference = rest.pop("$ref", None)
         if reference is None:
-            return map_subschemas(rest, lambda each: self.inlined(each, within))
+            return map_subschemas(rest, lambda part: self.inlined(part, within))
         name = str(reference).rsplit("/", 1)[-1].lstrip("#") or "object"
         target = resolve(self._root, reference)
         if target is None or reference in within or self._nodes > MAX_NODES:
             meant = {"type": "object", "description": f"Another {name}, of the same shape."}
         else:
             meant = self.inlined(target, (*within, cast("str", reference)))
-        return {**meant, **map_subschemas(rest, lambda each: self.inlined(each, within))}
+        return {**meant, **map_subschemas(rest, lambda part: self.inlined(part, within))}
 
 
 def object_rooted(schema: Schema) -> Schema:
@@ -200,32 +200,34 @@ def _variants(document: Schema, root: Schema) -> list[Schema]:
     for key in ("anyOf", "oneOf"):
         found = root.get(key)
         if isinstance(found, list) and all(
-            isinstance(each, dict) for each in cast("list[object]", found)
+            isinstance(variant, dict) for variant in cast("list[object]", found)
         ):
-            each = [
+            meant = [
                 resolve(document, variant.get("$ref")) or variant
                 for variant in cast("list[Schema]", found)
             ]
-            objects = [variant for variant in each if variant.get("type") == "object"]
+            objects = [variant for variant in meant if variant.get("type") == "object"]
             # One that says no type may be an object as well: then nothing can be said of all.
-            return objects if all("type" in variant for variant in each) else []
+            return objects if all("type" in variant for variant in meant) else []
     return []
 
 
 def _merged(variants: list[Schema]) -> Schema:
     ways: dict[str, list[Any]] = {}
     for variant in variants:
-        for name, each in variant.get("properties", {}).items():
+        for name, property_ in variant.get("properties", {}).items():
             known = ways.setdefault(name, [])
-            if each not in known:
-                known.append(each)
+            if property_ not in known:
+                known.append(property_)
     properties = {
-        name: each[0] if len(each) == 1 else {"anyOf": each} for name, each in ways.items()
+        name: forms[0] if len(forms) == 1 else {"anyOf": forms} for name, forms in ways.items()
     }
     required = [
-        name for name in properties if all(name in each.get("required", ()) for each in variants)
+        name
+        for name in properties
+        if all(name in variant.get("required", ()) for variant in variants)
     ]
     merged: Schema = {"type": "object", "properties": properties, "required": required}
-    if all(each.get("additionalProperties") is False for each in variants):
+    if all(variant.get("additionalProperties") is False for variant in variants):
         merged["additionalProperties"] = False
     return merged

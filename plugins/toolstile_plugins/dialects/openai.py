@@ -120,10 +120,10 @@ def _calls_in(entries: list[Any]) -> list[ToolCall]:
         if reading.field(entry, "type") == FUNCTION_CALL:
             calls.append(_call(entry, reading.field(entry, "call_id", "id")))
         tool_calls = _tool_calls(entry)
-        for each in tool_calls:
-            function = reading.field(each, "function")
+        for call in tool_calls:
+            function = reading.field(call, "function")
             if function is not None and not isinstance(function, (str, int, float, list)):
-                calls.append(_call(function, reading.field(each, "id")))
+                calls.append(_call(function, reading.field(call, "id")))
         if not tool_calls and (legacy := _legacy_call(entry)) is not None:
             calls.append(_call(legacy, None))
     return calls

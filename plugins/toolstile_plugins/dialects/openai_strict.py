@@ -83,7 +83,8 @@ class _Strict:
         definitions = self._document.get("$defs")
         if definitions:
             strict["$defs"] = {
-                name: self._schema(each) for name, each in cast("Schema", definitions).items()
+                name: self._schema(definition)
+                for name, definition in cast("Schema", definitions).items()
             }
         return strict
 
@@ -116,7 +117,7 @@ class _Strict:
         key = "anyOf" if "anyOf" in schema else "oneOf"
         if {"properties", "items", "enum", "const"} & schema.keys():
             raise _NotStrictError
-        variants = [self._schema(each) for each in schema[key]]
+        variants = [self._schema(variant) for variant in schema[key]]
         if not variants or self._ambiguous(variants):
             raise _NotStrictError
         return {"anyOf": variants, **_described(schema)}
@@ -159,8 +160,8 @@ class _Strict:
             "type": "object",
             **_described(schema),
             "properties": {
-                name: self._schema(each if name in required else self._settled(each))
-                for name, each in named.items()
+                name: self._schema(property_ if name in required else self._settled(property_))
+                for name, property_ in named.items()
             },
             "required": list(named),
             "additionalProperties": False,
@@ -187,10 +188,10 @@ class _Strict:
         if "const" in schema:
             return _same(schema["const"], value)
         if "enum" in schema:
-            return any(_same(each, value) for each in schema["enum"])
+            return any(_same(choice, value) for choice in schema["enum"])
         for key in ("anyOf", "oneOf"):
             if key in schema:
-                return any(self._admits(each, value, depth + 1) for each in schema[key])
+                return any(self._admits(variant, value, depth + 1) for variant in schema[key])
         kinds = schema.get("type", ())
         kind = json_type(value)
         return kind in ([kinds] if isinstance(kinds, str) else kinds) or (
@@ -250,17 +251,20 @@ def _same(one: object, other: object) -> bool:
 
 def _check_limits(schema: Schema) -> None:
     properties, values, text = 0, 0, 0
-    for each in walk(schema):
-        names: dict[str, Any] = each.get("properties", {})
-        choices: list[Any] = each.get("enum", [])
+    for part in walk(schema):
+        names: dict[str, Any] = part.get("properties", {})
+        choices: list[Any] = part.get("enum", [])
         chosen = _length(choices)
         if len(choices) > LONG_ENUM and chosen > MAX_LONG_ENUM_TEXT:
             raise _NotStrictError
         properties += len(names)
         values += len(choices)
-        text += sum(map(len, [*names, *each.get("$defs", ())]))
-        text += chosen + _length(with_keys(each, ("const",)).values())
-    depths = [_depth(schema), *(_depth(each) for each in schema.get("$defs", {}).values())]
+        text += sum(map(len, [*names, *part.get("$defs", ())]))
+        text += chosen + _length(with_keys(part, ("const",)).values())
+    depths = [
+        _depth(schema),
+        *(_depth(definition) for definition in schema.get("$defs", {}).values()),
+    ]
     if (
         properties > MAX_PROPERTIES
         or values > MAX_ENUM_VALUES
@@ -278,7 +282,7 @@ def _length(values: Iterable[object]) -> int:
 def _depth(schema: Schema) -> int:
     """Return how deep objects and arrays nest; what is referred to counts for itself."""
     inner = without_keys(schema, frozenset({"$defs"}))
-    deepest = max((_depth(each) for each in each_subschema(inner)), default=0)
+    deepest = max((_depth(part) for part in each_subschema(inner)), default=0)
     kinds = schema.get("type", ())
     nests = not {"object", "array"}.isdisjoint([kinds] if isinstance(kinds, str) else kinds)
     return deepest + nests

@@ -116,10 +116,10 @@ def tools_of(tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Tool[Any, Any]]:
         return tools.tools()
     given = cast("object", tools)
     listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else [given]
-    for each in listed:
-        if not isinstance(each, Tool):
+    for tool in listed:
+        if not isinstance(tool, Tool):
             msg = (
-                f"Schemas are made of a Prompt or of Tools, not of a {type(each).__name__}. Give "
+                f"Schemas are made of a Prompt or of Tools, not of a {type(tool).__name__}. Give "
                 "schemas() the prompt itself, or a list of its tools: schemas(prompt.tools())."
             )
             raise TypeError(msg)

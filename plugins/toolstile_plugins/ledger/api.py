@@ -79,7 +79,7 @@ def with_masks(
     """
     message = hide(result.message, masked)
     # Of a masked field, the mask may have been given.
-    secrets = [each for each in others if each.strip("*")]
+    secrets = [secret for secret in others if secret.strip("*")]
     texts = (message, (result.value or b"").decode())
     holds_secret = any(hide(text, secrets) != text for text in texts)
     return result._replace(message=message, secret=holds_secret)
@@ -263,7 +263,7 @@ class EffectLedger:
 
 def _complete(store: LedgerStore) -> LedgerStore:
     wanted = [*LedgerStore.__annotations__, *vars(LedgerStore)]
-    missing = [each for each in wanted if each[0] != "_" and not hasattr(store, each)]
+    missing = [name for name in wanted if name[0] != "_" and not hasattr(store, name)]
     if missing:
         raise DefinitionError(
             f"{type(store).__qualname__} is no LedgerStore: it has no {', no '.join(missing)}. "

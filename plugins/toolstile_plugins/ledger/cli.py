@@ -192,7 +192,7 @@ def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
             show_table(entries, host.clock.now())
             return
         settings: LedgerSettings = host.settings("ledger")
-        what = " ".join(each for each in (args.state, args.tool and f"call of {args.tool}") if each)
+        what = " ".join(part for part in (args.state, args.tool and f"call of {args.tool}") if part)
         nothing = f"No {what}" if what else "Nothing"
         show_line(f"{nothing} is recorded in {settings.place}.")
         return
@@ -299,7 +299,7 @@ def _find(store: LedgerStore, text: str) -> LedgerEntry:
         return found[0]
     if not found:
         raise LedgerError(f"No call has the key {text!r}. List them with `toolstile ledger list`.")
-    keys = [each.claim.key for each in found]
+    keys = [entry.claim.key for entry in found]
     more = "" if len(keys) <= SHOWN_KEYS else f" and {len(keys) - SHOWN_KEYS} more"
     raise LedgerError(
         f"{len(keys)} calls have keys like {text!r}: {', '.join(keys[:SHOWN_KEYS])}{more}. Name "
@@ -308,7 +308,7 @@ def _find(store: LedgerStore, text: str) -> LedgerEntry:
 
 
 def _is_meant(entry: LedgerEntry, text: str) -> bool:
-    return any(each.startswith(text) for each in (hash_of(entry), entry.claim.key.split(":")[-1]))
+    return any(known.startswith(text) for known in (hash_of(entry), entry.claim.key.split(":")[-1]))
 
 
 def _tell(args: argparse.Namespace, text: str, wire: dict[str, object]) -> None:

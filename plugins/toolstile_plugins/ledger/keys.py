@@ -127,11 +127,11 @@ def _as_json_means(number: float) -> float:
 def _ordered(value: Any, plain: Callable[[Any], Any] = _plain) -> Any:
     """Return data as plain lists and mappings, with sets in order."""
     if isinstance(value, _MAPPING):
-        return {_as_key(key, plain): _ordered(each, plain) for key, each in value.items()}
+        return {_as_key(key, plain): _ordered(item, plain) for key, item in value.items()}
     if isinstance(value, _SET):
-        return sorted((_ordered(each, plain) for each in value), key=canonical_json)
+        return sorted((_ordered(item, plain) for item in value), key=canonical_json)
     if isinstance(value, _SEQUENCE) and not isinstance(value, (str, bytes, bytearray)):
-        return [_ordered(each, plain) for each in value]
+        return [_ordered(item, plain) for item in value]
     if isinstance(value, HIDING):
         return _ordered(value.get_secret_value(), plain)
     if isinstance(value, float):
@@ -147,7 +147,7 @@ def _as_key(key: Any, plain: Callable[[Any], Any]) -> str:
 def _is_fixed(schema: Any) -> bool:
     """Tell whether JSON of a schema has one order only: no mappings, sets, free values."""
     if isinstance(schema, _LIST):
-        return all(_is_fixed(each) for each in schema)
+        return all(_is_fixed(part) for part in schema)
     return not isinstance(schema, _DICT) or _is_fixed_node(schema)
 
 
@@ -169,7 +169,7 @@ def _is_fixed_node(node: dict[str, Any]) -> bool:
             if name in node
         ),
     ]
-    return all(_is_fixed(each) for each in inside)
+    return all(_is_fixed(part) for part in inside)
 
 
 def keys_of(
@@ -242,7 +242,7 @@ def printable(text: str) -> str:
     if text.isprintable() and "\\" not in text:
         return text
     # JSON writes two halves of a character as it writes the character.
-    return _APART.join(json.dumps(each)[1:-1] for each in _BETWEEN_HALVES.split(text))
+    return _APART.join(json.dumps(part)[1:-1] for part in _BETWEEN_HALVES.split(text))
 
 
 def _brief(shown: str) -> str:

@@ -57,7 +57,7 @@ def exporting(where: str) -> Generator[Providers]:
         meters = None
         if readers:
             meters = MeterProvider(readers, resource=resource, shutdown_on_exit=False)
-        shutdowns = [each.shutdown for each in (spans, meters) if each is not None]
+        shutdowns = [provider.shutdown for provider in (spans, meters) if provider is not None]
         stack.callback(end, shutdowns, exporters)
         _make_global(spans, meters)
         yield Providers(spans, meters)
@@ -183,8 +183,8 @@ def _names(variable: str, signal: str) -> list[str]:
     given = os.environ.get(variable, "")
     names = [name.strip() for name in given.split(",") if name.strip()]
     if not names and any(
-        os.environ.get(each)
-        for each in ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
+        os.environ.get(name)
+        for name in ("OTEL_EXPORTER_OTLP_ENDPOINT", f"OTEL_EXPORTER_OTLP_{signal}_ENDPOINT")
     ):
         names = [OTLP]
     return [name for name in names if name != NONE]
@@ -205,7 +205,7 @@ def _loaded(signal: str, name: str) -> Callable[[], Any]:
 def _protocol(signal: str) -> str:
     """Return the entry point of the OTLP exporter for the protocol that is asked for."""
     variables = (f"OTEL_EXPORTER_OTLP_{signal.upper()}_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
-    asked = next((os.environ[each] for each in variables if os.environ.get(each)), "")
+    asked = next((os.environ[name] for name in variables if os.environ.get(name)), "")
     return PROTOCOLS.get(asked.strip(), PROTOCOLS["http/protobuf"])
 
 

@@ -83,5 +83,5 @@ class ProcessTrace:
 
 def _flush() -> None:
     providers: tuple[Any, ...] = (trace.get_tracer_provider(), metrics.get_meter_provider())
-    flushes = [each.force_flush for each in providers if hasattr(each, "force_flush")]
+    flushes = [provider.force_flush for provider in providers if hasattr(provider, "force_flush")]
     ended(started(flushes), patience())

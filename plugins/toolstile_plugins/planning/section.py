@@ -114,6 +114,6 @@ def _known(strategy: object) -> PlanningStrategy:
     try:
         return PlanningStrategy(strategy)
     except ValueError:
-        known = ", ".join(each.value for each in PlanningStrategy)
+        known = ", ".join(mindset.value for mindset in PlanningStrategy)
         msg = f"PlanningToolsSection: there is no strategy {strategy!r}; give one of {known}."
         raise DefinitionError(msg) from None

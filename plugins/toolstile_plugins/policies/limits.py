@@ -101,7 +101,7 @@ class RateLimitPolicy(_Counting):
         now = context.clock.now().timestamp()
         state = PolicyState.reserved(context, self.name)
         began = now - self.seconds
-        times = [each for each in state.data.get(tool.name, ()) if began < each <= now]
+        times = [time for time in state.data.get(tool.name, ()) if began < time <= now]
         if len(times) >= self.most:
             wait = math.ceil(times[len(times) - self.most] + self.seconds - now)
             return PolicyDecision.deny(

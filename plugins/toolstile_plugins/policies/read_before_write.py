@@ -244,13 +244,15 @@ class ReadBeforeWritePolicy:
             return
         state = PolicyState.of(context, self.name)
         if writes:
-            sources = [each for each in self.source_fields if each not in fields]
+            sources = [name for name in self.source_fields if name not in fields]
             now |= _carried(files, _paths(params, sources[:1]), now, state)
         keys = {(tool.name, path) for path, digest in now.items() if reads and digest is not None}
         known = all(state.data.get(path) == digest for path, digest in now.items())
         if known and keys <= state.invoked_keys:
             return
-        data = {path: each for path, each in {**state.data, **now}.items() if each is not None}
+        data = {
+            path: digest for path, digest in {**state.data, **now}.items() if digest is not None
+        }
         replace(state, invoked_keys=state.invoked_keys | keys, data=data).save(context)
 
     def checks(self, tool: Tool[Any, Any]) -> bool:
@@ -272,7 +274,7 @@ class ReadBeforeWritePolicy:
         own = entry_for(tool, self.paths)
         if own is not None:
             return own
-        there = (each for each in self.path_fields if _value(params, each) is not None)
+        there = (name for name in self.path_fields if _value(params, name) is not None)
         return tuple(there)[:1]
 
     def _reason(self, tool: Tool[Any, Any], unread: list[str], unknown: list[str]) -> str:
@@ -280,10 +282,10 @@ class ReadBeforeWritePolicy:
         parts = unknown
         if unread:
             readers = " or ".join(sorted(self.read_tools))
-            each = "each of them" if len(unread) > 1 else "it"
+            them = "each of them" if len(unread) > 1 else "it"
             parts = [
                 *unknown,
-                f"{'; '.join(unread)}. Call {readers} on {each} first, then retry {tool.name}.",
+                f"{'; '.join(unread)}. Call {readers} on {them} first, then retry {tool.name}.",
             ]
         return f"Cannot call {tool.name}: {' Also, '.join(parts)}"
 
@@ -329,8 +331,8 @@ def _carried(
 
 def _paths(params: Any, fields: Iterable[str]) -> list[str]:
     found: list[str] = []
-    for each in fields:
-        value = _value(params, each)
+    for name in fields:
+        value = _value(params, name)
         listed = cast("list[object]", value) if isinstance(value, (list, tuple)) else [value]
         found += [os.fspath(path) for path in listed if _is_path(path)]
     return found

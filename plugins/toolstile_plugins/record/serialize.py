@@ -38,7 +38,7 @@ from toolstile_hookspecs.calls import (
 )
 from toolstile_plugins.record.schema import Raised, RecordedCall
 
-_OWN: Final = {each.__name__: each for each in (PromptEvaluationError, Interrupt)}
+_OWN: Final = {own.__name__: own for own in (PromptEvaluationError, Interrupt)}
 _STOPPING: Final = frozenset({"KeyboardInterrupt", "SystemExit", "CancelledError", "GeneratorExit"})
 _KEPT_OUT: Final = frozenset({APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN})
 """Attributes that stand elsewhere in the line, or would let a reader resume the call."""
@@ -80,7 +80,7 @@ def name_of(error: BaseException) -> str:
     """Return the name of an exception's class; one that stops a program has Python's name."""
     if isinstance(error, Exception):
         return type(error).__name__
-    names = [each.__name__ for each in type(error).__mro__]
+    names = [base.__name__ for base in type(error).__mro__]
     return next((name for name in names if name in _STOPPING), names[0])
 
 

@@ -42,7 +42,7 @@ class Pattern:
                 f"The glob pattern has {len(pattern)} characters; {_MAX_CHARACTERS} at most."
             )
         self._directories_only = pattern.endswith("/")
-        self._alternatives = [_compile(each) for each in _expand(pattern)]
+        self._alternatives = [_compile(alternative) for alternative in _expand(pattern)]
         if not all(self._alternatives):
             raise ValueError("The glob pattern is empty. Use ** for everything, *.py for some.")
 
@@ -138,10 +138,10 @@ def _expand(pattern: str) -> list[str]:
     done: list[str] = []
     pending = [pattern]
     while pending:
-        each = pending.pop()
-        choice = _first_choice(each)
+        candidate = pending.pop()
+        choice = _first_choice(candidate)
         if choice is None:
-            done.append(each)
+            done.append(candidate)
         else:
             before, options, after = choice
             pending.extend(before + option + after for option in reversed(options))

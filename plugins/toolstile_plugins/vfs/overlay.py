@@ -106,7 +106,7 @@ class Overlay:
         compiled = Pattern(pattern)
         self._tree.check_directory(path)
         found = self._tree.matching(compiled, path)
-        return (self._stat(each, node) for each, node in found)
+        return (self._stat(match, node) for match, node in found)
 
     def search(
         self, pattern: str, path: str = "", *, glob: str | None = None, limit: int | None = None

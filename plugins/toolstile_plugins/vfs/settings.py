@@ -96,14 +96,13 @@ class VfsConfig(BaseModel):
 
     @model_validator(mode="after")
     def _apart(self) -> VfsConfig:
-        for place, each in enumerate(self.mounts):
+        for place, mount in enumerate(self.mounts):
             for other in self.mounts[:place]:
-                if paths.is_within(each.target, other.target) or paths.is_within(
-                    other.target, each.target
-                ):
+                one, two = other.target, mount.target
+                if paths.is_within(one, two) or paths.is_within(two, one):
                     raise ValueError(
-                        f"the targets {other.target!r} and {each.target!r} of mounts are not apart "
-                        "from one another; move one of them"
+                        f"the targets {one!r} and {two!r} of mounts are not apart from one "
+                        "another; move one of them"
                     )
         return self
 

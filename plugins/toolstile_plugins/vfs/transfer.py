@@ -111,7 +111,7 @@ class Transfer(Lookup):
                 f"{path} is a directory that is not empty. Delete what it holds first, or "
                 "delete it recursively."
             )
-        self._remove([each for each, _ in self._subtree(path, node, links=True)])
+        self._remove([beneath for beneath, _ in self._subtree(path, node, links=True)])
 
     def copy(self, source: str, target: str, *, overwrite: bool) -> None:
         """Copy a file or a directory to a path that is free, or a file onto a file."""
@@ -133,8 +133,8 @@ class Transfer(Lookup):
         taken = list(self._subtree(source, node, links=False))
         placed = [paths.canonical(f"{target}{path[len(source) :]}") for path, _ in taken]
         self.make_parents(target)
-        for (origin, each), path in zip(taken, placed, strict=True):
-            new = _moved(each) if verb == "moved" else self._copied(each, origin, path)
+        for (origin, taken_node), path in zip(taken, placed, strict=True):
+            new = _moved(taken_node) if verb == "moved" else self._copied(taken_node, origin, path)
             self._layer.put(path, new)
         return [path for path, _ in taken]
 
@@ -179,10 +179,10 @@ class Transfer(Lookup):
 
     def _remove(self, gone: Sequence[str]) -> None:
         """Remove what is at these paths, given a directory before what it holds."""
-        for directory in {paths.split(each)[0] for each in gone}:
+        for directory in {paths.split(path)[0] for path in gone}:
             self._layer.check_changeable(directory)
-        for each in reversed(gone):
-            self._layer.remove(each)
+        for path in reversed(gone):
+            self._layer.remove(path)
 
 
 def _check_mode(path: str, node: Node) -> None:

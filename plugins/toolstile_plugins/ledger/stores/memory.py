@@ -16,7 +16,7 @@ Flat = tuple[Any, ...]
 _CLAIM: Final = slice(0, len(Claim._fields))
 _STATE: Final = len(Claim._fields)
 _RESULT: Final = slice(_STATE + 3, None)
-_CLAIMED, _DONE, _UNKNOWN = (each.value for each in EffectState)
+_CLAIMED, _DONE, _UNKNOWN = (state.value for state in EffectState)
 _EFFECT: Final = Claim._fields.index("effect_id")
 
 
@@ -80,7 +80,7 @@ class MemoryStore:
         """Yield the entries, oldest first."""
         with self._lock:
             found = list(map(_entry, self._entries.values()))
-        return (each for each in found if tool_name in (None, each.claim.tool_name))
+        return (entry for entry in found if tool_name in (None, entry.claim.tool_name))
 
     def remove(self, *, key: str | None = None, tool_name: str | None = None) -> int:
         """Remove entries whose claims are not held."""

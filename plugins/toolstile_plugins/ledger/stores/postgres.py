@@ -186,7 +186,7 @@ class PostgresStore(SqlStore):
                 "nor digit in the password percent-encoded, then retry."
             )
         host = parts.get("host") or "localhost"
-        secrets = [str(each) for name, each in parts.items() if "password" in name and each]
+        secrets = [str(value) for name, value in parts.items() if "password" in name and value]
         reason = hide(" ".join(str(error).split()), secrets).rstrip(".?")
         remedy = "Start the server or fix plugins.ledger.url"
         if isinstance(error, self._psycopg.errors.InsufficientPrivilege):

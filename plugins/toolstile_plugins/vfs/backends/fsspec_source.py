@@ -35,8 +35,8 @@ class Source(Base):
     def __init__(self, mount: Mount) -> None:
         self.mount = mount
         self.label = f"The mount {mount.target!r} (from {_masked(mount.source)})"
-        self._include = [Pattern(each) for each in mount.include]
-        self._exclude = [Pattern(each) for each in mount.exclude]
+        self._include = [Pattern(glob) for glob in mount.include]
+        self._exclude = [Pattern(glob) for glob in mount.exclude]
         self._lock = threading.RLock()
         self._listed: dict[str, dict[str, Node]] = {}
         self._hidden: dict[str, dict[str, str]] = {}
@@ -207,8 +207,8 @@ class _Remote(Content):
 
 def _close(files: Any) -> None:
     # An archive, and the file that it is in, which it would keep until it is collected.
-    for each in (files, getattr(files, "of", None)):
-        close = getattr(each, "close", None)
+    for opened in (files, getattr(files, "of", None)):
+        close = getattr(opened, "close", None)
         if close is not None:
             close()
 
@@ -278,11 +278,11 @@ def special(files: Any) -> dict[str, str]:
             entry.filename: LINK for entry in entries if stat.S_ISLNK(entry.external_attr >> 16)
         }
     # The last one of a name is the one that is read.
-    members = {re.sub("/+", "/", each.name): each for each in files.tar}
+    members = {re.sub("/+", "/", member.name): member for member in files.tar}
     return {
-        name: LINK if each.issym() else OTHER
-        for name, each in members.items()
-        if not (each.isfile() or each.isdir() or each.islnk())
+        name: LINK if member.issym() else OTHER
+        for name, member in members.items()
+        if not (member.isfile() or member.isdir() or member.islnk())
     }
 
 

@@ -120,7 +120,7 @@ class MountedStore(Store):
         for change in changes.made:
             if self._is_readonly or self._mounted(change.path) is not None:
                 raise PermissionError(self.readonly(change.path))
-        made = sorted((*self._missing(changes), *changes.made), key=lambda each: each.path)
+        made = sorted((*self._missing(changes), *changes.made), key=lambda change: change.path)
         seen = {path: version for path, version in changes.seen.items() if not self._is_ours(path)}
         return self._store.begin(dataclasses.replace(changes, seen=seen, made=made))
 

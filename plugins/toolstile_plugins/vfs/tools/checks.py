@@ -231,12 +231,12 @@ def _is_directory(files: Filesystem, path: str) -> bool:
 def _near(files: Filesystem, directory: str, name: str) -> str | None:
     with contextlib.suppress(OSError, ValueError):
         paths = {
-            each.path.rpartition("/")[2].lower(): each.path
-            for each in islice(files.list(directory), _COMPARED_NAMES)
+            stat.path.rpartition("/")[2].lower(): stat.path
+            for stat in islice(files.list(directory), _COMPARED_NAMES)
         }
         wanted = name.lower()[:200]
         found = difflib.get_close_matches(wanted, paths, n=_COMPARED_NEAR, cutoff=_ALIKE)
-        return next((paths[each] for each in found if _is_near(wanted, each)), None)
+        return next((paths[match] for match in found if _is_near(wanted, match)), None)
     return None
 
 

@@ -346,7 +346,7 @@ class Matches:
 
     def render(self) -> str:
         """Return `path:line: text` for each."""
-        return "\n".join(line_of(each) for each in self.matches)
+        return "\n".join(line_of(match) for match in self.matches)
 
 
 def line_of(match: FileMatch) -> str:

@@ -55,12 +55,12 @@ class Staging:
             if change.after is not None:
                 made.append((slot, change))
         # A link changes the times that a file is recognised by, under each of its names.
-        made.sort(key=lambda each: self._is_linkable(each[1]))
+        made.sort(key=lambda item: self._is_linkable(item[1]))
         makes = [self._creation(slot, change) for slot, change in made]
         # Changes come sorted, a directory before what it holds.
         files = [removal for removal in removes if removal.kind == "remove"]
         directories = [removal for removal in reversed(removes) if removal.kind == "rmdir"]
-        makes.sort(key=lambda each: each.kind != "mkdir")
+        makes.sort(key=lambda make: make.kind != "mkdir")
         if any(change.changes_kind for change in self._changes):
             return (*files, *directories, *makes)
         return (*makes, *files, *directories)
