@@ -5,7 +5,6 @@ Plugins import this package and nothing else of Toolstile's.
 
 from __future__ import annotations
 
-from toolstile_hookspecs._schema.secrets import hide, hide_within, masked, secrets_in, secrets_of
 from toolstile_hookspecs.approval import Answer, ApprovalAnswer, ApprovalRequest, Approver
 from toolstile_hookspecs.calls import (
     APPROVAL,
@@ -20,6 +19,16 @@ from toolstile_hookspecs.calls import (
     Status,
     ToolCall,
     ToolInvoked,
+)
+from toolstile_hookspecs.codecs import (
+    Codec,
+    SchemaCodec,
+    ValueCodec,
+    hide,
+    hide_within,
+    masked,
+    secrets_in,
+    secrets_of,
 )
 from toolstile_hookspecs.conditions import ensure, require
 from toolstile_hookspecs.content import (
@@ -150,6 +159,7 @@ __all__ = [
     "CircularDependencyError",
     "Clock",
     "Closeable",
+    "Codec",
     "Command",
     "ConditionError",
     "ConfigurationError",
@@ -206,6 +216,7 @@ __all__ = [
     "ResourceLink",
     "ResourceResolver",
     "RunContext",
+    "SchemaCodec",
     "Scope",
     "Secret",
     "Section",
@@ -241,6 +252,7 @@ __all__ = [
     "ToolValidationError",
     "ToolstileError",
     "UnboundResourceError",
+    "ValueCodec",
     "Verdict",
     "Visibility",
     "VisibilityExpansionRequired",

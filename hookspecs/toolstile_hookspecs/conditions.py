@@ -11,8 +11,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
-from toolstile_hookspecs._tools.signatures import is_async_callable
 from toolstile_hookspecs.errors import ConditionError, DefinitionError
+from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.tools import Tool
 
 F = TypeVar("F", bound=Callable[..., Any])

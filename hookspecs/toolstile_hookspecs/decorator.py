@@ -22,10 +22,10 @@ from typing import (
 
 from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_hookspecs._tools.field_checks import MAX_DESCRIPTION
-from toolstile_hookspecs._tools.function_params import docstring_of, first_paragraph, first_sentence
 from toolstile_hookspecs._tools.signatures import Signature, read_full_form, read_function
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.idempotency import IdempotencyConfig
+from toolstile_hookspecs.support.docstrings import docstring_of, first_paragraph, first_sentence
 from toolstile_hookspecs.support.text import suggest
 from toolstile_hookspecs.tools import (
     Category,

@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from toolstile_cli.errors import UsageError
 from toolstile_hookspecs import Dialect, ToolCall
-from toolstile_hookspecs._schema.validation_errors import as_sentence
+from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.support.text import counted, suggest
 
 KEYS: Final = ("id", "name", "arguments")

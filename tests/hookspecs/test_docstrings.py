@@ -2,7 +2,7 @@
 
 import functools
 
-from toolstile_hookspecs._tools.function_params import (
+from toolstile_hookspecs.support.docstrings import (
     argument_texts,
     docstring_of,
     first_paragraph,

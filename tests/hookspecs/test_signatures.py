@@ -8,7 +8,8 @@ from typing import Annotated, Any, NoReturn, Protocol, TypeVar
 import pytest
 
 from toolstile_hookspecs import DefinitionError, ToolContext, ToolResult, tool
-from toolstile_hookspecs._tools.signatures import is_async_callable, read_full_form, read_function
+from toolstile_hookspecs._tools.signatures import read_full_form, read_function
+from toolstile_hookspecs.support.callables import is_async_callable
 
 T = TypeVar("T")
 

@@ -36,14 +36,16 @@ def names_page(title: str, intro: str, modules: Sequence[str]) -> Page:
 def _add_names(page: Page, module: griffe.Module) -> None:
     things = {name: source.resolve(module, name) for name in source.exported(module)}
     homes: dict[str, list[griffe.Object]] = {}
+    modules: dict[str, griffe.Module] = {}
     for name, thing in things.items():
         # The host exports the names of the contract, too; they have a page of their own.
         if not name.startswith("__") and source.top(thing) == source.top(module):
-            homes.setdefault(thing.module.path, []).append(thing)
+            home = source.home(module, name)
+            modules[home.path] = home
+            homes.setdefault(home.path, []).append(thing)
     for path in sorted(homes):
-        home = homes[path][0].module
         page.heading(2, path.removeprefix(f"{module.path}."))
-        page.add(source.first_paragraph(home))
+        page.add(source.first_paragraph(modules[path]))
         for thing in homes[path]:
             _add_name(page, thing)
 

@@ -56,6 +56,16 @@ def resolve(module: griffe.Module, name: str) -> griffe.Object:
     return found.final_target if isinstance(found, griffe.Alias) else found
 
 
+def home(module: griffe.Module, name: str) -> griffe.Module:
+    """Return the module that a name is shown under: its own, or the public one before it."""
+    found: griffe.Object | griffe.Alias = resolve(module, name)
+    if "._" in found.module.path and isinstance(alias := module.members[name], griffe.Alias):
+        found = alias.target
+    home = found.parent
+    assert isinstance(home, griffe.Module)
+    return home
+
+
 def _below(modules: list[griffe.Module]) -> list[griffe.Module]:
     """Return modules and all below them."""
     found: list[griffe.Module] = []

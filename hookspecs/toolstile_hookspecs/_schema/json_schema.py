@@ -16,7 +16,7 @@ from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchema
 from pydantic_core import core_schema
 
 from toolstile_hookspecs._schema.core_schema import is_by_author
-from toolstile_hookspecs._tools.function_params import argument_texts
+from toolstile_hookspecs.support.docstrings import argument_texts
 
 _parsing = threading.Lock()
 """Held while a syntax tree is made: Python 3.11 raises when several threads make one at once."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import inspect
-import re
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -17,9 +16,9 @@ from typing_extensions import TypedDict
 from toolstile_hookspecs._schema.codec import ValueCodec
 from toolstile_hookspecs._schema.navigation import known_names
 from toolstile_hookspecs._schema.validation_errors import MAX_REASON, RETRY, shorten
+from toolstile_hookspecs.support.patterns import TOOL_NAME
 from toolstile_hookspecs.support.text import suggest
 
-NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 MAX_DESCRIPTION: Final = 200
 
 
@@ -66,7 +65,7 @@ def _adapter(of: Any, names: tuple[str, ...]) -> TypeAdapter[Any]:
 
 def name_faults(name: object) -> list[str]:
     """Return why it is not a name for a tool."""
-    if isinstance(name, str) and NAME.fullmatch(name) is not None:
+    if isinstance(name, str) and TOOL_NAME.fullmatch(name) is not None:
         return []
     return ["its name must be 1 to 64 of a-z, 0-9, _ and -; keep another in wire_name"]
 

@@ -16,6 +16,7 @@ from toolstile_hookspecs._tools.function_params import make_record
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.results import ToolResult
+from toolstile_hookspecs.support.callables import innermost, is_async_callable
 
 ANYTHING: Final = Any
 Handler = Callable[..., Any]
@@ -38,23 +39,6 @@ class Signature:
     result: Any
     is_async: bool
     wraps: bool
-
-
-def is_async_callable(function: Handler) -> bool:
-    """Tell whether calling the function gives a coroutine, through partials and `__call__`."""
-    inner = _innermost(function)
-    if inspect.iscoroutinefunction(inner):
-        return True
-    call = getattr(type(inner), "__call__", None)  # noqa: B004 - the method itself is wanted
-    return not inspect.isroutine(inner) and inspect.iscoroutinefunction(call)
-
-
-def _innermost(function: Handler) -> Handler:
-    """Return what is called in the end; an async wrapper around it settles the matter."""
-    inner: Any = inspect.unwrap(function, stop=inspect.iscoroutinefunction)
-    while isinstance(inner, functools.partial):
-        inner = inspect.unwrap(cast("Any", inner.func), stop=inspect.iscoroutinefunction)
-    return cast("Handler", inner)
 
 
 def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) -> Signature:
@@ -186,7 +170,7 @@ def _may_be_context(hint: Any) -> bool:
 
 
 def _refuse_generator(handler: Handler, owner: str) -> None:
-    inner = _innermost(handler)
+    inner = innermost(handler)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise DefinitionError(
             f"{owner}: its handler is a generator, and a call has one result; return a list, "

@@ -1,9 +1,12 @@
-"""Patterns whose search takes a time that grows with the text, and no faster."""
+"""The pattern of tools' names, and patterns that are searched for in linear time."""
 
 from __future__ import annotations
 
 import importlib
-from typing import Any
+import re
+from typing import Any, Final
+
+TOOL_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
 
 
 class NoSearchError(ValueError):

@@ -28,10 +28,9 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
-from toolstile_hookspecs._schema.serialize import as_json
-from toolstile_hookspecs._schema.validation_errors import as_sentence
-from toolstile_hookspecs._tools.signatures import is_async_callable
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
+from toolstile_hookspecs.codecs import as_json, as_sentence
+from toolstile_hookspecs.support.callables import is_async_callable
 
 if TYPE_CHECKING:
     from toolstile.pipeline.call import ActiveCall

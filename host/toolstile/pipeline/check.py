@@ -37,8 +37,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
-from toolstile_hookspecs._schema.serialize import as_json
-from toolstile_hookspecs._schema.validation_errors import RETRY
+from toolstile_hookspecs.codecs import RETRY, as_json
 
 log = logging.getLogger("toolstile.policies")
 ALLOW = PolicyDecision.allow()

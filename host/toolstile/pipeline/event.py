@@ -33,8 +33,7 @@ from toolstile_hookspecs import (
     ToolResult,
     ToolstileError,
 )
-from toolstile_hookspecs._schema.serialize import encodable
-from toolstile_hookspecs._schema.validation_errors import shorten
+from toolstile_hookspecs.codecs import encodable, shorten
 
 MAX_ARGUMENTS: Final = 500
 """Characters shown of arguments that a person has changed."""

@@ -27,8 +27,8 @@ from toolstile_hookspecs import (
     Tool,
     ToolResult,
 )
-from toolstile_hookspecs._tools.signatures import is_async_callable
 from toolstile_hookspecs.calls import REPLAYED_EFFECT
+from toolstile_hookspecs.support.callables import is_async_callable
 
 _VALUES = frozenset({int, float, bool, str, dict, list})
 

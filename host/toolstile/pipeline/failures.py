@@ -24,7 +24,7 @@ from toolstile_hookspecs import (
     ToolValidationError,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs._schema.validation_errors import in_one_line
+from toolstile_hookspecs.codecs import in_one_line
 
 MAX_TEXT = 2_000
 # They cannot leave a generator or a coroutine as they are, only as a RuntimeError about it.

@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolstile_hookspecs import ToolResult, hide, hide_within, secrets_in, secrets_of
-from toolstile_hookspecs._schema.codec import ValueCodec
+from toolstile_hookspecs.codecs import ValueCodec
 
 if TYPE_CHECKING:
     from toolstile.pipeline.call import ActiveCall

@@ -13,7 +13,7 @@ from toolstile.pipeline.failures import CallRejected, unreadable
 from toolstile.pipeline.hook_calls import WrapperStack, first_result
 from toolstile.pipeline.plan import DispatchTable
 from toolstile_hookspecs import Status, ToolCall, ToolValidationError
-from toolstile_hookspecs._schema.serialize import as_json
+from toolstile_hookspecs.codecs import as_json
 
 
 def shown_call(run: ActiveCall) -> ToolCall:

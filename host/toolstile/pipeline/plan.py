@@ -15,7 +15,6 @@ from toolstile.policies.rule_set import Governed, PromptRules
 from toolstile.policies.rules import Rule
 from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import OpenedSections, Prompt, Section, Tool, Visibility
-from toolstile_hookspecs._tools.signatures import Handler
 from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
@@ -51,7 +50,7 @@ class ToolPlan:
     """
 
     tool: Tool[Any, Any]
-    invoke: Handler | None
+    invoke: Callable[..., Any] | None
     is_async: bool
     timeout: float | None
     checks: tuple[Rule, ...]

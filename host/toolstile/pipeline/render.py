@@ -14,7 +14,7 @@ from toolstile.pipeline.hook_calls import WrapperStack, ask
 from toolstile.pipeline.masking import log_failure, note_secrets
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
 from toolstile_hookspecs import Outcome, Status
-from toolstile_hookspecs._schema.serialize import encodable, why_unwritable
+from toolstile_hookspecs.codecs import encodable, why_unwritable
 from toolstile_hookspecs.results import reads_as_json, render_result
 
 log = logging.getLogger("toolstile.pipeline")

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from toolstile.plugins.changed_section import changed
 from toolstile.plugins.plugin_errors import PluginFault
 from toolstile_hookspecs import Section, Tool
-from toolstile_hookspecs._tools.field_checks import NAME
+from toolstile_hookspecs.support.patterns import TOOL_NAME
 from toolstile_hookspecs.tools import NO_NAMES
 
 T = TypeVar("T", bound=Tool[Any, Any])
@@ -21,7 +21,7 @@ def renamed(tool: T, name: str, renamed_tools: Mapping[str, str] = NO_NAMES) -> 
     It is copied as it is rather than made anew: a decorated function's annotations may
     speak of names that only its own scope knew.
     """
-    if NAME.fullmatch(name) is None:
+    if TOOL_NAME.fullmatch(name) is None:
         raise PluginFault(
             f"The prefix does not fit. Tool {tool.name!r} cannot be called {name!r}: a name has 1 "
             "to 64 of a-z, 0-9, _ and -.",

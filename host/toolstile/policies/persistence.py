@@ -23,7 +23,7 @@ from toolstile_hookspecs import (
     PolicyStoreLocation,
     SessionProtocol,
 )
-from toolstile_hookspecs._schema.validation_errors import first_fault
+from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.policies import RESERVED, record_of
 
 # --- A lock beside a file

@@ -20,8 +20,7 @@ from pydantic import (
 from pydantic_core import ErrorDetails
 
 from toolstile_hookspecs import ConfigurationError, DefinitionError
-from toolstile_hookspecs._schema.secrets import HIDING, MASK, hide
-from toolstile_hookspecs._schema.validation_errors import as_sentence, place
+from toolstile_hookspecs.codecs import HIDING, MASK, as_sentence, hide, place
 from toolstile_hookspecs.support.text import nearest, suggest
 
 # --- Known keys

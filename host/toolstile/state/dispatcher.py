@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable
 from threading import Lock
 from typing import Any, TypeVar
 
-from toolstile_hookspecs._tools.signatures import is_async_callable
 from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.support.callables import is_async_callable
 
 E = TypeVar("E")
 Handler = Callable[[Any], None]

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from typing import Any, TypeVar, cast, overload
 
-from toolstile_hookspecs._schema.immutable import is_immutable_type
 from toolstile_hookspecs.calls import ToolInvoked
+from toolstile_hookspecs.codecs import is_immutable_type
 from toolstile_hookspecs.errors import StateError
 
 

@@ -20,7 +20,7 @@ from pydantic import Discriminator, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from toolstile.state.serialization import dumped_exactly, loaded, type_name
-from toolstile_hookspecs._schema.validation_errors import first_fault
+from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 
 Doing = Literal["dispatch", "publish", "append", "seed"]

@@ -12,7 +12,7 @@ from typing import Any, cast
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import to_jsonable_python
 
-from toolstile_hookspecs._schema.validation_errors import first_fault
+from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 
 

@@ -13,7 +13,7 @@ from typing_extensions import TypedDict
 from toolstile.state.policy_records import Records
 from toolstile.state.replay import AppliedEffect
 from toolstile.state.serialization import dumped, dumped_exactly, loaded, type_name
-from toolstile_hookspecs._schema.validation_errors import first_fault
+from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 from toolstile_hookspecs.policies import PolicyState
 

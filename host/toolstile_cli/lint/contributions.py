@@ -23,11 +23,10 @@ from toolstile_hookspecs import (
     Section,
     Tool,
 )
-from toolstile_hookspecs._schema.codec import NOT_READ_BACK, Codec
-from toolstile_hookspecs._schema.navigation import pointed
-from toolstile_hookspecs._tools.function_params import argument_texts, docstring_of
+from toolstile_hookspecs.codecs import NOT_READ_BACK, Codec, pointed
 from toolstile_hookspecs.markers import HOOK_PREFIX
 from toolstile_hookspecs.resources import is_borrowed
+from toolstile_hookspecs.support.docstrings import argument_texts, docstring_of
 from toolstile_hookspecs.support.text import nearest
 
 Fault = tuple[str, str]

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, cast
 
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, ToolValidationError
-from toolstile_hookspecs._schema.validation_errors import RETRY
+from toolstile_hookspecs.codecs import RETRY
 from toolstile_hookspecs.support.text import printable, printable_lines
 from toolstile_plugins.approval.display import Shown, unmasked
 from toolstile_plugins.approval.settings import ApprovalSettings, Mode

@@ -29,8 +29,7 @@ from toolstile_hookspecs import (
     ToolCall,
     ToolValidationError,
 )
-from toolstile_hookspecs._schema.schema_codec import SchemaCodec
-from toolstile_hookspecs._schema.validation_errors import in_one_line
+from toolstile_hookspecs.codecs import SchemaCodec, in_one_line
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import (
     DEFINITIONS,

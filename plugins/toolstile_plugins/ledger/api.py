@@ -25,8 +25,7 @@ from toolstile_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolstile_hookspecs._schema.serialize import finite, why_unwritable
-from toolstile_hookspecs._schema.validation_errors import in_one_line
+from toolstile_hookspecs.codecs import finite, in_one_line, why_unwritable
 from toolstile_hookspecs.services.ledger import (
     Claim,
     EffectState,

@@ -14,8 +14,8 @@ from rich.table import Table
 from rich.text import Text
 
 from toolstile_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
-from toolstile_hookspecs._schema.secrets import MASK
 from toolstile_hookspecs.calls import wire_time
+from toolstile_hookspecs.codecs import MASK
 from toolstile_hookspecs.services.ledger import (
     EffectState,
     LedgerEntry,

@@ -17,11 +17,8 @@ import pydantic_core
 from pydantic import TypeAdapter
 
 from toolstile_hookspecs import IdempotencyConfig, Tool, ToolCall, ToolContext
-from toolstile_hookspecs._schema.codec import Codec, ValueCodec
-from toolstile_hookspecs._schema.core_schema import may_lose
-from toolstile_hookspecs._schema.schema_codec import SchemaCodec
-from toolstile_hookspecs._schema.secrets import HIDING
 from toolstile_hookspecs.calls import MadeUpId
+from toolstile_hookspecs.codecs import HIDING, Codec, SchemaCodec, ValueCodec, may_lose
 
 Encode = Callable[[Any], bytes]
 

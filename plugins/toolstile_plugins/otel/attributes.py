@@ -13,7 +13,7 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
     calls,
 )
-from toolstile_hookspecs._schema.serialize import encodable
+from toolstile_hookspecs.codecs import encodable
 
 SCOPE: Final = "toolstile_plugins.otel"
 VERSION: Final = version("toolstile")

@@ -16,7 +16,7 @@ from opentelemetry.trace import Span, StatusCode, Tracer, set_span_in_context
 from opentelemetry.trace import Status as SpanStatus
 
 from toolstile_hookspecs import HostHandle, Stage, Status, Tool, ToolCall, ToolInvoked, hookimpl
-from toolstile_hookspecs._schema.serialize import encodable
+from toolstile_hookspecs.codecs import encodable
 from toolstile_plugins.otel.attributes import (
     CALL_ID,
     ERROR_TYPE,

@@ -11,7 +11,7 @@ from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from toolstile_hookspecs import DefinitionError, Tool
-from toolstile_hookspecs._schema.validation_errors import first_fault
+from toolstile_hookspecs.codecs import first_fault
 
 Count = Annotated[int, Field(strict=True)]
 """A number of calls."""

@@ -23,7 +23,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolstile_hookspecs._schema.validation_errors import as_sentence
+from toolstile_hookspecs.codecs import as_sentence
 from toolstile_plugins.policies.checks import check_fields, entry_for, is_among
 
 WORKSPACE: Final = "/workspace"

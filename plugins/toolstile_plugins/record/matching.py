@@ -10,7 +10,7 @@ from threading import Lock
 from typing import Any, cast
 
 from toolstile_hookspecs import Stage
-from toolstile_hookspecs._schema.secrets import MASK
+from toolstile_hookspecs.codecs import MASK
 from toolstile_plugins.record.reader import Numbered, Recording
 from toolstile_plugins.record.schema import RecordedCall
 

@@ -27,9 +27,8 @@ from toolstile_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolstile_hookspecs._schema.codec import Codec
-from toolstile_hookspecs._schema.core_schema import has_varying_defaults
 from toolstile_hookspecs.calls import DIFF
+from toolstile_hookspecs.codecs import Codec, has_varying_defaults
 from toolstile_plugins.record.matching import (
     Answers,
     ByArguments,

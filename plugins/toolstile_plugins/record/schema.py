@@ -15,7 +15,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, 
 from pydantic_core import PydanticCustomError
 
 from toolstile_hookspecs import Stage, Status, ToolstileError, Verdict
-from toolstile_hookspecs._schema.validation_errors import first_fault
+from toolstile_hookspecs.codecs import first_fault
 
 FORMAT: Final = "toolstile.record"
 VERSION: Final = 1

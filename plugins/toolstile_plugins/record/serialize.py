@@ -28,7 +28,6 @@ from toolstile_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolstile_hookspecs._schema.secrets import MASK
 from toolstile_hookspecs.calls import (
     APPROVAL,
     APPROVAL_REASON,
@@ -36,6 +35,7 @@ from toolstile_hookspecs.calls import (
     REPLAYED_EFFECT,
     wire_time,
 )
+from toolstile_hookspecs.codecs import MASK
 from toolstile_plugins.record.schema import Raised, RecordedCall
 
 _OWN: Final = {own.__name__: own for own in (PromptEvaluationError, Interrupt)}

@@ -30,7 +30,7 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
-from toolstile_hookspecs._schema.serialize import as_json
+from toolstile_hookspecs.codecs import as_json
 from toolstile_plugins.policies import QuotaPolicy
 
 KEY = "0123456789abcdef0123456789abcdef"

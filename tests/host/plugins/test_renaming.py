@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
-from toolstile_hookspecs._tools.field_checks import NAME
+from toolstile_hookspecs.support.patterns import TOOL_NAME
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ def test_the_name_a_function_has_in_python_stays():
 
 @given(st.text(max_size=70))
 def test_a_name_that_is_none_for_a_tool_is_refused(name):
-    if NAME.fullmatch(name):
+    if TOOL_NAME.fullmatch(name):
         assert renamed(FULL, name).name == name
     else:
         with pytest.raises(PluginFault, match="Tool 'full' cannot be called"):

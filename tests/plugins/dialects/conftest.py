@@ -22,7 +22,7 @@ from toolstile_hookspecs import (
     ToolInvoked,
     ToolResult,
 )
-from toolstile_hookspecs._schema.codec import Codec
+from toolstile_hookspecs.codecs import Codec
 
 
 @dataclass(frozen=True)

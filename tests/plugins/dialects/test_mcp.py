@@ -11,7 +11,7 @@ import pytest
 from pydantic import BaseModel, computed_field
 
 from toolstile_hookspecs import IdempotencyConfig, Status, ToolCall, ToolResult
-from toolstile_hookspecs._schema.codec import Codec
+from toolstile_hookspecs.codecs import Codec
 from toolstile_plugins.dialects.mcp import Mcp
 
 PARAMS = {"name": "search", "arguments": {"query": "whale"}, "_meta": {"traceparent": "00-a-b-01"}}

@@ -10,7 +10,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given
 
-from toolstile_hookspecs._schema.codec import Codec
+from toolstile_hookspecs.codecs import Codec
 from toolstile_plugins.dialects.json_schema import walk
 from toolstile_plugins.dialects.openai_strict import strict_schema
 

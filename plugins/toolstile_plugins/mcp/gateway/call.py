@@ -23,8 +23,7 @@ from toolstile_hookspecs import (
     ToolResult,
     ToolValidationError,
 )
-from toolstile_hookspecs._schema.schema_codec import SchemaCodec, Unchecked
-from toolstile_hookspecs._schema.validation_errors import in_one_line
+from toolstile_hookspecs.codecs import SchemaCodec, Unchecked, in_one_line
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.errors import ServerFault, cleaned, one_line, told
 from toolstile_plugins.mcp.gateway.results import contents_of

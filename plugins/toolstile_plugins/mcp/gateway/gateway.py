@@ -25,7 +25,7 @@ from toolstile_hookspecs import (
     ToolValidationError,
     hookimpl,
 )
-from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_hookspecs.codecs import SchemaCodec
 from toolstile_plugins.mcp.gateway.call import Calling, reporter
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.errors import ServerFault, is_plain, one_line

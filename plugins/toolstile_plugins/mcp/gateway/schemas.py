@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 from urllib.parse import unquote
 
 from toolstile_hookspecs import DefinitionError
-from toolstile_hookspecs._schema.navigation import pointed
+from toolstile_hookspecs.codecs import pointed
 from toolstile_hookspecs.support.patterns import bounded
 from toolstile_plugins.mcp.gateway.errors import cleaned, is_plain, one_line
 

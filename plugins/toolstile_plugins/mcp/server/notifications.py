@@ -21,7 +21,7 @@ from mcp.server.subscriptions import (
 )
 
 from toolstile_hookspecs import HostHandle
-from toolstile_hookspecs._schema.serialize import encodable
+from toolstile_hookspecs.codecs import encodable
 
 log = logging.getLogger("toolstile.mcp")
 

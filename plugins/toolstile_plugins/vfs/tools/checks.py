@@ -17,7 +17,7 @@ from toolstile_hookspecs import (
     ToolstileError,
     ToolValidationError,
 )
-from toolstile_hookspecs._schema.validation_errors import as_sentence
+from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.paths import ALIAS
 from toolstile_plugins.vfs.tools.models import size_of
