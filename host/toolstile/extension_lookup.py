@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 from toolstile.plugins.registry import Plugins
 from toolstile_hookspecs import Approver, ConfigurationError, Dialect
@@ -22,19 +21,16 @@ def approver_named(name: str, plugins: Plugins) -> Approver:
         ConfigurationError: When no loaded plugin of that name is one.
     """
     implementations = plugins.implementations("toolstile_approve")
-    for implementation in implementations:
-        if implementation.plugin == name:
-            return _with_settings(implementation.call, plugins.settings_of(name))
+    found = next((each for each in implementations if each.plugin == name), None)
+    if found is not None:
+        settings = plugins.settings_of(name)
+        return lambda request: found.call(request, settings)
     there = sorted(implementation.plugin for implementation in implementations)
     msg = (
         f"approver = {name!r}: no loaded plugin of that name implements toolstile_approve "
         f"(there are: {', '.join(there) or 'none'}){_why_none(name, there, plugins)}"
     )
     raise ConfigurationError(msg)
-
-
-def _with_settings(approve: Callable[..., Any], settings: object) -> Approver:
-    return lambda request: approve(request, settings)
 
 
 def _why_none(name: str, there: list[str], plugins: Plugins) -> str:

@@ -116,9 +116,6 @@ def _leave(plugin: str, lifespan: Any) -> None:
         log.exception(NOT_STOPPED, plugin)
 
 
-# --- Async lifespans
-
-
 class AsyncLife:
     """An async lifespan: one task enters and leaves it, as task groups within it demand.
 

@@ -182,9 +182,6 @@ def _quoted(text: str) -> str:
     return f'"""\n{escaped}"""' if "\n" in text else f'"{escaped}"'
 
 
-# --- Faults of sections
-
-
 def section_failed(
     section: Section, function: str, error: Exception, catalog: Catalog
 ) -> PluginError:

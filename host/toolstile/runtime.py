@@ -65,9 +65,6 @@ def runtime_of(session: Session) -> Runtime:
         return runtime
 
 
-# --- The engine of a host
-
-
 class Engine:
     """Threads, the background loop and the drivers of one host.
 

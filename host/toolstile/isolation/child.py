@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import functools
 import importlib
 import importlib.util
 import logging
@@ -60,7 +61,7 @@ def _run(start: Start, parent: Parent) -> Any:
         os.environ.pop("PYTHONPATH", None)
     else:
         os.environ["PYTHONPATH"] = start.python_path
-    found = _find(start)
+    found: Any = functools.reduce(getattr, start.name.split("."), _module(start))
     rest: Rest = pickle.loads(start.rest)  # noqa: S301 - sent by the parent
     invoke, params = _invoked(found, start, rest)
     with contextlib.ExitStack() as stack:
@@ -95,13 +96,6 @@ def _invoked(found: Any, start: Start, rest: Rest) -> tuple[Callable[..., Any], 
     if not isinstance(found, Tool):
         made = tool(name=start.tool, description=start.tool)(found)
     return made.signature.invoke, made.params_codec.copy(start.arguments)
-
-
-def _find(start: Start) -> Any:
-    found: Any = _module(start)
-    for part in start.name.split("."):
-        found = getattr(found, part)
-    return found
 
 
 def _module(start: Start) -> ModuleType:

@@ -60,12 +60,9 @@ class IsolatedHandler:
         self._run.when_abandoned = self._process.kill
         self._run.check_open()
         try:
-            pipe = _Pipe(self._process.start(), self._process)
-            try:
+            with contextlib.closing(_Pipe(self._process.start(), self._process)) as pipe:
                 pipe.send(start)
                 return _finish(self._serve(pipe, _Services(self._run, context)))
-            finally:
-                pipe.close()
         finally:
             self._run.when_abandoned = None
             self._process.kill()

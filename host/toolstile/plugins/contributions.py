@@ -314,7 +314,11 @@ def _extensions(
         elif getattr(each, "extends", False):  # further options of a command
             offers.accepted.append((plugin, each))
         elif name in owners:
-            offers.faults.append((plugin, _taken(what, name, owners[name])))
+            fault = PluginFault(
+                f"It offers the {what} {name!r}, which plugin {owners[name]!r} has already.",
+                "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK.",
+            )
+            offers.faults.append((plugin, fault))
         else:
             owners[name] = plugin
             offers.accepted.append((plugin, each))
@@ -333,10 +337,3 @@ def _offered(
             continue
         for each in answers:
             yield implementation.plugin, each
-
-
-def _taken(what: str, name: str, owner: str) -> PluginFault:
-    return PluginFault(
-        f"It offers the {what} {name!r}, which plugin {owner!r} has already.",
-        "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK.",
-    )

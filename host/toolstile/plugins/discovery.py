@@ -135,9 +135,6 @@ def _plugins_in(text: str, distribution: str | None, version: str | None) -> Ite
         yield PluginSource(name, "entry point", distribution, version, location)
 
 
-# --- Plugins in single files
-
-
 def load_file(path: Path) -> ModuleType:
     """Return the module that a file makes; it is imported anew each time.
 
@@ -191,9 +188,6 @@ def _module_name(path: Path) -> str:
     # Two files of one name stay apart, and none takes the place of an installed module.
     digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
     return f"toolstile_file_{digest}_{path.stem}"
-
-
-# --- Required versions of the contract
 
 
 _ASSIGNED: Final = re.compile(

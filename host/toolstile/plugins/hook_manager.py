@@ -20,7 +20,10 @@ class HookManager(pluggy.PluginManager):
     def __init__(self, specifications: ModuleType = hooks) -> None:
         super().__init__(PROJECT)
         self.add_hookspecs(specifications)
-        self.arguments: Final = {name: _arguments(hook) for name, hook in vars(self.hook).items()}
+        self.arguments: Final = {
+            name: () if hook.spec is None else tuple(hook.spec.argnames)
+            for name, hook in vars(self.hook).items()
+        }
 
     def parse_hookimpl_opts(self, plugin: object, name: str) -> pluggy.HookimplOpts | None:
         """Return what `hookimpl` has marked an attribute with, or None for an unmarked one.
@@ -54,13 +57,6 @@ class HookManager(pluggy.PluginManager):
         """Return a hook's implementations as they are to be called, wrappers first."""
         caller: pluggy.HookCaller = getattr(self.hook, hook)
         return reversed(caller.get_hookimpls())
-
-
-def _arguments(caller: pluggy.HookCaller) -> tuple[str, ...]:
-    return () if caller.spec is None else tuple(caller.spec.argnames)
-
-
-# --- Implementations of hooks
 
 
 STAGES: Final = frozenset(

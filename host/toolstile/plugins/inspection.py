@@ -228,9 +228,6 @@ def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(names) if names else "none"
 
 
-# --- Plugins given in Python
-
-
 _PLAIN: Final = (str, bytes, int, float, type(None), PurePath, Mapping, Sequence, AbstractSet)
 
 

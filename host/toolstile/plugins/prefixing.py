@@ -70,9 +70,6 @@ def _names(section: Section) -> Iterator[str]:
         yield from _names(child)
 
 
-# --- Wire names
-
-
 def serving_wire_names(tools: Iterable[Tool[Any, Any]]) -> dict[str, Tool[Any, Any]]:
     """Return the tools by the wire names that mean them.
 

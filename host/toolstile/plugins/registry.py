@@ -7,7 +7,7 @@ import logging
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from types import MappingProxyType
+from types import MappingProxyType, ModuleType
 from typing import Any
 
 from toolstile.plugins import contributions as offers
@@ -25,7 +25,7 @@ from toolstile.plugins.inspection import refuse_hookless
 from toolstile.plugins.loaded_plugins import LoadedPlugins
 from toolstile.plugins.plugin_errors import PluginFault, in_configuration
 from toolstile.plugins.registry_snapshot import PluginCatalog, snapshot_of
-from toolstile.plugins.reports import LoadedPlugin, PluginReport, PluginSource, default_name
+from toolstile.plugins.reports import LoadedPlugin, PluginReport, PluginSource
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
 from toolstile_hookspecs import Command, ConfigurationError, Dialect, PluginError
@@ -104,7 +104,8 @@ class Plugins:
             PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
         """
         refuse_hookless(plugin)
-        origin = PluginSource(name or default_name(plugin), "python", distribution, version)
+        named = plugin if isinstance(plugin, (ModuleType, type)) else type(plugin)
+        origin = PluginSource(name or named.__name__, "python", distribution, version)
         report = self._register(origin, plugin)
         if report.status == "loaded" and not report.hooks:
             log.warning("%s", report)

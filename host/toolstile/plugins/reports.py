@@ -159,13 +159,6 @@ class LoadedPlugin:
         )
 
 
-def default_name(plugin: object) -> str:
-    """Return the name of a plugin that is registered without one."""
-    if isinstance(plugin, (ModuleType, type)):
-        return plugin.__name__
-    return type(plugin).__name__
-
-
 def _where_hooks_stand(plugin: object) -> str:
     if isinstance(plugin, ModuleType):
         for each in vars(plugin).values():

@@ -155,9 +155,6 @@ CONTAINED_ONLY: Final = Rule("dry run", _check_contained, None, wants_params=Fal
 """The rule of a dry run."""
 
 
-# --- Rules of a plugin with renamed tools
-
-
 def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
     """Return a rule that is shown tools as their author named them, and tells them as they go.
 

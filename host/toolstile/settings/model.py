@@ -121,9 +121,6 @@ def folded(name: str) -> str:
     return re.sub(r"[^a-z0-9]", "_", name.lower())
 
 
-# --- The keys of a file
-
-
 KEY_LENGTH: Final = 32
 NEVER: Final = "none"
 

@@ -338,12 +338,9 @@ def _document(start: Path | None, config: Path | None) -> tuple[Path | None, Map
     if config is not None:
         path = expanded(config).absolute()
         return path, read_given(path)
-    return find(_existing(start)) or (None, {})
-
-
-def _existing(start: Path | None) -> Path:
     try:
-        return (start or Path.cwd()).absolute()
+        directory = (start or Path.cwd()).absolute()
     except FileNotFoundError as error:
         msg = "The working directory is gone: it was removed. Change to one that is there."
         raise ConfigurationError(msg) from error
+    return find(directory) or (None, {})

@@ -65,14 +65,11 @@ def _hints(model: type[Any]) -> dict[str, Any]:
 
 
 def _models(annotation: Any) -> Iterator[type[Any]]:
-    if dataclasses.is_dataclass(annotation) or _is_model(annotation):
+    is_dataclass = dataclasses.is_dataclass(annotation)
+    if is_dataclass or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
         yield cast("type[Any]", annotation)
     for each in get_args(annotation):
         yield from _models(each)
-
-
-def _is_model(annotation: Any) -> bool:
-    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
 
 
 # --- Undefined names in annotations
@@ -364,15 +361,11 @@ def _unknown(model: type[Any], path: Path, others: Sequence[str], found: object)
 
 
 def _listed_once(text: str) -> str:
-    """Return the text with the keys of a table beside the first that is unknown, not each."""
-    told: set[str] = set()
-
-    def first(found: re.Match[str]) -> str:
-        known = "" if found[0] in told else found[0]
-        told.add(found[0])
-        return known
-
-    return _KNOWN.sub(first, text)
+    """Return the text with the keys of a table beside the first that is unknown only."""
+    for known in set(_KNOWN.findall(text)):
+        head, _, tail = text.partition(known)
+        text = head + known + tail.replace(known, "")
+    return text
 
 
 def _suggest_misspelt(error: ErrorDetails, table: object) -> str:
