@@ -12,7 +12,7 @@ from functools import partial
 from typing import Final, Protocol, runtime_checkable
 
 from toolstile_hookspecs.errors import DeadlineExceededError, DefinitionError
-from toolstile_hookspecs.support.event_loop import renewed_in_forks
+from toolstile_hookspecs.support.process import renewed_in_forks
 
 # --- Clocks
 

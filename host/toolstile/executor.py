@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
 from types import MappingProxyType
@@ -103,6 +104,7 @@ class Executor:
         # Kept by their ids and held: an id is given again once its section is gone.
         self._set_up: dict[int, Section] = {}
         self._beginning = threading.Lock()
+        self._process = os.getpid()
         registry = self._registry(options)
         bindings = registry.bindings.values()
         self.portable = frozenset(each.kind for each in bindings if each.portable)
@@ -228,7 +230,12 @@ class Executor:
         return self.engine.sync.drive(self.rehearsal.changes())
 
     def close(self) -> None:
-        """Refuse calls, end a dry run, and close the resources that were built, last first."""
+        """Refuse calls, end a dry run, and close the resources that were built, last first.
+
+        A fork of the process leaves them to its parent.
+        """
+        if self._process != os.getpid():
+            return
         self.retire(_CLOSED)
         try:
             # It stays: a call that has begun before it would be kept.

@@ -45,6 +45,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.handles import Progress
 from toolstile_hookspecs.prompts import as_bindings
+from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from toolstile.prompt_overrides import Overrides
     from toolstile.runtime import Engine
 
+_NOT_OPEN = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
 _reports = logging.getLogger("toolstile.plugins.reports")
 
 
@@ -62,8 +64,7 @@ class Host:
     Args:
         config: The configuration file; found upward from the working directory if None.
         settings: Settings made in Python, in place of any file.
-        plugins: Objects and modules to register besides those that are found; an installed one
-            is named in `discover`, a file in `plugin_files`.
+        plugins: Objects and modules to register besides those that are found.
         plugin_files: Single Python files to register.
         block: Names of plugins to leave out.
         discover: Whether to load the plugins that are installed; or the names of those to load.
@@ -79,14 +80,15 @@ class Host:
     Raises:
         ConfigurationError: When the configuration, or an argument, is wrong.
         DefinitionError: When the resources make no bindings.
-        PluginError: When a plugin given here (not a found one) is wrong, or one that is named is
-            not installed.
+        PluginError: When a plugin given here is wrong, or one named is not installed.
 
     Example:
         >>> with Host(discover=False) as host:
         ...     list(host.catalog.names())
         []
     """
+
+    _is_of_parent = False
 
     def __init__(  # noqa: PLR0913 - each is named and has a default
         self,
@@ -178,8 +180,7 @@ class Host:
         """Register a plugin from Python; with an open host, start what it keeps running.
 
         Raises:
-            PluginError: Naming the plugin, the cause and the remedy, also when it cannot be
-                started; nothing of it stays.
+            PluginError: When it is wrong or cannot be started; nothing of it stays.
         """
         report = self.plugins.register(plugin, name)
         if not self.is_open:
@@ -202,8 +203,7 @@ class Host:
         """Let values, by dotted key, win over the configuration, before the host is opened.
 
         Raises:
-            ConfigurationError: When a key is unknown, or a value does not fit; then nothing
-                changes.
+            ConfigurationError: When a key or a value is wrong; nothing changes then.
             StateError: When the host is open.
         """
         if self.is_open:
@@ -270,8 +270,7 @@ class Host:
         from toolstile.executor import Executor  # brings the whole pipeline
 
         if not self.is_open:
-            msg = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
-            raise StateError(msg)
+            raise StateError(OF_PARENT if self._is_of_parent else _NOT_OPEN)
         options = ExecutorOptions.checked(
             session=session,
             session_id=session_id,
@@ -363,13 +362,15 @@ class Host:
         Raises:
             PluginError: Naming the plugin that cannot be started, the cause and the remedy;
                 those started before are stopped again.
-            ConfigurationError: When it is the configuration that keeps one from starting, or
-                when a plugin file that it names is not to be had, or a plugin's table wrong.
+            ConfigurationError: When a setting, a plugin file or a plugin's table keeps one from it.
         """
+        if self._is_of_parent:
+            raise StateError(OF_PARENT)
         if not self.is_open:
             self._refuse_what_is_unmet()
             enter_lifespans(self, self._running)
             self.is_open = True
+            left_in_forks.add(self)
         return self
 
     def unmet(self) -> list[str]:
@@ -390,8 +391,11 @@ class Host:
                 _reports.warning("%s", each)
 
     def close(self) -> None:
-        """Stop what the plugins keep running, in reverse order."""
+        """Stop what the plugins keep running, in reverse order; a fork leaves it to its parent."""
+        if self._is_of_parent:
+            return
         self.is_open = False
+        left_in_forks.discard(self)
         try:
             self._running.close()
         finally:
@@ -417,6 +421,13 @@ class Host:
     async def __aexit__(self, *error: object) -> None:
         """Close the host without blocking the loop."""
         await asyncio.to_thread(self.close)
+
+    def leave_to_parent(self) -> None:
+        """Refuse everything from now on: the process is a fork of the one that opened the host."""
+        self._is_of_parent = True
+        self.is_open = False
+        for executor in self._executors:
+            executor.retire(OF_PARENT)
 
     def _make_policies(self, configuration: Settings) -> tuple[ToolPolicy, ...]:
         policies = [

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import os
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol
@@ -134,7 +133,6 @@ class AsyncLife:
         self._life: asyncio.Task[Any] | None = None
         self._entered: Future[None] = Future()
         self._stop = asyncio.Event()
-        self._process = os.getpid()
 
     def begin(self) -> None:
         """Enter it; raises what entering raises."""
@@ -142,12 +140,8 @@ class AsyncLife:
         self._entered.result()
 
     def end(self) -> None:
-        """Leave it, also where it is still being entered, and wait until it is left.
-
-        A fork leaves that to its parent, which runs it.
-        """
-        if self._process == os.getpid():
-            asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
+        """Leave it, also where it is still being entered, and wait until it is left."""
+        asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
 
     async def _leave(self) -> None:
         if self._life is None:

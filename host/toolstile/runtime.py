@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
-from typing import Any, Final, Protocol
-from weakref import WeakKeyDictionary, WeakSet, WeakValueDictionary
+from typing import Any, Protocol
+from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.background_loop import Background
@@ -18,7 +17,7 @@ from toolstile.resources.exclusive import Claim, ExclusiveLock, Ticket
 from toolstile.resources.waiting import CallOwner
 from toolstile.state.session import Session
 from toolstile_hookspecs import InflightCall, Tool, ToolCall
-from toolstile_hookspecs.support.event_loop import renewed_in_forks
+from toolstile_hookspecs.support.process import renewed_in_forks
 
 
 class Admitted(Protocol):
@@ -52,7 +51,9 @@ class Runtime:
         return tuple(InflightCall(each.call_made.id, each.name) for each in [*self.calls.values()])
 
 
-_runtimes: WeakKeyDictionary[Session, Runtime] = WeakKeyDictionary()
+_runtimes: WeakKeyDictionary[Session, Runtime] = renewed_in_forks(
+    __name__, "_runtimes", WeakKeyDictionary[Session, Runtime]
+)
 _lock = renewed_in_forks(__name__, "_lock", threading.Lock)
 
 
@@ -81,7 +82,6 @@ class Engine:
         self._serial: WeakValueDictionary[int, SerialLock] = WeakValueDictionary()
         self._lock = threading.Lock()
         self._failing: set[tuple[str, str]] = set()
-        _engines.add(self)
 
     def serial(self, tool: Tool[Any, Any], owner: CallOwner) -> SerialTicket:
         """Return what asks for the one place in which calls of a serial tool run."""
@@ -102,25 +102,6 @@ class Engine:
         """Let idle threads end and stop the loop; what never ends is left to the process."""
         self.workers.close()
         self.background.close()
-
-    def begin_anew(self) -> None:
-        """Forget, in a fork, the threads and calls that only its parent has."""
-        self.workers.forget()
-        self.background.forget()
-        self._serial = WeakValueDictionary()
-        self._lock = threading.Lock()
-
-
-_engines: Final[WeakSet[Engine]] = WeakSet()
-
-
-def _begin_anew() -> None:
-    for engine in _engines:
-        engine.begin_anew()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_begin_anew)
 
 
 class SerialLock(ExclusiveLock):

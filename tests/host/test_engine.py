@@ -8,7 +8,7 @@ import pytest
 
 FORKED = """
     import asyncio, contextlib, os, signal, threading
-    from toolstile import Host, MarkdownSection, Prompt, ToolCall, tool
+    from toolstile import Host, MarkdownSection, Prompt, StateError, ToolCall, tool
     from toolstile_hookspecs import hookimpl
 
     @tool
@@ -42,21 +42,32 @@ FORKED = """
     prompt = Prompt.of("demo", "main", sections)
     host = Host(discover=False, timeout=None, plugins=[Kept()]).open()
 
-    def calls():
-        with host.executor(prompt=prompt) as tools:
+    def calls(session=None):
+        with host.executor(prompt=prompt, session=session) as tools:
             for name in ("plain", "on_a_loop", "alone"):
                 assert tools.dispatch(ToolCall(name, {})).text == "done", name
 
     with host.executor(prompt=prompt) as tools:
         tools.dispatch(ToolCall("plain", {}))
         tools.dispatch(ToolCall("on_a_loop", {}))
-    busy = threading.Thread(target=calls)
+    busy = threading.Thread(target=calls, args=[tools.session])
     busy.start()
     begun.wait(30)
     child = os.fork()
     if child == 0:
         signal.alarm(20)
-        calls()
+        for use in (lambda: tools.dispatch(ToolCall("plain", {})), host.executor, host.open):
+            try:
+                use()
+            except StateError as error:
+                assert str(error).endswith("Make a Host in the child."), error
+            else:
+                os._exit(1)
+        tools.close()
+        host.close()
+        host = Host(discover=False, timeout=None, plugins=[Kept()]).open()
+        parent = os.getpid()
+        calls(tools.session)
         host.close()
         os._exit(0)
     release.set()
@@ -68,7 +79,7 @@ FORKED = """
 
 
 @pytest.mark.slow
-def test_a_fork_makes_calls_and_closes_the_host_without_its_parents_threads():
+def test_a_fork_refuses_its_parents_host_and_makes_calls_in_one_of_its_own() -> None:
     command = [sys.executable, "-W", "ignore", "-c", textwrap.dedent(FORKED)]
     assert subprocess.run(command, timeout=60, check=False).returncode == 0
 

@@ -17,8 +17,9 @@ from pydantic_core import core_schema
 
 from toolstile_hookspecs._schema.core_schema import is_by_author
 from toolstile_hookspecs.support.docstrings import argument_texts
+from toolstile_hookspecs.support.process import renewed_in_forks
 
-_parsing = threading.Lock()
+_parsing = renewed_in_forks(__name__, "_parsing", threading.Lock)
 """Held while a syntax tree is made: Python 3.11 raises when several threads make one at once."""
 
 

@@ -48,14 +48,6 @@ class Background:
         if end is not None:
             end()
 
-    def forget(self) -> None:
-        """Forget the loop and its thread: a fork of the process does not have that."""
-        self._lock = threading.Lock()
-        self._loop = self._thread = None
-        end, self._end = self._end, None
-        if isinstance(end, weakref.finalize):
-            end.detach()
-
     def _start(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
         started = threading.Event()

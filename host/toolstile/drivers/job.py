@@ -20,7 +20,7 @@ from toolstile.drivers.background_loop import Background, guarded
 from toolstile.drivers.commands import Run, raised
 from toolstile.drivers.threads import Workers
 from toolstile_hookspecs import StateError
-from toolstile_hookspecs.support.event_loop import renewed_in_forks
+from toolstile_hookspecs.support.process import renewed_in_forks
 
 log = logging.getLogger("toolstile.pipeline")
 BLOCKED = 0.05

@@ -6,7 +6,7 @@ import threading
 import time
 
 from toolstile_hookspecs import Cancellation, Deadline, DeadlineExceededError, ToolstileError
-from toolstile_hookspecs.support.event_loop import renewed_in_forks
+from toolstile_hookspecs.support.process import renewed_in_forks
 from toolstile_hookspecs.support.text import in_seconds
 
 # One for all limits: it is held for moments, and only by calls that begin or end to wait.

@@ -45,10 +45,6 @@ class Workers:
         while self._idle:
             self._idle.pop().put(None)
 
-    def forget(self) -> None:
-        """Forget the waiting threads: a fork of the process does not have them."""
-        self._idle = []
-
     def _work(self, inbox: SimpleQueue[Task | None]) -> None:
         while (task := inbox.get()) is not None:
             task()

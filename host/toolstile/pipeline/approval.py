@@ -31,6 +31,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolstile_hookspecs.codecs import as_json, as_sentence
 from toolstile_hookspecs.support.callables import is_async_callable
+from toolstile_hookspecs.support.process import renewed_in_forks
 
 if TYPE_CHECKING:
     from toolstile.pipeline.call import ActiveCall
@@ -173,7 +174,7 @@ def bearer_of(run: ActiveCall) -> TokenSubject:
 
 UNANSWERED: Final = "unanswered"
 _NOT_KEPT: Final = " Nothing of it is kept."
-_counting = threading.Lock()
+_counting = renewed_in_forks(__name__, "_counting", threading.Lock)
 
 
 def approve(run: ActiveCall, reasons: Iterable[str], diff: str | None = None) -> Staged:

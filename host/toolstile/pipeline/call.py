@@ -33,8 +33,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolstile_hookspecs.support.event_loop import renewed_in_forks
-from toolstile_hookspecs.support.interrupts import deferred_interrupts
+from toolstile_hookspecs.support.process import deferred_interrupts, renewed_in_forks
 
 if TYPE_CHECKING:
     from toolstile.pipeline.environment import Control, Environment, Resumption

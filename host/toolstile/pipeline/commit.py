@@ -19,7 +19,7 @@ from toolstile.pipeline.stage_constants import COMMIT
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.resources.call_scope import Part
 from toolstile_hookspecs import Participant
-from toolstile_hookspecs.support.interrupts import deferred_interrupts
+from toolstile_hookspecs.support.process import deferred_interrupts
 
 # --- Roll back
 

@@ -25,6 +25,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.policies import RESERVED, record_of
+from toolstile_hookspecs.support.process import unshared
 
 # --- A lock beside a file
 
@@ -61,12 +62,12 @@ def locked(file: Path) -> Generator[None]:
     with ExitStack() as stack:
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            handle = os.open(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
-            stack.callback(os.close, handle)
-            _acquire(handle)
+            lock = unshared(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
+            stack.callback(lock.close)
+            _acquire(lock.fileno())
         except OSError as error:
             raise _unwritable(file, error) from error
-        stack.callback(_release, handle)
+        stack.callback(_release, lock.fileno())
         yield
 
 

@@ -15,7 +15,7 @@ from toolstile.resources.teardown import Failures, close_all, name_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart, Role
 from toolstile.resources.waiting import CallOwner, Turn, Waiter
 from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
-from toolstile_hookspecs.support.event_loop import renewed_in_forks
+from toolstile_hookspecs.support.process import renewed_in_forks
 
 T = TypeVar("T")
 D = TypeVar("D")

@@ -18,7 +18,7 @@ from toolstile.resources.teardown import (
 from toolstile.resources.transactional import Role, role_of
 from toolstile_hookspecs.errors import CircularDependencyError, ResourceError
 from toolstile_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
-from toolstile_hookspecs.support.interrupts import allowed_interrupts, deferred_interrupts
+from toolstile_hookspecs.support.process import allowed_interrupts, deferred_interrupts
 from toolstile_hookspecs.transactions import Decider, SupportsRecovery
 
 # --- Constructions

@@ -19,7 +19,7 @@ from weakref import WeakValueDictionary
 
 from toolstile.resources.teardown import name_of
 from toolstile_hookspecs.errors import ResourceBusyError
-from toolstile_hookspecs.support.event_loop import renewed_in_forks
+from toolstile_hookspecs.support.process import renewed_in_forks
 
 # --- Calls that would wait for themselves
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from toolstile_hookspecs.errors import ResourceError, UnboundResourceError
 from toolstile_hookspecs.resources import Closeable
-from toolstile_hookspecs.support.interrupts import allowed_interrupts
+from toolstile_hookspecs.support.process import allowed_interrupts
 from toolstile_hookspecs.support.text import nearest
 
 # --- Names of types

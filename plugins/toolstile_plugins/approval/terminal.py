@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final, TextIO
 
 from toolstile_hookspecs import Cancellation
+from toolstile_hookspecs.support.process import renewed_in_forks
 from toolstile_hookspecs.support.terminal import environment
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ LONGEST_LINE: Final = 1 << 16
 DEVICE: Final = Path("/dev/tty")
 
 # A process has one terminal, so one question is asked at a time.
-_turn = threading.Lock()
+_turn = renewed_in_forks(__name__, "_turn", threading.Lock)
 
 
 class Unavailable(Exception):

@@ -10,7 +10,7 @@ from typing import Any, Final
 from toolstile_hookspecs import CallRefused, Replay, ToolResult, ToolValidationError
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
 from toolstile_hookspecs.support.event_loop import is_on_loop
-from toolstile_hookspecs.support.interrupts import deferred_interrupts
+from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.keys import (
     keys_of,

@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model
 
 from toolstile_hookspecs import NOTICE, Clock, ResourceResolver
 from toolstile_hookspecs.services.ledger import LedgerStore
-from toolstile_hookspecs.support.interrupts import deferred_interrupts
+from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 

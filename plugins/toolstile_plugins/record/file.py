@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Final
 
 from toolstile_hookspecs import NOTICE
+from toolstile_hookspecs.support.process import unshared
 from toolstile_plugins.record.hash_chain import BEGINNING, START, read_link, seal
 from toolstile_plugins.record.schema import RecordError
 
@@ -49,7 +50,7 @@ class RecordFile:
         self.torn = 0
         self._process = os.getpid()
         while not self._open():
-            os.close(self._handle)
+            self._file.close()
 
     def append(self, content: str) -> None:
         """Write a line: a JSON object with at least one field.
@@ -85,12 +86,13 @@ class RecordFile:
                 )
             elif not os.fstat(self._handle).st_size:
                 self._path.unlink(missing_ok=True)
-        os.close(self._handle)
+        self._file.close()
 
     def _open(self) -> bool:
         """Open the file, and tell whether it is there still: its last writer may remove it."""
         try:
-            self._handle = os.open(self._path, _FLAGS, _MODE)
+            self._file = unshared(self._path, _FLAGS, _MODE)
+            self._handle = self._file.fileno()
         except OSError as error:
             raise self._unopened(error) from error
         try:
@@ -100,7 +102,7 @@ class RecordFile:
             if there:
                 self._continue()
         except BaseException as error:
-            os.close(self._handle)
+            self._file.close()
             if isinstance(error, OSError):
                 raise self._unopened(error) from error
             raise

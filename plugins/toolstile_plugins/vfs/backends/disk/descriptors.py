@@ -9,8 +9,10 @@ import os
 import stat
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
+from io import FileIO
 from typing import Final
 
+from toolstile_hookspecs.support.process import unshared
 from toolstile_plugins.vfs.paths import RESERVED
 
 _ONLY_DIRECTORIES: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -144,13 +146,13 @@ class WorkspaceLock:
         with ExitStack() as opened:
             opened.callback(os.close, area)
             lock = self._open_lock(area)
-            opened.callback(os.close, lock)
+            opened.callback(lock.close)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError:
                 return None
             # Somebody may have removed the lock that was just taken.
-            if os.fstat(lock).st_nlink and os.fstat(area).st_nlink:
+            if os.fstat(lock.fileno()).st_nlink and os.fstat(area).st_nlink:
                 return Hold(area, opened.pop_all())
         return None
 
@@ -190,8 +192,8 @@ class WorkspaceLock:
                 os.close(handle)
         return area
 
-    def _open_lock(self, area: int) -> int:
+    def _open_lock(self, area: int) -> FileIO:
         try:
-            return os.open("lock", READ_FILE, dir_fd=area)
+            return unshared("lock", READ_FILE, folder=area)
         except FileNotFoundError:
-            return os.open("lock", READ_FILE | os.O_CREAT, 0o644, dir_fd=area)
+            return unshared("lock", READ_FILE | os.O_CREAT, 0o644, folder=area)
