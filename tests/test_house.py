@@ -51,9 +51,6 @@ MAX_FILE = 450
 LONG_FILES = {
     "toolstile_hookspecs/hooks.py": 520,
     # To come down to 450:
-    "toolstile/resources/call_scope.py": 456,
-    "toolstile/resources/container.py": 498,
-    "toolstile/settings/sources.py": 487,
 }
 MAX_FUNCTION = 60
 LONG_FUNCTIONS = {
@@ -178,12 +175,12 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 MOST = {
     # The goal of each figure stands behind it.
-    "core": 4455,  # 3,700
-    "contract": 9116,  # 7,500
-    "host": 19901,  # 15,500
-    "lines": 62432,  # 55,500
-    "statements": 31371,  # 27,500
-    "files": 382,  # 355
+    "core": 4178,  # 3,700
+    "contract": 8703,  # 7,500
+    "host": 17914,  # 15,500
+    "lines": 57477,  # 55,500
+    "statements": 29415,  # 27,500
+    "files": 337,  # 355
 }
 
 

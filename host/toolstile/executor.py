@@ -328,9 +328,9 @@ class Executor:
         if self._retired is not None:
             raise StateError(self._retired)
         self._set_up_once(self.prompt.everywhere())
-        with self._beginning:
-            if self.dry_run and self.rehearsal is None:
-                self.rehearsal = DryRun(self)
+        if self.dry_run:
+            with self._beginning:
+                self.rehearsal = self.rehearsal or DryRun(self)
         self.keeper = self._keep()
         return PlanCache(self._host, self.prompt, self.session, self._manner)
 

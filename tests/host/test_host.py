@@ -723,7 +723,7 @@ class OnDuty:
         ({"settings": {"timeout": 5}}, "Host: settings: expected an instance of Settings, found"),
         ({"approver": 5}, "Host: approver: expected a function, found the number 5."),
         ({"approver": "duty"}, "Host: approver: expected a function, found the text 'duty'."),
-        ({"approver": OnDuty()}, "Host: approver: expected a function, found an instance of OnD"),
+        ({"approver": OnDuty()}, "Host: approver: expected a function, found an instance of"),
         ({"clock": 5}, "Host: clock: expected an instance of Clock, found the number 5."),
     ],
 )

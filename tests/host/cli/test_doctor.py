@@ -314,7 +314,7 @@ def test_the_programs_of_mcp_servers(doctor, monkeypatch):
 
 
 def test_what_is_wrong_needs_a_remedy():
-    with pytest.raises(DefinitionError, match="how to mend it"):
+    with pytest.raises(DefinitionError, match="how to fix it"):
         Finding("a file", "It is not there.", Severity.ERROR)
     assert Finding("a file", "It is there.", "ok").severity is Severity.OK
     assert Finding.note("a file", "It is not there.").remedy is None
