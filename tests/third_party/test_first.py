@@ -39,7 +39,7 @@ HOOKS = {
 
 # What is deprecated since is still there.
 pytestmark = pytest.mark.filterwarnings(
-    "default::toolstile_hookspecs.markers.ContractDeprecationWarning"
+    "default::toolstile_hookspecs.ContractDeprecationWarning"
 )
 
 
