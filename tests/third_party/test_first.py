@@ -38,9 +38,7 @@ HOOKS = {
 }
 
 # What is deprecated since is still there.
-pytestmark = pytest.mark.filterwarnings(
-    "default::toolstile_hookspecs.ContractDeprecationWarning"
-)
+pytestmark = pytest.mark.filterwarnings("default::toolstile_hookspecs.ContractDeprecationWarning")
 
 
 @pytest.fixture
