@@ -42,7 +42,7 @@ from toolstile_hookspecs.content import (
 )
 from toolstile_hookspecs.context import InflightCall, RunContext, ToolContext
 from toolstile_hookspecs.decorator import FunctionTool, tool
-from toolstile_hookspecs.diagnostics import NOTICE, Finding, Severity, is_notice
+from toolstile_hookspecs.diagnostics import NOTICE, Diagnostic, Severity, is_notice
 from toolstile_hookspecs.errors import (
     CallClosed,
     CallRefused,
@@ -172,6 +172,7 @@ __all__ = [
     "DeadlineExceededError",
     "Decider",
     "DefinitionError",
+    "Diagnostic",
     "Dialect",
     "Dispatcher",
     "EffectUnknownError",
@@ -181,7 +182,6 @@ __all__ = [
     "FileMatch",
     "FileStat",
     "Filesystem",
-    "Finding",
     "FunctionTool",
     "HandlerState",
     "Heartbeat",

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
 
 # --- Names of attributes
 
-
 REPLAYED_EFFECT: Final = "toolstile.replayed_effect"
 """The id of the effect by which a call was answered with a `Replay`."""
 APPROVAL: Final = "toolstile.approval"
@@ -43,7 +42,6 @@ DRY_RUN: Final = "toolstile.dry_run"
 """True where nothing of the call was to be kept."""
 
 # --- Calls, events and outcomes
-
 
 NO_META: Final[Mapping[str, Any]] = MappingProxyType({})
 

@@ -1,4 +1,4 @@
-"""Diagnostics: the findings of `toolstile doctor`, and log records that people always see."""
+"""Diagnostics: the lines of `toolstile doctor`, and log records that people always see."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from toolstile_hookspecs.errors import DefinitionError
 
 
 class Severity(StrEnum):
-    """The severity of a finding."""
+    """The severity of a diagnostic."""
 
     OK = "ok"
     NOTE = "note"
@@ -28,10 +28,8 @@ _WRONG: Final = frozenset({Severity.WARNING, Severity.ERROR})
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """Something that is as it should be, or that is wrong, with the way to fix it.
-
-    Texts are shown and may be passed on: they hold no secret.
+class Diagnostic:
+    """Something that is as it should be, or that is wrong, with its remedy; holds no secret.
 
     Args:
         subject: What it is about, in a few words, such as a file.
@@ -43,7 +41,7 @@ class Finding:
         DefinitionError: When something is wrong and there is no remedy.
 
     Example:
-        >>> Finding.error("the database", "It is not there.", "Create it with `createdb x`.").text
+        >>> Diagnostic.error("the database", "It is not there.", "Run `createdb x`.").text
         'It is not there.'
     """
 
@@ -56,25 +54,25 @@ class Finding:
         """Check that what is wrong has a remedy."""
         object.__setattr__(self, "severity", Severity(self.severity))
         if self.severity in _WRONG and not self.remedy:
-            raise DefinitionError(f"Finding {self.subject!r}: say in `remedy` how to fix it.")
+            raise DefinitionError(f"Diagnostic {self.subject!r}: say in `remedy` how to fix it.")
 
     @classmethod
-    def ok(cls, subject: str, text: str) -> Finding:
+    def ok(cls, subject: str, text: str) -> Diagnostic:
         """Return that something is as it should be."""
         return cls(subject, text)
 
     @classmethod
-    def note(cls, subject: str, text: str, remedy: str | None = None) -> Finding:
+    def note(cls, subject: str, text: str, remedy: str | None = None) -> Diagnostic:
         """Return that something is not there or switched off, and what to do to have it."""
         return cls(subject, text, Severity.NOTE, remedy)
 
     @classmethod
-    def warning(cls, subject: str, text: str, remedy: str) -> Finding:
+    def warning(cls, subject: str, text: str, remedy: str) -> Diagnostic:
         """Return that somebody should look at something."""
         return cls(subject, text, Severity.WARNING, remedy)
 
     @classmethod
-    def error(cls, subject: str, text: str, remedy: str) -> Finding:
+    def error(cls, subject: str, text: str, remedy: str) -> Diagnostic:
         """Return that calls which need something fail."""
         return cls(subject, text, Severity.ERROR, remedy)
 

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from toolstile_hookspecs.approval import ApprovalAnswer, ApprovalRequest
     from toolstile_hookspecs.calls import ToolCall, ToolInvoked
     from toolstile_hookspecs.context import ToolContext
-    from toolstile_hookspecs.diagnostics import Finding
+    from toolstile_hookspecs.diagnostics import Diagnostic
     from toolstile_hookspecs.errors import SnapshotError
     from toolstile_hookspecs.handles import Catalog, Command, Dialect, HostHandle
     from toolstile_hookspecs.policies import PolicyDecision
@@ -194,25 +194,26 @@ def toolstile_lifespan(
 
 
 @hookspec
-def toolstile_diagnose(settings: Any, bound: Mapping[type[Any], str]) -> Iterable[Finding] | None:
+def toolstile_diagnose(
+    settings: Any, bound: Mapping[type[Any], str]
+) -> Iterable[Diagnostic] | None:
     """Find out whether what the plugin relies on is there: a file, a server, a program.
 
-    Called by `toolstile doctor` only, on a host that is not open. Every plugin is asked. It
-    changes nothing, makes no file, and waits for a few seconds at most.
+    Called by `toolstile doctor` only, on a host that is not open; every plugin is asked.
+    Change nothing, and wait for a few seconds at most.
 
     Args:
         settings: The plugin's own validated settings, or None.
-        bound: The name of the plugin that offers it, by kind of resource, so that one can tell
-            which it will use.
+        bound: The name of the plugin that offers a resource, by the type of the resource.
 
     Returns:
-        Findings, also of what is as it should be, or None. An exception is a finding.
+        Diagnostics, also of what is as it should be, or None. An exception becomes one.
 
     Example:
         >>> @hookimpl
         ... def toolstile_diagnose(settings):
         ...     if not settings.file.exists():
-        ...         yield Finding.error(str(settings.file), "It is not there.", "Make it.")
+        ...         yield Diagnostic.error(str(settings.file), "It is not there.", "Make it.")
     """
 
 

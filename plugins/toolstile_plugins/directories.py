@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from toolstile_hookspecs import Finding
+from toolstile_hookspecs import Diagnostic
 
 _OURS: Final = ".toolstile"
 
@@ -26,7 +26,7 @@ def make_directory_of(file: Path) -> None:
             ignore.write("*\n")
 
 
-def file_finding(file: Path, role: str) -> Finding:
+def file_finding(file: Path, role: str) -> Diagnostic:
     """Return whether a file can be written, or made; nothing is changed.
 
     Args:
@@ -35,17 +35,17 @@ def file_finding(file: Path, role: str) -> Finding:
     """
     subject = f"{role} {file}"
     if file.is_dir():
-        return Finding.error(subject, "It is a directory.", "Configure the path of a file.")
+        return Diagnostic.error(subject, "It is a directory.", "Configure the path of a file.")
     if not file.exists():
         return _to_be_made(subject, file)
     if not os.access(file, os.R_OK | os.W_OK):
-        return Finding.error(
+        return Diagnostic.error(
             subject, "It cannot be written.", "Give this user the right to, or configure another."
         )
-    return Finding.ok(subject, "It is there.")
+    return Diagnostic.ok(subject, "It is there.")
 
 
-def appended_finding(file: Path, role: str, setting: str) -> Finding:
+def appended_finding(file: Path, role: str, setting: str) -> Diagnostic:
     """Return whether a file can be appended to, whose directory is nobody's to make.
 
     Args:
@@ -55,14 +55,14 @@ def appended_finding(file: Path, role: str, setting: str) -> Finding:
     """
     if file.absolute().parent.is_dir():
         return file_finding(file, role)
-    return Finding.error(
+    return Diagnostic.error(
         f"{role} {file}",
         "The directory of the file is not there.",
         f"Make it, or name another file in {setting}.",
     )
 
 
-def folder_finding(folder: Path, role: str) -> Finding:
+def folder_finding(folder: Path, role: str) -> Diagnostic:
     """Return whether files can be made in a folder, or the folder itself; nothing is changed.
 
     Args:
@@ -73,26 +73,26 @@ def folder_finding(folder: Path, role: str) -> Finding:
     if not folder.exists():
         return _to_be_made(subject, folder)
     if not folder.is_dir():
-        return Finding.error(subject, "It is not a directory.", "Configure the path of one.")
+        return Diagnostic.error(subject, "It is not a directory.", "Configure the path of one.")
     if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return Finding.error(
+        return Diagnostic.error(
             subject,
             "Nothing can be made in it.",
             "Give this user the right to, or configure another.",
         )
-    return Finding.ok(subject, "It is there.")
+    return Diagnostic.ok(subject, "It is there.")
 
 
-def _to_be_made(subject: str, path: Path) -> Finding:
+def _to_be_made(subject: str, path: Path) -> Diagnostic:
     nearest = next(each for each in path.absolute().parents if each.exists())
     if not nearest.is_dir():
-        return Finding.error(
+        return Diagnostic.error(
             subject, f"{nearest} is not a directory.", "Configure a path within a directory."
         )
     if not os.access(nearest, os.W_OK | os.X_OK):
-        return Finding.error(
+        return Diagnostic.error(
             subject,
             f"It is not there, and nothing can be made in {nearest}.",
             "Give this user the right to, or configure another place.",
         )
-    return Finding.ok(subject, "It is not there yet, and is made when it is needed.")
+    return Diagnostic.ok(subject, "It is not there yet, and is made when it is needed.")

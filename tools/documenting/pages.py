@@ -8,7 +8,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[2]
 
-_WRITTEN = "<!-- Written by `python tools/write_reference.py`: mend the code, then run that. -->"
+_WRITTEN = "<!-- Written by `python tools/write_reference.py`: fix the code, then run that. -->"
 
 
 @dataclass

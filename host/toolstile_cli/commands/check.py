@@ -21,7 +21,7 @@ from toolstile_cli.exit_codes import Exit
 from toolstile_cli.lint.plugin import brought_by, findings_in, why_unknown
 from toolstile_cli.options import COMMANDS
 from toolstile_cli.plugin_commands import with_extensions
-from toolstile_hookspecs import Command, Finding
+from toolstile_hookspecs import Command, Diagnostic
 from toolstile_hookspecs.support.text import counted, printable
 
 SIGNS: Final = {
@@ -36,7 +36,7 @@ class Checked:
     """The findings on one plugin."""
 
     report: PluginReport
-    findings: list[Finding]
+    findings: list[Diagnostic]
 
     @property
     def status(self) -> str:
@@ -66,11 +66,11 @@ def check(host: Host, args: argparse.Namespace) -> int:
     return Exit.FAILED if any(each.findings for each in checked) else Exit.OK
 
 
-def _findings(host: Host, report: PluginReport) -> list[Finding]:
+def _findings(host: Host, report: PluginReport) -> list[Diagnostic]:
     return [*findings_in(host, report), *_of_commands(host, report.name)]
 
 
-def _of_commands(host: Host, plugin: str) -> Iterator[Finding]:
+def _of_commands(host: Host, plugin: str) -> Iterator[Diagnostic]:
     """Yield the commands of a plugin that the command line has to leave out.
 
     Those that another plugin has already are told of with what it offers.
@@ -87,7 +87,7 @@ def _of_commands(host: Host, plugin: str) -> Iterator[Finding]:
     for command, why in left_out:
         if command in own:
             cause = f"The command {command.name!r} is left out: {why}."
-            yield Finding.error("commands", cause, "Fix it, or give it another name.")
+            yield Diagnostic.error("commands", cause, "Fix it, or give it another name.")
 
 
 def _chosen(host: Host, names: list[str]) -> list[PluginReport]:

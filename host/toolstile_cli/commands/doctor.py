@@ -32,7 +32,7 @@ from toolstile_cli.lint.contributions import resource_findings
 from toolstile_hookspecs import (
     CONTRACT_VERSION,
     ConfigurationError,
-    Finding,
+    Diagnostic,
     PersistentPolicy,
     Severity,
     ToolstileError,
@@ -50,7 +50,7 @@ SIGNS: Final = {
 _NOT_STARTED: Final = (
     "Nothing was started: `toolstile plugins` starts the plugins, and tells which cannot be."
 )
-Area = tuple[str, Iterable[Finding]]
+Area = tuple[str, Iterable[Diagnostic]]
 
 
 def doctor(args: argparse.Namespace) -> int:
@@ -81,7 +81,7 @@ def _areas(args: argparse.Namespace) -> Iterator[Area]:
     except ToolstileError as error:
         remedy = "When it is fixed, run this again."
         faults = str(error).splitlines()
-        yield "configuration", [Finding.error("configuration", each, remedy) for each in faults]
+        yield "configuration", [Diagnostic.error("configuration", each, remedy) for each in faults]
         # The plugins can be looked at all the same.
         yield "plugins", of_plugins(Host(settings=Settings(), block=args.block))
         return
@@ -90,7 +90,7 @@ def _areas(args: argparse.Namespace) -> Iterator[Area]:
     yield "what they rely on", of_what_they_rely_on(host)
 
 
-def _print(terminal: Terminal, area: str, findings: Iterable[Finding]) -> None:
+def _print(terminal: Terminal, area: str, findings: Iterable[Diagnostic]) -> None:
     terminal.print(Text(f" {area}", "bold"))
     for finding in findings:
         symbol, plain, style = SIGNS[finding.severity]
@@ -108,7 +108,7 @@ def _summary(severities: Counter[Severity]) -> Text:
     return Text("\n ").append(", ".join(told) or "Nothing is wrong.", "bold")
 
 
-def _described(area: str, finding: Finding) -> dict[str, str | None]:
+def _described(area: str, finding: Diagnostic) -> dict[str, str | None]:
     return {
         "area": area,
         "subject": finding.subject,
@@ -128,15 +128,15 @@ _REQUIREMENT: Final = re.compile(
 _BOUND: Final = re.compile(r"(?P<sign>>=|<)(?P<version>[0-9.]+)")
 
 
-def surroundings() -> Iterator[Finding]:
+def surroundings() -> Iterator[Diagnostic]:
     """Yield the state of the Python and of Toolstile's requirements."""
-    yield Finding.ok("Python", f"{platform.python_version()}, {sys.executable}")
+    yield Diagnostic.ok("Python", f"{platform.python_version()}, {sys.executable}")
     contract = f"version {CONTRACT_VERSION} of the contract"
-    yield Finding.ok(PROJECT, f"{__version__}, with {contract}")
+    yield Diagnostic.ok(PROJECT, f"{__version__}, with {contract}")
     try:
         stated = requires(PROJECT) or []
     except PackageNotFoundError:
-        yield Finding.warning(
+        yield Diagnostic.warning(
             PROJECT,
             "It is imported, but not installed: no plugin can be found.",
             "Install it from its checkout: python -m pip install .",
@@ -151,21 +151,21 @@ def surroundings() -> Iterator[Finding]:
         if found["extra"]:
             extras.setdefault(found["extra"], []).extend([fault] if fault else [])
         elif fault is None:
-            yield Finding.ok(found["name"], version(found["name"]))
+            yield Diagnostic.ok(found["name"], version(found["name"]))
         else:
             # With a marker it is required on some platforms only.
-            report = Finding.note if ";" in requirement else Finding.error
+            report = Diagnostic.note if ";" in requirement else Diagnostic.error
             remedy = f"pip install --upgrade '{found['name']}{found['bounds']}'"
             yield report(found["name"], fault, remedy)
     yield from _of_extras(extras)
 
 
-def _of_extras(extras: Mapping[str, list[str]]) -> Iterator[Finding]:
+def _of_extras(extras: Mapping[str, list[str]]) -> Iterator[Diagnostic]:
     for extra, faults in extras.items():
         if faults:
-            yield Finding.note(f"extra {extra}", " ".join(faults), extra_remedy(extra))
+            yield Diagnostic.note(f"extra {extra}", " ".join(faults), extra_remedy(extra))
         else:
-            yield Finding.ok(f"extra {extra}", "It is installed.")
+            yield Diagnostic.ok(f"extra {extra}", "It is installed.")
 
 
 def _fault(name: str, bounds: str) -> str | None:
@@ -195,26 +195,26 @@ def _numbers(text: str) -> tuple[int, ...]:
 HOOK = "toolstile_diagnose"
 
 
-def of_configuration(host: Host) -> Iterator[Finding]:
+def of_configuration(host: Host) -> Iterator[Diagnostic]:
     """Yield the source of the configuration, and its faults as a whole."""
     settings = host.configuration
     if settings.path is None:
-        yield Finding.ok("configuration", "No toolstile.toml was found; the defaults hold.")
+        yield Diagnostic.ok("configuration", "No toolstile.toml was found; the defaults hold.")
     else:
-        yield Finding.ok("configuration", f"{settings.path}")
+        yield Diagnostic.ok("configuration", f"{settings.path}")
     # The names only: a value may be a secret.
     variables = sorted(
         name for name, value in os.environ.items() if value and name.startswith(PREFIX)
     )
     if variables:
-        yield Finding.ok("environment variables", ", ".join(variables))
+        yield Diagnostic.ok("environment variables", ", ".join(variables))
     try:
         _ = host.approver
     except ConfigurationError as error:
-        yield Finding.error("approver", str(error), "Name an installed approver, or none.")
+        yield Diagnostic.error("approver", str(error), "Name an installed approver, or none.")
     overrides = settings.prompt_overrides
     if overrides is not None and not overrides.is_file():
-        yield Finding.error(
+        yield Diagnostic.error(
             f"prompt overrides {overrides}",
             "There is no such file.",
             "Write it with `toolstile prompt --overrides`, or fix prompt_overrides.",
@@ -223,24 +223,24 @@ def of_configuration(host: Host) -> Iterator[Finding]:
         yield _of_kept(file)
 
 
-def _of_kept(file: Path) -> Finding:
+def _of_kept(file: Path) -> Diagnostic:
     subject = f"kept policies {file}"
     try:
         records = read(file)
     except ConfigurationError as error:
-        return Finding.error(subject, str(error), "When it is fixed, run this again.")
+        return Diagnostic.error(subject, str(error), "When it is fixed, run this again.")
     # The file is replaced, not written into; where its folder is missing, that is made.
     folder = next(each for each in file.parents if each.exists())
     if not os.access(folder, os.W_OK | os.X_OK):
-        return Finding.error(
+        return Diagnostic.error(
             subject,
             f"It cannot be written: this user may not write in {folder}.",
             "Give this user the right to, or name another file with `keep`.",
         )
-    return Finding.ok(subject, f"{len(records)} records." if records else "Nothing is kept yet.")
+    return Diagnostic.ok(subject, f"{len(records)} records." if records else "Nothing is kept yet.")
 
 
-def of_plugins(host: Host) -> Iterator[Finding]:
+def of_plugins(host: Host) -> Iterator[Diagnostic]:
     """Yield the state of each plugin, its faulty bindings and its deprecated uses."""
     # Late offers are taken now: the reports then have their faults.
     host.plugins.commands()
@@ -251,12 +251,12 @@ def of_plugins(host: Host) -> Iterator[Finding]:
             for found in resource_findings(host.plugins.loaded(report.name)):
                 yield replace(found, subject=f"{found.subject} of {report.name}")
         for each in report.deprecations:
-            yield Finding.warning(
+            yield Diagnostic.warning(
                 _subject(report), each, "Look for a newer version of it, or tell its author."
             )
 
 
-def of_what_they_rely_on(host: Host) -> Iterator[Finding]:
+def of_what_they_rely_on(host: Host) -> Iterator[Diagnostic]:
     """Yield the findings of the plugins; an exception of one of them is a finding, too."""
     tables = host.configuration.plugins
     secrets = {each for name, table in tables.items() for each in secrets_in({name: table})}
@@ -270,7 +270,7 @@ def of_what_they_rely_on(host: Host) -> Iterator[Finding]:
         )
 
 
-def _diagnosed(host: Host) -> Iterator[Finding]:
+def _diagnosed(host: Host) -> Iterator[Diagnostic]:
     bound = host.plugins.view.providers
     for implementation in reversed(host.plugins.implementations(HOOK)):
         plugin = implementation.plugin
@@ -278,23 +278,23 @@ def _diagnosed(host: Host) -> Iterator[Finding]:
             answer = implementation.call(host.plugins.settings_of(plugin), bound)
             found = list(answer or ())
         except Exception as error:  # noqa: BLE001 - a plugin's fault hides nothing else
-            yield Finding.error(
+            yield Diagnostic.error(
                 f"plugin {plugin}", f"Its {HOOK} failed: {one_line(error)}.", "Fix the plugin."
             )
             continue
         for each in cast("list[object]", found):
-            told = f"Its {HOOK} answered {type(each).__qualname__}, which is no Finding."
-            wrong = Finding.error(f"plugin {plugin}", told, "Fix the plugin.")
-            yield each if isinstance(each, Finding) else wrong
+            told = f"Its {HOOK} answered {type(each).__qualname__}, which is not a Diagnostic."
+            wrong = Diagnostic.error(f"plugin {plugin}", told, "Fix the plugin.")
+            yield each if isinstance(each, Diagnostic) else wrong
 
 
-def _of_plugin(report: PluginReport) -> Finding:
+def _of_plugin(report: PluginReport) -> Diagnostic:
     subject, remedy = _subject(report), report.remedy or "See `toolstile plugins`."
     if report.fault is None:
-        return Finding.ok(subject, f"It is {report.status}.")
+        return Diagnostic.ok(subject, f"It is {report.status}.")
     if report.status == "blocked":
-        return Finding.note(subject, report.fault, report.remedy)
-    make = Finding.error if report.status == "failed" else Finding.warning
+        return Diagnostic.note(subject, report.fault, report.remedy)
+    make = Diagnostic.error if report.status == "failed" else Diagnostic.warning
     return make(subject, report.fault, remedy)
 
 

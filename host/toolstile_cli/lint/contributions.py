@@ -17,8 +17,8 @@ from toolstile.settings.table_validation import fields, kind_of, to_define, unde
 from toolstile_hookspecs import (
     Binding,
     DefinitionError,
+    Diagnostic,
     Dialect,
-    Finding,
     FunctionTool,
     Section,
     Tool,
@@ -36,7 +36,7 @@ Fault = tuple[str, str]
 # --- Settings
 
 
-def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
+def settings_findings(record: LoadedPlugin) -> Iterator[Diagnostic]:
     """Yield the settings that are documented nowhere."""
     settings = record.contribution.settings
     if not isinstance(settings, BaseModel):
@@ -44,7 +44,7 @@ def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
         return
     model = type(settings)
     if not model.__doc__:
-        yield Finding.error(
+        yield Diagnostic.error(
             "settings",
             f"{model.__qualname__} has no docstring.",
             f"Say in one what the table [plugins.{record.origin.name}] is for, and what each key "
@@ -59,7 +59,7 @@ def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
     ]
     if bare:
         one = len(bare) == 1
-        yield Finding.error(
+        yield Diagnostic.error(
             "settings",
             f"The key{'' if one else 's'} {', '.join(bare)} of {model.__qualname__} "
             f"{'is' if one else 'are'} documented nowhere.",
@@ -67,7 +67,7 @@ def settings_findings(record: LoadedPlugin) -> Iterator[Finding]:
         )
 
 
-def undeclared(plugin: object) -> Iterator[Finding]:
+def undeclared(plugin: object) -> Iterator[Diagnostic]:
     """Yield the hooks that take settings, where the plugin declares none."""
     if hasattr(plugin, "toolstile_settings"):
         return
@@ -78,7 +78,7 @@ def undeclared(plugin: object) -> Iterator[Finding]:
         if inspect.isroutine(function) and "settings" in inspect.signature(function).parameters
     ]
     if wanting:
-        yield Finding.error(
+        yield Diagnostic.error(
             "settings",
             f"{', '.join(wanting)} {'takes' if len(wanting) == 1 else 'take'} settings, which are "
             "always None: the plugin declares none.",
@@ -86,7 +86,7 @@ def undeclared(plugin: object) -> Iterator[Finding]:
         )
 
 
-def undefined(plugin: object) -> Iterator[Finding]:
+def undefined(plugin: object) -> Iterator[Diagnostic]:
     """Yield the undefined names in the annotations of the settings' model."""
     try:
         model = cast("Any", plugin).toolstile_settings()
@@ -95,7 +95,7 @@ def undefined(plugin: object) -> Iterator[Finding]:
     if isinstance(model, type) and issubclass(model, BaseModel):
         fault = undefined_in(model)
         if fault is not None:
-            yield Finding.error("settings", fault.cause, fault.remedy)
+            yield Diagnostic.error("settings", fault.cause, fault.remedy)
 
 
 def _texts(model: type[BaseModel], plugin: object) -> list[str]:
@@ -109,11 +109,11 @@ def _texts(model: type[BaseModel], plugin: object) -> list[str]:
 
 def tool_findings(
     tools: Iterable[Tool[Any, Any]], dialects: Mapping[str, Dialect], known: Collection[str]
-) -> Iterator[Finding]:
+) -> Iterator[Diagnostic]:
     """Yield the faults of tools, by the dialects and the names of all tools."""
     for tool in tools:
         for cause, remedy in _faults(tool, dialects, known):
-            yield Finding.error(f"tool {tool.name}", cause, remedy)
+            yield Diagnostic.error(f"tool {tool.name}", cause, remedy)
 
 
 def _faults(
@@ -228,11 +228,11 @@ _GIVEN: Final = {"on_result": 3}
 """The number of positional arguments of a method that takes more than tool and params."""
 
 
-def policy_findings(record: LoadedPlugin) -> Iterator[Finding]:
+def policy_findings(record: LoadedPlugin) -> Iterator[Diagnostic]:
     """Yield the faults of a plugin's policies."""
     for kind, made in record.contribution.policies.items():
         for cause, remedy in [*_members_of(made)] or _from_a_table(made):
-            yield Finding.error(f"policy {kind}", cause, remedy)
+            yield Diagnostic.error(f"policy {kind}", cause, remedy)
     yield from _of_sections(record.contribution.sections)
 
 
@@ -285,19 +285,19 @@ def _from_a_table(made: type[Any]) -> Iterator[Fault]:
         )
 
 
-def _of_sections(sections: Iterable[Section]) -> Iterator[Finding]:
+def _of_sections(sections: Iterable[Section]) -> Iterator[Diagnostic]:
     for section in sections:
         try:
             named(section.policies, place=f"section {section.key!r}")
         except DefinitionError as error:
-            yield Finding.error("policies", str(error), "Fix the policies of the section.")
+            yield Diagnostic.error("policies", str(error), "Fix the policies of the section.")
         yield from _of_sections(section.children)
 
 
 # --- Resources
 
 
-def resource_findings(record: LoadedPlugin) -> Iterator[Finding]:
+def resource_findings(record: LoadedPlugin) -> Iterator[Diagnostic]:
     """Yield the bound instances that lack members of their protocol.
 
     What a provider makes is not looked at: making it may open something.
@@ -307,16 +307,16 @@ def resource_findings(record: LoadedPlugin) -> Iterator[Finding]:
             yield from _lacking(binding)
 
 
-def _lacking(binding: Binding[Any]) -> Iterator[Finding]:
+def _lacking(binding: Binding[Any]) -> Iterator[Diagnostic]:
     kind = binding.kind.__qualname__
     value: object = binding.provider(_NOTHING)
     missing = [each for each in _members(binding.kind) if not _has(value, each)]
     if isinstance(value, type):
-        yield Finding.error(
+        yield Diagnostic.error(
             f"resource {kind}", f"It is {kind_of(value)}.", "Give an instance of it."
         )
     elif missing:
-        yield Finding.error(
+        yield Diagnostic.error(
             f"resource {kind}",
             f"What is bound as {kind}, {kind_of(value)}, has no {', no '.join(missing)}.",
             f"Write {'it' if len(missing) == 1 else 'them'}, as {kind} says.",

@@ -27,7 +27,7 @@ from toolstile_cli.lint.contributions import (
     undeclared,
     undefined,
 )
-from toolstile_hookspecs import Finding, Prompt, ToolstileError
+from toolstile_hookspecs import Diagnostic, Prompt, ToolstileError
 from toolstile_hookspecs.markers import ENTRY_POINT_GROUP, PROJECT
 from toolstile_hookspecs.support.text import suggest
 
@@ -38,10 +38,10 @@ _DEFAULTS: Final = (
 )
 
 
-def findings_in(host: Host, report: PluginReport) -> list[Finding]:
+def findings_in(host: Host, report: PluginReport) -> list[Diagnostic]:
     """Return the faults of a plugin that a host has met; the host need not be open."""
     if report.status == "absent":
-        return [Finding.error("configuration", report.fault or "", report.remedy or _SEE)]
+        return [Diagnostic.error("configuration", report.fault or "", report.remedy or _SEE)]
     findings = list(_loading(host, report))
     if report.status == "loaded":
         record = host.plugins.loaded(report.name)
@@ -56,7 +56,7 @@ def findings_in(host: Host, report: PluginReport) -> list[Finding]:
     return findings
 
 
-def _loading(host: Host, report: PluginReport) -> Iterator[Finding]:
+def _loading(host: Host, report: PluginReport) -> Iterator[Diagnostic]:
     """Yield the faults that keep a plugin, or a part of it, from being taken."""
     if report.status == "failed":
         found = list(_in_what_is_loaded(report))
@@ -64,9 +64,9 @@ def _loading(host: Host, report: PluginReport) -> Iterator[Finding]:
         if found:
             return
     if report.fault is not None:
-        yield Finding.error(_place_of_fault(report), report.fault, _remedy(host, report))
+        yield Diagnostic.error(_place_of_fault(report), report.fault, _remedy(host, report))
     for each in report.deprecations:
-        yield Finding.error("hooks", each, "Fix it before the release that leaves it out.")
+        yield Diagnostic.error("hooks", each, "Fix it before the release that leaves it out.")
 
 
 def _remedy(host: Host, report: PluginReport) -> str:
@@ -85,7 +85,7 @@ def _place_of_fault(report: PluginReport) -> str:
     return "offers" if report.status == "failed" or report.hooks else "hooks"
 
 
-def _in_what_is_loaded(report: PluginReport) -> Iterator[Finding]:
+def _in_what_is_loaded(report: PluginReport) -> Iterator[Diagnostic]:
     try:
         plugin = _load(report)
     except PluginFault as fault:
@@ -97,8 +97,8 @@ def _in_what_is_loaded(report: PluginReport) -> Iterator[Finding]:
         forget(plugin)
 
 
-def _of_fault(where: str, fault: PluginFault) -> Finding:
-    return Finding.error(where, fault.cause, fault.remedy)
+def _of_fault(where: str, fault: PluginFault) -> Diagnostic:
+    return Diagnostic.error(where, fault.cause, fault.remedy)
 
 
 def _load(report: PluginReport) -> object:
@@ -114,14 +114,14 @@ def _load(report: PluginReport) -> object:
     return None if found is None else load_entry_point(found)
 
 
-def _import_finding(report: PluginReport, fault: PluginFault) -> Finding:
+def _import_finding(report: PluginReport, fault: PluginFault) -> Diagnostic:
     error = fault.__cause__
     if error is None:
         return _of_fault("import", fault)
     place = place_of(error)
     where = f", in {place}" if place else ""
     cause = f"{report.location} cannot be imported: {one_line(error)}{where}."
-    return Finding.error("import", cause, _import_remedy(report, fault, error, place))
+    return Diagnostic.error("import", cause, _import_remedy(report, fault, error, place))
 
 
 def _import_remedy(
@@ -135,7 +135,7 @@ def _import_remedy(
     return fault.remedy if isinstance(error, ModuleNotFoundError) else "Fix it there."
 
 
-def _prompt(record: LoadedPlugin) -> Iterator[Finding]:
+def _prompt(record: LoadedPlugin) -> Iterator[Diagnostic]:
     sections = record.contribution.sections
     if not sections:
         return
@@ -147,12 +147,12 @@ def _prompt(record: LoadedPlugin) -> Iterator[Finding]:
             section.setup(session)
         prompt.tools(session)
     except ToolstileError as error:
-        yield Finding.error("prompt", str(error), "Fix the section, its template or its tools.")
+        yield Diagnostic.error("prompt", str(error), "Fix the section, its template or its tools.")
     except Exception as error:  # noqa: BLE001 - a section's own code can raise anything
         cause = f"Its sections cannot be rendered, or set up: {one_line(error)}."
         place = place_of(error)
         where = "the section that raises" if place is None else f"it in {place}"
-        yield Finding.error("prompt", cause, f"Fix {where}.")
+        yield Diagnostic.error("prompt", cause, f"Fix {where}.")
 
 
 # --- The package
@@ -163,7 +163,7 @@ _REQUIREMENT: Final = re.compile(
 )
 
 
-def package_findings(report: PluginReport) -> Iterator[Finding]:
+def package_findings(report: PluginReport) -> Iterator[Diagnostic]:
     """Yield the faults of an installed plugin's distribution."""
     if report.source != "entry point" or report.distribution in {None, PROJECT}:
         return
@@ -171,7 +171,7 @@ def package_findings(report: PluginReport) -> Iterator[Finding]:
     yield from _typing(report)
 
 
-def _requirement(report: PluginReport) -> Iterator[Finding]:
+def _requirement(report: PluginReport) -> Iterator[Diagnostic]:
     import importlib_metadata
 
     metadata: Any = importlib_metadata
@@ -179,24 +179,24 @@ def _requirement(report: PluginReport) -> Iterator[Finding]:
     found = [match for each in required if (match := _REQUIREMENT.match(each.strip()))]
     pin = requirement()
     if not found:
-        yield Finding.error(
+        yield Diagnostic.error(
             "package",
             f"{report.distribution} does not say that it needs {PROJECT}.",
             f'Write dependencies = ["{pin}"] into its pyproject.toml.',
         )
     elif not any(match["versions"].strip(" ()") for match in found):
-        yield Finding.error(
+        yield Diagnostic.error(
             "package",
             f"{report.distribution} does not say which versions of {PROJECT} it works with.",
             f'Write "{pin}" into the dependencies in its pyproject.toml.',
         )
 
 
-def _typing(report: PluginReport) -> Iterator[Finding]:
+def _typing(report: PluginReport) -> Iterator[Diagnostic]:
     packages = list(_packages(report.location or ""))
     # A single module can have no such file.
     if packages and not any((each / "py.typed").is_file() for each in packages):
-        yield Finding.error(
+        yield Diagnostic.error(
             "package",
             f"{packages[0].name} has no file py.typed, so type checkers ignore its annotations.",
             f"Add an empty file py.typed to {packages[0].name}.",
@@ -282,13 +282,13 @@ _INTERNALS: Final = frozenset({"toolstile", "toolstile_plugins"})
 _FOR_TESTS: Final = "toolstile.testing."
 
 
-def import_findings(report: PluginReport) -> Iterator[Finding]:
+def import_findings(report: PluginReport) -> Iterator[Diagnostic]:
     """Yield the files of a plugin that import more than the contract."""
     if report.distribution == PROJECT or report.location is None:
         return
     for path, lines in _internal_imports(_files(report)):
         told = ", ".join(f"{name} (line {line})" for line, name in lines)
-        yield Finding.error(
+        yield Diagnostic.error(
             "imports",
             f"{path} imports {told}, which may change with any release.",
             f"Import from {CONTRACT}, the contract, instead.",

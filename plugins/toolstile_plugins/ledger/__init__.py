@@ -16,7 +16,7 @@ from toolstile_hookspecs import (
     Binding,
     Command,
     Decider,
-    Finding,
+    Diagnostic,
     HostHandle,
     Replay,
     Tool,
@@ -53,7 +53,7 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_diagnose(
     settings: LedgerSettings, bound: Mapping[type[Any], str]
-) -> Iterable[Finding]:
+) -> Iterable[Diagnostic]:
     """Find out whether the store can be used."""
     from toolstile_plugins.ledger.doctor import diagnosed  # only `toolstile doctor` asks
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from toolstile_hookspecs import Finding, Severity
+from toolstile_hookspecs import Diagnostic, Severity
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.ledger.settings import LedgerSettings
@@ -18,14 +18,14 @@ PATIENCE: Final = 3
 """Seconds to wait for a database."""
 
 
-def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Finding]:
+def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Diagnostic]:
     """Yield a finding on the store in use, which a plugin (`offering`) may bring."""
     if offering is not None:
         yield _offered(offering, settings.unused)
         return
     match settings.store:
         case "memory":
-            yield Finding.ok("ledger", "In memory: what was done once is forgotten at the end.")
+            yield Diagnostic.ok("ledger", "In memory: what was done once is forgotten at the end.")
         case "sqlite":
             found = file_finding(settings.path, "ledger")
             opened = found.severity is Severity.OK and settings.path.exists()
@@ -34,37 +34,37 @@ def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Fin
             yield _reached(settings)
 
 
-def _offered(offering: str, unused: list[str]) -> Finding:
+def _offered(offering: str, unused: list[str]) -> Diagnostic:
     found = f"The store that is used is offered by plugin {offering}."
     if not unused:
-        return Finding.ok("ledger", found)
-    return Finding.warning(
+        return Diagnostic.ok("ledger", found)
+    return Diagnostic.warning(
         "ledger",
         f"{found} So {' and '.join(unused)} of [plugins.ledger] is not.",
         f"Remove it there, or block {offering}.",
     )
 
 
-def _opened(found: Finding, file: Path) -> Finding:
+def _opened(found: Diagnostic, file: Path) -> Diagnostic:
     try:
         # Being allowed to begin to write is all that is asked for.
         connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=1)
         try:
             unusable = why_unusable(connection)
             if unusable is not None:
-                return Finding.error(found.subject, f"It {unusable.reason}.", unusable.remedy)
+                return Diagnostic.error(found.subject, f"It {unusable.reason}.", unusable.remedy)
             connection.execute("BEGIN IMMEDIATE")
             connection.rollback()
         finally:
             connection.close()
     except sqlite3.OperationalError as error:
-        return Finding.warning(
+        return Diagnostic.warning(
             found.subject,
             f"It cannot be written now ({error}).",
             "See which process holds it, and whether there is room on the disk.",
         )
     except sqlite3.DatabaseError as error:
-        return Finding.error(
+        return Diagnostic.error(
             found.subject,
             f"It is no database ({error}).",
             "Move it away, or configure another path.",
@@ -72,21 +72,21 @@ def _opened(found: Finding, file: Path) -> Finding:
     return found
 
 
-def _reached(settings: LedgerSettings) -> Finding:
+def _reached(settings: LedgerSettings) -> Diagnostic:
     subject = "ledger in PostgreSQL"
     if find_spec("psycopg") is None:
-        return Finding.error(subject, "psycopg is not installed.", extra_remedy("postgres"))
+        return Diagnostic.error(subject, "psycopg is not installed.", extra_remedy("postgres"))
     import psycopg  # late: an extra
 
     assert settings.url is not None  # noqa: S101 - validated
     try:
         with psycopg.connect(settings.url.get_secret_value(), connect_timeout=PATIENCE):
-            return Finding.ok(subject, "It can be reached.")
+            return Diagnostic.ok(subject, "It can be reached.")
     except psycopg.OperationalError as error:
         # Only the first line: it tells of the server, and of no password.
         why = str(error).partition("\n")[0]
     except psycopg.Error as error:
         why = f"{type(error).__name__}; the url may not be right"
-    return Finding.error(
+    return Diagnostic.error(
         subject, f"It cannot be reached: {why}.", "Start the server, or fix plugins.ledger.url."
     )

@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     Command,
     ConfigurationError,
-    Finding,
+    Diagnostic,
     HostHandle,
     hookimpl,
 )
@@ -40,14 +40,14 @@ def toolstile_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolstile_diagnose(settings: McpSettings) -> Iterator[Finding]:
+def toolstile_diagnose(settings: McpSettings) -> Iterator[Diagnostic]:
     """Find out whether the configured servers can be started; none of them is."""
     servers = {name: each for name, each in settings.servers.items() if each.enabled}
     if not servers:
         return
     if find_spec("mcp") is None:
         fault = "What speaks the protocol is not installed."
-        yield Finding.error("MCP servers", fault, extra_remedy("mcp"))
+        yield Diagnostic.error("MCP servers", fault, extra_remedy("mcp"))
     yield file_finding(settings.pins, "what is known of MCP servers' tools")
     for name, each in servers.items():
         yield _of_server(name, each)
@@ -88,22 +88,24 @@ def toolstile_lifespan(
     return running(host, settings)
 
 
-def _of_server(name: str, server: ServerSettings) -> Finding:
+def _of_server(name: str, server: ServerSettings) -> Diagnostic:
     subject, table = f"MCP server {name}", f"plugins.mcp.servers.{name}"
     try:
         _fill(server)
     except ServerFault as error:
-        return Finding.error(subject, f"Its {error}.", f"Set the variable, or fix {table}.")
+        return Diagnostic.error(subject, f"Its {error}.", f"Set the variable, or fix {table}.")
     if server.command is None:
-        return Finding.ok(subject, "It is asked over HTTP; `toolstile mcp check` connects to it.")
+        return Diagnostic.ok(
+            subject, "It is asked over HTTP; `toolstile mcp check` connects to it."
+        )
     if server.cwd is not None and not Path(server.cwd).is_dir():
         fault = "The directory it is started in is not there."
-        return Finding.error(subject, fault, f"Fix {table}.cwd.")
+        return Diagnostic.error(subject, fault, f"Fix {table}.cwd.")
     path = server.env.get("PATH", os.environ.get("PATH"))
     if shutil.which(server.command, path=path) is None:
         fault = f"There is no program {server.command!r} that can be started."
-        return Finding.error(subject, fault, f"Install it, or fix {table}.command.")
-    return Finding.ok(subject, "Its program is there; `toolstile mcp check` starts it.")
+        return Diagnostic.error(subject, fault, f"Install it, or fix {table}.command.")
+    return Diagnostic.ok(subject, "Its program is there; `toolstile mcp check` starts it.")
 
 
 def _fill(server: ServerSettings) -> None:

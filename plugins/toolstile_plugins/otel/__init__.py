@@ -18,7 +18,7 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Command, ConfigurationError, Finding, HostHandle, hookimpl
+from toolstile_hookspecs import Command, ConfigurationError, Diagnostic, HostHandle, hookimpl
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import appended_finding
 from toolstile_plugins.otel.settings import ENVIRONMENT, OtelSettings, names_file
@@ -43,7 +43,7 @@ def toolstile_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolstile_diagnose(settings: OtelSettings) -> Iterator[Finding]:
+def toolstile_diagnose(settings: OtelSettings) -> Iterator[Diagnostic]:
     """Find out whether spans can be exported to where the settings say; nothing is opened."""
     if settings.trace is None:
         return
@@ -55,10 +55,10 @@ def toolstile_diagnose(settings: OtelSettings) -> Iterator[Finding]:
     try:
         exporters = named(settings.trace)
     except ConfigurationError as error:
-        yield Finding.error("spans", str(error), extra_remedy("otlp"))
+        yield Diagnostic.error("spans", str(error), extra_remedy("otlp"))
         return
     names = ", ".join(exporters) or "none: the environment names none"
-    yield Finding.ok("spans", f"The exporters are there ({names}).")
+    yield Diagnostic.ok("spans", f"The exporters are there ({names}).")
 
 
 @hookimpl

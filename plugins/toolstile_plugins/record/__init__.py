@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Command, Finding, HostHandle, hookimpl
+from toolstile_hookspecs import Command, Diagnostic, HostHandle, hookimpl
 from toolstile_plugins.directories import appended_finding, folder_finding
 from toolstile_plugins.record.options import offered_commands
 from toolstile_plugins.record.settings import RecordSettings
@@ -65,7 +65,7 @@ def toolstile_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolstile_diagnose(settings: RecordSettings) -> Iterator[Finding]:
+def toolstile_diagnose(settings: RecordSettings) -> Iterator[Diagnostic]:
     """Find out whether records can be written and replayed where the settings say."""
     if settings.file is not None:
         yield appended_finding(settings.file, "record", "plugins.record.file")
@@ -74,10 +74,10 @@ def toolstile_diagnose(settings: RecordSettings) -> Iterator[Finding]:
     if settings.replay is not None:
         subject = f"record to replay {settings.replay}"
         if settings.replay.is_file():
-            yield Finding.ok(subject, "It is there.")
+            yield Diagnostic.ok(subject, "It is there.")
         else:
             remedy = "Configure the path of a record, or none."
-            yield Finding.error(subject, "There is no such file.", remedy)
+            yield Diagnostic.error(subject, "There is no such file.", remedy)
 
 
 @hookimpl

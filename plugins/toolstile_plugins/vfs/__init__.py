@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Binding, Command, ConfigurationError, Finding, Section, hookimpl
+from toolstile_hookspecs import Binding, Command, ConfigurationError, Diagnostic, Section, hookimpl
 from toolstile_plugins.vfs.paths import RESERVED
 from toolstile_plugins.vfs.section import VfsToolsSection, open_workspace, workspace_binding
 from toolstile_plugins.vfs.settings import Mount, VfsConfig
@@ -50,29 +50,29 @@ def toolstile_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolstile_diagnose(settings: VfsConfig) -> Iterator[Finding]:
+def toolstile_diagnose(settings: VfsConfig) -> Iterator[Diagnostic]:
     """Find out whether the workspace can be worked in."""
     if settings.root is None:
-        yield Finding.ok("workspace", "In memory, empty at first.")
+        yield Diagnostic.ok("workspace", "In memory, empty at first.")
     else:
         yield _finding_of_root(settings.root, readonly=settings.readonly)
     for mount in settings.mounts:
         if "://" not in mount.source and not Path(mount.source).expanduser().exists():
-            yield Finding.error(
+            yield Diagnostic.error(
                 f"mount {mount.target}",
                 f"{mount.source} is not there.",
                 "Fix the source in plugins.vfs.mounts.",
             )
 
 
-def _finding_of_root(root: Path, *, readonly: bool) -> Finding:
+def _finding_of_root(root: Path, *, readonly: bool) -> Diagnostic:
     subject = f"workspace {root}"
     if not root.is_dir():
-        return Finding.error(
+        return Diagnostic.error(
             subject, "There is no such directory.", "Make it, or fix plugins.vfs.root."
         )
     if not os.access(root, os.R_OK | os.X_OK | (0 if readonly else os.W_OK)):
-        return Finding.error(
+        return Diagnostic.error(
             subject,
             f"It cannot be {'read' if readonly else 'read and written'}.",
             "Give this user the right to, or configure another directory.",
@@ -81,13 +81,13 @@ def _finding_of_root(root: Path, *, readonly: bool) -> Finding:
 
     pending = [path for state in STATES for path in root.glob(f"{RESERVED}/*/{state}")]
     if pending:
-        return Finding.warning(
+        return Diagnostic.warning(
             subject,
             f"{len(pending)} commits wait to be finished, or are being made by a running host.",
             f"Where no host works here: call any tool in it, which finishes them; if it cannot, "
             f"it says what is in the way. They are in {RESERVED}.",
         )
-    return Finding.ok(subject, "It is there, and no commit waits to be finished.")
+    return Diagnostic.ok(subject, "It is there, and no commit waits to be finished.")
 
 
 @hookimpl

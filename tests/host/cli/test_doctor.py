@@ -8,7 +8,7 @@ from contextlib import closing
 
 import pytest
 
-from toolstile_hookspecs import DefinitionError, Finding, Severity
+from toolstile_hookspecs import DefinitionError, Diagnostic, Severity
 
 SAID = "hello\n"
 """What a plugin prints while it is imported."""
@@ -315,6 +315,6 @@ def test_the_programs_of_mcp_servers(doctor, monkeypatch):
 
 def test_what_is_wrong_needs_a_remedy():
     with pytest.raises(DefinitionError, match="how to fix it"):
-        Finding("a file", "It is not there.", Severity.ERROR)
-    assert Finding("a file", "It is there.", "ok").severity is Severity.OK
-    assert Finding.note("a file", "It is not there.").remedy is None
+        Diagnostic("a file", "It is not there.", Severity.ERROR)
+    assert Diagnostic("a file", "It is there.", "ok").severity is Severity.OK
+    assert Diagnostic.note("a file", "It is not there.").remedy is None

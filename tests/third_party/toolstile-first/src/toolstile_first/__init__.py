@@ -27,8 +27,8 @@ from toolstile_hookspecs import (
     Binding,
     Catalog,
     Command,
+    Diagnostic,
     Dialect,
-    Finding,
     HostHandle,
     MarkdownSection,
     Participant,
@@ -107,10 +107,10 @@ def toolstile_dialects() -> list[Dialect]:
 
 
 @hookimpl
-def toolstile_diagnose(settings: Settings) -> Iterator[Finding]:
+def toolstile_diagnose(settings: Settings) -> Iterator[Diagnostic]:
     """Be well."""
     HEARD.append("toolstile_diagnose")
-    yield Finding.ok("notes", f"They are called {settings.title}.")
+    yield Diagnostic.ok("notes", f"They are called {settings.title}.")
 
 
 @hookimpl
