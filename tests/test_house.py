@@ -175,10 +175,10 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 MOST = {
     # The goal of each figure stands behind it.
-    "core": 4177,  # 3,700
-    "contract": 8700,  # 7,500
+    "core": 4116,  # 3,700
+    "contract": 8639,  # 7,500
     "host": 17914,  # 15,500
-    "lines": 57476,  # 55,500
+    "lines": 57415,  # 55,500
     "statements": 29415,  # 27,500
     "files": 337,  # 355
 }

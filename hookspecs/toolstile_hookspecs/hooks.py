@@ -1,22 +1,30 @@
 """Every hook, in the order of life: first the host is set up, then a call passes.
 
-A plugin is a module (or object) with functions of these names, marked `hookimpl`. Each
-takes the arguments it wants of those listed, by name. Hooks are only ever extended, by
-new arguments or by fields on the objects they pass.
+A plugin is a module (or object) with functions of these names, marked `hookimpl`. An
+implementation takes the arguments it wants, by name. Later versions add arguments, or
+fields to the objects passed; they take none away.
 
-Rules that hold for all stages of a call:
+Rules that hold for all hooks:
 
 - *First result*: implementations are asked until one answers something other than None.
   `False`, `0` and `""` are answers. *All*: every implementation is asked.
 - Order is pluggy's: `tryfirst` before, `trylast` after the others, later registered first.
-- An implementation may return an awaitable when it must wait. One that awaits and
-  answers None passes on. Do not block: under the async driver a sync hook that takes
-  over 50 ms is logged with its plugin's name.
+- In the stages of a call an implementation may return an awaitable when it must wait. Do
+  not block: the async driver logs a sync hook that takes over 50 ms, with its plugin's name.
 - `wrapper=True` works on parse, execute and render. Other wrappers, and
   `hookwrapper=True`, are refused at registration.
-- No params that a plugin receives can be changed by another.
-- Each gives an implementation that wants them its plugin's own `settings`.
+
+Arguments that many hooks take:
+
+- `settings`: The plugin's own validated settings, or None.
+- `call`: The call as it came. Its arguments are JSON text, with secrets in clear.
+- `tool`: The tool that is called.
+- `params`: The typed params; no plugin can change those that another receives.
+- `context`: The call's context. Its session can be changed from snapshot to on_result.
+- `result`: The result of the handler, or of the plugin that answered in its place.
 """
+
+# ruff: noqa: D417 - the module's docstring documents the arguments that many hooks take
 
 from __future__ import annotations
 
@@ -50,13 +58,12 @@ if TYPE_CHECKING:
 def toolstile_settings() -> type[BaseModel] | None:
     """Declare the pydantic model that the plugin's table in the configuration must fit.
 
-    Called once, when the plugin is registered. Every plugin answers for itself; nothing
-    stops it.
+    Called once, when the plugin is registered; every plugin answers for itself.
 
     Returns:
         The model, or None. Without a model a table for the plugin is an error. Unknown
-        keys are refused whatever the model says. An exception means the plugin is
-        reported and not registered.
+        keys are refused in any case. After an exception the plugin is reported and not
+        registered.
 
     Example:
         >>> from pydantic import BaseModel
@@ -73,14 +80,10 @@ def toolstile_sections(settings: Any) -> Iterable[Section] | None:
     """Offer tools, in sections that tell the model how to use them.
 
     Called when the plugin is registered, and again after `catalog.invalidate(plugin)`.
-    Every plugin is asked.
-
-    Args:
-        settings: The plugin's own validated settings, or None.
 
     Returns:
-        Sections, or None. A tool name that another plugin has already, or an exception,
-        means this plugin is reported and not registered.
+        Sections, or None. After an exception, or for a tool name that another plugin has
+        already, the plugin is reported and not registered.
 
     Example:
         >>> @hookimpl
@@ -91,17 +94,14 @@ def toolstile_sections(settings: Any) -> Iterable[Section] | None:
 
 @hookspec
 def toolstile_policies(settings: Any) -> Mapping[str, type[Any]] | None:
-    """Offer kinds of policies that configuration and sections can make.
+    """Offer types of policies that configuration and sections can make.
 
-    Called when the plugin is registered, before policies are made. Every plugin is asked.
-
-    Args:
-        settings: The plugin's own validated settings, or None.
+    Called when the plugin is registered, before policies are made.
 
     Returns:
-        From the kind's name to a dataclass or pydantic model that is a `ToolPolicy`; its
-        fields are the keys of a `[[policies]]` table. A kind that another plugin has
-        already, or an exception, means this plugin is reported and not registered.
+        From a name to a dataclass or pydantic model that is a `ToolPolicy`; its fields are
+        the keys of a `[[policies]]` table. After an exception, or for a name that another
+        plugin has already, the plugin is reported and not registered.
 
     Example:
         >>> @hookimpl
@@ -114,15 +114,12 @@ def toolstile_policies(settings: Any) -> Mapping[str, type[Any]] | None:
 def toolstile_resources(settings: Any) -> Iterable[Binding[Any]] | None:
     """Offer resources that handlers get by type.
 
-    Called when the plugin is registered. Every plugin is asked; the bindings of
-    applications and sections win over those of plugins.
-
-    Args:
-        settings: The plugin's own validated settings, or None.
+    Called when the plugin is registered. Bindings of applications and sections win over
+    those of plugins.
 
     Returns:
-        Bindings, or None. A type that another plugin has bound already, or an
-        exception, means this plugin is reported and not registered.
+        Bindings, or None. After an exception, or for a type that another plugin has bound
+        already, the plugin is reported and not registered.
 
     Example:
         >>> @hookimpl
@@ -133,13 +130,12 @@ def toolstile_resources(settings: Any) -> Iterable[Binding[Any]] | None:
 
 @hookspec
 def toolstile_commands() -> Iterable[Command] | None:
-    """Add commands to the command line, or options to those there are.
+    """Add commands to the command line, or options to commands that exist.
 
-    Called when the command line starts. Every plugin is asked. An exception is
-    reported, and the plugin's commands are not there.
+    Called when the command line starts.
 
     Returns:
-        Commands, or None.
+        Commands, or None. After an exception the plugin is reported and adds none.
 
     Example:
         >>> @hookimpl
@@ -152,11 +148,11 @@ def toolstile_commands() -> Iterable[Command] | None:
 def toolstile_dialects() -> Iterable[Dialect] | None:
     """Offer the message shapes of a provider.
 
-    Called when the first dialect is asked for. Every plugin is asked. A name that
-    another plugin has already, or an exception, is reported, and the dialect is not there.
+    Called when the first dialect is asked for.
 
     Returns:
-        Dialects, or None.
+        Dialects, or None. After an exception, or for a name that another plugin has
+        already, the plugin is reported and its dialect is not there.
 
     Example:
         >>> @hookimpl
@@ -171,17 +167,16 @@ def toolstile_lifespan(
 ) -> AbstractContextManager[None] | AbstractAsyncContextManager[None] | None:
     """Keep something running while the host is open: a connection, a server.
 
-    Called when the host opens. Every plugin is asked; left in reverse order when the
-    host closes, also after errors. Async ones live on the host's background loop.
+    Called when the host opens; left in reverse order when it closes, also after errors.
+    Async ones live on the host's background loop.
 
     Args:
-        host: The host, to dispatch calls with later, say.
-        settings: The plugin's own validated settings, or None.
+        host: The host; dispatch calls with it while it is open.
 
     Returns:
-        A sync or async context manager, or None. An exception on entering ends opening
-        with a `PluginError` that names the plugin: those entered are left again. One on
-        leaving is logged.
+        A sync or async context manager, or None. After an exception on entering, those
+        entered are left and the host does not open: `PluginError` names the plugin. An
+        exception on leaving is logged.
 
     Example:
         >>> from contextlib import contextmanager
@@ -197,13 +192,12 @@ def toolstile_lifespan(
 def toolstile_diagnose(
     settings: Any, bound: Mapping[type[Any], str]
 ) -> Iterable[Diagnostic] | None:
-    """Find out whether what the plugin relies on is there: a file, a server, a program.
+    """Report whether the plugin finds all that it relies on: a file, a server, a program.
 
-    Called by `toolstile doctor` only, on a host that is not open; every plugin is asked.
-    Change nothing, and wait for a few seconds at most.
+    Called by `toolstile doctor` only, on a host that is not open. Change nothing, and wait
+    for a few seconds at most.
 
     Args:
-        settings: The plugin's own validated settings, or None.
         bound: The name of the plugin that offers a resource, by the type of the resource.
 
     Returns:
@@ -224,22 +218,14 @@ def toolstile_diagnose(
 def toolstile_trace(call: ToolCall, settings: Any) -> AbstractContextManager[None] | None:
     """Wrap a call as a whole: where a span opens.
 
-    Called first of all, for every call; the context manager is left last of all, after
-    telemetry. Every plugin is asked; left in reverse order. Context variables that are set
-    on entering hold for all stages of the call, in whatever thread they run, for the calls
-    made within it, and in `toolstile_telemetry`.
-
-    A context manager may be more than that: a `StageTrace`, which hears of every stage, or
-    a `CrossingTrace`, which goes along into the process of an isolated handler.
-
-    Args:
-        call: The call as it came, with an object that was read already as JSON text again, so
-            that nobody can change it; its arguments are in clear.
-        settings: The plugin's own validated settings, or None.
+    Called first, for every call; the context manager is left last, after telemetry, in
+    reverse order. Context variables set on entering hold for all stages of the call, in
+    any thread, for the calls made within it, and in `toolstile_telemetry`.
 
     Returns:
-        A sync context manager, or None. What it swallows or raises on leaving changes
-        nothing; an exception is logged.
+        A sync context manager, or None. It may also be a `StageTrace`, which is told of
+        every stage, or a `CrossingTrace`, which enters the process of an isolated handler.
+        An exception is logged; what it swallows or raises on leaving changes nothing.
 
     Example:
         >>> @hookimpl
@@ -252,15 +238,13 @@ def toolstile_trace(call: ToolCall, settings: Any) -> AbstractContextManager[Non
 def toolstile_lookup(
     call: ToolCall, catalog: Catalog, settings: Any
 ) -> Tool[Any, Any] | Awaitable[Tool[Any, Any] | None] | None:
-    """Say which tool a call means.
+    """Find the tool that a call means.
 
-    Called for every call, after trace. The first answer wins; with none the host looks
-    up the name, then the wire name, among the tools of the prompt.
+    Called for every call, after trace. Without an answer the host looks up the name, then
+    the wire name, among the tools of the prompt.
 
     Args:
-        call: The call as it came, its arguments as text; see `toolstile_trace`.
-        catalog: The tools there are.
-        settings: The plugin's own validated settings, or None.
+        catalog: The tools of all plugins.
 
     Returns:
         A tool, or None for "not mine". An exception fails the call.
@@ -276,14 +260,8 @@ def toolstile_lookup(
 def toolstile_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any) -> Any:
     """Turn the arguments into the tool's typed params.
 
-    Called once a tool is found, and again after an approver edited the arguments. The
-    first answer wins; with none the host parses strict JSON against the tool's types.
-    Wrappers work here.
-
-    Args:
-        tool: The tool.
-        call: The call as it came, its arguments as text; see `toolstile_trace`.
-        settings: The plugin's own validated settings, or None.
+    Called once a tool is found, and again after an approver edited the arguments. Without
+    an answer the host parses strict JSON against the tool's types. Wrappers work here.
 
     Returns:
         The params, or None for "not mine". `ToolValidationError` refuses the arguments
@@ -301,16 +279,10 @@ def toolstile_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any) -> Any:
 def toolstile_check(
     tool: Tool[Any, Any], params: Any, context: ToolContext, settings: Any
 ) -> PolicyDecision | Awaitable[PolicyDecision | None] | None:
-    """Say whether a call may go on.
+    """Decide whether a call may go on.
 
     Called with the policies, before anything is reserved or changed, and again after an
-    approval. All are asked, and the host combines: deny over ask over allow.
-
-    Args:
-        tool: The tool.
-        params: The typed params; the plugin's own copy where they could be changed.
-        context: The context; its session can only be read.
-        settings: The plugin's own validated settings, or None.
+    approval. The host combines all answers: deny over ask over allow.
 
     Returns:
         A decision, or None for no opinion. An exception denies the call.
@@ -334,12 +306,11 @@ def toolstile_approve(
 
     Args:
         request: What to show.
-        settings: The plugin's own validated settings, or None.
 
     Returns:
-        An answer; `True` approves, `False` and None deny. An exception, a timeout and
-        anything else deny, too. Where nobody can be waited for, `ApprovalAnswer.pending()`
-        lets the call be resumed later.
+        An answer; `True` approves. `False`, None, an exception, a timeout and anything
+        else deny. Where nobody can be waited for, `ApprovalAnswer.pending()` lets the call
+        be resumed later.
 
     Example:
         >>> @hookimpl
@@ -355,12 +326,6 @@ def toolstile_snapshot(
     """Take part in the call's transaction.
 
     Called when the call is admitted and its branch forked, before the handler runs.
-    Every plugin is asked.
-
-    Args:
-        context: The context, on the call's branch.
-        tool: The tool.
-        settings: The plugin's own validated settings, or None.
 
     Returns:
         A participant, or None. After an exception those begun are rolled back, the
@@ -379,20 +344,14 @@ def toolstile_execute(
 ) -> Any:
     """Answer in the handler's place.
 
-    Called before the handler would run. The first answer wins; with none the handler
-    runs. Wrappers work here, around the handler.
-
-    Args:
-        tool: The tool.
-        params: The typed params.
-        context: The context, on the call's branch.
-        settings: The plugin's own validated settings, or None.
+    Called before the handler, which runs where there is no answer. Wrappers work here,
+    around the handler.
 
     Returns:
-        A `ToolResult`, a `Replay` (a ledger's hit), an awaitable of one, or a callable
-        `(params, *, context)` that the host runs as it would the handler, with its
-        timeout; None for "not mine". An exception fails the call; `CallRefused` does so
-        with its text as it is.
+        A `ToolResult`, a `Replay` (a ledger's hit), an awaitable of one, or None for "not
+        mine". Or a callable `(params, *, context)`, which the host runs as the handler,
+        with its timeout. An exception fails the call; `CallRefused` gives the model its
+        text as it is.
 
     Example:
         >>> @hookimpl
@@ -406,17 +365,11 @@ def toolstile_execute(
 def toolstile_render(tool: Tool[Any, Any], result: ToolResult[Any], settings: Any) -> str | None:
     """Turn a result into the text that the model reads.
 
-    Called once, when there is a result. The first answer wins; with none it is the
-    message, then the rendered value. Wrappers work here. It is sync.
-
-    Args:
-        tool: The tool.
-        result: The result.
-        settings: The plugin's own validated settings, or None.
+    Called once there is a result; sync. Without an answer the text is the message, then
+    the rendered value. Wrappers work here.
 
     Returns:
-        The text, or None for "not mine". After an exception the host's own rendering is
-        used, and the exception logged.
+        The text, or None for "not mine". An exception is logged, and the host renders.
 
     Example:
         >>> @hookimpl(wrapper=True)
@@ -436,14 +389,7 @@ def toolstile_on_result(
     """See a success before it is committed.
 
     Called after a success, in the session's commit turn, with the policies' `on_result`.
-    Every plugin is asked.
-
-    Args:
-        tool: The tool.
-        params: The typed params.
-        result: The result.
-        context: The context, on the call's branch; what it changes is committed with it.
-        settings: The plugin's own validated settings, or None.
+    What it changes in the session is committed with the call.
 
     Returns:
         Nothing. An exception vetoes the call, which is rolled back and fails.
@@ -459,17 +405,13 @@ def toolstile_on_result(
 def toolstile_rollback(
     tool: Tool[Any, Any], params: Any, context: ToolContext, reason: str, settings: Any
 ) -> None:
-    """Hear that a call's changes are gone.
+    """Learn that a call's changes are gone.
 
-    Called after the rollback of a call that was admitted. Every plugin is asked, each by
-    itself: an exception is logged and changes nothing.
+    Called after the rollback of a call that was admitted. The session is closed; attributes
+    of the call's event can still be set. An exception is logged and changes nothing.
 
     Args:
-        tool: The tool.
-        params: The typed params.
-        context: The context; its session is closed, and it can still set attributes.
-        reason: What went wrong, as the model is told.
-        settings: The plugin's own validated settings, or None.
+        reason: What went wrong, in the words that the model reads.
 
     Example:
         >>> @hookimpl
@@ -480,18 +422,15 @@ def toolstile_rollback(
 
 @hookspec
 def toolstile_telemetry(event: ToolInvoked, changes: str | SnapshotError, settings: Any) -> None:
-    """Observe a call, whatever became of it.
+    """Observe a call and its outcome.
 
-    Called once per call, after commit or rollback. Every plugin is asked, each by
-    itself: an exception is logged and changes nothing.
+    Called once per call, after commit or rollback. An exception is logged and changes nothing.
 
     Args:
-        event: Everything there is to know. Write its arguments and value down as
-            `shown_arguments` and `shown_value` give them: there no secret is in clear.
-        changes: What the call did to the session, as JSON for `Redoable.redo`, or why that
-            cannot be told; secrets are in clear. It is made only where an implementation
-            takes it.
-        settings: The plugin's own validated settings, or None.
+        event: All there is to know. Record `shown_arguments` and `shown_value`, in which
+            secrets are masked.
+        changes: The call's changes to the session as JSON for `Redoable.redo`, or why there
+            is none; secrets are in clear. Made only where an implementation takes it.
 
     Example:
         >>> @hookimpl

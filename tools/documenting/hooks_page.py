@@ -14,6 +14,9 @@ _PARTS = (
     ("A call, stage by stage", "toolstile_trace"),
 )
 
+_SHARED = re.compile(r"^- `(\w+)`: ", re.MULTILINE)
+"""An argument that the module's docstring explains for all hooks that take it."""
+
 _CONCERNS = """\
 `@applies_to(predicate)` beneath `@hookimpl` leaves an implementation of `toolstile_snapshot` or
 `toolstile_execute` out of the calls of tools that it does not concern. The predicate is evaluated
@@ -39,6 +42,7 @@ def hooks_page() -> Page:
     hooks = [each for name, each in module.functions.items() if name.startswith("toolstile_")]
     assert module.docstring is not None
     page.add(module.docstring.value)
+    shared = set(_SHARED.findall(module.docstring.value))
     starts = {first: title for title, first in _PARTS}
     page.table(
         ("hook", "answers", "what it is for"),
@@ -57,7 +61,7 @@ def hooks_page() -> Page:
         page.add(f"Answers: {_answers(hook)}.")
         page.says(hook.name, source.first_paragraph(hook))
         source.add_docstring(page, hook)
-        documented = _documented(hook)
+        documented = _documented(hook) | shared
         page.undocumented += [
             f"{hook.name}({each.name})" for each in hook.parameters if each.name not in documented
         ]
