@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import pickle
+import pkgutil
 import sys
 import types
 from collections.abc import Callable
@@ -66,7 +67,7 @@ class ToolOptions(TypedDict, total=False):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class FunctionTool(Tool[Any, Any], Generic[Q, T]):
-    """A tool made of a function, which it still can be called as.
+    """A tool made of a function; it can still be called as the function.
 
     Args:
         function: The function.
@@ -78,17 +79,17 @@ class FunctionTool(Tool[Any, Any], Generic[Q, T]):
 
     if not TYPE_CHECKING:
 
-        def __class_getitem__(cls, kinds: object) -> types.GenericAlias:
+        def __class_getitem__(cls, pair: object) -> types.GenericAlias:
             """Return an alias; its types are the function's, not those of a subclass."""
-            return types.GenericAlias(cls, kinds)
+            return types.GenericAlias(cls, pair)
 
     def __post_init__(self) -> None:
         """Check the tool, and look like the function for documentation tools."""
         super().__post_init__()
         for name in functools.WRAPPER_ASSIGNMENTS:
             if hasattr(self.function, name):
-                object.__setattr__(self, name, getattr(self.function, name))
-        object.__setattr__(self, "__wrapped__", self.function)
+                vars(self)[name] = getattr(self.function, name)
+        vars(self)["__wrapped__"] = self.function
 
     def __call__(self, *args: Q.args, **kwargs: Q.kwargs) -> T:
         """Call the function itself, outside any host."""
@@ -108,34 +109,30 @@ class FunctionTool(Tool[Any, Any], Generic[Q, T]):
     def __reduce__(self) -> Any:
         """Pickle as a reference to where the function stands, and what differs from there."""
         function: Any = self.function
-        module, path = getattr(function, "__module__", ""), getattr(function, "__qualname__", "")
+        place = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
         try:
-            home = _find(module, path)
-        except (LookupError, AttributeError, DefinitionError) as error:
+            home = _find(place)
+        except (ImportError, AttributeError, ValueError) as error:
             raise pickle.PicklingError(
-                f"{self._owner} cannot be pickled: {module}.{path} is no tool that can be "
-                "imported; define it at the top level of a module."
+                f"{self._owner} cannot be pickled: {place} is not a tool that can be imported; "
+                "define it at the top level of a module."
             ) from error
+        names = [option.name for option in fields(self) if option.init]
         changed = {
-            each.name: getattr(self, each.name)
-            for each in fields(self)
-            if each.init and getattr(self, each.name) is not getattr(home, each.name)
+            name: value for name in names if (value := getattr(self, name)) is not vars(home)[name]
         }
-        return _restore, (module, path, changed)
+        return _restore, (place, changed)
 
 
-def _find(module: str, path: str) -> FunctionTool[..., Any]:
-    found: Any = sys.modules[module]
-    for part in path.split("."):
-        found = getattr(found, part)
+def _find(place: str) -> FunctionTool[..., Any]:
+    found = pkgutil.resolve_name(place)
     if not isinstance(found, FunctionTool):
-        raise DefinitionError(f"{module}.{path} is no tool.")
+        raise DefinitionError(f"{place} is not a tool.")
     return cast("FunctionTool[..., Any]", found)
 
 
-def _restore(module: str, path: str, changed: dict[str, Any]) -> FunctionTool[..., Any]:
-    __import__(module)
-    home = _find(module, path)
+def _restore(place: str, changed: dict[str, Any]) -> FunctionTool[..., Any]:
+    home = _find(place)
     return replace(home, **changed) if changed else home
 
 
@@ -152,11 +149,11 @@ def tool(
 def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
     r"""Make a tool of a function; bare, or with options as `Tool` takes them.
 
-    The name is the function's, the description its docstring's first paragraph (its first
-    sentence where that has over 200 characters; models then read the paragraph as the
-    `long_description`), the params its arguments, described by the docstring's `Args:`.
-    An argument called `context` gets the `ToolContext`. It may return a `ToolResult` or a
-    plain value, and may be async.
+    The name is the function's, the params are its arguments, described by the docstring's
+    `Args:`. The description is the docstring's first paragraph. Of one with over 200
+    characters it is the first sentence, and the paragraph is the `long_description`. An
+    argument called `context` gets the `ToolContext`. The function may be async, and may
+    return a `ToolResult` or a plain value.
 
     Raises:
         DefinitionError: Naming the tool, every fault and the remedies.
@@ -171,17 +168,13 @@ def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
         ('add', 'Add two integers.', 3)
     """
     # Annotations may use names of the author's scope, which only the frame knows.
-    names = sys._getframe(1).f_locals  # noqa: SLF001 - only the frame knows  # pyright: ignore[reportPrivateUsage]
-    localns = dict(names)
-
-    def decorate(inner: Callable[..., Any]) -> FunctionTool[..., Any]:
-        return _make(inner, options, localns)
-
-    return decorate if function is None else decorate(function)
+    names = dict(sys._getframe(1).f_locals)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    make = functools.partial(_make, options=options, localns=names)
+    return make if function is None else make(function)
 
 
 def _make(
-    function: Callable[..., Any], options: ToolOptions, localns: dict[str, Any]
+    function: Callable[..., Any], *, options: ToolOptions, localns: dict[str, Any]
 ) -> FunctionTool[..., Any]:
     _refuse_other_than_function(function)
     name = options.get("name") or getattr(function, "__name__", None)
@@ -189,8 +182,8 @@ def _make(
         raise DefinitionError(f"@tool: {function!r} has no name of its own; give name='...'.")
     _refuse_unknown_options(name, options)
     reading = read_function(function, owner=f"Tool {name!r}", name=name, localns=localns)
-    settled: dict[str, Any] = {**_described(function), **options, "name": name}
-    return FunctionTool[..., Any](function=function, reading=reading, **settled)
+    given: dict[str, Any] = {**_described(function), **options, "name": name}
+    return FunctionTool[..., Any](function=function, reading=reading, **given)
 
 
 def _refuse_other_than_function(function: object) -> None:
@@ -201,7 +194,7 @@ def _refuse_other_than_function(function: object) -> None:
         )
     if isinstance(function, (classmethod, staticmethod)) or not callable(function):
         raise DefinitionError(
-            f"@tool: {function!r} is no function; decorate a function, with options as "
+            f"@tool: {function!r} is not a function; decorate a function, with options as "
             "keywords: @tool(name='...')."
         )
     if isinstance(function, Tool):
@@ -209,14 +202,15 @@ def _refuse_other_than_function(function: object) -> None:
 
 
 def _refuse_unknown_options(tool_name: str, options: ToolOptions) -> None:
-    taken = {each.name for each in fields(Tool) if each.init}
-    unknown = [each for each in options if each not in taken]
-    if unknown:
-        known = sorted(ToolOptions.__optional_keys__)
-        others = f"; the options are {', '.join(known)}"
-        faults = [
-            f"there is no option {each!r}{suggest(each, known) or others}" for each in unknown
-        ]
+    taken = {option.name for option in fields(Tool) if option.init}
+    known = sorted(ToolOptions.__optional_keys__)
+    others = f"; the options are {', '.join(known)}"
+    faults = [
+        f"there is no option {name!r}{suggest(name, known) or others}"
+        for name in options
+        if name not in taken
+    ]
+    if faults:
         raise DefinitionError(f"Tool {tool_name!r}: {as_sentence('; '.join(faults))}")
 
 

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Awaitable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -30,14 +29,10 @@ from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 from toolstile_hookspecs._schema.serialize import as_json
 from toolstile_hookspecs._tools.field_checks import (
     MAX_DESCRIPTION,
-    description_faults,
-    example_fault,
-    example_faults,
     import_faults,
     key_faults,
-    name_faults,
-    params_schema_faults,
-    type_faults,
+    tool_faults,
+    typed_examples,
 )
 from toolstile_hookspecs._tools.signatures import ANYTHING, Signature, read_full_form
 from toolstile_hookspecs.context import ToolContext
@@ -102,20 +97,17 @@ class ToolExample(Generic[P, R]):
     def __post_init__(self) -> None:
         """Check the description's length."""
         given: Any = self.description
-        if not isinstance(given, str) or not given.strip():
-            fault = f"is {given!r}; say in 1 to {MAX_DESCRIPTION} characters what it shows."
-            raise DefinitionError(f"ToolExample: its description {fault}")
-        if len(given) > MAX_DESCRIPTION:
-            fault = f"has {len(given)} characters; give 1 to {MAX_DESCRIPTION}."
-            raise DefinitionError(f"ToolExample: its description {fault}")
+        if not isinstance(given, str) or not given.strip() or len(given) > MAX_DESCRIPTION:
+            told = f"is {given!r}; say in 1 to {MAX_DESCRIPTION} characters what it shows."
+            raise DefinitionError(f"ToolExample: its description {told}")
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Tool(Generic[P, R]):
-    """Something a model can call.
+    """A tool that a model can call.
 
     Write `Tool[Params, Result](...)`; `None` stands for no params or no value. The
-    decorator `tool` makes one from a plain function.
+    decorator `tool` makes one of a plain function.
 
     Args:
         name: 1 to 64 of `a-z`, `0-9`, `_`, `-`.
@@ -123,27 +115,27 @@ class Tool(Generic[P, R]):
         handler: `handler(params, *, context) -> ToolResult[Result]`, sync or async.
         accepts_overrides: Whether its description may be overridden.
         examples: Calls that show its use; they must fit the types.
-        idempotency: How a repeated call is recognised, if it is to have its effect once.
+        idempotency: How a repeated call is recognised, to have its effect once.
         category: `read`, `write`, `delete` or `side_effect`.
         consequence: `low`, `medium` or `high`; independent of the category.
         requires_confirmation: Whether a person must approve every call.
-        exclude_value_from_context: Whether its values are kept from the model and from every
-            wire, whatever each result says; then no schema shows what they look like.
+        exclude_value_from_context: Whether its values are kept from the model, every wire and
+            every schema.
         contained: Whether nothing of it outlives a rollback; default: only for `read`.
         concurrency: `serial` lets one call of it run at a time.
         timeout: Seconds until the call is given up, None for never.
-        isolation: `process` runs an importable handler in a process of its own.
+        isolation: `process` runs the handler, which must be importable, in its own process.
         tags: For filtering.
         version: A semantic version, where tools are versioned by themselves.
         depends_on: Names of tools it calls itself.
-        wire_name: The name its home knows it by; models may call it by that, too.
-        origin: Its home, such as a server, for a tool that others have named: its wire name then
-            serves only where no other tool has it.
+        wire_name: Its name where it comes from, by which models may call it, too.
+        origin: Where a tool comes from that others have named, such as a server. Its wire name
+            then holds only where no other tool has it.
         long_description: Shown in schemas in place of `description`.
         params_schema: A JSON Schema of the params, in place of a type.
         result_schema: A JSON Schema of the value, in place of a type.
-        renamed_tools: The prefixed names of its plugin's tools, by the plugin's own names, which
-            its calls and `depends_on` mean.
+        renamed_tools: The prefixed names of its plugin's tools, by the names that its calls and
+            `depends_on` use.
 
     Raises:
         DefinitionError: Naming the tool, every fault and the remedies.
@@ -192,38 +184,35 @@ class Tool(Generic[P, R]):
 
     if not TYPE_CHECKING:
 
-        def __class_getitem__(cls, kinds: object) -> type:
+        def __class_getitem__(cls, pair: object) -> type:
             """Return the class that knows its two types, as `Tool[Params, Result]`."""
-            if not isinstance(kinds, tuple) or len(kinds) != 2:  # noqa: PLR2004 - params and result
-                raise DefinitionError(
-                    "Write Tool[Params, Result]; None stands for no params or no value."
-                )
-            if any(isinstance(kind, TypeVar) for kind in kinds):
-                return super().__class_getitem__(kinds)
-            settled = tuple(None if kind is type(None) else kind for kind in kinds)
-            name = f"{cls.__name__}[{', '.join(describe(kind) for kind in kinds)}]"
-            return type(name, (cls,), {"_declared": settled, "__module__": cls.__module__})
+            if not isinstance(pair, tuple) or len(pair) != 2:  # noqa: PLR2004 - params and result
+                told = "Write Tool[Params, Result]; None stands for no params or no value."
+                raise DefinitionError(told)
+            if any(isinstance(type_, TypeVar) for type_ in pair):
+                return super().__class_getitem__(pair)
+            declared = tuple(None if type_ is type(None) else type_ for type_ in pair)
+            name = f"{cls.__name__}[{', '.join(map(describe, pair))}]"
+            return type(name, (cls,), {"_declared": declared, "__module__": cls.__module__})
 
     def __post_init__(self) -> None:
         """Check the fields, and build what every call needs."""
         settle = object.__setattr__
         if self.contained is None:
             settle(self, "contained", self.category == "read")
-        self._refuse(self._faults())
-        for name in _SEQUENCES:
+        self._refuse(tool_faults(self, Tool))
+        for name in ("examples", "tags", "depends_on"):
             settle(self, name, tuple(getattr(self, name)))
         settle(self, "signature", self._read_handler())
         settle(self, "params_codec", self._make_params_codec())
         settle(self, "result_codec", self._make_result_codec())
-        settle(self, "examples", tuple(self._typed(each) for each in self.examples))
-        keys = self.idempotency.param_keys if self.idempotency is not None else ()
-        self._refuse(
-            [
-                *example_faults(self.examples, self.params_codec, self.result_codec),
-                *key_faults(keys, self.params_codec),
-                *(import_faults(self.handler) if self.isolation == "process" else ()),
-            ]
-        )
+        examples, faults = typed_examples(self.examples, self.params_codec, self.result_codec)
+        settle(self, "examples", examples)
+        if self.idempotency is not None:
+            faults += key_faults(self.idempotency.param_keys, self.params_codec)
+        if self.isolation == "process":
+            faults += import_faults(self.handler)
+        self._refuse(faults)
 
     def __copy__(self) -> Tool[P, R]:
         """Return the tool itself, which cannot change."""
@@ -235,17 +224,14 @@ class Tool(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         """Pickle what it was made of; its handler must be importable."""
-        made_of = {
-            each.name: getattr(self, each.name) for each in dataclasses.fields(self) if each.init
+        options = {
+            option.name: getattr(self, option.name) for option in fields(self) if option.init
         }
-        return _remake, (self._declared, made_of)
+        return _remake, (self._declared, options)
 
     @property
     def policy_names(self) -> tuple[str, ...]:
-        """The names by which a policy means it: its name and its wire name.
-
-        A tool with an `origin` has the name alone, as anyone may have chosen the other.
-        """
+        """The names by which a policy means it: its name, and its wire name without an origin."""
         if self.wire_name is None or self.origin is not None:
             return (self.name,)
         return self.name, self.wire_name
@@ -271,16 +257,15 @@ class Tool(Generic[P, R]):
         owner = f"{self._owner}, params"
         if self.params_schema is not None:
             return SchemaCodec(self.params_schema, owner=owner)
-        kind = self.signature.params
-        if kind is None:
+        type_ = self.signature.params
+        if type_ is None:
             return NoParams()
-        if kind is ANYTHING:
+        if type_ is ANYTHING:
             self._refuse(["the type of its params is not known; write Tool[Params, Result](...)"])
-        if (get_origin(kind) or kind) in _NO_OBJECTS:
-            self._refuse(
-                [f"its params are {describe(kind)}, but arguments are an object; use a dataclass"],
-            )
-        return codec_of(kind, owner=owner, reveals=True)
+        if (get_origin(type_) or type_) in _NO_OBJECTS:
+            given = describe(type_)
+            self._refuse([f"its params are {given}, but arguments are an object; use a dataclass"])
+        return codec_of(type_, owner=owner, reveals=True)
 
     def _make_result_codec(self) -> ValueCodec:
         owner = f"{self._owner}, result"
@@ -291,31 +276,6 @@ class Tool(Generic[P, R]):
         if records and (reason := codec.why_not_read_back()):
             self._refuse([f"its result {NOT_READ_BACK}, to be recorded: {reason}"])
         return codec
-
-    def _typed(self, example: ToolExample[P, R]) -> ToolExample[P, R]:
-        """Return an example whose input, where given as a mapping, is the params it stands for."""
-        given: Any = example.input
-        if not isinstance(given, Mapping) or self.params_codec.fits(cast("Any", given)) is None:
-            return example
-        try:
-            params = self.params_codec.decode(as_json(cast("Any", given)))
-        except ToolValidationError as error:
-            fault = example_fault(example, "input", str(error))
-            raise DefinitionError(f"{self._owner}: {fault}.") from None
-        return dataclasses.replace(example, input=params)
-
-    def _faults(self) -> list[str]:
-        texts = [(name, getattr(self, name)) for name in _TEXTS]
-        seconds = self.timeout if isinstance(self.timeout, (int, float)) else 1
-        return [
-            *name_faults(self.name),
-            *description_faults(self.description),
-            *type_faults(self, Tool, _TYPED),
-            *(f"{name} is blank; leave it out" for name, text in texts if str(text).strip() == ""),
-            *(() if seconds > 0 else [f"timeout is {seconds}; use None for never"]),
-            *params_schema_faults(self.params_schema),
-            *(self.idempotency.faults() if isinstance(self.idempotency, IdempotencyConfig) else ()),
-        ]
 
     @property
     def _owner(self) -> str:
@@ -328,18 +288,12 @@ class Tool(Generic[P, R]):
 
 
 _NO_OBJECTS: Final = (str, bytes, int, float, bool, list, tuple, set, frozenset)
-_SEQUENCES: Final = ("examples", "tags", "depends_on")
-_TEXTS: Final = ("wire_name", "origin", "long_description", "version")
-_UNTYPED: Final = {"name", "description", "handler", "renamed_tools"}
-_TYPED: Final = tuple(
-    each.name for each in dataclasses.fields(Tool) if each.init and each.name not in _UNTYPED
-)
 
 
-def _remake(declared: tuple[Any, Any], made_of: dict[str, Any]) -> Tool[Any, Any]:
-    untyped = declared == (ANYTHING, ANYTHING)
-    kind: Any = Tool if untyped else cast("Any", Tool).__class_getitem__(declared)
-    return cast("Tool[Any, Any]", kind(**made_of))
+def _remake(declared: tuple[Any, Any], options: dict[str, Any]) -> Tool[Any, Any]:
+    base: Any = Tool
+    made: Tool[Any, Any] = (base if declared == (ANYTHING, ANYTHING) else base[declared])(**options)
+    return made
 
 
 def _no_handler(params: object, *, context: object) -> NoReturn:  # noqa: ARG001 - the full form

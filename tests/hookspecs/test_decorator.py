@@ -190,8 +190,8 @@ def test_constraints_and_descriptions_come_from_annotated():
         ("def F(a: int): 'F.'", "Tool 'F': its name must be"),
         ("f = lambda: 1", "Tool '<lambda>': its name must be"),
         ("class f: pass", "f is a class; decorate a function"),
-        ("f = staticmethod(len)", "is no function; decorate a function"),
-        ("f = 'name'", "is no function; decorate a function"),
+        ("f = staticmethod(len)", "is not a function; decorate a function"),
+        ("f = 'name'", "is not a function; decorate a function"),
         ("f = add", "'add' is a tool already"),
     ],
 )

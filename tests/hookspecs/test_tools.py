@@ -344,7 +344,7 @@ def test_an_example_is_described_by_a_text():
 
 @pytest.mark.parametrize(
     ("description", "told"),
-    [("", "is ''"), (" ", "is ' '"), ("x" * 201, "has 201 characters")],
+    [("", "is ''"), (" ", "is ' '"), ("x" * 201, "is 'xxx")],
 )
 def test_an_example_says_in_200_characters_what_it_shows(description, told):
     with pytest.raises(DefinitionError, match=f"ToolExample: its description {told}.* 1 to 200"):

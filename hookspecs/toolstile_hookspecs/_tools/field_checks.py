@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import importlib
 import inspect
 import sys
@@ -15,7 +16,9 @@ from typing_extensions import TypedDict
 
 from toolstile_hookspecs._schema.codec import ValueCodec
 from toolstile_hookspecs._schema.navigation import known_names
+from toolstile_hookspecs._schema.serialize import as_json
 from toolstile_hookspecs._schema.validation_errors import MAX_REASON, RETRY, shorten
+from toolstile_hookspecs.errors import ToolValidationError
 from toolstile_hookspecs.support.patterns import TOOL_NAME
 from toolstile_hookspecs.support.text import suggest
 
@@ -63,15 +66,38 @@ def _adapter(of: Any, names: tuple[str, ...]) -> TypeAdapter[Any]:
     return TypeAdapter(fields)
 
 
-def name_faults(name: object) -> list[str]:
-    """Return why it is not a name for a tool."""
+_BLANK: Final = ("wire_name", "origin", "long_description", "version")
+_UNTYPED: Final = {"name", "description", "handler", "renamed_tools"}
+
+
+def tool_faults(tool: Any, of: type) -> list[str]:
+    """Return the faults in the fields of a tool, before its handler is read.
+
+    Args:
+        tool: The tool.
+        of: The class that declares the fields.
+    """
+    names = [field.name for field in dataclasses.fields(of) if field.init]
+    blank = [name for name in _BLANK if str(getattr(tool, name)).strip() == ""]
+    seconds = tool.timeout if isinstance(tool.timeout, (int, float)) else 1
+    return [
+        *_name_faults(tool.name),
+        *_description_faults(tool.description),
+        *type_faults(tool, of, [name for name in names if name not in _UNTYPED]),
+        *(f"{name} is blank; leave it out" for name in blank),
+        *(() if seconds > 0 else [f"timeout is {seconds}; use None for never"]),
+        *_params_schema_faults(tool.params_schema),
+        *(tool.idempotency.faults() if hasattr(tool.idempotency, "faults") else ()),
+    ]
+
+
+def _name_faults(name: object) -> list[str]:
     if isinstance(name, str) and TOOL_NAME.fullmatch(name) is not None:
         return []
     return ["its name must be 1 to 64 of a-z, 0-9, _ and -; keep another in wire_name"]
 
 
-def description_faults(text: object) -> list[str]:
-    """Return why it is not a description for a tool."""
+def _description_faults(text: object) -> list[str]:
     if not isinstance(text, str) or not text.strip():
         return ["it has no description; say in 1 to 200 characters what it does"]
     if len(text) > MAX_DESCRIPTION:
@@ -80,8 +106,7 @@ def description_faults(text: object) -> list[str]:
     return []
 
 
-def params_schema_faults(schema: object) -> list[str]:
-    """Return why no arguments could fit a JSON Schema, which may be None."""
+def _params_schema_faults(schema: object) -> list[str]:
     if not isinstance(schema, Mapping):
         return []
     types: Any = cast("Mapping[str, Any]", schema).get("type", "object")
@@ -110,23 +135,38 @@ def call_fault(function: Callable[..., Any], *arguments: object) -> str | None:
     return None
 
 
-def example_faults(examples: Iterable[Any], params: ValueCodec, result: ValueCodec) -> list[str]:
-    """Return the examples of a tool that do not fit the types of its params and result."""
-    codecs = (("input", params), ("output", result))
-    return [
-        example_fault(example, what, reason)
-        for example in examples
-        for what, codec in codecs
-        if (reason := codec.fits(getattr(example, what))) is not None
-    ]
+def typed_examples(
+    examples: Iterable[Any], params: ValueCodec, result: ValueCodec
+) -> tuple[tuple[Any, ...], list[str]]:
+    """Return the examples of a tool with params as input, and the faults of those that do not fit.
+
+    Args:
+        examples: The examples; a mapping of arguments stands for the params it is read as.
+        params: The codec of the params.
+        result: The codec of the result's value.
+    """
+    typed: list[Any] = []
+    faults: list[str] = []
+    for example in examples:
+        given, refused = example.input, params.fits(example.input)
+        if refused is not None and isinstance(given, Mapping):
+            try:
+                given, refused = params.decode(as_json(cast("Mapping[str, Any]", given))), None
+            except ToolValidationError as error:
+                refused = str(error)
+        for field, reason in (("input", refused), ("output", result.fits(example.output))):
+            if reason is not None:
+                what = f"example {example.description!r}: its {field} does not fit"
+                faults.append(f"{what}: {_shown(reason)}")
+        typed.append(dataclasses.replace(example, input=given))
+    return tuple(typed), faults
 
 
-def example_fault(example: Any, what: str, reason: str) -> str:
-    """Return the fault of an example from the reason for which its input or output is refused."""
-    told = " ".join(reason.removesuffix(RETRY).split())
+def _shown(reason: str) -> str:
+    text = " ".join(reason.removesuffix(RETRY).split())
     for beginning in ("Invalid arguments: ", "- ", "arguments: "):
-        told = told.removeprefix(beginning)
-    return f"example {example.description!r}: its {what} does not fit: {told}"
+        text = text.removeprefix(beginning)
+    return text
 
 
 def key_faults(keys: Collection[str], params: ValueCodec) -> list[str]:
