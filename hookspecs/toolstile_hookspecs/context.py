@@ -113,7 +113,7 @@ class ToolContext:
         control: What the host does behind the methods; None in a context made by hand.
 
     Example:
-        >>> context = ToolContext(session=None)
+        >>> context = ToolContext(session=None)  # type: ignore[arg-type]
         >>> context.cancelled
         False
     """

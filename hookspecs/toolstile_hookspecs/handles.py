@@ -198,7 +198,7 @@ class Dialect(Protocol):
         """The name by which it is requested."""
         ...
 
-    def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[dict[str, Any]]:
+    def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Any]:
         """Return the tools as the provider takes them."""
         ...
 
@@ -206,7 +206,7 @@ class Dialect(Protocol):
         """Return the calls in a model's reply."""
         ...
 
-    def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
+    def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[Any]:
         """Return outcomes as the messages that answer the model."""
         ...
 
@@ -255,7 +255,7 @@ class Command:
     name: str
     help: str = ""
     run: Callable[[HostHandle, argparse.Namespace], int] | None = None
-    configure: Callable[[argparse.ArgumentParser], None] = _no_arguments
+    configure: Callable[[argparse.ArgumentParser], object] = _no_arguments
     extends: bool = False
     settings: Callable[[argparse.Namespace], Mapping[str, Any]] = _no_settings
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])

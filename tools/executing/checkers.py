@@ -16,10 +16,14 @@ _BLOCK = re.compile(
 _FUTURE = re.compile(r"^from __future__ import .*$", re.MULTILINE)
 _ERROR = re.compile(r"^\s*(\S+?):(\d+)(?::\d+)?(?: -|:) error: (.*)$", re.MULTILINE)
 
-# A name that an earlier block defined may get another meaning, as in a session at a prompt.
-_MYPY = ("mypy", "--config-file=", "--check-untyped-defs", "--allow-redefinition")
+# A name that an earlier block defined may get another meaning, as in a session at a prompt, and
+# a name that only `except` defines would fail the page where nothing was raised.
+_MYPY = (
+    *("mypy", "--config-file=", "--check-untyped-defs", "--allow-redefinition"),
+    "--disable-error-code=no-redef",
+)
 _PYRIGHT = ("pyright", "--pythonpath", sys.executable)
-_SETTINGS = '{"reportRedeclaration": false}'
+_SETTINGS = '{"reportRedeclaration": false, "reportPossiblyUnboundVariable": false}'
 
 
 def write_page(text: str, folder: Path, name: str) -> Path:
@@ -48,11 +52,13 @@ def write_page(text: str, folder: Path, name: str) -> Path:
 
 
 def _statements(block: str) -> str:
-    """Return a block without the prompts and answers that it has as a doctest."""
+    """Return a block without the prompts, answers and skipped lines that it has as a doctest."""
     if not block.startswith(">>>"):
         return block
-    lines = block.split("\n")
-    return "\n".join(line[4:] if line.startswith((">>>", "...")) else "" for line in lines)
+    return "\n".join(
+        line[4:] if line.startswith((">>>", "...")) and "# doctest: +SKIP" not in line else ""
+        for line in block.split("\n")
+    )
 
 
 def errors(folder: Path, files: Sequence[Path]) -> dict[str, list[tuple[str, int, str]]]:

@@ -153,7 +153,7 @@ class Caller:
             if ended.status is Status.UNKNOWN_TOOL:
                 raise MCPError(INVALID_PARAMS, ended.text)
             refuse_invalid(ended)
-        (result,) = self._dialect.results([ended])
+        result: dict[str, Any] = self._dialect.results([ended])[0]
         return result
 
 
