@@ -9,16 +9,15 @@ from typing import Any, cast
 
 from pydantic import BaseModel
 
+from toolstile_hookspecs._tools.field_checks import sections_faults, several_faults, type_faults
 from toolstile_hookspecs.errors import DefinitionError, PromptValidationError
 from toolstile_hookspecs.policies import ToolPolicy
-from toolstile_hookspecs.resources import Binding
+from toolstile_hookspecs.resources import Binding, as_bindings
 from toolstile_hookspecs.section_tools import section_tools
 from toolstile_hookspecs.sections import (
     OpenedSections,
     Section,
     Visibility,
-    refuse_other_than_sections,
-    several_faults,
     two_places,
 )
 from toolstile_hookspecs.sessions import SessionProtocol
@@ -44,13 +43,12 @@ class PromptTemplate:
 
     Args:
         ns: The namespace, such as the application's name.
-        key: What finds it within the namespace.
+        key: The key, unique within the namespace.
         sections: The sections, in order.
         policies: The rules over all its tools.
 
     Raises:
-        DefinitionError: When the namespace or the key is not a text, there is something among the
-            sections that is none, or the policies are not several.
+        DefinitionError: When a field holds something of another type.
     """
 
     ns: str
@@ -60,16 +58,12 @@ class PromptTemplate:
 
     def __post_init__(self) -> None:
         """Check the names, the sections and the policies."""
-        for name, value in (("ns", self.ns), ("key", self.key)):
-            # Callers need not be type-checked.
-            if not isinstance(cast("object", value), str):
-                kind = type(value).__name__
-                msg = f"Prompt: {name} is of type {kind}; write Prompt.of(ns, key, [...])."
-                raise DefinitionError(msg)
-        where = f"Prompt {self.ns}:{self.key}"
-        refuse_other_than_sections(where, self.sections)
-        for fault in several_faults({"policies": self.policies}):
-            raise DefinitionError(f"{where}: {fault}.")
+        if faults := type_faults(self, PromptTemplate, ("ns", "key")):
+            told = "; ".join(faults)
+            raise DefinitionError(f"Prompt: {told}; write Prompt.of(ns, key, [...]).")
+        faults = [*sections_faults(self.sections), *several_faults(self, ("policies",))]
+        if faults:
+            raise DefinitionError(f"Prompt {self.ns}:{self.key}: {'; '.join(faults)}.")
 
 
 @dataclass(frozen=True)
@@ -77,9 +71,9 @@ class Prompt:
     r"""A tree of sections, bound to params, resources and further sections.
 
     Args:
-        template: The tree it comes from.
-        params: What fills the placeholders.
-        resources: What its tools are given, over what its sections bring.
+        template: The tree of sections.
+        params: The values of the placeholders.
+        resources: The resources for its tools; they win over those of its sections.
         further: Sections after those of the template.
 
     Example:
@@ -139,17 +133,17 @@ class Prompt:
             sections: Sections after those there are.
 
         Raises:
-            DefinitionError: When there is something among them that is not a section or has no
-                fields, or the resources are not several.
+            DefinitionError: When something among them has another type.
         """
         where = f"Prompt {self.ns}:{self.key}"
-        refuse_other_than_sections(where, sections)
-        values = {
-            name: value for each in params for name, value in _as_mapping(each, where).items()
-        }
+        if faults := sections_faults(sections):
+            raise DefinitionError(f"{where}: {'; '.join(faults)}.")
+        bound = dict(self.params)
+        for values in params:
+            bound.update(_as_mapping(values, where))
         return replace(
             self,
-            params={**self.params, **values},
+            params=bound,
             resources=(*self.resources, *as_bindings(resources)),
             further=(*self.further, *sections),
         )
@@ -163,13 +157,11 @@ class Prompt:
             PromptValidationError: For a tool or key twice, a placeholder without value, or a
                 section whose `enabled` raises.
         """
-        lines: list[str] = []
-        for each in self.places(session):
-            lines.append(f"{'#' * min(each.depth, 6)} {each.section.title}")
-            body = each.section.render_body(self.params) if each.open else _summary(each)
-            if body.strip():
-                lines.append(body.strip())
-        return RenderedPrompt("\n\n".join(lines), tuple(self.tools(session)))
+        parts: list[str] = []
+        for place in self.places(session):
+            body = place.section.render_body(self.params) if place.open else _summary(place)
+            parts += [f"{'#' * min(place.depth, 6)} {place.section.title}", body.strip()]
+        return RenderedPrompt("\n\n".join(filter(None, parts)), tuple(self.tools(session)))
 
     def tools(self, session: SessionProtocol | None = None) -> list[Tool[Any, Any]]:
         """Return the tools that can be called now, in order.
@@ -177,46 +169,37 @@ class Prompt:
         Raises:
             PromptValidationError: For a name twice; names both sections.
         """
-        owner: dict[str, Section] = {}
-        found: list[Tool[Any, Any]] = []
+        found: dict[str, tuple[Section, Tool[Any, Any]]] = {}
         for section, tool in self.offers(session):
-            if tool.name in owner:
-                where = two_places(owner[tool.name].key, section.key)
+            if tool.name in found:
+                where = two_places(found[tool.name][0].key, section.key)
                 msg = f"Tool {tool.name!r} stands {where}; remove or rename one."
                 raise PromptValidationError(msg)
-            owner[tool.name] = section
-            found.append(tool)
-        return found
+            found[tool.name] = section, tool
+        return [tool for _, tool in found.values()]
 
     def offers(
         self, session: SessionProtocol | None = None
     ) -> Iterator[tuple[Section, Tool[Any, Any]]]:
         """Yield the tools that can be called now, each with its section."""
-        summarised: Section | None = None
-        for each in self.places(session):
-            if each.open:
-                for tool in each.section.tools:
-                    yield each.section, tool
+        closed: list[Section] = []
+        for place in self.places(session):
+            if place.open:
+                yield from ((place.section, tool) for tool in place.section.tools)
             else:
-                summarised = summarised or each.section
-        if summarised is not None:
-            for tool in section_tools():
-                yield summarised, tool
-
-    def walk(self, session: SessionProtocol | None = None) -> Iterator[tuple[Section, int]]:
-        """Yield the enabled sections with their depth, from 1, parents first."""
-        for each in self.places(session):
-            yield each.section, each.depth
+                closed.append(place.section)
+        if closed:
+            yield from ((closed[0], tool) for tool in section_tools())
 
     def places(self, session: SessionProtocol | None = None) -> Iterator[SectionPlace]:
-        """Yield the enabled sections with where they stand, parents first.
+        """Yield the enabled sections with their places, parents first.
 
-        What is within a section shown as a summary is not part of the prompt.
+        Sections within a section shown as a summary are not part of the prompt.
         """
         yield from _places(self.sections, session, 1, "", OpenedSections.of(session))
 
     def everywhere(self) -> Iterator[Section]:
-        """Yield all sections, whether they are part of the prompt now or not."""
+        """Yield all sections, enabled or not."""
         waiting = list(reversed(self.sections))
         while waiting:
             section = waiting.pop()
@@ -226,7 +209,7 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True)
 class SectionPlace:
-    """Where a section stands in a prompt.
+    """The place of a section in a prompt.
 
     Args:
         section: The section.
@@ -241,27 +224,6 @@ class SectionPlace:
     open: bool
 
 
-def as_bindings(
-    given: Mapping[type[Any], Any] | Iterable[Binding[Any]],
-) -> Iterator[Binding[Any]]:
-    """Yield the bindings that a mapping from type to instance or binding stands for.
-
-    Raises:
-        DefinitionError: When it is neither a mapping nor several bindings.
-    """
-    if not isinstance(given, Mapping):
-        several = not isinstance(cast("object", given), str) and hasattr(given, "__iter__")
-        for each in given if several else (given,):
-            if not isinstance(each, Binding):
-                msg = f"Resources are given as {{Type: instance}} or as bindings, not as {each!r}."
-                raise DefinitionError(msg)
-            yield each
-        return
-    for kind, value in cast("Mapping[type[Any], Any]", given).items():
-        is_binding = isinstance(value, Binding)
-        yield cast("Binding[Any]", value) if is_binding else Binding[Any].instance(kind, value)
-
-
 def _summary(place: SectionPlace) -> str:
     summary = getattr(place.section, "summary", None) or ""
     return (
@@ -273,7 +235,7 @@ def _as_mapping(params: Any, where: str) -> dict[str, Any]:
     if isinstance(params, BaseModel):
         return dict(params)
     if dataclasses.is_dataclass(params) and not isinstance(params, type):
-        return {each.name: getattr(params, each.name) for each in dataclasses.fields(params)}
+        return {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
     if params is None or isinstance(params, Mapping):
         return dict(cast("Mapping[str, Any]", params or {}))
     raise DefinitionError(
@@ -286,12 +248,12 @@ def _places(
     sections: Sequence[Section],
     session: SessionProtocol | None,
     depth: int,
-    place: str,
+    above: str,
     opened: frozenset[str],
 ) -> Iterator[SectionPlace]:
     seen: set[str] = set()
     for section in sections:
-        path = f"{place}{section.key}"
+        path = f"{above}{section.key}"
         if section.key in seen:
             msg = f"Section key {path!r} stands twice; give one another key."
             raise PromptValidationError(msg)

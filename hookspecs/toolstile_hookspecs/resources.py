@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
-from toolstile_hookspecs._tools.field_checks import call_fault, type_faults
+from toolstile_hookspecs._tools.field_checks import binding_faults, call_fault, type_faults
 from toolstile_hookspecs.errors import DefinitionError
 
 if TYPE_CHECKING:
@@ -133,13 +133,26 @@ def _waits(provider: object) -> bool:
     )
 
 
-def refuse_other_than_binding(where: str, given: object) -> None:
-    """Raise `DefinitionError` for anything but a binding, naming where it was given."""
-    if not isinstance(given, Binding):
-        raise DefinitionError(
-            f"{where}: {given!r} is no Binding; write Binding(Type, provider) or "
-            "Binding.instance(Type, value)."
-        )
+def as_bindings(
+    given: Mapping[type[Any], Any] | Iterable[Binding[Any]],
+) -> tuple[Binding[Any], ...]:
+    """Return the bindings that a mapping from type to instance or binding stands for.
+
+    Raises:
+        DefinitionError: When it is neither a mapping nor several bindings.
+    """
+    several: Any = given
+    if isinstance(several, Mapping):
+        several = [
+            value if isinstance(value, Binding) else Binding[Any].instance(type_, value)
+            for type_, value in cast("Mapping[type[Any], Any]", several).items()
+        ]
+    elif isinstance(several, str) or not hasattr(several, "__iter__"):
+        several = [several]
+    bindings: tuple[Any, ...] = tuple(several)
+    if faults := [fault for binding in bindings for fault in binding_faults(binding)]:
+        raise DefinitionError(f"Resources: {'; '.join(faults)}.")
+    return bindings
 
 
 def is_borrowed(binding: Binding[Any]) -> bool:

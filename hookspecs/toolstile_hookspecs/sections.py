@@ -3,53 +3,25 @@
 from __future__ import annotations
 
 import string
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final, Generic, Protocol
+from typing import Any, Generic, Protocol
 
 from typing_extensions import TypeVar
 
-from toolstile_hookspecs._tools.field_checks import call_fault, type_faults
+from toolstile_hookspecs._tools.field_checks import section_faults
 from toolstile_hookspecs.errors import DefinitionError, PromptValidationError
 from toolstile_hookspecs.policies import ToolPolicy
-from toolstile_hookspecs.resources import Binding, refuse_other_than_binding
+from toolstile_hookspecs.resources import Binding
 from toolstile_hookspecs.sessions import SessionProtocol
 from toolstile_hookspecs.tools import Tool
 
-
-def several_faults(fields: Mapping[str, object]) -> Iterator[str]:
-    """Yield the fields that should hold several things and hold something else."""
-    for name, value in fields.items():
-        if not isinstance(value, Iterable):
-            yield f"{name} is not several; write a list, {name}=[...]"
-
-
-def two_places(one: str, other: str) -> str:
-    """Return where a tool stands that two sections have, or one has twice.
-
-    Args:
-        one: The key of the one section.
-        other: That of the other, which may be the same.
-    """
-    return f"twice in section {one!r}" if one == other else f"in section {one!r} and in {other!r}"
-
-
-# --- Sections
-
-
 P = TypeVar("P", default=Any)
-
-# Authors' mistakes are caught whatever the annotations promise, so the check is a dynamic one.
-_TOOL: Final[Any] = Tool
-_FUNCTIONS: Final = ("enabled", "on_session")
-_SEVERAL: Final = ("tools", "policies", "resources", "children")
-_TEXTS: Final = ("key", "title", "template", "summary")
-_TYPED: Final = (*_TEXTS, *_FUNCTIONS, "visibility", "accepts_overrides")
 
 
 class Section(Protocol):
-    """A part of a prompt that bundles guidance with what it speaks of."""
+    """A part of a prompt: guidance, the tools it speaks of, and their rules and resources."""
 
     @property
     def key(self) -> str:
@@ -58,7 +30,7 @@ class Section(Protocol):
 
     @property
     def title(self) -> str:
-        """Its heading."""
+        """The heading."""
         ...
 
     @property
@@ -86,9 +58,9 @@ class Section(Protocol):
         ...
 
     def setup(self, session: SessionProtocol) -> None:
-        """Register the slices and reducers its tools need, again in each executor of a session.
+        """Register the slices and reducers its tools need, in each executor of a session anew.
 
-        A reducer registered again replaces the first; seeding a slice again would undo its items.
+        A reducer registered again replaces the first; a slice seeded again loses its items.
         """
         ...
 
@@ -130,22 +102,21 @@ class MarkdownSection(Generic[P]):
     Write `MarkdownSection[Params]` to say which params fill them.
 
     Args:
-        key: What finds it; unique among its siblings, and without dots, which join keys to paths.
-        title: Its heading.
-        template: Its text; `$name` and `${name}` are filled from the prompt's params.
+        key: The key, unique among its siblings and without dots, which join keys to paths.
+        title: The heading.
+        template: The text; `$name` and `${name}` are filled from the prompt's params.
         tools: The tools it offers.
         policies: The rules over its tools.
-        resources: What its tools are given.
+        resources: The resources for its tools.
         children: The sections within it.
         enabled: Decides from the session whether it is part of the prompt now.
-        on_session: Registers slices and reducers on a session, again in each of its executors.
-        visibility: Whether the model is shown all of it or, at first, its summary.
-        summary: What it is shown instead; needed for `Visibility.SUMMARY`.
+        on_session: Registers slices and reducers on a session, in each of its executors.
+        visibility: Whether the model sees all of it or, at first, its summary.
+        summary: The text shown at first; needed for `Visibility.SUMMARY`.
         accepts_overrides: Whether its text may be overridden.
 
     Raises:
-        DefinitionError: When key, title or summary is missing, a tool is none, or a field holds
-            something of another kind.
+        DefinitionError: When key, title or summary is missing, or a field has another type.
 
     Example:
         >>> MarkdownSection(key="who", title="Who", template="You are $name.").render_body(
@@ -167,35 +138,12 @@ class MarkdownSection(Generic[P]):
     accepts_overrides: bool = True
 
     def __post_init__(self) -> None:
-        """Check what can be checked before anything is rendered."""
-        where = f"Section {self.key!r}"
-        by_value: dict[object, Visibility] = {each.value: each for each in Visibility}
+        """Check all that can be checked before anything is rendered."""
+        by_value: dict[object, Visibility] = {member.value: member for member in Visibility}
         visibility = by_value.get(self.visibility, self.visibility)
         object.__setattr__(self, "visibility", visibility)
-        faults = [
-            *type_faults(self, MarkdownSection, _TYPED),
-            *(f"{name} does not take the session" for name in _FUNCTIONS if self._ignores(name)),
-            *several_faults({name: getattr(self, name) for name in _SEVERAL}),
-        ]
-        if faults:
-            raise DefinitionError(f"{where}: {'; '.join(faults)}.")
-        if not self.key or not self.title.strip():
-            msg = f"Section {self.key or self.title!r}: give it both a key and a title."
-            raise DefinitionError(msg)
-        if self.visibility is Visibility.SUMMARY and not (self.summary or "").strip():
-            raise DefinitionError(
-                f"{where} is shown as a summary but has none; give it summary=..."
-            )
-        for each in self.tools:
-            if not isinstance(each, _TOOL):
-                raise DefinitionError(f"{where}: {each!r} is not a Tool; decorate it with @tool.")
-        for binding in self.resources:
-            refuse_other_than_binding(where, binding)
-        refuse_other_than_sections(where, self.children)
-
-    def _ignores(self, name: str) -> bool:
-        function = getattr(self, name)
-        return callable(function) and call_fault(function, None) is not None
+        if faults := section_faults(self, MarkdownSection):
+            raise DefinitionError(f"Section {self.key or self.title!r}: {'; '.join(faults)}.")
 
     @property
     def placeholders(self) -> tuple[str, ...]:
@@ -212,7 +160,7 @@ class MarkdownSection(Generic[P]):
             self.on_session(session)
 
     def render_body(self, params: Mapping[str, Any]) -> str:
-        """Return its text with the placeholders filled."""
+        """Return its text with the placeholders filled; see `Section.render_body`."""
         return fill(self.template, params, self.key)
 
 
@@ -231,21 +179,6 @@ def fill(template: str, params: Mapping[str, Any], key: str) -> str:
         raise PromptValidationError(msg) from None
 
 
-def refuse_other_than_sections(where: str, sections: Any) -> None:
-    """Raise `DefinitionError` for the first that is not a section, naming where it was given."""
-    if _is_section(sections) or not hasattr(sections, "__iter__"):
-        raise DefinitionError(f"{where}: sections are given in a list; write [...] around it.")
-    for each in sections:
-        if isinstance(each, _TOOL):
-            raise DefinitionError(
-                f"{where}: {each.name!r} is a tool, and belongs into a section: "
-                "MarkdownSection(key=..., title=..., tools=[...])."
-            )
-        if not _is_section(each):
-            raise DefinitionError(
-                f"{where}: {each!r} is not a section; write MarkdownSection(key=..., title=...)."
-            )
-
-
-def _is_section(value: object) -> bool:
-    return all(hasattr(value, name) for name in ("key", "title", "tools", "children"))
+def two_places(one: str, other: str) -> str:
+    """Return the places of a tool that two sections have, or one has twice, by their keys."""
+    return f"twice in section {one!r}" if one == other else f"in section {one!r} and in {other!r}"

@@ -44,7 +44,7 @@ from toolstile_hookspecs import (
     ToolPolicy,
 )
 from toolstile_hookspecs.handles import Progress
-from toolstile_hookspecs.prompts import as_bindings
+from toolstile_hookspecs.resources import as_bindings
 from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
@@ -129,7 +129,7 @@ class Host:
         self._seal: TokenSigner | None = None
         # Held while what all executors share is made.
         self._making = threading.Lock()
-        self.resources = tuple(as_bindings(resources))
+        self.resources = as_bindings(resources)
         self.plugins = Plugins(settings=self.configuration, block=options.block)
         if discover:
             names = options.discover
@@ -284,7 +284,7 @@ class Host:
             adapter=adapter,
             heartbeat=heartbeat,
             run_context=run_context,
-            resources=tuple(as_bindings(resources)),
+            resources=as_bindings(resources),
             on_progress=on_progress,
             dry_run=dry_run,
             clock=clock,

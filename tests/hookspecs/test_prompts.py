@@ -32,9 +32,9 @@ def test_a_prompt_renders_its_tree_with_headings_by_depth():
 
 
 def test_a_prompt_without_a_key_is_told_how_one_is_written():
-    with pytest.raises(DefinitionError, match=r"key is of type list; write Prompt\.of\(ns, key"):
+    with pytest.raises(DefinitionError, match=r"key is \(Markdown.*; write Prompt\.of\(ns, key"):
         Prompt.of("demo", [section()])
-    with pytest.raises(DefinitionError, match="ns is of type MarkdownSection"):
+    with pytest.raises(DefinitionError, match="ns is MarkdownSection"):
         Prompt.of(section(), "main")
 
 
@@ -66,9 +66,9 @@ def test_placeholders_are_filled_from_a_mapping_or_a_dataclass():
 @pytest.mark.parametrize(
     ("resources", "told"),
     [
-        (3, "Resources are given as {Type: instance} or as bindings, not as 3"),
-        (None, "not as None"),
-        ("ab", "not as 'ab'"),
+        (3, "Resources: 3 is not a Binding; write Binding(Type, provider) or"),
+        (None, "Resources: None is not"),
+        ("ab", "Resources: 'ab' is not"),
         ({"ab": 1}, "Binding for 'ab': resources are asked for by their type"),
     ],
 )
@@ -78,7 +78,9 @@ def test_what_cannot_be_bound_is_refused_where_it_is_given(resources, told):
 
 
 def test_binding_can_add_sections():
-    assert [each.key for each, _ in prompt(section("a")).bind(sections=[section("b")]).walk()] == [
+    assert [
+        each.section.key for each in prompt(section("a")).bind(sections=[section("b")]).places()
+    ] == [
         "a",
         "b",
     ]
@@ -90,7 +92,7 @@ def test_a_placeholder_without_a_value_is_told_with_the_remedy(template):
         prompt(section("a", template=template)).render()
 
 
-@pytest.mark.parametrize("ask", [Prompt.render, Prompt.tools, lambda tree: list(tree.walk())])
+@pytest.mark.parametrize("ask", [Prompt.render, Prompt.tools, lambda tree: list(tree.places())])
 def test_a_section_that_cannot_tell_whether_it_is_enabled_is_named(ask):
     inner = section("inner", enabled=lambda session: session["role"] == "admin")
     with pytest.raises(PromptValidationError) as raised:
@@ -155,7 +157,10 @@ def test_a_section_needs_a_key_and_a_title_and_tools_that_are_tools():
         ({"on_session": "setup"}, "on_session is 'setup': input should be callable"),
         (
             {"resources": {str: "x"}},
-            f"{str} is no Binding; write Binding(Type, provider) or Binding.instance(Type, value)",
+            (
+                "<class 'str'> is not a Binding; "
+                "write Binding(Type, provider) or Binding.instance(Type, value)"
+            ),
         ),
         ({"accepts_overrides": "no"}, "accepts_overrides is 'no': input should be a valid boolean"),
         ({"visibility": "all"}, "visibility is 'all': input should be an instance of Visibility"),

@@ -562,9 +562,9 @@ def test_an_executor_gives_handlers_what_it_was_made_with() -> None:
 
 @pytest.mark.parametrize("resources", [3, [3], "text"])
 def test_resources_that_make_no_bindings_are_refused_where_they_are_given(resources: Any) -> None:
-    with host_of() as host, pytest.raises(DefinitionError, match="as bindings, not as"):
+    with host_of() as host, pytest.raises(DefinitionError, match="is not a Binding; write"):
         host.executor(resources=resources)
-    with pytest.raises(DefinitionError, match="as bindings, not as"):
+    with pytest.raises(DefinitionError, match="is not a Binding; write"):
         host_of(resources=resources)
 
 

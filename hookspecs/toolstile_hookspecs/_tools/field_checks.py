@@ -115,6 +115,77 @@ def _params_schema_faults(schema: object) -> list[str]:
     return [f"params_schema allows type {types!r} only, but arguments are an object"]
 
 
+_FUNCTIONS: Final = ("enabled", "on_session")
+_TEXTS: Final = ("key", "title", "template", "summary")
+_SECTION_FIELDS: Final = (*_TEXTS, *_FUNCTIONS, "visibility", "accepts_overrides")
+
+
+def section_faults(section: Any, of: type) -> list[str]:
+    """Return the faults in the fields of a `MarkdownSection`.
+
+    Args:
+        section: The section.
+        of: The class that declares the fields.
+    """
+    faults = type_faults(section, of, _SECTION_FIELDS)
+    for name in _FUNCTIONS:
+        function = getattr(section, name)
+        if callable(function) and call_fault(function, None) is not None:
+            faults.append(f"{name} does not take the session")
+    faults += several_faults(section, ("tools", "policies", "resources", "children"))
+    if faults:
+        return faults
+    if not section.key or not section.title.strip():
+        faults.append("give it both a key and a title")
+    if section.visibility.value == "summary" and not (section.summary or "").strip():
+        faults.append("it is shown as a summary but has none; give it summary=...")
+    for tool in section.tools:
+        if not _is_tool(tool):
+            faults.append(f"{tool!r} is not a Tool; decorate it with @tool")
+    faults += [fault for each in section.resources for fault in binding_faults(each)]
+    return faults + sections_faults(section.children)
+
+
+def binding_faults(given: object) -> list[str]:
+    """Return the fault of anything but a `Binding`."""
+    if hasattr(given, "provider") and hasattr(given, "scope"):
+        return []
+    remedy = "write Binding(Type, provider) or Binding.instance(Type, value)"
+    return [f"{given!r} is not a Binding; {remedy}"]
+
+
+def several_faults(declared: object, names: Iterable[str]) -> list[str]:
+    """Return the faults of fields that should hold several things and do not."""
+    return [
+        f"{name} is not several; write a list, {name}=[...]"
+        for name in names
+        if not isinstance(getattr(declared, name), Iterable)
+    ]
+
+
+def sections_faults(sections: Any) -> list[str]:
+    """Return the faults of anything but several sections."""
+    if _is_section(sections) or not hasattr(sections, "__iter__"):
+        return ["sections are given in a list; write [...] around it"]
+    faults: list[str] = []
+    for given in sections:
+        if _is_tool(given):
+            remedy = "MarkdownSection(key=..., title=..., tools=[...])"
+            faults.append(f"{given.name!r} is a tool, and belongs into a section: {remedy}")
+        elif not _is_section(given):
+            remedy = "write MarkdownSection(key=..., title=...)"
+            faults.append(f"{given!r} is not a section; {remedy}")
+    return faults
+
+
+def _is_tool(value: object) -> bool:
+    return hasattr(value, "params_codec")
+
+
+def _is_section(value: object) -> bool:
+    return all(hasattr(value, name) for name in ("key", "title", "tools", "children"))
+
+
 def call_fault(function: Callable[..., Any], *arguments: object) -> str | None:
     """Return why a function cannot be called with these arguments, where it says what it takes.
 

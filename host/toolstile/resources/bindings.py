@@ -10,7 +10,7 @@ from typing import Any, cast
 from toolstile.resources.container import Container
 from toolstile.resources.teardown import name_of
 from toolstile_hookspecs.errors import DefinitionError
-from toolstile_hookspecs.resources import Binding, refuse_other_than_binding
+from toolstile_hookspecs.resources import Binding, as_bindings
 
 
 class ResourceRegistry:
@@ -39,8 +39,7 @@ class ResourceRegistry:
             DefinitionError: If two of them are for the same type, or one is not a binding.
         """
         found: dict[type[Any], Binding[Any]] = {}
-        for binding in bindings:
-            refuse_other_than_binding("ResourceRegistry.of", binding)
+        for binding in as_bindings(bindings):
             if binding.kind in found:
                 raise DefinitionError(
                     f"{name_of(binding.kind)} is bound twice in one registry; remove one binding, "

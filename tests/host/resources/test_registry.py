@@ -83,7 +83,7 @@ def test_each_opening_has_singletons_of_its_own():
 
 @pytest.mark.parametrize(("given", "told"), [(dict, "<class 'dict'>"), (5, "5")])
 def test_what_is_no_binding_is_refused_with_what_to_write(given: Any, told: str) -> None:
-    with pytest.raises(DefinitionError, match=rf"{told} is no Binding; write Binding\(Type"):
+    with pytest.raises(DefinitionError, match=rf"{told} is not a Binding; write Binding\(Type"):
         ResourceRegistry.of(given)
 
 
