@@ -7,8 +7,8 @@ from toolstile_hookspecs.services.replay import without_effects
 NOTED = {"do": "append", "type": "desk:Note", "items": [{"text": "\ud800 ü"}]}
 
 
-def effect(name, *changes):
-    return {"do": "effect", "effect_id": name, "changes": list(changes)}
+def of_effect(name):
+    return {**NOTED, "effect": name}
 
 
 def left(changes, *names):
@@ -16,12 +16,12 @@ def left(changes, *names):
 
 
 def test_effects_are_left_out_wherever_they_are():
-    changes = [NOTED, effect("e1", effect("e2", NOTED), NOTED), effect("e2"), NOTED]
-    assert left(changes, "e2") == [NOTED, effect("e1", NOTED), NOTED]
-    assert left(changes, "e1") == [NOTED, effect("e2"), NOTED]
+    changes = [NOTED, of_effect("e2"), of_effect("e1"), of_effect("e2"), NOTED]
+    assert left(changes, "e2") == [NOTED, of_effect("e1"), NOTED]
+    assert left(changes, "e1") == [NOTED, of_effect("e2"), of_effect("e2"), NOTED]
     assert left(changes, "e1", "e2") == [NOTED, NOTED]
 
 
 def test_where_none_is_left_out_the_text_is_as_it_was():
-    text = json.dumps([NOTED, effect("e1")], indent=1)
+    text = json.dumps([NOTED, of_effect("e1")], indent=1)
     assert without_effects(text, {"e2"}.__contains__) is text

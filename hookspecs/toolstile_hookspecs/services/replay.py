@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple
@@ -74,19 +74,9 @@ def without_effects(changes: str, is_left_out: Callable[[str], bool]) -> str:
             recorded under.
 
     Example:
-        >>> without_effects('[{"do":"effect","effect_id":"e1","changes":[]}]', {"e1"}.__contains__)
+        >>> without_effects('[{"do":"append","effect":"e1"}]', {"e1"}.__contains__)
         '[]'
     """
     entries = json.loads(changes)
-    kept = _kept(entries, is_left_out)
+    kept = [each for each in entries if "effect" not in each or not is_left_out(each["effect"])]
     return changes if kept == entries else json.dumps(kept, ensure_ascii=False)
-
-
-def _kept(entries: Iterable[dict[str, Any]], is_left_out: Callable[[str], bool]) -> list[Any]:
-    kept: list[Any] = []
-    for each in entries:
-        if each["do"] != "effect":
-            kept.append(each)
-        elif not is_left_out(each["effect_id"]):
-            kept.append({**each, "changes": _kept(each["changes"], is_left_out)})
-    return kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from itertools import groupby
 from typing import Any, TypeVar
 
 from toolstile.state import replay as redoing
@@ -11,7 +12,7 @@ from toolstile.state.persistent_list import EMPTY, Items, private
 from toolstile.state.policy_records import Records, RecordSlice, is_reserved, refuse_reserved
 from toolstile.state.policy_reservation import ReservingView
 from toolstile.state.reducers import Kept, impure, reduced
-from toolstile.state.replay import AppliedEffect, Change, Doing, NestedEffect, RecordedChange
+from toolstile.state.replay import AppliedEffect, Change, Doing
 from toolstile.state.slice_branch import Cell
 from toolstile.state.slices import BranchedLog
 from toolstile.state.snapshot import Snapshot, fitting
@@ -143,28 +144,26 @@ class Branch(Transaction):
             # Of two types of one name, as after a plugin was loaded again, the session's own.
             store = self._store
             known = [*several_kinds(kinds), AppliedEffect, *store.kinds(), *store.reducers]
-            self.redo_all(redoing.read(changes, known))
+            made = redoing.read(changes, known)
+            held = {each for _, _, _, each in made if each is not None and self.has_applied(each)}
+            for effect_id, run in groupby(made, lambda change: change.effect_id):
+                if effect_id not in held:
+                    self._redo(run, effect_id)
 
-    def redo_all(self, changes: Iterable[RecordedChange]) -> None:
-        """Do changes again, in their order."""
-        for change in changes:
-            if isinstance(change, NestedEffect):
-                self._redo_nested(change)
-            elif change.doing == "seed":
-                self[change.kind].seed(*change.items)
-            elif change.doing == "append":
-                self[change.kind].append(*change.items)
+    def _redo(self, changes: Iterable[Change], effect_id: str | None) -> None:
+        """Do changes again; those of a recorded effect as a nested call, so that they name it."""
+        branch = self if effect_id is None else self.fork()
+        branch._effect_id = effect_id  # noqa: SLF001 - of the same class
+        for doing, kind, items, _ in changes:
+            if doing == "seed":
+                branch[kind].seed(*items)
+            elif doing == "append":
+                branch[kind].append(*items)
             else:
-                act = self.dispatch if change.doing == "dispatch" else self.publish
-                act(*change.items)
-
-    def _redo_nested(self, effect: NestedEffect) -> None:
-        """Repeat the changes of an effect, unless they are held: as a nested call, to mark them."""
-        if not self.has_applied(effect.effect_id):
-            within = self.fork()
-            within.redo_all(effect.changes)
-            within.mark_applied(effect.effect_id)
-            within.commit()
+                act = branch.dispatch if doing == "dispatch" else branch.publish
+                act(*items)
+        if branch is not self:
+            branch.commit()
 
     # --- used by the host
 

@@ -1,8 +1,8 @@
 """Replay: a call's changes to its session as JSON, and their repetition in another call.
 
 A branch notes each change as it is made. Repeated in their order, the changes come to the same
-state again, also where that has moved on: an event is reduced once more. The changes of nested
-calls whose effects are recorded by themselves are kept apart, as a `NestedEffect`.
+state again, also where that has moved on: an event is reduced once more. Changes of a nested call
+whose effect is recorded by itself name that effect, and are left out where the session holds it.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Annotated, Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple, NotRequired, cast
 from weakref import WeakValueDictionary
 
-from pydantic import Discriminator, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
 from toolstile.state.serialization import dumped_exactly, loaded, type_name
@@ -41,49 +41,33 @@ class Change(NamedTuple):
         doing: The deed: dispatched or published an event, appended to a slice, replaced its items.
         kind: The type of the event, or of the slice.
         items: The event, or the items.
+        effect_id: The id of the recorded effect that it belongs to, of a nested call.
     """
 
     doing: Doing
     kind: type[Any]
     items: Sequence[Any]
+    effect_id: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class NestedEffect:
-    """The changes of a nested call whose effect is recorded by itself.
-
-    Args:
-        effect_id: The id under which it is recorded.
-        changes: The changes.
-    """
-
-    effect_id: str
-    changes: Sequence[RecordedChange]
-
-
-RecordedChange = Change | NestedEffect
-
-
-def events_of(changes: Iterable[RecordedChange]) -> Iterator[object]:
+def events_of(changes: Iterable[Change]) -> Iterator[object]:
     """Yield the events that were dispatched or published, in their order."""
-    for each in changes:
-        if isinstance(each, NestedEffect):
-            yield from events_of(each.changes)
-        elif each.doing in {"dispatch", "publish"}:
-            yield from each.items
+    for change in changes:
+        if change.doing in {"dispatch", "publish"}:
+            yield from change.items
 
 
-def written(changes: Iterable[RecordedChange]) -> str:
+def written(changes: Iterable[Change]) -> str:
     """Return changes as JSON.
 
     Raises:
         SnapshotError: An event or item cannot be written as JSON.
     """
-    entries = [_as_entry(each) for each in changes]
+    entries = [_as_entry(change) for change in changes]
     return json.dumps(entries, ensure_ascii=False, allow_nan=False)
 
 
-def read(text: str, kinds: Iterable[type[Any]]) -> list[RecordedChange]:
+def read(text: str, kinds: Iterable[type[Any]]) -> list[Change]:
     """Return the changes that JSON describes. Types are looked up among those given.
 
     Raises:
@@ -106,7 +90,7 @@ def named_in(text: str) -> list[type[Any]]:
     Args:
         text: JSON that `written` returned, here or in another process.
     """
-    names = _names_in(_entries().validate_json(text))
+    names = [entry["type"] for entry in _entries().validate_json(text)]
     kinds = (_written_here.get(name) or _imported(name) for name in names)
     return [kind for kind in kinds if kind is not None]
 
@@ -135,20 +119,12 @@ class _Entry(TypedDict):
     do: Doing
     type: str
     items: list[Any]
-
-
-class _EffectEntry(TypedDict):
-    do: Literal["effect"]
-    effect_id: str
-    changes: list[_AnyEntry]
-
-
-_AnyEntry = Annotated[_Entry | _EffectEntry, Discriminator("do")]
+    effect: NotRequired[str]
 
 
 @lru_cache(maxsize=1)
-def _entries() -> TypeAdapter[list[_AnyEntry]]:
-    return TypeAdapter(list[_AnyEntry])
+def _entries() -> TypeAdapter[list[_Entry]]:
+    return TypeAdapter(list[_Entry])
 
 
 def _remedy_for(name: str) -> str:
@@ -165,35 +141,21 @@ def _remedy_for(name: str) -> str:
     )
 
 
-def _as_entry(change: RecordedChange) -> _AnyEntry:
-    if isinstance(change, NestedEffect):
-        changes = [_as_entry(each) for each in change.changes]
-        return {"do": "effect", "effect_id": change.effect_id, "changes": changes}
-    name = _name(change.kind)
+def _as_entry(change: Change) -> _Entry:
+    name, items = _name(change.kind), dumped_exactly(change.kind, change.items)
     _written_here[name] = change.kind
-    return {"do": change.doing, "type": name, "items": dumped_exactly(change.kind, change.items)}
+    entry: _Entry = {"do": change.doing, "type": name, "items": items}
+    return entry if change.effect_id is None else {**entry, "effect": change.effect_id}
 
 
-def _names_in(entries: Iterable[_AnyEntry]) -> Iterator[str]:
-    for entry in entries:
-        if entry["do"] == "effect":
-            yield from _names_in(entry["changes"])
-        else:
-            yield entry["type"]
-
-
-def _change_of(entry: _AnyEntry, known: Mapping[str, type[Any]]) -> RecordedChange:
-    if entry["do"] == "effect":
-        return NestedEffect(
-            entry["effect_id"], [_change_of(each, known) for each in entry["changes"]]
-        )
+def _change_of(entry: _Entry, known: Mapping[str, type[Any]]) -> Change:
     kind = known.get(entry["type"])
     if kind is None:
         raise SnapshotError(
             f"What a call did to the session names {entry['type']}, a type that is not known "
             f"here. {_remedy_for(entry['type'])}"
         )
-    return Change(entry["do"], kind, loaded(kind, entry["items"]))
+    return Change(entry["do"], kind, loaded(kind, entry["items"]), entry.get("effect"))
 
 
 # --- Changes already applied
@@ -207,8 +169,3 @@ class AppliedEffect:
     """
 
     effect_id: str
-
-
-def is_mark(change: RecordedChange) -> bool:
-    """Tell whether a change is the mark that redoing an effect makes itself."""
-    return isinstance(change, Change) and (change.doing, change.kind) == ("append", AppliedEffect)

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 
 from toolstile.state.persistent_list import Copies, Items, readable
 from toolstile.state.reducers import cleared, keep, reduced, seeded
-from toolstile.state.replay import Change, RecordedChange
+from toolstile.state.replay import Change
 from toolstile.state.slices import CallSlice
 from toolstile_hookspecs.errors import CallClosed, StateError
 from toolstile_hookspecs.sessions import Reducer, append_all
@@ -19,7 +19,7 @@ class CellOwner(Protocol):
 
     frozen: bool
     lock: RLock
-    log: list[RecordedChange]
+    log: list[Change]
 
 
 FROZEN = (

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from toolstile.state.persistent_list import EMPTY, Items
 from toolstile.state.policy_records import NO_RECORDS, Overlay, Records, overlaid
-from toolstile.state.replay import AppliedEffect, NestedEffect, RecordedChange, is_mark
+from toolstile.state.replay import AppliedEffect, Change
 from toolstile.state.slice_branch import FROZEN, Cell
 from toolstile.state.store import Store
 from toolstile_hookspecs.errors import CallClosed, ConflictError, StateError
@@ -62,7 +62,7 @@ class Transaction:
         # Whether it depends on every slice, also on those without a cell.
         self._whole = False
         self._closed: str | None = None
-        self.log: list[RecordedChange] = []
+        self.log: list[Change] = []
         # The id under which its changes are recorded, if they are.
         self._effect_id: str | None = None
         head = self._head = store.head
@@ -178,11 +178,10 @@ class Transaction:
                     self.cell(kind).take(theirs)
             if child._overlay:
                 self._update_records(child._overlay)
-            if child._effect_id is None:
-                self.log += child.log
-            else:
-                changes = [each for each in child.log if not is_mark(each)]
-                self.log.append(NestedEffect(child._effect_id, changes))
+            self.log += [
+                change if change.effect_id else change._replace(effect_id=child._effect_id)
+                for change in child.log
+            ]
 
     def note_reads(self, child: Transaction) -> None:
         """Count the reads of a child as reads here too."""

@@ -1,5 +1,6 @@
 """What a call did to its session is told as JSON, and comes to the same when done again."""
 
+import itertools
 import json
 from dataclasses import dataclass
 
@@ -124,6 +125,34 @@ def test_what_a_call_within_did_is_done_again_where_its_effect_is_not_held():
         assert [each.text for each in session[Note].all()] == notes
         assert session.fork().has_applied("e1")
     assert [each.text for each in heard] == ["within", "after", "after"]
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(("outer", "middle", "inner"))))
+def test_replayed_calls_and_the_calls_within_them_add_nothing_twice(order):
+    told = {}
+
+    def call(branch, name, *within):
+        made = branch.fork()
+        made[Note].append(Note(f"{name} begins"))
+        for each in within:
+            call(made, *each)
+        made[Note].append(Note(f"{name} ends"))
+        told[name] = made.changes()
+        made.mark_applied(name)
+        made.commit()
+
+    first, other = session_of(), session_of()
+    branch = first.fork()
+    call(branch, "outer", ("middle", ("inner",)))
+    branch.commit()
+    for name in order:
+        branch = other.fork()
+        if not branch.has_applied(name):
+            branch.redo(told[name])
+            branch.mark_applied(name)
+        branch.validate()
+        branch.commit()
+    assert sorted(map(repr, other[Note].all())) == sorted(map(repr, first[Note].all()))
 
 
 def test_what_a_call_within_did_that_was_rolled_back_is_not_told():
@@ -290,8 +319,7 @@ def test_types_of_a_plugin_in_a_file_are_found_though_nobody_wrote_any_here(tmp_
     file.write_text(
         "from dataclasses import dataclass\n\n\n@dataclass\nclass Sold:\n    what: str\n"
     )
-    sold = '{"do": "publish", "type": "kiosk:Sold", "items": [{"what": "tea"}]}'
-    text = f'[{{"do": "effect", "effect_id": "e1", "changes": [{sold}]}}]'
+    text = '[{"do": "publish", "type": "kiosk:Sold", "items": [{"what": "tea"}], "effect": "e1"}]'
     assert named_in(text) == []
     module = load_file(file)
     try:
