@@ -9,8 +9,13 @@ from typing import Any, TypeVar
 from toolstile.state import replay as redoing
 from toolstile.state.diff import described
 from toolstile.state.persistent_list import EMPTY, Items, private
-from toolstile.state.policy_records import Records, RecordSlice, is_reserved, refuse_reserved
-from toolstile.state.policy_reservation import ReservingView
+from toolstile.state.policy_records import (
+    Records,
+    RecordSlice,
+    ReservingView,
+    is_reserved,
+    refuse_reserved,
+)
 from toolstile.state.reducers import Kept, impure, reduced
 from toolstile.state.replay import AppliedEffect, Change, Doing
 from toolstile.state.slice_branch import Cell
@@ -202,8 +207,9 @@ class Branch(Transaction):
             self.refork()
 
     def reserving(self) -> ReservingView:
-        """Return the view that a policy's `reserve` gets: reads here, counts on the session."""
-        return ReservingView(self, self.peek, self._store)
+        """Freeze, and return the view that a policy's `reserve` gets: it counts on the session."""
+        self.frozen = True
+        return ReservingView(self, self._store.write_records)
 
     def validate(self) -> None:
         """Check that nothing this branch read or replaced has changed, and stand on the newest.

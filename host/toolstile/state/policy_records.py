@@ -1,4 +1,4 @@
-"""The records of policies: one each, found by its name, the one updated last at the end."""
+"""The records of policies, found by their names, and the session as a policy's `reserve` sees it."""
 
 from __future__ import annotations
 
@@ -159,3 +159,37 @@ class RecordSlice:
             "No reducer can be registered for PolicyState: its records belong to the policies, "
             "each of which saves its own. Use a slice of a type of your own."
         )
+
+
+class ReservingView:
+    """A frozen branch on which `reserve` updates its own records: on the session, for good.
+
+    Args:
+        branch: The branch.
+        write: Updates records of the session.
+    """
+
+    __slots__ = ("_branch", "_write")
+
+    def __init__(self, branch: Any, write: Callable[[Overlay], None]) -> None:
+        self._branch = branch
+        self._write = write
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what the branch has, for what a reservation does not do in its own way."""
+        return getattr(self._branch, name)
+
+    def __getitem__(self, kind: type[Any]) -> Any:
+        """Return the slice of a type."""
+        return RecordSlice(self) if kind is PolicyState else self._branch[kind]
+
+    def write_records(self, update: Overlay) -> None:
+        """Update reserved records, on the session."""
+        for name in update:
+            if not is_reserved(name):
+                raise StateError(
+                    f"`reserve` saved the policy record {name}, but it can only save one whose "
+                    f"name ends in {RESERVED}, since nothing of it is rolled back. Use "
+                    "PolicyState.reserved(context, name) there."
+                )
+        self._write(update)
