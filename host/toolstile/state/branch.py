@@ -16,7 +16,7 @@ from toolstile.state.policy_records import (
     is_reserved,
     refuse_reserved,
 )
-from toolstile.state.reducers import Kept, impure, reduced
+from toolstile.state.reducers import impure, reduced
 from toolstile.state.replay import AppliedEffect, Change, Doing
 from toolstile.state.slice_branch import Cell
 from toolstile.state.slices import BranchedLog
@@ -283,8 +283,8 @@ class Branch(Transaction):
 
         Commits of others after the fork count, too: this branch is put on top of them.
         """
-        seen = (self.peek(AppliedEffect), self.added_since(AppliedEffect))
-        return any(each.effect_id == effect_id for items in seen for each in items)
+        marks = [*self.now(AppliedEffect), *self.added_since(AppliedEffect)]
+        return any(mark.effect_id == effect_id for mark in marks)
 
     def describe_changes(self) -> list[str]:
         """Return one line for each slice that changed, for a person to read.
@@ -305,12 +305,6 @@ class Branch(Transaction):
                 refuse_reserved(name)
             self._update_records(update)
 
-    def peek(self, kind: type[Any]) -> Items:
-        """Return the items of a slice without counting as a read."""
-        self.check()
-        log = self._store.logs.get(kind)
-        return self.now(kind) if log is None else log.items()
-
     def publish(self, event: object) -> None:
         """Keep an event until the commit."""
         with self.lock:
@@ -321,7 +315,7 @@ class Branch(Transaction):
         """Apply the reducers; returns whether a STATE slice is among theirs."""
         store = self._store
         made: list[tuple[Cell, Items, Reducer, Items, bool]] = []
-        logged: list[tuple[type[Any], Kept]] = []
+        logged: list[tuple[type[Any], list[Any]]] = []
         for kind, reducer in registered.items():
             if kind in store.logs:
                 logged.append((kind, store.log_additions(kind, reducer, event)))

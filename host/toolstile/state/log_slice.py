@@ -18,37 +18,28 @@ class Log:
 
     Args:
         items: The first items.
-        mutable: Whether some of them can change, so that readers get copies.
 
     Attributes:
         add: Adds one item that cannot change, at once and without a lock.
     """
 
-    __slots__ = ("_items", "_mutable", "add")
+    __slots__ = ("_items", "add")
 
-    def __init__(self, items: Iterable[Any] = (), *, mutable: bool = False) -> None:
+    def __init__(self, items: Iterable[Any] = ()) -> None:
         self._items = list(items)
-        self._mutable = mutable
         self.add: Callable[[Any], None] = self._items.append
 
-    def extend(self, items: list[Any], *, mutable: bool) -> None:
-        """Add items; under the store's lock.
-
-        Args:
-            items: The items.
-            mutable: Whether some of them can change, so that readers get copies.
-        """
-        # First: a reader may see the items already.
-        self._mutable = self._mutable or mutable
+    def extend(self, items: list[Any]) -> None:
+        """Add items; under the store's lock."""
         self._items += items
 
     def items(self) -> Items:
         """Return the items there are now."""
-        return Items.of(self._items, None, mutable=self._mutable)
+        return Items.of(self._items, None)
 
     def fork(self) -> Log:
         """Return an independent log with the same items."""
-        return Log(self._items, mutable=self._mutable)
+        return Log(self._items)
 
 
 class History:
@@ -91,7 +82,7 @@ class History:
                 self._generations = (young, [])
                 self._size = 0
 
-    def extend(self, items: list[Any], *, mutable: bool) -> None:  # noqa: ARG002 - events cannot change
+    def extend(self, items: list[Any]) -> None:
         """Add events; see `Log.extend`."""
         for event in items:
             self.add(event)
@@ -99,9 +90,9 @@ class History:
     def items(self) -> Items:
         """Return the events there are now."""
         older, young = self._generations
-        below = Items.of(older, None, mutable=False) or None
+        below = Items.of(older, None) if older else None
         length = len(young) + (below.length if below is not None else 0)
-        return Items(below, young, length, None, mutable=False) if length else EMPTY
+        return Items(below, young, length, None) if length else EMPTY
 
     def fork(self) -> History:
         """Return an independent history with the same events and bound."""

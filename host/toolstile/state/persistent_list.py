@@ -5,30 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, cast
 
 from toolstile_hookspecs.calls import ToolInvoked
 from toolstile_hookspecs.codecs import is_immutable_type
 from toolstile_hookspecs.errors import StateError
 
 
-class _ReadOnly(Sequence[Any]):
-    """The base of all sequences that a slice returns."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, (list, tuple, _ReadOnly)):
-            return NotImplemented
-        return list(self) == list(cast("Sequence[Any]", other))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return repr(tuple(self))
-
-
-class Items(_ReadOnly):
+class Items:
     """One version of a slice: everything below, then the first so many of a list.
 
     The list is shared by the versions that grew out of one another. Only its owner appends
@@ -40,46 +24,35 @@ class Items(_ReadOnly):
         tail: The list; items beyond `length` belong to newer versions.
         length: How many items there are, those below included.
         owner: Who may append to the list in place.
-        mutable: Whether some items can change, so that readers get copies.
     """
 
-    __slots__ = ("below", "length", "mutable", "owner", "start", "tail")
+    __slots__ = ("below", "length", "owner", "start", "tail")
 
-    def __init__(
-        self,
-        below: Items | None,
-        tail: list[Any],
-        length: int,
-        owner: object,
-        mutable: bool,  # noqa: FBT001 - on the hot path
-    ) -> None:
+    def __init__(self, below: Items | None, tail: list[Any], length: int, owner: object) -> None:
         self.below = below
         self.tail = tail
         self.length: int = length
         self.start: int = 0 if below is None else below.length
         self.owner = owner
-        self.mutable = mutable
 
     @classmethod
-    def of(cls, items: list[Any], owner: object, *, mutable: bool) -> Items:
+    def of(cls, items: list[Any], owner: object) -> Items:
         """Return a version that consists of a list, which nobody else may keep."""
-        return cls(None, items, len(items), owner, mutable) if items else EMPTY
+        return cls(None, items, len(items), owner) if items else EMPTY
 
-    def extended(self, owner: object, new: list[Any], *, mutable: bool) -> Items:
+    def extended(self, owner: object, new: list[Any]) -> Items:
         """Return the version with more items at the end.
 
         Args:
             owner: Who adds; appends in place where the list is its own.
             new: The items, in a list that nobody else keeps.
-            mutable: Whether some of them can change.
         """
         if not new:
             return self
         length = self.length + len(new)
-        mutable = mutable or self.mutable
         if self.owner is owner and len(self.tail) == self.length - self.start:
             self.tail += new
-            return Items(self.below, self.tail, length, owner, mutable)
+            return Items(self.below, self.tail, length, owner)
         below: Items | None = self
         tail = new
         # Lists no longer than what comes on top are merged, so that few remain however often
@@ -87,13 +60,13 @@ class Items(_ReadOnly):
         while below is not None and below.length - below.start <= len(tail):
             tail = below.own() + tail
             below = below.below
-        return Items(below, tail, length, owner, mutable)
+        return Items(below, tail, length, owner)
 
     def handed(self, giver: object, taker: object) -> Items:
         """Return the version with the giver's list in the taker's hands, if it was the giver's."""
         if self.owner is not giver:
             return self
-        return Items(self.below, self.tail, self.length, taker, self.mutable)
+        return Items(self.below, self.tail, self.length, taker)
 
     def after(self, start: int) -> list[Any]:
         """Return the items from a position on, all below 0, at the cost of their number."""
@@ -113,16 +86,8 @@ class Items(_ReadOnly):
     def __len__(self) -> int:
         return self.length
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
-        if isinstance(index, slice):
-            return [self[each] for each in range(*index.indices(self.length))]
-        position = index + self.length if index < 0 else index
-        if not 0 <= position < self.length:
-            raise IndexError(f"Item {index} of {self.length} was asked for.")
+    def at(self, position: int) -> Any:
+        """Return the item at a position, counted from 0."""
         segment = self
         while position < segment.start and segment.below is not None:
             segment = segment.below
@@ -138,42 +103,47 @@ class Items(_ReadOnly):
             yield from islice(each.tail, each.length - each.start)
 
 
-EMPTY = Items(None, [], 0, None, False)  # noqa: FBT003 - on the hot path
+EMPTY = Items(None, [], 0, None)
 
 
-class CopiedItems(_ReadOnly):
-    """A version whose items are copied, each at most once, as they are looked at.
+class ItemsView(Sequence[Any]):
+    """A version as a reader sees it: with copies of the items that can change.
 
     Args:
         items: The version.
-        copied: Returns the reader's own copy of an item, always the same one.
+        copies: The copies that the reader was given before; made as items are looked at.
     """
 
-    __slots__ = ("_copied", "items")
+    __slots__ = ("_items", "copies")
 
-    def __init__(self, items: Items, copied: Callable[[Any], Any]) -> None:
-        self.items = items
-        self._copied = copied
+    def __init__(self, items: Items, copies: Copies | None = None) -> None:
+        self._items = items
+        self.copies = Copies() if copies is None else copies
 
     def __len__(self) -> int:
-        return len(self.items)
+        return self._items.length
 
-    @overload
-    def __getitem__(self, index: int) -> Any: ...
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[Any]: ...
-    def __getitem__(self, index: int | slice) -> Any:
+    def __getitem__(self, index: Any) -> Any:
+        length = self._items.length
         if isinstance(index, slice):
-            return [self._copied(each) for each in self.items[index]]
-        return self._copied(self.items[index])
+            return [self[position] for position in range(*index.indices(length))]
+        position = index + length if index < 0 else index
+        if not 0 <= position < length:
+            raise IndexError(f"Item {index} of {length} was asked for.")
+        return self.copies(self._items.at(position))
 
     def __iter__(self) -> Iterator[Any]:
-        return map(self._copied, self.items)
+        return map(self.copies, self._items)
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, (list, tuple, ItemsView)):
+            return NotImplemented
+        return list(self) == list(cast("Sequence[Any]", other))
 
-def readable(items: Items, copied: Callable[[Any], Any]) -> Sequence[Any]:
-    """Return the items as a reader sees them: copies of those that can change."""
-    return CopiedItems(items, copied) if items.mutable else items
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return repr(tuple(self))
 
 
 # --- Copies
@@ -209,19 +179,19 @@ def private(item: T) -> T:
 class Copies:
     """The copies that one reader has been given; an item is copied once for it."""
 
-    __slots__ = ("_kept",)
+    __slots__ = ("made",)
 
     def __init__(self) -> None:
         # The original is kept beside its copy, so that its id stays taken.
-        self._kept: dict[int, tuple[Any, Any]] = {}
+        self.made: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, item: Any) -> Any:
         """Return the reader's own copy of an item."""
         if is_shared(item):
             return item
-        found = self._kept.get(id(item))
+        found = self.made.get(id(item))
         if found is None:
-            found = self._kept.setdefault(id(item), (item, private(item)))
+            found = self.made.setdefault(id(item), (item, private(item)))
         return found[1]
 
 
@@ -239,11 +209,11 @@ class SliceReader:
     def latest(self) -> Any:
         """Return the newest item, or None."""
         items = self._items()
-        return Copies()(items.last()) if items else None
+        return Copies()(items.last()) if items.length else None
 
     def all(self) -> Sequence[Any]:
         """Return all items, oldest first; costs the same however many there are."""
-        return readable(self._items(), Copies())
+        return ItemsView(self._items())
 
     def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
         """Return the items for which the predicate holds."""

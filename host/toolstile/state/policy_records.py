@@ -1,4 +1,4 @@
-"""The records of policies, found by their names, and the session as a policy's `reserve` sees it."""
+"""The records of policies, found by their names, and the view of a policy's `reserve`."""
 
 from __future__ import annotations
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from toolstile.state.persistent_list import Copies, Items, is_shared, private, readable
+from toolstile.state.persistent_list import Items, ItemsView, private
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.sessions import Append, Reducer
 
@@ -13,18 +13,13 @@ ReducerTable = Mapping[type[Any], Mapping[type[Any], Reducer]]
 """The reducers for each type of event, by the type of their slice, in order; never changed."""
 
 
-Kept = tuple[list[Any], bool]
-"""Items as a slice keeps them, and whether some of them can change."""
-
-
-def keep(kind: type[Any], items: Iterable[Any]) -> Kept:
+def keep(kind: type[Any], items: Iterable[Any]) -> list[Any]:
     """Return items as a slice keeps them: of its type, and copies of those that can change.
 
     Raises:
         StateError: One is not of the slice's type, or cannot be copied.
     """
     kept: list[Any] = []
-    mutable = False
     for item in items:
         if not isinstance(item, kind):
             several = isinstance(item, (list, tuple))
@@ -33,11 +28,8 @@ def keep(kind: type[Any], items: Iterable[Any]) -> Kept:
                 f"The slice of {kind.__qualname__} holds {kind.__qualname__} items and cannot "
                 f"take one of {type(item).__qualname__}. {remedy} instead."
             )
-        own = item if is_shared(item) else private(item)
-        if own is not item:
-            mutable = True
-        kept.append(own)
-    return kept, mutable
+        kept.append(private(item))
+    return kept
 
 
 def seeded(items: Sequence[Any], event: Sequence[Any]) -> Sequence[Any]:  # noqa: ARG001 - a reducer
@@ -68,11 +60,11 @@ def reduced(
     Raises:
         StateError: It returned no sequence, or items of another type.
     """
-    result = reducer(readable(items, Copies()) if items.mutable else items, event)
+    view = ItemsView(items)
+    result = reducer(view, event)
     if isinstance(result, Append):
-        new, mutable = keep(kind, result)
-        return items.extended(owner, new, mutable=mutable), False
-    if result is items:
+        return items.extended(owner, keep(kind, result)), False
+    if result is view and not view.copies.made:
         return items, False
     if not _is_items(result):
         raise StateError(
@@ -80,8 +72,7 @@ def reduced(
             f"{type(result).__qualname__} for an event of {type(event).__qualname__}. It must "
             "return the new items as a sequence, or Append([...]) of those to add."
         )
-    new, mutable = keep(kind, result)
-    return Items.of(new, owner, mutable=mutable), True
+    return Items.of(keep(kind, result), owner), True
 
 
 def impure(kind: type[Any], event: object) -> StateError:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import math
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Any, cast
 
 from pydantic import TypeAdapter, ValidationError
-from pydantic_core import to_jsonable_python
+from pydantic_core import from_json, to_json, to_jsonable_python
 
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
@@ -41,17 +40,14 @@ def dumped(kind: Any, items: Iterable[Any]) -> Any:
         SnapshotError: One cannot be written as JSON.
     """
     try:
-        # Not `dump_json`: it writes infinities as null, which cannot be read back.
-        return _spelt(_adapter(kind).dump_python(list(items), mode="json"))
-    except UnicodeEncodeError as error:
-        raise SnapshotError(
-            f"Items of {type_name(kind)} cannot be written as JSON: one holds a lone surrogate, "
-            "which could not be read again. Escape it before it is stored."
-        ) from error
+        # Not `dump_json`: a model would write infinities as null, which cannot be read back.
+        plain = _adapter(kind).dump_python(list(items), mode="json")
+        return from_json(to_json(plain, inf_nan_mode="strings"))
     except Exception as error:
         raise SnapshotError(
             f"Items of {type_name(kind)} cannot be written as JSON: {_first_line(error)} Make "
-            "it a dataclass, a pydantic model or a named tuple of JSON-like fields."
+            "it a dataclass, a pydantic model or a named tuple of JSON-like fields, whose texts "
+            "hold no lone surrogates."
         ) from error
 
 
@@ -122,24 +118,6 @@ def _read(kind: Any, items: list[Any]) -> list[Any]:
 def _misfit(error: Exception) -> str:
     """Return the first fault, and its place."""
     return f"{first_fault(error)}." if isinstance(error, ValidationError) else _first_line(error)
-
-
-def _spelt(value: Any) -> Any:
-    """Return the value with NaN and infinities as words, which pydantic reads.
-
-    Raises:
-        UnicodeEncodeError: A text holds a lone surrogate, and could not be read.
-    """
-    if isinstance(value, str):
-        value.encode()
-        return value
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    if isinstance(value, dict):
-        return {_spelt(key): _spelt(each) for key, each in cast("dict[str, Any]", value).items()}
-    if isinstance(value, (list, tuple)):
-        return [_spelt(each) for each in cast("Sequence[Any]", value)]
-    return value
 
 
 def _first_line(error: Exception) -> str:

@@ -11,7 +11,7 @@ from toolstile.settings.model import HISTORY_BYTES, HISTORY_EVENTS
 from toolstile.state.branch import Branch
 from toolstile.state.dispatcher import Subscribers
 from toolstile.state.log_slice import History, Log
-from toolstile.state.persistent_list import Items, is_shared
+from toolstile.state.persistent_list import Items
 from toolstile.state.policy_records import Records, RecordSlice, with_reserved_of
 from toolstile.state.reducers import keep
 from toolstile.state.session_json import Saved, read, write
@@ -202,7 +202,7 @@ class Session:
         store = session._store
         store.head = _head(saved)
         for kind, items in saved.logs.items():
-            store.logs[kind] = Log(items, mutable=_items(items).mutable)
+            store.logs[kind] = Log(items)
         return session
 
     def read_snapshot(self, text: str, *, kinds: Iterable[type[Any]] = ()) -> Snapshot:
@@ -231,9 +231,5 @@ def _over(store: Store) -> Session:
 
 
 def _head(saved: Saved) -> Head:
-    return Head({kind: _items(items) for kind, items in saved.slices.items()}, saved.records, 0)
-
-
-def _items(items: Iterable[Any]) -> Items:
-    kept = list(items)
-    return Items.of(kept, None, mutable=not all(is_shared(each) for each in kept))
+    slices = {kind: Items.of(list(items), None) for kind, items in saved.slices.items()}
+    return Head(slices, saved.records, 0)

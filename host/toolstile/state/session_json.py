@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NotRequired
 
@@ -25,8 +25,8 @@ class Saved(NamedTuple):
 
     id: str
     tag: str | None
-    slices: Mapping[type[Any], Sequence[Any]]
-    logs: Mapping[type[Any], Sequence[Any]]
+    slices: Mapping[type[Any], Iterable[Any]]
+    logs: Mapping[type[Any], Iterable[Any]]
     records: Records
 
 
@@ -65,8 +65,8 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
         )
     document: _Document = _validated(_Document, text)
     known: set[type[Any]] = {AppliedEffect, *kinds}
-    slices: dict[type[Any], Sequence[Any]] = {}
-    logs: dict[type[Any], Sequence[Any]] = {}
+    slices: dict[type[Any], Iterable[Any]] = {}
+    logs: dict[type[Any], Iterable[Any]] = {}
     for entry in document["slices"]:
         kind = _kind(entry["type"], known)
         if kind in slices or kind in logs:

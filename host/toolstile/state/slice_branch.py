@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from threading import RLock
 from typing import Any, Protocol
 
-from toolstile.state.persistent_list import Copies, Items, readable
+from toolstile.state.persistent_list import Copies, Items, ItemsView
 from toolstile.state.reducers import cleared, keep, reduced, seeded
 from toolstile.state.replay import Change
 from toolstile.state.slices import CallSlice
@@ -55,7 +55,7 @@ class Cell(CallSlice):
 
     def __init__(self, owner: CellOwner, kind: type[Any], origin: Items) -> None:
         self._owner = owner
-        self._copies: Copies | None = None
+        self._copies = Copies()
         self.kind = kind
         self.origin = origin
         self.items = origin
@@ -76,27 +76,24 @@ class Cell(CallSlice):
     def latest(self) -> Any:
         """Return the newest item, or None."""
         items = self._items()
-        if not items.length:
-            return None
-        item = items.last()
-        return self._copied(item) if items.mutable else item
+        return self._copies(items.last()) if items.length else None
 
     def all(self) -> Sequence[Any]:
         """Return all items, oldest first; costs the same however many there are."""
-        return readable(self._items(), self._copied)
+        return ItemsView(self._items(), self._copies)
 
     def append(self, item: Any) -> None:
         """Add an item at the end."""
         with self._owner.lock:
             self._check_writable()
-            new, mutable = keep(self.kind, (item,))
+            new = keep(self.kind, (item,))
             self.ops.append((append_all, new[0]))
             self._owner.log.append(Change("append", self.kind, (new[0],)))
-            self.items = self.items.extended(self.token, new, mutable=mutable)
+            self.items = self.items.extended(self.token, new)
 
     def seed(self, *items: Any) -> None:
         """Replace all items by these."""
-        self._replace(seeded, keep(self.kind, items)[0])
+        self._replace(seeded, keep(self.kind, items))
 
     def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:
         """Remove all items, or those for which the predicate holds."""
@@ -116,7 +113,7 @@ class Cell(CallSlice):
 
     def put_back(self, items: Items) -> None:
         """Replace the items by another version of the slice."""
-        self._put_over((seeded, items), items)
+        self._put_over((seeded, ItemsView(items)), items)
 
     def replayed(self, origin: Items) -> tuple[Items, bool]:
         """Return another version after the writes, and whether they rewrite it."""
@@ -139,8 +136,7 @@ class Cell(CallSlice):
         """
         if self.rewritten:
             return self.items.handed(self.token, taker)
-        added = self.items.after(self.origin.length)
-        return to.extended(taker, added, mutable=self.items.mutable)
+        return to.extended(taker, self.items.after(self.origin.length))
 
     def take(self, other: Cell) -> None:
         """Take over the writes of the same slice on a branch forked from this one's."""
@@ -156,11 +152,6 @@ class Cell(CallSlice):
             self.read = True
         return self.items
 
-    def _copied(self, item: Any) -> Any:
-        if self._copies is None:
-            self._copies = Copies()
-        return self._copies(item)
-
     def _replace(self, reducer: Reducer, event: Any) -> None:
         with self._owner.lock:
             self._check_writable()
@@ -170,7 +161,7 @@ class Cell(CallSlice):
     def _put_over(self, op: tuple[Reducer, Any], items: Items) -> None:
         self.replaced = True
         self.put(op, items, rewritten=True)
-        self._owner.log.append(Change("seed", self.kind, items))
+        self._owner.log.append(Change("seed", self.kind, [*items]))
 
     def _check_writable(self) -> None:
         if self.closed is not None:

@@ -9,16 +9,9 @@ from uuid import uuid4
 
 from toolstile.state.dispatcher import Subscribers
 from toolstile.state.log_slice import History, Log
-from toolstile.state.persistent_list import EMPTY, Copies, Items, readable
+from toolstile.state.persistent_list import EMPTY, Items, ItemsView
 from toolstile.state.policy_records import NO_RECORDS, Records, overlaid
-from toolstile.state.reducers import (
-    Kept,
-    ReducerTable,
-    impure,
-    keep,
-    name_of,
-    reduced,
-)
+from toolstile.state.reducers import ReducerTable, impure, keep, name_of, reduced
 from toolstile_hookspecs.calls import ToolInvoked
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.policies import PolicyState
@@ -123,19 +116,18 @@ class Store:
             with self.lock:
                 self._settle(kind, SlicePolicy.LOG)
 
-    def append_log(self, kind: type[Any], new: Kept) -> None:
+    def append_log(self, kind: type[Any], items: list[Any]) -> None:
         """Add kept items to a LOG slice, at once and for good."""
         with self.lock:
-            items, mutable = new
-            self.logs[kind].extend(items, mutable=mutable)
+            self.logs[kind].extend(items)
 
-    def log_additions(self, kind: type[Any], reducer: Reducer, event: object) -> Kept:
+    def log_additions(self, kind: type[Any], reducer: Reducer, event: object) -> list[Any]:
         """Return what a reducer adds to its LOG slice.
 
         Raises:
             StateError: It does not add but replace.
         """
-        result = reducer(readable(self.logs[kind].items(), Copies()), event)
+        result = reducer(ItemsView(self.logs[kind].items()), event)
         if not isinstance(result, Append):
             raise StateError(
                 f"The slice of {kind.__qualname__} is a LOG, to which items are only added, but "
@@ -164,7 +156,7 @@ class Store:
             head = self.head
             before: dict[type[Any], Items] = {}
             changed: dict[type[Any], Items] = {}
-            logged: list[tuple[type[Any], Kept]] = []
+            logged: list[tuple[type[Any], list[Any]]] = []
             for kind, reducer in self.reducers.get(type(event), {}).items():
                 if kind is besides:
                     continue

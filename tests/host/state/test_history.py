@@ -57,7 +57,7 @@ def test_a_version_that_somebody_reads_stays_as_it_is() -> None:
     for number in range(3, 20):
         history.add(Event(number))
     assert list(version) == seen
-    assert version[-1].number == 2
+    assert version.last().number == 2
 
 
 def test_a_fork_is_independent_and_has_the_bound() -> None:

@@ -422,7 +422,7 @@ def test_items_of_a_subclass_that_come_back_equal_are_written():
 @pytest.mark.parametrize("text", ["\udce9", "a\ud800"])
 def test_items_that_could_not_be_read_again_are_refused(session, text):
     session[Audit].append(Audit(text))
-    with pytest.raises(SnapshotError, match="Audit cannot be written as JSON: one holds a lone"):
+    with pytest.raises(SnapshotError, match=r"Audit cannot be written as JSON: .* lone surrog"):
         session.to_json()
 
 
