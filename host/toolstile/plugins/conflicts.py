@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from toolstile.plugins.contributions import Contribution
+from toolstile.plugins.contributions import RENAME, Contribution
 from toolstile.plugins.plugin_errors import PluginFault
 from toolstile.plugins.reports import LoadedPlugin
 from toolstile_hookspecs import Section, Tool
@@ -33,7 +33,6 @@ def refuse_clashes(plugin: str, new: Contribution, others: Iterable[LoadedPlugin
 Claim = tuple[tuple[str, object], tuple[str, str]]
 """Kind and name of what is claimed; the words for it, and what to do where it clashes."""
 
-_RENAME: Final = "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK."
 _BOUND: Final = (
     "Switch one of the two off with TOOLSTILE_BLOCK; what an application binds itself wins over "
     "both."
@@ -50,7 +49,7 @@ def _claims(plugin: str, contribution: Contribution) -> Iterator[Claim]:
         told = f"has a section with the key {section.key!r}, which"
         yield ("section", section.key), (told, _another("the section", plugin))
     for type_ in contribution.policies:
-        yield ("policy", type_), (f"offers the policy kind {type_!r}, which", _RENAME)
+        yield ("policy", type_), (f"offers the policy kind {type_!r}, which", RENAME)
     for binding in contribution.bindings:
         yield ("binding", binding.kind), (f"binds {binding.kind.__qualname__}, which", _BOUND)
 

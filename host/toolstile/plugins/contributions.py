@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any, Final, cast
@@ -59,6 +59,8 @@ def host_keys(settings: Settings, plugin: str) -> HostKeys:
 log = logging.getLogger(__name__)
 
 _SECTION_PARTS: Final = ("key", "title", "tools", "policies", "resources", "children")
+
+RENAME: Final = "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK."
 
 Implementations = Callable[[str], Iterable[Implementation]]
 
@@ -268,72 +270,56 @@ def _tools(sections: Iterable[Any], place: str = "") -> list[Tool[Any, Any]]:
 # --- Dialects and commands
 
 
-@dataclass(slots=True)
-class OfferedExtensions:
-    """The accepted offers, and the refused ones.
+def _is_dialect(value: object) -> bool:
+    return isinstance(getattr(value, "name", None), str) and not isinstance(value, type)
+
+
+_EXTENSIONS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
+    "dialect": (_is_dialect, "dialects: objects with a name"),
+    "command": (
+        lambda value: isinstance(value, Command),
+        "commands: Command(name, help, run=...)",
+    ),
+}
+"""For each sort of extension: whether something is one, and what a hook has to return."""
+
+Faults = list[tuple[str, PluginFault]]
+"""Plugins, and what is wrong with their offers."""
+
+
+def extensions(
+    what: str, implementations: Iterable[Implementation]
+) -> tuple[list[tuple[str, Any]], Faults]:
+    """Return the dialects or commands that plugins offer, and the faults of other offers.
+
+    Those that are accepted come in the order of registration, each with its plugin.
 
     Args:
-        accepted: In the order of registration, each with the plugin that offers it.
-        faults: Plugins and what is wrong with their offers.
+        what: `dialect` or `command`.
+        implementations: The implementations of the hook.
     """
-
-    accepted: list[tuple[str, Any]] = field(default_factory=list[tuple[str, Any]])
-    faults: list[tuple[str, PluginFault]] = field(default_factory=list[tuple[str, PluginFault]])
-
-
-def dialects(implementations: Iterable[Implementation]) -> OfferedExtensions:
-    """Return the dialects that implementations of `toolstile_dialects` offer."""
-
-    def fits(value: object) -> bool:
-        return isinstance(getattr(value, "name", None), str) and not isinstance(value, type)
-
-    return _extensions("dialect", implementations, fits, "dialects: objects with a name")
-
-
-def commands(implementations: Iterable[Implementation]) -> OfferedExtensions:
-    """Return the commands that implementations of `toolstile_commands` offer."""
-
-    def fits(value: object) -> bool:
-        return isinstance(value, Command)
-
-    expected = "commands: Command(name, help, run=...)"
-    return _extensions("command", implementations, fits, expected)
-
-
-def _extensions(
-    what: str,
-    implementations: Iterable[Implementation],
-    fits: Callable[[object], bool],
-    expected: str,
-) -> OfferedExtensions:
-    offers, owners = OfferedExtensions(), dict[str, str]()
-    for plugin, each in _offered(implementations, offers):
-        name = getattr(each, "name", "")
-        if not fits(each):
-            offers.faults.append((plugin, wrong_answer(f"toolstile_{what}s", each, expected)))
-        elif getattr(each, "extends", False):  # further options of a command
-            offers.accepted.append((plugin, each))
-        elif name in owners:
-            fault = PluginFault(
-                f"It offers the {what} {name!r}, which plugin {owners[name]!r} has already.",
-                "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK.",
-            )
-            offers.faults.append((plugin, fault))
-        else:
-            owners[name] = plugin
-            offers.accepted.append((plugin, each))
-    return offers
-
-
-def _offered(
-    implementations: Iterable[Implementation], offers: OfferedExtensions
-) -> Iterator[tuple[str, object]]:
+    fits, expected = _EXTENSIONS[what]
+    accepted: list[tuple[str, Any]] = []
+    faults: Faults = []
+    owners: dict[str, str] = {}
     # They come last registered first, but the first registered keeps a name.
     for implementation in reversed(tuple(implementations)):
+        plugin, hook = implementation.plugin, implementation.hook
         try:
-            answers = listed(implementation.hook, implementation.call)
+            offers = listed(hook, implementation.call)
         except PluginFault as fault:
-            offers.faults.append((implementation.plugin, fault))
+            faults.append((plugin, fault))
             continue
-        for each in answers:
-            yield implementation.plugin, each
+        for offer in offers:
+            name = getattr(offer, "name", "")
+            if not fits(offer):
+                faults.append((plugin, wrong_answer(hook, offer, expected)))
+            elif getattr(offer, "extends", False):  # further options of a command
+                accepted.append((plugin, offer))
+            elif name in owners:
+                cause = f"It offers the {what} {name!r}, which plugin {owners[name]!r} has already."
+                faults.append((plugin, PluginFault(cause, RENAME)))
+            else:
+                owners[name] = plugin
+                accepted.append((plugin, offer))
+    return accepted, faults

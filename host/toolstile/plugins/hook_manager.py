@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from types import ModuleType
@@ -53,10 +53,17 @@ class HookManager(pluggy.PluginManager):
                 warnings += [by_argument[each] for each in by_argument if each in found.argnames]
         return tuple(dict.fromkeys(map(str, warnings)))
 
-    def in_order(self, hook: str) -> Iterable[pluggy.HookImpl]:
-        """Return a hook's implementations as they are to be called, wrappers first."""
+    def in_order(self, hook: str, settings: Mapping[str, object]) -> Iterator[Implementation]:
+        """Yield a hook's implementations in the order of calling, wrappers first.
+
+        Args:
+            hook: The hook.
+            settings: The settings of plugins, by their names.
+        """
         caller: pluggy.HookCaller = getattr(self.hook, hook)
-        return reversed(caller.get_hookimpls())
+        for found in reversed(caller.get_hookimpls()):
+            own = settings.get(found.plugin_name)
+            yield implementation(found, hook, self.arguments[hook], own)
 
 
 STAGES: Final = frozenset(

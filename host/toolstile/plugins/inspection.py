@@ -10,10 +10,18 @@ from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 from typing import Any, Final
 
+import pluggy
+
 from toolstile.plugins.hook_manager import HookManager
-from toolstile.plugins.plugin_errors import PluginFault
+from toolstile.plugins.plugin_errors import PluginFault, one_line
 from toolstile.settings.table_validation import show
-from toolstile_hookspecs import MarkdownSection, PluginError, Prompt, Tool
+from toolstile_hookspecs import (
+    ContractDeprecationWarning,
+    MarkdownSection,
+    PluginError,
+    Prompt,
+    Tool,
+)
 from toolstile_hookspecs.markers import HOOK_PREFIX, PROJECT
 from toolstile_hookspecs.policies import POLICY_METHODS
 from toolstile_hookspecs.support.text import nearest
@@ -56,6 +64,29 @@ def hooks_of(plugin: object, manager: HookManager) -> tuple[str, ...]:
     _refuse_hidden(plugin)
     found = (_hook_of(plugin, name, manager) for name in _named_as_hooks(plugin))
     return tuple(sorted({hook for hook in found if hook is not None}))
+
+
+def register_hooks(plugin: object, name: str, manager: HookManager) -> tuple[str, ...]:
+    """Register a plugin under a name, and return the hooks that it implements.
+
+    Raises:
+        PluginFault: For anything wrong with its functions; then it is not registered.
+    """
+    try:
+        hooks = hooks_of(plugin, manager)
+        manager.register(plugin, name)
+    except PluginFault:
+        raise
+    except pluggy.PluginValidationError as error:
+        cause = f"It cannot be registered: {one_line(error)}."
+        raise PluginFault(cause, "Fix the hook function.") from error
+    except ContractDeprecationWarning as warning:
+        cause = f"It uses what is deprecated, and warnings are errors here: {warning}"
+        raise PluginFault(cause, "Fix it, or let this warning be none.") from warning
+    except Exception as error:
+        cause = f"Its hook functions cannot be read: {one_line(error)}."
+        raise PluginFault(cause, "Fix the plugin.") from error
+    return hooks
 
 
 def hook_faults(plugin: object, manager: HookManager) -> list[PluginFault]:

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType, ModuleType
 from typing import Any
 
-from toolstile.plugins import contributions as offers
-from toolstile.plugins.contributions import Contribution, host_keys
+from toolstile.plugins.conflicts import refuse_clashes
+from toolstile.plugins.contributions import (
+    Contribution,
+    Implementations,
+    collect,
+    extensions,
+    host_keys,
+    with_sections,
+)
 from toolstile.plugins.discovery import (
     forget,
     installed,
@@ -20,9 +27,8 @@ from toolstile.plugins.discovery import (
     refuse_newer,
     stated_in_source,
 )
-from toolstile.plugins.hook_manager import Implementation
-from toolstile.plugins.inspection import refuse_hookless
-from toolstile.plugins.loaded_plugins import LoadedPlugins
+from toolstile.plugins.hook_manager import HookManager, Implementation
+from toolstile.plugins.inspection import refuse_hookless, register_hooks
 from toolstile.plugins.plugin_errors import PluginFault, in_configuration
 from toolstile.plugins.registry_snapshot import PluginCatalog, snapshot_of
 from toolstile.plugins.reports import LoadedPlugin, PluginReport, PluginSource
@@ -52,14 +58,13 @@ class Plugins:
         self.settings = settings
         self._block = tuple(dict.fromkeys((*block, *settings.block)))
         self._lock = threading.RLock()
-        self._roster = LoadedPlugins(settings)
+        self._manager = HookManager()
+        self._records: dict[str, LoadedPlugin] = {}
         self._refused: list[PluginReport] = []
         self._discovered = False
         self._installed: frozenset[str] = frozenset()
-        self._turns = itertools.count(1)
-        self._renewed: dict[str, int] = {}
         self._dialects: tuple[int, Mapping[str, Dialect]] | None = None
-        self.view = snapshot_of(self._roster, 0)
+        self.view = snapshot_of({}, self._manager, 0)
         """All that plugins offer at this time."""
         self.catalog = PluginCatalog(lambda: self.view, self._renew)
 
@@ -123,7 +128,8 @@ class Plugins:
         """Remove a plugin with all it offers."""
         with self._lock:
             record = self.loaded(name)
-            self._roster.drop(name)
+            del self._records[name]
+            self._manager.unregister(name=name)
             if record.origin.source == "file":
                 forget(record.plugin)
             self._publish()
@@ -138,14 +144,15 @@ class Plugins:
             PluginError: When a plugin cannot live with its table; then nothing changes.
         """
         with self._lock:
-            changed = [
-                name
-                for name in self._roster.records
-                if settings.table_of(name) != self.settings.table_of(name)
-            ]
+            before = dict(self._records)
             try:
-                self._roster.configure(settings, changed)
-            except PluginFault as fault:
+                for name in before:
+                    if settings.table_of(name) != self.settings.table_of(name):
+                        self._put(name, collect(name, self._own(name), settings))
+            except BaseException as fault:
+                self._records = before
+                if not isinstance(fault, PluginFault):
+                    raise
                 if isinstance(fault.__cause__, ConfigurationError):
                     raise fault.__cause__ from None
                 error = fault.as_error("A plugin does not take its new settings")
@@ -157,7 +164,7 @@ class Plugins:
     def reports(self) -> tuple[PluginReport, ...]:
         """The reports of all plugins: loaded, refused and merely configured ones."""
         with self._lock:
-            loaded = [each.report() for each in self._roster.records.values()]
+            loaded = [record.report() for record in self._records.values()]
             return (*loaded, *self._refused, *self._absent())
 
     def implementations(self, hook: str) -> tuple[Implementation, ...]:
@@ -177,26 +184,31 @@ class Plugins:
         view, known = self.view, self._dialects
         if known is not None and known[0] == view.generation:
             return known[1]
-        found = offers.dialects(view.implementations["toolstile_dialects"])
-        self._complain("toolstile_dialects", found)
-        dialects = MappingProxyType({each.name: each for _, each in found.accepted})
+        offered = self._extensions("dialect")
+        dialects = MappingProxyType({dialect.name: dialect for dialect in offered})
         self._dialects = (view.generation, dialects)
         return dialects
 
     def faults_in(self, hook: str) -> tuple[str, ...]:
         """Return what was wrong with the last answers to a hook, a sentence or two each."""
-        records = self._roster.records.values()
         return tuple(
             f"Plugin {record.origin}: {fault}"
-            for record in records
+            for record in self._records.values()
             for fault in record.complaints.get(hook, ())
         )
 
     def commands(self) -> tuple[Command, ...]:
         """Return the commands for the command line; a plugin's fault goes into its report."""
-        found = offers.commands(self.view.implementations["toolstile_commands"])
-        self._complain("toolstile_commands", found)
-        return tuple(command for _, command in found.accepted)
+        return tuple(self._extensions("command"))
+
+    def _extensions(self, what: str) -> list[Any]:
+        hook = f"toolstile_{what}s"
+        accepted, faults = extensions(what, self.view.implementations[hook])
+        with self._lock:
+            for name in self._records:
+                own = [fault for plugin, fault in faults if plugin == name]
+                self._complain(name, hook, own)
+        return [offer for _, offer in accepted]
 
     def _register(self, origin: PluginSource, plugin: object = None) -> PluginReport:
         with self._lock:
@@ -211,7 +223,7 @@ class Plugins:
             return record.report()
 
     def _meet(self, origin: PluginSource, met: dict[str, PluginSource]) -> None:
-        known = self._roster.records.get(origin.name)
+        known = self._records.get(origin.name)
         if known is not None and known.origin == origin:
             met.setdefault(origin.name, origin)
             return
@@ -238,11 +250,49 @@ class Plugins:
             raise
         try:
             refuse_newer(getattr(plugin, REQUIRES, None), origin)
-            return self._roster.take(origin, plugin)
+            return self._enter(origin, plugin)
         except PluginFault:
             if origin.source == "file":
                 forget(plugin)
             raise
+
+    def _enter(self, origin: PluginSource, plugin: object) -> LoadedPlugin:
+        """Register a plugin whole, with all it offers, or leave nothing of it."""
+        name = origin.name
+        self._refuse_taken(origin, plugin)
+        hooks = register_hooks(plugin, name, self._manager)
+        try:
+            contribution = collect(name, self._own(name), self.settings)
+            refuse_clashes(name, contribution, self._records.values())
+        except BaseException:
+            self._manager.unregister(name=name)
+            raise
+        deprecations = self._manager.deprecations(name)
+        record = LoadedPlugin(origin, plugin, hooks, contribution, deprecations=deprecations)
+        self._records[name] = record
+        return record
+
+    def _own(self, name: str) -> Implementations:
+        """Return a function that gives a plugin's own implementations of a hook."""
+        return lambda hook: [
+            found for found in self._manager.in_order(hook, {}) if found.plugin == name
+        ]
+
+    def _refuse_taken(self, origin: PluginSource, plugin: object) -> None:
+        there = self._records.get(origin.name)
+        if there is not None:
+            at = there.origin
+            whence = "Python" if at.source == "python" else f"the {at.source} {at.location}"
+            raise PluginFault(
+                f"The name {origin.name!r} is taken by plugin {at}, registered from {whence}.",
+                "Give it another name, or unregister the other first.",
+            )
+        other = self._manager.get_name(plugin)
+        if other is not None:
+            raise PluginFault(
+                f"The same plugin is registered already as {other!r}.",
+                "Register it once; a second instance must not equal the first.",
+            )
 
     def _switched_off(self, origin: PluginSource) -> PluginReport | None:
         """Return, and keep, the report of a plugin that is switched off."""
@@ -268,7 +318,7 @@ class Plugins:
     def _absent(self) -> Iterator[PluginReport]:
         if not self._discovered:
             return
-        met = (*self._roster.records, *(each.name for each in self._refused))
+        met = (*self._records, *(report.name for report in self._refused))
         known = self._installed.union(met)
         for name in self._block:
             if name not in known:
@@ -287,48 +337,48 @@ class Plugins:
         Raises:
             PluginError: When there is none of that name.
         """
-        record = self._roster.records.get(name)
+        record = self._records.get(name)
         if record is None:
-            hint = _near(name, self._roster.records, "See `toolstile plugins`.")
+            hint = _near(name, self._records, "See `toolstile plugins`.")
             raise PluginError(f"There is no plugin {name!r}. {hint}")
         return record
 
     def _renew(self, name: str) -> None:
-        with self._lock:
-            record = self.loaded(name)
-            turn = next(self._turns)
+        record = self.loaded(name)
         try:
             # Asking may take long, or wait for another thread that comes here: without the lock.
-            contribution = self._roster.offered_now(record)
+            contribution = with_sections(record.contribution, self._own(name))
             with self._lock:
-                self._put(record, contribution, turn)
+                current = self._records.get(name)
+                if current is None or current.plugin is not record.plugin:
+                    return  # it was unregistered meanwhile
+                if current.contribution is record.contribution:
+                    self._put(name, contribution)
+                    self._complain(name, "toolstile_sections", [])
+                    self._publish()
+                    return
         except PluginFault as fault:
             with self._lock:
-                self._roster.complain(name, "toolstile_sections", [fault])
+                self._complain(name, "toolstile_sections", [fault])
             error = fault.as_error(f"Plugin {record.origin} keeps the tools it had")
             raise error from fault.__cause__
+        # Another thread was answered meanwhile, and this answer may be the older one.
+        self._renew(name)
 
-    def _put(self, record: LoadedPlugin, contribution: Contribution, turn: int) -> None:
-        name = record.origin.name
-        current = self._roster.records.get(name)
-        # Unregistered meanwhile, or asked later and answered earlier: this answer is outdated.
-        if current is None or current.plugin is not record.plugin:
-            return
-        if turn < self._renewed.get(name, 0):
-            return
-        self._roster.put(name, contribution)
-        self._renewed[name] = turn
-        self._roster.complain(name, "toolstile_sections", [])
-        self._publish()
+    def _put(self, name: str, contribution: Contribution) -> None:
+        """Replace what a plugin offers, unless another plugin has some of it."""
+        refuse_clashes(name, contribution, self._records.values())
+        self._records[name] = replace(self._records[name], contribution=contribution)
 
-    def _complain(self, hook: str, found: offers.OfferedExtensions) -> None:
-        with self._lock:
-            for name in self._roster.records:
-                faults = [fault for plugin, fault in found.faults if plugin == name]
-                self._roster.complain(name, hook, faults)
+    def _complain(self, name: str, hook: str, faults: Iterable[PluginFault]) -> None:
+        """Note what is wrong with a plugin's last answer to a hook; nothing, if it is right."""
+        record = self._records.get(name)
+        if record is not None:
+            complaints = {**record.complaints, hook: tuple(faults)}
+            self._records[name] = replace(record, complaints=complaints)
 
     def _publish(self) -> None:
-        self.view = snapshot_of(self._roster, self.view.generation + 1)
+        self.view = snapshot_of(self._records, self._manager, self.view.generation + 1)
 
 
 def _each_once(files: Iterable[Path]) -> Iterable[Path]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any
 
-from toolstile.plugins.hook_manager import Implementation
-from toolstile.plugins.loaded_plugins import LoadedPlugins
+from toolstile.plugins.hook_manager import HookManager, Implementation
 from toolstile.plugins.prefixing import serving_wire_names
+from toolstile.plugins.reports import LoadedPlugin
 from toolstile_hookspecs import Binding, Section, Tool
 
 Calls = Mapping[str, tuple[Implementation, ...]]
@@ -45,10 +45,13 @@ class RegistrySnapshot:
     owners: Mapping[str, str]
 
 
-def snapshot_of(roster: LoadedPlugins, generation: int) -> RegistrySnapshot:
+def snapshot_of(
+    records: Mapping[str, LoadedPlugin], manager: HookManager, generation: int
+) -> RegistrySnapshot:
     """Return what the loaded plugins offer now."""
-    calls = {hook: tuple(roster.implementations(hook)) for hook in roster.hooks}
-    offered = {name: each.contribution for name, each in roster.records.items()}
+    offered = {name: record.contribution for name, record in records.items()}
+    settings = {name: each.settings for name, each in offered.items()}
+    calls = {hook: tuple(manager.in_order(hook, settings)) for hook in manager.arguments}
     # Wire names of plugins with a prefix give way.
     settled = sorted(offered.values(), key=lambda each: bool(each.prefix))
     return RegistrySnapshot(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from itertools import groupby
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 from toolstile.state import replay as redoing
 from toolstile.state.diff import described
@@ -206,10 +206,10 @@ class Branch(Transaction):
         else:
             self.refork()
 
-    def reserving(self) -> ReservingView:
+    def reserving(self) -> SessionProtocol:
         """Freeze, and return the view that a policy's `reserve` gets: it counts on the session."""
         self.frozen = True
-        return ReservingView(self, self._store.write_records)
+        return cast("SessionProtocol", ReservingView(self, self._store.write_records))
 
     def validate(self) -> None:
         """Check that nothing this branch read or replaced has changed, and stand on the newest.

@@ -181,7 +181,9 @@ class ReservingView:
 
     def __getitem__(self, kind: type[Any]) -> Any:
         """Return the slice of a type."""
-        return RecordSlice(self) if kind is PolicyState else self._branch[kind]
+        if kind is PolicyState:
+            return RecordSlice(cast("RecordsOwner", self))
+        return self._branch[kind]
 
     def write_records(self, update: Overlay) -> None:
         """Update reserved records, on the session."""

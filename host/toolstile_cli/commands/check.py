@@ -12,7 +12,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from toolstile.host import Host
-from toolstile.plugins.contributions import commands
+from toolstile.plugins.contributions import extensions
 from toolstile.plugins.reports import PluginReport
 from toolstile_cli.commands.plugins import print_reports
 from toolstile_cli.console import Terminal
@@ -75,7 +75,7 @@ def _of_commands(host: Host, plugin: str) -> Iterator[Diagnostic]:
 
     Those that another plugin has already are told of with what it offers.
     """
-    offered = commands(host.plugins.implementations("toolstile_commands")).accepted
+    offered, _ = extensions("command", host.plugins.implementations("toolstile_commands"))
     own = [command for owner, command in offered if owner == plugin]
     left_out: list[tuple[Command, str]] = []
 

@@ -6,7 +6,7 @@ import warnings
 import pytest
 
 from toolstile.plugins import hook_manager as managers
-from toolstile.plugins import loaded_plugins as rosters
+from toolstile.plugins import registry
 from toolstile.plugins.registry import Plugins
 from toolstile.settings import Settings
 from toolstile_hookspecs import (
@@ -111,7 +111,7 @@ def later(monkeypatch):
     names = {name: value for name, value in vars(contract).items() if name.startswith("toolstile_")}
     names |= {"toolstile_old": toolstile_old, "toolstile_later": toolstile_later}
     specifications = types.SimpleNamespace(**names)
-    monkeypatch.setattr(rosters, "HookManager", lambda: managers.HookManager(specifications))
+    monkeypatch.setattr(registry, "HookManager", lambda: managers.HookManager(specifications))
 
 
 class Old:
