@@ -23,6 +23,7 @@ from toolstile_hookspecs.support.deprecation import CONTRACT_VERSION, REQUIRES, 
 log = logging.getLogger(__name__)
 
 _SECTION: Final = f"[{ENTRY_POINT_GROUP}]"
+_CONTRACT: Final = "toolstile_hookspecs"
 
 
 def load_entry_point(found: PluginSource) -> object:
@@ -31,13 +32,8 @@ def load_entry_point(found: PluginSource) -> object:
     Raises:
         PluginFault: Whatever goes wrong; the traceback is logged at debug level.
     """
-    if not found.name or found.location is None:
-        raise PluginFault(
-            f"The line of its entry points that begins with {found.name!r} is not `name = module`.",
-            "Correct it in the distribution's pyproject.toml, and install it again.",
-        )
     try:
-        return _imported(found.location)
+        return _imported(found.location or "")
     # A script that was taken for a module ends with SystemExit; that must not end the host.
     except (Exception, SystemExit) as error:
         log.debug("Plugin %r cannot be imported", found.name, exc_info=True)
@@ -99,40 +95,23 @@ def _scan() -> Iterator[PluginSource]:
     import importlib_metadata
 
     seen: set[str] = set()
-    found: Any = cast("Any", importlib_metadata).distributions()
-    for text, name, version in map(_facts, found):
+    every: Any = cast("Any", importlib_metadata).distributions()
+    for distribution in every:
+        try:
+            # Parsing is left out where there is nothing to find: most have other entry points.
+            if _SECTION not in (distribution.read_text("entry_points.txt") or ""):
+                continue
+            name, version = distribution.name, distribution.version
+            entries = distribution.entry_points.select(group=ENTRY_POINT_GROUP)
+        except Exception:
+            log.debug("A distribution cannot be read", exc_info=True)
+            continue
         # The first on the path is the one that is imported from; the others are shadowed.
-        folded = re.sub(r"[-_.]+", "-", name or "").lower()
+        folded = re.sub(r"[-_.]+", "-", name).lower()
         if folded not in seen:
-            seen.update({folded} if text and name else ())
-            yield from _plugins_in(text, name, version)
-
-
-def _facts(distribution: Any) -> tuple[str, str | None, str | None]:
-    """Return a distribution's entry points, where one is a plugin, and its name and version."""
-    text = ""
-    try:
-        text = distribution.read_text("entry_points.txt") or ""
-        if _SECTION not in text:
-            return "", None, None
-        return text, distribution.metadata["Name"], distribution.metadata["Version"]
-    except Exception:
-        log.debug("A distribution cannot be read", exc_info=True)
-        return text, None, None
-
-
-def _plugins_in(text: str, distribution: str | None, version: str | None) -> Iterator[PluginSource]:
-    inside = False
-    for raw in text.splitlines():
-        line = raw.strip()
-        if line.startswith("["):
-            inside = line == _SECTION
-            continue
-        if not inside or not line or line.startswith("#"):
-            continue
-        name, equals, value = (part.strip() for part in line.partition("="))
-        location = value if equals else None
-        yield PluginSource(name, "entry point", distribution, version, location)
+            seen.add(folded)
+            for entry in entries:
+                yield PluginSource(entry.name, "entry point", name, version, entry.value)
 
 
 def load_file(path: Path) -> ModuleType:
@@ -190,11 +169,6 @@ def _module_name(path: Path) -> str:
     return f"toolstile_file_{digest}_{path.stem}"
 
 
-_ASSIGNED: Final = re.compile(
-    rf"""^{REQUIRES}\s*(?::[^=\n]*)?=\s*["']([^"'\n]*)["']""", re.MULTILINE
-)
-
-
 def refuse_newer(stated: object, origin: PluginSource) -> None:
     """Refuse a plugin that says it needs a newer contract than there is; None says nothing.
 
@@ -215,27 +189,27 @@ def refuse_newer(stated: object, origin: PluginSource) -> None:
         raise PluginFault(
             f"It needs version {stated} of Toolstile's contract, and toolstile {__version__}, "
             f"which is installed, has {CONTRACT_VERSION}.",
-            f"Install a newer toolstile, or an older version of {origin.distribution or 'it'}.",
+            _remedy_for_newer(origin),
         )
 
 
-def stated_in_source(origin: PluginSource) -> object:
-    """Return what a plugin's source says it needs, though it cannot be imported."""
-    try:
-        file = _source(origin)
-        source = "" if file is None else file.read_text(encoding="utf-8")
-    # Its packages can raise anything when they are imported to find it; that is reported already.
-    except (Exception, SystemExit):
-        log.debug("The source of plugin %s cannot be read", origin, exc_info=True)
-        return None
-    found = _ASSIGNED.search(source)
-    return None if found is None else found[1]
+def refuse_unknown(error: BaseException | None, origin: PluginSource) -> None:
+    """Refuse a plugin that imports from the contract what only a newer one can have.
+
+    Args:
+        error: The error for which it cannot be imported.
+        origin: Where it comes from.
+
+    Raises:
+        PluginFault: Naming what it imports, and the version present.
+    """
+    if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == _CONTRACT:
+        raise PluginFault(
+            f"It needs a newer version of Toolstile's contract: toolstile {__version__}, which is "
+            f"installed, has {CONTRACT_VERSION} ({one_line(error)}).",
+            _remedy_for_newer(origin),
+        )
 
 
-def _source(origin: PluginSource) -> Path | None:
-    if origin.location is None:
-        return None
-    if origin.source == "file":
-        return Path(origin.location)
-    found = importlib.util.find_spec(origin.location.partition(":")[0].strip())
-    return None if found is None or found.origin is None else Path(found.origin)
+def _remedy_for_newer(origin: PluginSource) -> str:
+    return f"Install a newer toolstile, or an older version of {origin.distribution or 'it'}."

@@ -55,26 +55,18 @@ _FUNCTIONS: Final = (
 )
 
 
-def hooks_of(plugin: object, manager: HookManager) -> tuple[str, ...]:
-    """Return the hooks that a plugin implements, in the order of their names.
-
-    Raises:
-        PluginFault: For the first function that does not fit its hook.
-    """
-    _refuse_hidden(plugin)
-    found = (_hook_of(plugin, name, manager) for name in _named_as_hooks(plugin))
-    return tuple(sorted({hook for hook in found if hook is not None}))
-
-
 def register_hooks(plugin: object, name: str, manager: HookManager) -> tuple[str, ...]:
-    """Register a plugin under a name, and return the hooks that it implements.
+    """Register a plugin under a name, and return the hooks that it implements, in order.
 
     Raises:
         PluginFault: For anything wrong with its functions; then it is not registered.
     """
     try:
-        hooks = hooks_of(plugin, manager)
+        if faults := hook_faults(plugin, manager):
+            raise faults[0]  # noqa: TRY301 - it is told as it is
         manager.register(plugin, name)
+        callers = manager.get_hookcallers(plugin) or ()
+        return tuple(sorted({caller.name for caller in callers}.intersection(manager.arguments)))
     except PluginFault:
         raise
     except pluggy.PluginValidationError as error:
@@ -86,45 +78,35 @@ def register_hooks(plugin: object, name: str, manager: HookManager) -> tuple[str
     except Exception as error:
         cause = f"Its hook functions cannot be read: {one_line(error)}."
         raise PluginFault(cause, "Fix the plugin.") from error
-    return hooks
 
 
 def hook_faults(plugin: object, manager: HookManager) -> list[PluginFault]:
-    """Return everything for which `hooks_of` would refuse a plugin, one fault for a function."""
-    faults: list[PluginFault] = []
-    for name in (None, *_named_as_hooks(plugin)):
+    """Return what is wrong with a plugin's functions, one fault for each."""
+    faults = list(_misnamed(plugin))
+    for name in (name for name in dir(plugin) if name.startswith(HOOK_PREFIX)):
         try:
-            if name is None:
-                _refuse_hidden(plugin)
-            else:
-                _hook_of(plugin, name, manager)
+            _check(plugin, name, manager)
         except PluginFault as fault:
             faults.append(fault)
     return faults
 
 
-def _named_as_hooks(plugin: object) -> Iterator[str]:
-    return (name for name in dir(plugin) if name.startswith(HOOK_PREFIX))
-
-
-def _hook_of(plugin: object, name: str, manager: HookManager) -> str | None:
+def _check(plugin: object, name: str, manager: HookManager) -> None:
     options = manager.parse_hookimpl_opts(plugin, name)
     if options is None:
         _refuse_unmarked(plugin, name, manager)
-        return None
+        return
     hook = options.get("specname") or name
-    if hook not in manager.arguments:
-        if not options.get("optionalhook"):
-            raise _no_such_hook(hook, manager.arguments)
-        return None
-    function: Callable[..., Any] = getattr(plugin, name)
-    _check_form(hook, function, options)
-    _check_arguments(hook, function, plugin, manager.arguments[hook])
-    return hook
+    if hook in manager.arguments:
+        function: Callable[..., Any] = getattr(plugin, name)
+        _check_form(hook, function, options)
+        _check_arguments(hook, function, plugin, manager.arguments[hook])
+    elif not options.get("optionalhook"):
+        raise _no_such_hook(hook, manager.arguments)
 
 
-def _refuse_hidden(plugin: object) -> None:
-    # Registration only looks at names with the prefix, so this one would be ignored in silence.
+def _misnamed(plugin: object) -> Iterator[PluginFault]:
+    # Registration only looks at names with the prefix, so these would be ignored in silence.
     is_module = isinstance(plugin, types.ModuleType)
     type_ = plugin if isinstance(plugin, type) else type(plugin)
     for owner in (plugin,) if is_module else type_.__mro__:
@@ -132,7 +114,7 @@ def _refuse_hidden(plugin: object) -> None:
             if name.startswith(HOOK_PREFIX) or not isinstance(value, types.FunctionType):
                 continue
             if _MARK in vars(value):
-                raise PluginFault(
+                yield PluginFault(
                     f"{name} is marked with @hookimpl, but is not named as hooks are.",
                     f"Let its name begin with {HOOK_PREFIX}, or remove @hookimpl.",
                 )

@@ -25,7 +25,7 @@ from toolstile.plugins.discovery import (
     load_entry_point,
     load_file,
     refuse_newer,
-    stated_in_source,
+    refuse_unknown,
 )
 from toolstile.plugins.hook_manager import HookManager, Implementation
 from toolstile.plugins.inspection import refuse_hookless, register_hooks
@@ -244,9 +244,8 @@ class Plugins:
                 plugin = load_file(Path(origin.location or ""))
             elif origin.source == "entry point":
                 plugin = load_entry_point(origin)
-        except PluginFault:
-            # What cannot be imported may be there in a newer contract.
-            refuse_newer(stated_in_source(origin), origin)
+        except PluginFault as fault:
+            refuse_unknown(fault.__cause__, origin)
             raise
         try:
             refuse_newer(getattr(plugin, REQUIRES, None), origin)

@@ -510,14 +510,6 @@ def test_an_entry_point_that_names_nothing(install, discovered, report_of, value
     assert "the entry point is neither `module` nor `module:attribute`" in report.fault
 
 
-def test_a_line_that_is_no_entry_point(install, discovered, report_of, good):
-    good("aa-good")
-    install("broken", lines="# a comment\nbroken")
-    plugins = discovered()
-    assert "begins with 'broken' is not `name = module`" in (report_of(plugins, "broken").fault)
-    assert report_of(plugins, "aa-good").status == "loaded"
-
-
 def test_an_entry_point_to_a_class_in_place_of_an_instance(install, discovered, report_of):
     source = """
         from toolstile_hookspecs import hookimpl
@@ -557,12 +549,3 @@ def test_the_traceback_is_logged_for_those_who_ask(install, discovered, caplog):
         discovered()
     (record,) = [each for each in caplog.records if "broken" in each.getMessage()]
     assert record.exc_info[0] is ZeroDivisionError
-
-
-def test_a_distribution_without_metadata_is_reported_without_version(
-    install, discovered, report_of
-):
-    info = install("broken", "1 / 0")
-    (info / "METADATA").unlink()
-    report = report_of(discovered(), "broken")
-    assert (report.status, report.distribution, report.version) == ("failed", None, None)
