@@ -11,7 +11,7 @@ from typing import Any
 
 from floors import FLOOR_OF_ADD, FLOOR_OF_ORDER
 from full_host import executor_for, full_host
-from measuring import Block, Case, Effort, Probe, Row, compare, timed, timed_on_loop
+from measuring import Block, Case, Effort, Probe, Row, compare, in_time, timed, timed_on_loop
 from workload import (
     ADD_ARGUMENTS,
     ORDER_ARGUMENTS,
@@ -25,6 +25,11 @@ from toolstile import Host
 from toolstile_hookspecs import Tool, ToolCall, tool
 
 BATCH = 8
+LONG_BATCH = 4_000
+BATCH_LIMIT, BATCH_GOAL = 60, 40
+"""Microseconds a call of a batch may take, however long the batch is; and the goal."""
+
+Bounds = tuple[float | None, float | None]
 
 
 @dataclass(frozen=True)
@@ -37,8 +42,8 @@ class Work:
         function: The handler as a plain function.
         coroutine: The handler as an async one.
         floor: The same work without a host.
-        limits: How much dearer it may be: async handler, sync handler, sync handler with a
-            timeout.
+        limits: How much dearer it may be, and the goal: async handler, sync handler, sync
+            handler with a timeout.
     """
 
     name: str
@@ -46,7 +51,7 @@ class Work:
     function: Callable[..., Any]
     coroutine: Callable[..., Any]
     floor: Probe
-    limits: tuple[float, float, float]
+    limits: tuple[Bounds, Bounds, Bounds]
 
     def sync_tool(self) -> Tool[Any, Any]:
         return tool(name=self.name)(self.function)
@@ -61,9 +66,14 @@ class Work:
         return ToolCall(self.name, self.arguments)
 
 
-ADD = Work("add", ADD_ARGUMENTS, add, add_async, FLOOR_OF_ADD, (25, 20, 65))
+ADD = Work("add", ADD_ARGUMENTS, add, add_async, FLOOR_OF_ADD, ((18, 14), (14, 10), (40, 34)))
 ORDER = Work(
-    "create_order", ORDER_ARGUMENTS, create_order, create_order_async, FLOOR_OF_ORDER, (2, 2, 5)
+    "create_order",
+    ORDER_ARGUMENTS,
+    create_order,
+    create_order_async,
+    FLOOR_OF_ORDER,
+    ((2.3, 1.8), (2, 1.6), (None, None)),
 )
 
 
@@ -75,9 +85,18 @@ def measure_dispatch(effort: Effort) -> list[Row]:
 
 
 def measure_batch(effort: Effort) -> list[Row]:
-    """Measure a call that is dispatched together with seven others."""
+    """Measure a call that is dispatched together with others: seven, or thousands."""
+    many = LONG_BATCH if effort.judged else 2 * BATCH
     with full_host() as host:
-        return compare([*_batches(host, ADD), *_batches(host, ORDER)], effort)
+        probes = [probe for size in (BATCH, many) for probe in _batches(host, ADD, size)]
+        rows = compare([Case(probe, ADD.floor) for probe in probes], effort)
+        judged = [row if row.floor is None else _judged(row) for row in rows]
+        orders = [Case(probe, ORDER.floor) for probe in _batches(host, ORDER, BATCH)]
+        return [*judged, *compare(orders, effort)]
+
+
+def _judged(row: Row) -> Row:
+    return in_time(row, "us", BATCH_LIMIT, BATCH_GOAL)
 
 
 def _singles(host: Host, work: Work) -> list[Case]:
@@ -89,8 +108,8 @@ def _singles(host: Host, work: Work) -> list[Case]:
         ("sync handler, async driver, timeout", _awaiting(host, work, work.sync_tool), handed_over),
     )
     return [
-        Case(Probe(f"{work.name}: {form}", opened), work.floor, limit)
-        for form, opened, limit in probes
+        Case(Probe(f"{work.name}: {form}", opened), work.floor, *bounds)
+        for form, opened, bounds in probes
     ]
 
 
@@ -155,17 +174,11 @@ _HAND_OVERS = (
 )
 
 
-def _batches(host: Host, work: Work) -> list[Case]:
-    each = f"{work.name}: each of {BATCH} at once"
+def _batches(host: Host, work: Work, size: int) -> list[Probe]:
+    name = f"{work.name}: each of {size:,} at once"
     return [
-        Case(
-            Probe(f"{each}, async handlers, async driver", _awaiting_batch(host, work)),
-            work.floor,
-        ),
-        Case(
-            Probe(f"{each}, sync handlers, sync driver", _calling_batch(host, work)),
-            work.floor,
-        ),
+        Probe(f"{name}, async handlers, async driver", _awaiting_batch(host, work, size)),
+        Probe(f"{name}, sync handlers, sync driver", _calling_batch(host, work, size)),
     ]
 
 
@@ -193,33 +206,33 @@ def _awaiting(host: Host, work: Work, make: Callable[[], Tool[Any, Any]]) -> Ope
     return opened
 
 
-def _calling_batch(host: Host, work: Work) -> Opened:
+def _calling_batch(host: Host, work: Work, size: int) -> Opened:
     @contextmanager
     def opened() -> Iterator[Block]:
         with executor_for(host, work.sync_tool()) as executor:
-            _refuse_failures(executor.dispatch_all(_eight(work)))
-            yield _per_call(timed(lambda: executor.dispatch_all(_eight(work))))
+            _refuse_failures(executor.dispatch_all(_calls(work, size)))
+            yield _per_call(timed(lambda: executor.dispatch_all(_calls(work, size))), size)
 
     return opened
 
 
-def _awaiting_batch(host: Host, work: Work) -> Opened:
+def _awaiting_batch(host: Host, work: Work, size: int) -> Opened:
     @contextmanager
     def opened() -> Iterator[Block]:
         with executor_for(host, work.async_tool()) as executor:
-            _refuse_failures(executor.dispatch_all(_eight(work)))
-            with timed_on_loop(lambda: executor.adispatch_all(_eight(work))) as block:
-                yield _per_call(block)
+            _refuse_failures(executor.dispatch_all(_calls(work, size)))
+            with timed_on_loop(lambda: executor.adispatch_all(_calls(work, size))) as block:
+                yield _per_call(block, size)
 
     return opened
 
 
-def _eight(work: Work) -> list[ToolCall]:
-    return [work.call() for _ in range(BATCH)]
+def _calls(work: Work, number: int) -> list[ToolCall]:
+    return [work.call() for _ in range(number)]
 
 
-def _per_call(block: Block) -> Block:
-    return lambda times: block(times) / BATCH
+def _per_call(block: Block, size: int) -> Block:
+    return lambda times: block(times) / size
 
 
 def _refuse_failures(outcomes: Sequence[Any]) -> None:

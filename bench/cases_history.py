@@ -81,12 +81,12 @@ def _dispatch(executor: Executor, times: int) -> list[float]:
     return taken
 
 
-def _row(name: str, window: _Window, other: str | None = None, ratio: float | None = None) -> Row:
+def _row(name: str, window: _Window, other: str | None = None, figure: float | None = None) -> Row:
     return Row(
         case=name,
         floor=other,
         minimum=min(window.calls),
         median=statistics.median(window.calls),
-        ratio=ratio,
+        figure=figure,
         limit=None if other is None else LIMIT,
     )

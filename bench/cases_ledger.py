@@ -19,13 +19,12 @@ from workload import ADD_ARGUMENTS, add
 
 from toolstile_hookspecs import Binding, IdempotencyConfig, ToolCall, tool
 from toolstile_hookspecs.services.ledger import Claim, LedgerStore, RecordedResult
-from toolstile_plugins import ledger
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
 from toolstile_plugins.ledger.api import DAY
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
-ON_TOP: Final = {"memory": 10, "SQLite": 60}
-"""How many times the floor each may add."""
+ON_TOP: Final = {"memory": (21, 10), "SQLite": (70, 40)}
+"""How many times the floor each may add, and the goal."""
 FULL: Final = 1.5
 FEW: Final = 1_000
 
@@ -55,8 +54,8 @@ def _measure_on_top(folder: Path, effort: Effort) -> list[Row]:
     plain, memory, sqlite = ({row.case: row for row in rows}[name] for name in stores)
     return [
         *rows,
-        on_top("add: the memory ledger, on top of a full host", memory, plain, ON_TOP["memory"]),
-        on_top("add: the SQLite ledger, on top of a full host", sqlite, plain, ON_TOP["SQLite"]),
+        on_top("add: the memory ledger, on top of a full host", memory, plain, *ON_TOP["memory"]),
+        on_top("add: the SQLite ledger, on top of a full host", sqlite, plain, *ON_TOP["SQLite"]),
     ]
 
 
@@ -82,7 +81,7 @@ def _calling(make: Callable[[], Stores]) -> Iterator[Block]:
         book = EffectLedger(store)
         bindings = (Binding.instance(EffectLedger, book),)
         with (
-            full_host(ledger) as host,
+            full_host() as host,
             executor_for(host, timeless, resources=bindings) as executor,
         ):
             assert executor.dispatch(ToolCall("add", ADD_ARGUMENTS)).success

@@ -14,6 +14,7 @@ from measuring import Block, Case, Effort, Probe, Row, compare, timed
 BARE = ("-c", "pass")
 VERSION = ("-m", "toolstile", "--version")
 TOOLS = ("-m", "toolstile", "tools")
+CALL = ("-m", "toolstile", "call", "list_directory", "{}")
 
 
 def measure_startup(effort: Effort) -> list[Row]:
@@ -21,8 +22,9 @@ def measure_startup(effort: Effort) -> list[Row]:
     bare = Probe("python -c pass", _running(BARE))
     return compare(
         [
-            Case(Probe("toolstile --version", _running(VERSION)), bare, 8),
-            Case(Probe("toolstile tools", _running(TOOLS)), bare, 25),
+            Case(Probe("toolstile --version", _running(VERSION)), bare, 2.5, 2),
+            Case(Probe("toolstile tools", _running(TOOLS)), bare, 18, 12),
+            Case(Probe("toolstile call", _running(CALL)), bare, 20, 14),
         ],
         effort,
     )

@@ -18,8 +18,8 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import set_span_in_context
 from workload import ADD_ARGUMENTS, add
 
+from toolstile import Host
 from toolstile_hookspecs import ToolCall, tool
-from toolstile_plugins import otel
 from toolstile_plugins.otel.attributes import (
     CALL_ID,
     FUNCTION,
@@ -34,17 +34,21 @@ from toolstile_plugins.otel.providers import Providers
 from toolstile_plugins.otel.settings import OtelSettings
 from toolstile_plugins.otel.spans import BUCKETS, DURATION, CallTracing
 
-LIMIT: Final = 20
-"""How many times the floor a span and a histogram may add."""
+LIMIT: Final = 1.6
+"""How many times what the SDK alone takes in the same place a span and a histogram may add."""
+GOAL: Final = 1.3
 
+OTEL: Final = ("otel",)
 SDK_ALONE: Final = "the SDK alone: the same span and duration, without a call"
 SDK_IN_TURN: Final = "the SDK alone, each after a call without tracing"
 
-HOSTS: Final[dict[str, Callable[[], object | None]]] = {
-    "add: full host, no plugin otel": lambda: None,
-    "add: full host, plugin otel without a provider": lambda: otel,
-    "add: full host, span and histogram": lambda: _tracing(exported=False),
-    "add: full host, span and histogram, exported in batches": lambda: _tracing(exported=True),
+HOSTS: Final[dict[str, Callable[[], Host]]] = {
+    "add: full host, no plugin otel": lambda: full_host(block=OTEL),
+    "add: full host, plugin otel without a provider": full_host,
+    "add: full host, span and histogram": lambda: full_host(_tracing(exported=False), block=OTEL),
+    "add: full host, span and histogram, exported in batches": lambda: full_host(
+        _tracing(exported=True), block=OTEL
+    ),
 }
 
 
@@ -58,19 +62,29 @@ def measure_tracing(effort: Effort) -> list[Row]:
     )
     by_name = {row.case: row for row in rows}
     plain, _, traced, _ = (by_name[name] for name in HOSTS)
-    return [
-        *rows,
-        on_top("add: a span and a histogram, on top of a full host", traced, plain, LIMIT),
-    ]
+    added = on_top("add: a span and a histogram, on top of a full host", traced, plain)
+    return [*rows, added, _beside_the_sdk(added, by_name[SDK_IN_TURN])]
 
 
-def _calling(make: Callable[[], object | None]) -> Callable[[], AbstractContextManager[Block]]:
+def _beside_the_sdk(added: Row, sdk: Row) -> Row:
+    assert added.figure is not None
+    assert sdk.figure is not None
+    return Row(
+        case="the same, against the SDK alone in its place",
+        floor=sdk.case,
+        minimum=added.minimum,
+        median=added.median,
+        figure=added.figure / sdk.figure,
+        limit=LIMIT,
+        goal=GOAL,
+    )
+
+
+def _calling(make: Callable[[], Host]) -> Callable[[], AbstractContextManager[Block]]:
     @contextmanager
     def opened() -> Iterator[Block]:
         timeless = tool(name="add", timeout=None)(add)
-        plugin = make()
-        more = () if plugin is None else (plugin,)
-        with full_host(*more) as host, executor_for(host, timeless) as executor:
+        with make() as host, executor_for(host, timeless) as executor:
             assert executor.dispatch(ToolCall("add", ADD_ARGUMENTS)).success
             yield timed(lambda: executor.dispatch(ToolCall("add", ADD_ARGUMENTS)))
 
@@ -86,7 +100,7 @@ def _sdk_alone() -> Iterator[Block]:
 def _sdk_in_turn() -> Iterator[Block]:
     """Show what the processor's caches cost: the SDK is never run again and again in life."""
     trace = _by_hand()
-    with _calling(lambda: None)() as call:
+    with _calling(lambda: full_host(block=OTEL))() as call:
 
         def block(times: int) -> float:
             seconds = 0.0

@@ -134,17 +134,18 @@ class Total:
     value: int = 0
 
 
-def full_host(*more: object) -> Host:
-    """Return a host with two policies, a workspace of many files and an observer.
+def full_host(*more: object, block: Sequence[str] = ()) -> Host:
+    """Return the default host: the built-in plugins, two policies, a workspace, an observer.
 
     Args:
         more: Further plugins.
+        block: Names of built-in plugins to leave out.
     """
     files = {f"src/{index:05d}.txt": b"text" for index in range(FILES)}
     workspace = VirtualFilesystem.in_memory(files)
     return Host(
-        discover=False,
         plugins=(OfficeRules(), Meter(), *more),
+        block=tuple(block),
         policies=(SequentialDependencyPolicy(dependencies={"deploy": AWAITED}),),
         resources=(Binding.instance(Filesystem, workspace),),
     )
@@ -166,11 +167,15 @@ def executor_for(
 ) -> Iterator[Executor]:
     """Give what dispatches calls of a tool, in a new session unless one is given."""
     session = session or Session()
-    section = MarkdownSection(key="bench", title="Bench", tools=[tool])
-    others = MarkdownSection(key="others", title="Others", tools=_others(tool))
-    prompt = Prompt.of("bench", "bench", (section, others))
+    prompt = Prompt.of("bench", "bench", sections_of(tool))
     with host.executor(prompt=prompt, session=session, resources=resources) as executor:
         yield executor
+
+
+def sections_of(tool: Tool[Any, Any]) -> list[MarkdownSection[Any]]:
+    """Return what offers a tool, and the other tools that the policy speaks of."""
+    section = MarkdownSection(key="bench", title="Bench", tools=[tool])
+    return [section, MarkdownSection(key="others", title="Others", tools=_others(tool))]
 
 
 def _others(tool: Tool[Any, Any]) -> list[Tool[Any, Any]]:

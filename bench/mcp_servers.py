@@ -12,12 +12,12 @@ from contextlib import contextmanager
 from typing import Any, Final
 
 import uvicorn
+from full_host import full_host, sections_of
 from mcp.server import MCPServer
 from starlette.types import ASGIApp
 from workload import add_async
 
 from toolstile import Host, MarkdownSection, hookimpl, tool
-from toolstile_plugins import dialects
 from toolstile_plugins.mcp.server.http import Address, application
 from toolstile_plugins.mcp.server.server import HostServer
 from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession, executors_of
@@ -52,15 +52,15 @@ def fastmcp_server() -> Any:
 
 @contextmanager
 def toolstile_host() -> Iterator[Host]:
-    """Give a host with the one tool."""
-    with Host(discover=False, plugins=[_Sums(), dialects]) as host:
+    """Give the default host with the one tool."""
+    with full_host(_Sums()) as host:
         yield host
 
 
 class _Sums:
     @hookimpl
     def toolstile_sections(self) -> list[MarkdownSection[Any]]:
-        return [MarkdownSection(key="sums", title="Sums", tools=[tool(name="add")(add_async)])]
+        return sections_of(tool(name="add")(add_async))
 
 
 @contextmanager

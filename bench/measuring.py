@@ -14,7 +14,7 @@ import random
 import statistics
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 from time import perf_counter
 
@@ -46,11 +46,13 @@ class Case:
         subject: What is measured.
         floor: What it is compared with.
         limit: The highest ratio of the two that is right, None where any is.
+        goal: The ratio that is aimed at.
     """
 
     subject: Probe
     floor: Probe
     limit: float | None = None
+    goal: float | None = None
 
 
 @dataclass(frozen=True)
@@ -85,21 +87,25 @@ class Row:
         floor: What it was compared with, None for a floor itself.
         minimum: The fastest sample.
         median: The median over all samples.
-        ratio: How many times dearer it is than its floor.
-        limit: The highest ratio that is right.
+        figure: How many times dearer it is than its floor, or how much it takes, in its unit.
+        limit: The highest figure that is right.
+        goal: The figure that is aimed at.
+        unit: Of the figure and its limit; "x" is a ratio.
     """
 
     case: str
     floor: str | None
-    minimum: float
-    median: float
-    ratio: float | None = None
+    minimum: float | None
+    median: float | None
+    figure: float | None = None
     limit: float | None = None
+    goal: float | None = None
+    unit: str = "x"
 
     @property
     def over(self) -> bool:
         """Whether it is dearer than it may be."""
-        return self.limit is not None and self.ratio is not None and self.ratio > self.limit
+        return self.limit is not None and self.figure is not None and self.figure > self.limit
 
 
 @dataclass
@@ -158,19 +164,33 @@ def compare(cases: Iterable[Case], effort: Effort) -> list[Row]:
     ]
 
 
-def on_top(case: str, row: Row, base: Row, limit: float) -> Row:
+def on_top(
+    case: str, row: Row, base: Row, limit: float | None = None, goal: float | None = None
+) -> Row:
     """Return what one row costs more than another, in times of the floor they share."""
     assert row.floor == base.floor
-    assert row.ratio is not None
-    assert base.ratio is not None
+    assert row.minimum is not None
+    assert row.median is not None
+    assert row.figure is not None
+    assert base.minimum is not None
+    assert base.median is not None
+    assert base.figure is not None
     return Row(
         case=case,
         floor=row.floor,
         minimum=row.minimum - base.minimum,
         median=row.median - base.median,
-        ratio=row.ratio - base.ratio,
+        figure=row.figure - base.figure,
         limit=limit,
+        goal=goal,
     )
+
+
+def in_time(row: Row, unit: str, limit: float, goal: float) -> Row:
+    """Return a row that is judged by its median time, "us" or "ms", in place of a ratio."""
+    assert row.median is not None
+    per_second = {"us": 1e6, "ms": 1e3}[unit]
+    return replace(row, figure=row.median * per_second, limit=limit, goal=goal, unit=unit)
 
 
 def measure(probe: Probe, seconds: float) -> list[float]:
@@ -198,6 +218,7 @@ def _row(name: str, times: _Times, case: Case | None = None) -> Row:
         floor=None if case is None else case.floor.name,
         minimum=min(times.samples),
         median=statistics.median(times.samples),
-        ratio=None if case is None else statistics.median(times.ratios),
+        figure=None if case is None else statistics.median(times.ratios),
         limit=None if case is None else case.limit,
+        goal=None if case is None else case.goal,
     )

@@ -11,7 +11,8 @@ from dataclasses import asdict
 
 from measuring import Row
 
-HEADS = ("case", "min us", "median us", "ratio", "limit", "")
+HEADS = ("case", "min us", "median us", "figure", "limit", "goal", "")
+DECIMALS = {"x": 2, "us": 1, "ms": 2, "B": 0, "MB": 2}
 
 
 def machine() -> str:
@@ -41,14 +42,19 @@ def _cells(row: Row, *, judged: bool) -> Sequence[str]:
         row.case,
         _microseconds(row.minimum),
         _microseconds(row.median),
-        "" if row.ratio is None else f"{row.ratio:.2f}x",
-        "" if row.limit is None else f"{row.limit:g}x",
+        "" if row.figure is None else _figure(f"{row.figure:,.{DECIMALS[row.unit]}f}", row.unit),
+        "" if row.limit is None else _figure(f"{row.limit:g}", row.unit),
+        "" if row.goal is None else _figure(f"{row.goal:g}", row.unit),
         verdict if judged and row.limit is not None else "",
     )
 
 
-def _microseconds(seconds: float) -> str:
-    return f"{seconds * 1e6:,.1f}"
+def _figure(number: str, unit: str) -> str:
+    return f"{number}x" if unit == "x" else f"{number} {unit}"
+
+
+def _microseconds(seconds: float | None) -> str:
+    return "" if seconds is None else f"{seconds * 1e6:,.1f}"
 
 
 def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
