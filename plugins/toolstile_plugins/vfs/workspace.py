@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import builtins
 import os
-from collections.abc import Awaitable, Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
-from typing import Any, BinaryIO, Final, Literal
+from functools import partial, wraps
+from typing import Any, BinaryIO, Concatenate, Final, Literal, ParamSpec, TypeVar
 
-from toolstile_hookspecs import CallRefused, FileMatch, FileStat, StateError, ToolContext
+from toolstile_hookspecs import CallRefused, StateError, ToolContext
 from toolstile_plugins.vfs.backends.base import Base, Changes, Store, Transaction, wait, wait_async
 from toolstile_plugins.vfs.backends.memory import MemoryStore
 from toolstile_plugins.vfs.checkpoints import Checkpoint, Checkpoints
@@ -17,6 +18,36 @@ from toolstile_plugins.vfs.diff import diff
 from toolstile_plugins.vfs.nodes import Node, WriteStream
 from toolstile_plugins.vfs.overlay import Overlay
 from toolstile_plugins.vfs.write_set import Layer, check_emptied, check_seen
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+def _looking(
+    method: Callable[Concatenate[Overlay, P], T],
+) -> Callable[Concatenate[VirtualFilesystem, P], T]:
+    """Return a method of `Overlay` as one of the workspace that shows it as it is now."""
+
+    @wraps(method)
+    def look(self: VirtualFilesystem, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        return method(self.own_branch().resource, *args, **kwargs)
+
+    return look
+
+
+def _changing(
+    method: Callable[Concatenate[Overlay, P], T],
+) -> Callable[Concatenate[VirtualFilesystem, P], T]:
+    """Return a method of `Overlay` as one of the workspace that is a commit of its own."""
+
+    @wraps(method)
+    def change(self: VirtualFilesystem, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        branch = self.own_branch()
+        result = method(branch.resource, *args, **kwargs)
+        _commit(branch)
+        return result
+
+    return change
 
 
 class VirtualFilesystem:
@@ -116,84 +147,34 @@ class VirtualFilesystem:
             ConflictError: When somebody has put something into a directory that has to go.
             OSError: When it cannot be kept, or something cannot be made again: a link, say.
         """
-        with self._committing() as files:
-            lost = files.put_back(self._checkpoints.before(snapshot))
+        lost = self._put_back(self._checkpoints.before(snapshot))
         if lost:
             raise OSError(f"{', '.join(lost)} cannot be put back: links and the like are not kept.")
 
     # --- a Filesystem, outside of calls ---
 
-    def read(self, path: str) -> str:
-        """Return a text file's content."""
-        return self._view().read(path)
-
-    def read_bytes(self, path: str) -> bytes:
-        """Return a file's content."""
-        return self._view().read_bytes(path)
-
-    def write(self, path: str, content: str) -> None:
-        """Write a text file."""
-        with self._committing() as files:
-            files.write(path, content)
-
-    def write_bytes(self, path: str, content: bytes) -> None:
-        """Write a file."""
-        with self._committing() as files:
-            files.write_bytes(path, content)
+    read = _looking(Overlay.read)
+    read_bytes = _looking(Overlay.read_bytes)
+    exists = _looking(Overlay.exists)
+    stat = _looking(Overlay.stat)
+    is_readonly = _looking(Overlay.is_readonly)
+    list = _looking(Overlay.list)
+    glob = _looking(Overlay.glob)
+    search = _looking(Overlay.search)
+    write = _changing(Overlay.write)
+    write_bytes = _changing(Overlay.write_bytes)
+    mkdir = _changing(Overlay.mkdir)
+    delete = _changing(Overlay.delete)
+    copy = _changing(Overlay.copy)
+    move = _changing(Overlay.move)
 
     def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
         """Open a file as a stream; what is written is committed when the stream is closed."""
-        branch = self._branch()
+        branch = self.own_branch()
         stream = branch.resource.open(path, mode)
         if isinstance(stream, WriteStream):
-            stream.then(lambda: self._commit(branch))
+            stream.then(partial(_commit, branch))
         return stream
-
-    def exists(self, path: str) -> bool:
-        """Tell whether there is a file or directory."""
-        return self._view().exists(path)
-
-    def stat(self, path: str) -> FileStat:
-        """Return what is known of a path."""
-        return self._view().stat(path)
-
-    def is_readonly(self, path: str) -> bool:
-        """Tell whether the path cannot be changed here."""
-        return self._view().is_readonly(path)
-
-    def list(self, path: str = "") -> Sequence[FileStat]:
-        """Return what a directory holds, by name."""
-        return self._view().list(path)
-
-    def mkdir(self, path: str) -> None:
-        """Make a directory and those above it."""
-        with self._committing() as files:
-            files.mkdir(path)
-
-    def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file, an empty directory, or with `recursive` a whole one."""
-        with self._committing() as files:
-            files.delete(path, recursive=recursive)
-
-    def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:
-        """Copy a file or a directory."""
-        with self._committing() as files:
-            files.copy(source, target, overwrite=overwrite)
-
-    def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
-        """Move a file or a directory."""
-        with self._committing() as files:
-            files.move(source, target, overwrite=overwrite)
-
-    def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
-        """Yield what matches."""
-        return self._view().glob(pattern, path)
-
-    def search(
-        self, pattern: str, path: str = "", *, glob: str | None = None, limit: int | None = None
-    ) -> Iterator[FileMatch]:
-        """Yield the lines that a regular expression matches."""
-        return self._view().search(pattern, path, glob=glob, limit=limit)
 
     def exclusive_path(self) -> AbstractContextManager[str]:
         """Give the real directory, alone, for starting programs; not rolled back."""
@@ -201,22 +182,12 @@ class VirtualFilesystem:
 
     # --- underneath ---
 
-    def _branch(self) -> WorkspaceBranch:
+    _put_back = _changing(Overlay.put_back)
+
+    def own_branch(self) -> WorkspaceBranch:
+        """Return a branch that belongs to no call."""
         self.store.notice()
         return WorkspaceBranch(self.store, None, now=_now, checkpoints=self._checkpoints)
-
-    def _view(self) -> Overlay:
-        return self._branch().resource
-
-    @contextmanager
-    def _committing(self) -> Generator[Overlay]:
-        branch = self._branch()
-        yield branch.resource
-        self._commit(branch)
-
-    def _commit(self, branch: WorkspaceBranch) -> None:
-        branch.prepare_waiting()
-        branch.commit()
 
 
 class WorkspaceBranch:
@@ -358,6 +329,11 @@ def _refusing() -> Generator[None]:
         if error.errno is None:
             raise CallRefused(str(error)) from error
         raise
+
+
+def _commit(branch: WorkspaceBranch) -> None:
+    branch.prepare_waiting()
+    branch.commit()
 
 
 def _now() -> datetime:
