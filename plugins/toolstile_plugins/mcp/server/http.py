@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import errno
 import ipaddress
 import logging
 import os
@@ -13,7 +12,7 @@ import sys
 from collections.abc import AsyncGenerator, Generator
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any, Final, Self, cast
+from typing import Final, Self, cast
 
 import uvicorn
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -30,7 +29,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from toolstile_hookspecs import NOTICE, ConfigurationError, HostHandle
+from toolstile_hookspecs import ConfigurationError, HostHandle
 from toolstile_plugins.mcp.server.request import Tokens, user_of
 from toolstile_plugins.mcp.server.server import DISTRIBUTION, HostServer
 from toolstile_plugins.mcp.server.sessions import (
@@ -211,39 +210,6 @@ class PatientProtocol(H11Protocol):
         return None if is_complete else ("completed a request", self._steps)
 
 
-# --- Refused connections
-
-
-SCARCE: Final = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
-"""The errors at which asyncio waits a second until it takes connections again."""
-INTERVAL: Final = 60.0
-"""Seconds between two warnings."""
-
-
-class Scarcity:
-    """Handles the errors of a loop, and warns of scarcity once in a while.
-
-    asyncio tells of it two thousand times a second, each time with a traceback.
-    """
-
-    def __init__(self) -> None:
-        self._again_at = float("-inf")
-
-    def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-        """Handle an error."""
-        error = context.get("exception")
-        if not (isinstance(error, OSError) and error.errno in SCARCE and "socket" in context):
-            loop.default_exception_handler(context)
-        elif loop.time() >= self._again_at:
-            self._again_at = loop.time() + INTERVAL
-            log.warning(
-                "No more clients can connect: %s. They wait until others leave; allow more open "
-                "files (ulimit -n), or fewer connections in the proxy that is in front.",
-                error.strerror,
-                extra=NOTICE,
-            )
-
-
 # --- The server
 
 
@@ -287,7 +253,6 @@ async def serve_http(host: HostHandle, settings: ServeSettings, address: Address
             timeout_keep_alive=KEEP_ALIVE,
             timeout_graceful_shutdown=LEAVE,
         )
-        asyncio.get_running_loop().set_exception_handler(Scarcity())
         await _Uvicorn(config).serve(sockets=[listening])
 
 
