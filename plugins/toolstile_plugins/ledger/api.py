@@ -15,7 +15,6 @@ import pydantic_core
 
 from toolstile_hookspecs import (
     Clock,
-    DefinitionError,
     LedgerError,
     SystemClock,
     Tool,
@@ -137,9 +136,6 @@ class EffectLedger:
         clock: The clock for expiry, where the ledger is used directly.
         wait: The most seconds that a call waits for another one of the same key.
 
-    Raises:
-        DefinitionError: When the store lacks a method of stores.
-
     Example:
         >>> ledger = EffectLedger()
         >>> effect = ledger.record(
@@ -157,7 +153,7 @@ class EffectLedger:
     def __init__(
         self, store: LedgerStore | None = None, *, clock: Clock | None = None, wait: float = 30.0
     ) -> None:
-        self.store: LedgerStore = MemoryStore() if store is None else _complete(store)
+        self.store: LedgerStore = MemoryStore() if store is None else store
         self.wait = wait
         self.leases = LeaseKeeper(self.store)
         self._clock = clock or SystemClock()
@@ -258,18 +254,6 @@ class EffectLedger:
         """Stop renewing claims and close the store; the next use opens it again."""
         self.leases.stop()
         self.store.close()
-
-
-def _complete(store: LedgerStore) -> LedgerStore:
-    wanted = [*LedgerStore.__annotations__, *vars(LedgerStore)]
-    missing = [name for name in wanted if name[0] != "_" and not hasattr(store, name)]
-    if missing:
-        raise DefinitionError(
-            f"{type(store).__qualname__} is no LedgerStore: it has no {', no '.join(missing)}. "
-            f"Write {'it' if len(missing) == 1 else 'them'}; LedgerStoreContract shows "
-            "whether the store keeps to what stores promise."
-        )
-    return store
 
 
 def decision_key(claim: Claim) -> str:

@@ -26,7 +26,6 @@ from pydantic import (
 )
 
 from toolstile_hookspecs import (
-    DefinitionError,
     IdempotencyConfig,
     LedgerError,
     Tool,
@@ -60,24 +59,6 @@ def ledger(store: LedgerStore, clock: HeldClock) -> EffectLedger:
 def record(ledger: EffectLedger, key: str = KEY, tool_name: str = "create_order", **options: Any):
     given = {"params": {"item": "tea"}, "result": ToolResult.ok({"number": 7}, "Ordered.")}
     return ledger.record(idempotency_key=key, tool_name=tool_name, **{**given, **options})
-
-
-def test_a_store_that_lacks_some_of_what_stores_have_is_refused():
-    class Halved:
-        waits = False
-        lease = None
-        get = claim = finish = doubt = release = renew = entries = None
-
-    with pytest.raises(DefinitionError, match=r"Halved is no .* no remove, no prune, no close\."):
-        EffectLedger(Halved())  # type: ignore[arg-type]
-
-
-def test_one_method_that_a_store_lacks_is_written_alone():
-    class Misspelt(MemoryStore):
-        renew = property()  # type: ignore[assignment]
-
-    with pytest.raises(DefinitionError, match=r"it has no renew\. Write it; LedgerStoreContract"):
-        EffectLedger(Misspelt())
 
 
 def test_an_effect_whose_key_was_taken_meanwhile_is_not_recorded(clock, monkeypatch):
