@@ -86,7 +86,6 @@ class Chain:
         faults: The faults so far.
         lines: The number of lines so far.
         last: The hash of the last line that is as it was written.
-        first: The first line that is not blank, as it stands there.
         is_one: Whether any line begins as those of a chain do; if not, the file is another.
     """
 
@@ -94,7 +93,6 @@ class Chain:
         self.faults: list[Fault] = []
         self.lines = 0
         self.last = START
-        self.first = b""
         self.is_one = False
         self._expected = 1
         self._known = True
@@ -103,7 +101,6 @@ class Chain:
         """Yield the number and text of each line that is as it was written."""
         for raw in lines:
             self.lines += 1
-            self.first = self.first or (raw.strip() and raw)
             # A torn line may end before its beginning does.
             self.is_one = self.is_one or raw.startswith(BEGINNING) or BEGINNING.startswith(raw)
             # The last one may lack nothing but its newline.

@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final
 
 from toolstile_plugins.record.hash_chain import Chain, Damage, Fault
 from toolstile_plugins.record.schema import Begin, End, RecordedCall, RecordError, read_line
-
-CALL: Final = frozenset({"id", "name", "arguments"})
-"""The fields of a line that `toolstile run` reads."""
-
-
-def what_it_seems(path: Path, first: bytes) -> str:
-    """Return a guess at what a file is, and the remedy, for the end of a message."""
-    try:
-        text = first.decode("utf-8-sig").strip()
-    except UnicodeDecodeError:
-        text = "\0"
-    if _is_call(text):
-        return (
-            f"it seems to hold calls that are still to be made. Make them with `toolstile run "
-            f"{path}`; `--record FILE` makes a record of them."
-        )
-    if text.startswith(("{", "[")):
-        return (
-            "it seems to be JSON of another kind. Name a file that `--record` has written; the "
-            f"calls of a recorded conversation are made with `toolstile run {path}`."
-        )
-    kind = "text" if text.replace("\t", "").isprintable() else "no text at all"
-    return f"it seems to be {kind}. Name a file that `--record` has written."
-
-
-def _is_call(text: str) -> bool:
-    try:
-        value: Any = json.loads(text)
-    except (ValueError, RecursionError):
-        return False
-    return isinstance(value, dict) and "name" in value and value.keys() <= CALL
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +172,10 @@ def _refuse_others(path: Path, chain: Chain) -> None:
             "`--record`."
         )
     if not chain.is_one:
-        raise RecordError(f"{path} is not a record: {what_it_seems(path, chain.first)}")
+        raise RecordError(
+            f"{path} is not a record: it has no line of one. Name a file that `--record` has "
+            f"written; calls that are still to be made are made with `toolstile run {path}`."
+        )
 
 
 def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Begin | RecordedCall | End]]:

@@ -564,10 +564,10 @@ def test_lines_missing_at_the_end_are_found_by_the_noted_hash(toolstile, example
     ("arguments", "told"),
     [
         (("record", "show", "gone.jsonl"), "gone.jsonl cannot be read"),
-        (("record", "show", "desk.py"), "desk.py is not a record: it seems to be text"),
+        (("record", "show", "desk.py"), "desk.py is not a record: it has no line of one"),
         (("replay", "gone.jsonl"), "gone.jsonl cannot be read"),
         (("call", "mark", "--record", "desk.py"), "desk.py cannot be continued as a record"),
-        (("call", "mark", "--replay", "desk.py"), "desk.py is not a record: it seems to be text"),
+        (("call", "mark", "--replay", "desk.py"), "desk.py is not a record: it has no line of one"),
     ],
 )
 def test_what_is_no_record_is_refused(toolstile, arguments, told):
@@ -634,26 +634,23 @@ def test_an_emptied_record_is_no_intact_one(toolstile):
 
 @pytest.mark.parametrize("command", [("replay",), ("record", "show"), ("record", "verify")])
 @pytest.mark.parametrize(
-    ("content", "told"),
+    "content",
     [
-        (b"abc", "it seems to be text. Name a file that `--record` has written."),
-        (b"a\tb", "it seems to be text."),
-        (b"\xff\x00\xfe", "it seems to be no text at all."),
-        (b'\xef\xbb\xbf{"name": "pay"}', "with `toolstile run other`;"),
-        (b"\n", "it seems to be text."),
-        (b'\n{"id": "1", "name": "pay", "arguments": {}}\n', "with `toolstile run other`;"),
-        (b'[\n  {"role": "user"}\n]\n', "it seems to be JSON of another kind."),
-        (b'{"id": "1"}\n', "it seems to be JSON of another kind."),
-        (b"[" * 100_000, "it seems to be JSON of another kind."),
+        b"abc",
+        b"\xff\x00\xfe",
+        b"\n",
+        b'\n{"id": "1", "name": "pay", "arguments": {}}\n',
+        b'[\n  {"role": "user"}\n]\n',
+        b"[" * 100_000,
     ],
-    ids=["text", "tabs", "bytes", "mark", "blank", "calls", "json", "object", "deep"],
+    ids=["text", "bytes", "blank", "calls", "json", "deep"],
 )
-def test_a_file_of_another_kind_is_no_damaged_record(toolstile, command, content, told):
+def test_a_file_of_another_kind_is_no_damaged_record(toolstile, command, content):
     Path("other").write_bytes(content)
     status, out, err = toolstile(*command, "other")
     assert (status, out) == (2, "")
-    assert err.startswith("toolstile: error: other is not a record: ")
-    assert told in err
+    assert err.startswith("toolstile: error: other is not a record: it has no line of one.")
+    assert "with `toolstile run other`." in err
 
 
 @pytest.mark.parametrize("end", [1, 5, 40])
