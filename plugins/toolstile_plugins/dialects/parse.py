@@ -107,23 +107,8 @@ def known(
 
 
 def tools_of(tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Tool[Any, Any]]:
-    """Return the tools of a prompt's enabled sections, or those given.
-
-    Raises:
-        TypeError: When they are neither; callers need not be type-checked.
-    """
-    if isinstance(tools, Prompt):
-        return tools.tools()
-    given = cast("object", tools)
-    listed = list(cast("Iterable[object]", given)) if isinstance(given, Iterable) else [given]
-    for tool in listed:
-        if not isinstance(tool, Tool):
-            msg = (
-                f"Schemas are made of a Prompt or of Tools, not of a {type(tool).__name__}. Give "
-                "schemas() the prompt itself, or a list of its tools: schemas(prompt.tools())."
-            )
-            raise TypeError(msg)
-    return cast("list[Tool[Any, Any]]", listed)
+    """Return the tools of a prompt's enabled sections, or those given."""
+    return tools.tools() if isinstance(tools, Prompt) else list(tools)
 
 
 def params_schema(tool: Tool[Any, Any]) -> dict[str, Any]:

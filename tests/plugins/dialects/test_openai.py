@@ -80,13 +80,6 @@ def test_the_tools_of_a_prompt_are_those_of_its_sections(search):
     assert OpenAI().schemas(prompt) == OpenAI().schemas([search])
 
 
-def test_what_is_no_prompt_and_holds_no_tools_is_told_with_what_to_give(search):
-    prompt = Prompt.of("test", "main", (MarkdownSection(key="a", title="A", tools=[search]),))
-    for wrong, kind in [(prompt.tools, "method"), (prompt.sections, "MarkdownSection")]:
-        with pytest.raises(TypeError, match=f"not of a {kind}. Give .* the prompt itself"):
-            OpenAI().schemas(wrong)
-
-
 @pytest.mark.parametrize("shape", [lambda value: value, attributes])
 @pytest.mark.parametrize("reply", [CHAT_MESSAGE, {"choices": [{"message": CHAT_MESSAGE}]}])
 def test_calls_of_a_chat_completion_are_read(shape, reply):
