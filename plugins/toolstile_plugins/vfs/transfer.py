@@ -142,7 +142,6 @@ class Transfer(Lookup):
         if node.content is None:
             mode = node.mode | _OF_OWNER if node.mode is not None else None
             return directory_node(self._now(), mode)
-        self._layer.check_readable(source)
         # A mount's may change or go without anybody's noticing.
         is_mounted = self._layer.readonly(source) is not None
         content = kept(node.content) if is_mounted else node.content

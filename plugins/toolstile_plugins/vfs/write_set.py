@@ -147,13 +147,6 @@ class Layer(Base):
         """Check that what a directory holds can be changed; of one not there, what is above it."""
         self._base.check_changeable(directory)
 
-    def check_readable(self, path: str) -> None:
-        """Check that a file can be read, without opening it."""
-        with self._lock:
-            made = path in self._made or self._is_covered(path)
-        if not made:
-            self._base.check_readable(path)
-
     def notice(self) -> str | None:
         """Return a notice for users of this tree, such as a commit that is stuck."""
         return self._base.notice()

@@ -96,7 +96,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "copy_file",
         {"source": "secret.txt", "target": "copy.txt"},
-        f"Cannot copy secret.txt to copy.txt: {UNREADABLE}",
+        UNREADABLE,
     ),
     (
         "copy_file",
@@ -128,7 +128,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     (
         "stranger",
         {"method": "copy", "arguments": ["secret.txt", "copy.txt"]},
-        f"Internal error in stranger: {UNREADABLE}",
+        UNREADABLE,
     ),
 ]
 

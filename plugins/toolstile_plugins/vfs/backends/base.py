@@ -48,10 +48,6 @@ class Base(Protocol):
         """Raise `OSError` unless entries of a directory, or of the nearest above, can change."""
         return
 
-    def check_readable(self, path: str) -> None:
-        """Raise `PermissionError` unless a file can be read, without opening it."""
-        return
-
     def notice(self) -> str | None:
         """Return a notice for users of this tree, such as a commit that is stuck."""
         return None

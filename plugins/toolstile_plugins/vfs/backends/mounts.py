@@ -100,11 +100,6 @@ class MountedStore(Store):
                 )
         self._store.check_changeable(directory)
 
-    def check_readable(self, path: str) -> None:
-        """Check that a file can be read, without opening it; of a mount reading tells."""
-        if self._mounted(path) is None:
-            self._store.check_readable(path)
-
     def unchanged(self, path: str, version: object | None) -> bool:
         """Tell whether a path is still in the state of a version."""
         if self._is_ours(path):

@@ -26,16 +26,6 @@ def check_changeable(root: int, directory: str) -> None:
                 return
 
 
-def check_readable(root: int, path: str) -> None:
-    """Raise `PermissionError` when the mode of a file forbids reading it."""
-    with (
-        contextlib.suppress(FileNotFoundError, NotADirectoryError),
-        descriptors.parent_of(root, path) as (parent, name),
-    ):
-        if not os.access(name, os.R_OK, dir_fd=parent):
-            raise unreadable(path)
-
-
 def unreadable(path: str) -> PermissionError:
     """Return the error that says that a file may not be read."""
     return PermissionError(f"{path} cannot be read: its mode forbids it. {REMEDY}")

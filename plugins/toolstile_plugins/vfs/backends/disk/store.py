@@ -15,12 +15,7 @@ from toolstile_plugins.vfs.backends.disk.commit import CommitArea
 from toolstile_plugins.vfs.backends.disk.descriptors import Hold, WorkspaceLock
 from toolstile_plugins.vfs.backends.disk.file_version import Pin, node_of, stamp_of
 from toolstile_plugins.vfs.backends.disk.operations import Steps
-from toolstile_plugins.vfs.backends.disk.os_errors import (
-    check_changeable,
-    check_readable,
-    explained,
-    unopened,
-)
+from toolstile_plugins.vfs.backends.disk.os_errors import check_changeable, explained, unopened
 from toolstile_plugins.vfs.nodes import Kind, Node
 from toolstile_plugins.vfs.write_set import check_emptied, check_seen
 
@@ -109,11 +104,6 @@ class DiskStore(Store):
         """Check that what a directory holds can be changed; of one not there, what is above it."""
         with self._explained(directory):
             check_changeable(self._handle(), directory)
-
-    def check_readable(self, path: str) -> None:
-        """Check that a file can be read, without opening it."""
-        with self._explained(path):
-            check_readable(self._handle(), path)
 
     def notice(self) -> str | None:
         """Return what recovery could not finish, having tried once more."""
