@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shlex
 import sys
-from bisect import bisect_right
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, cast
@@ -144,11 +143,10 @@ def _document(text: str, lines: list[Line], source: str) -> Any:
     except ValueError as error:
         if any(_stands_alone(line) for line in lines[:2]):
             return None
-        if isinstance(error, json.JSONDecodeError):
-            number, told = error.lineno, f"not JSON ({_reason(error)}). {_wanted(source)}"
-        else:
-            number, told = _refused_line(text), _told(error)
-        raise UsageError(f"{source}, line {number}: {told}.") from None
+        if not isinstance(error, json.JSONDecodeError):
+            raise UsageError(f"{source}: {_told(error)}.") from None
+        told = f"not JSON ({_reason(error)}). {_wanted(source)}"
+        raise UsageError(f"{source}, line {error.lineno}: {told}.") from None
 
 
 def _wanted(source: str) -> str:
@@ -157,22 +155,6 @@ def _wanted(source: str) -> str:
     if source.endswith(".py"):
         told += f"; to load a plugin from this file, write --plugin {shlex.quote(source)}"
     return told
-
-
-def _refused_line(text: str) -> int:
-    """Return the number of the line with a value that is refused, such as NaN."""
-    lines = text.split("\n")
-
-    def is_refused(count: int) -> bool:
-        try:
-            _STRICT.decode("\n".join(lines[:count]))
-        except json.JSONDecodeError:  # it is not yet at its end
-            return False
-        except ValueError:
-            return True
-        return False
-
-    return bisect_right(range(len(lines)), 0, key=is_refused)
 
 
 def _recorded(document: object, dialects: Iterable[Dialect]) -> list[ToolCall] | None:

@@ -191,9 +191,9 @@ def test_a_document_broken_in_its_midst_is_told_with_that_line():
         ("1" * 5_000, "too many digits"),
     ],
 )
-def test_a_document_with_what_is_refused_is_told_with_its_line(value, told):
+def test_a_document_with_what_is_refused_is_told_with_its_name(value, told):
     (fault,) = faults(f'{{\n  "turns": [\n    {{"turn": "a"}},\n    {value}\n  ]\n}}')
-    assert fault.startswith("calls.jsonl, line 4: ")
+    assert fault.startswith("calls.jsonl: ")
     assert told in fault
 
 
