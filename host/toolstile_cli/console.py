@@ -148,8 +148,6 @@ MARGIN: Final = 1
 GAP: Final = 2
 NARROW: Final = 40
 """Columns that a text needs beside its row; with fewer it stands below."""
-LEAST: Final = 3
-"""The width to which a column shrinks: two characters, and the ellipsis."""
 ELLIPSIS: Final = "…"
 
 
@@ -174,8 +172,7 @@ class Table:
     """A table that is written row by row: fixed columns, and a text that fills the rest.
 
     Rich draws a table once all its rows are known; these rows come one by one. Where the rest is
-    too narrow, the text stands below its row. Where even the columns are too wide, the widest
-    shrink. In a pipe nothing is cut.
+    too narrow, the text stands below its row. In a pipe nothing is cut.
 
     Args:
         terminal: The terminal, or pipe.
@@ -191,11 +188,8 @@ class Table:
         self._spaces = [max(column.width, cell_len(column.title)) for column in columns]
         self._indent = MARGIN + sum(self._spaces) + GAP * len(columns)
         self._stacked = room is not None and room - self._indent - MARGIN < NARROW
-        if room is not None and self._stacked:
-            self._shrink(room)
-            # Below the second column, unless that leaves too little of the line.
-            second = MARGIN + self._spaces[0] + GAP
-            self._indent = min(second, max(room - NARROW, MARGIN + GAP))
+        if self._stacked:
+            self._indent = MARGIN + GAP
         self._room = None if room is None else max(room - self._indent - MARGIN, 10)
 
     def head(self) -> None:
@@ -248,17 +242,6 @@ class Table:
     def _wrapped(self, text: Text, columns: int) -> Sequence[Text]:
         console = self._terminal.console
         return [text] if console is None else [*text.wrap(console, columns)]
-
-    def _shrink(self, room: int) -> None:
-        """Make the widest columns smaller until a row fits into the room."""
-        spaces = self._spaces
-        # Half a number would be another number.
-        texts = [index for index, column in enumerate(self._columns) if column.justify == "left"]
-        while MARGIN + sum(spaces) + GAP * (len(spaces) - 1) > room:
-            widest = max(texts, key=spaces.__getitem__)
-            if spaces[widest] <= LEAST:
-                return
-            spaces[widest] -= 1
 
 
 def widest(texts: Sequence[str], limit: int) -> int:
