@@ -56,6 +56,7 @@ from toolstile_hookspecs.errors import (
     Interrupt,
     LedgerError,
     PluginError,
+    ProcessDied,
     PromptEvaluationError,
     PromptValidationError,
     ResourceBusyError,
@@ -120,7 +121,7 @@ from toolstile_hookspecs.sessions import (
     replace_latest,
 )
 from toolstile_hookspecs.support.deprecation import CONTRACT_VERSION, ContractDeprecationWarning
-from toolstile_hookspecs.tools import HOST_TIMEOUT, Tool, ToolExample, ToolHandler
+from toolstile_hookspecs.tools import HOST_TIMEOUT, Killable, Tool, ToolExample, ToolHandler
 from toolstile_hookspecs.tracing import CrossingTrace, StageTrace
 from toolstile_hookspecs.transactions import (
     Decider,
@@ -190,6 +191,7 @@ __all__ = [
     "ImageContent",
     "InflightCall",
     "Interrupt",
+    "Killable",
     "LedgerError",
     "MarkdownSection",
     "OpenResources",
@@ -202,6 +204,7 @@ __all__ = [
     "PolicyState",
     "PolicyStoreLocation",
     "PostConstruct",
+    "ProcessDied",
     "Prompt",
     "PromptEvaluationError",
     "PromptTemplate",

@@ -77,6 +77,10 @@ class CallControl(Protocol):
         """Raise `ResourceBusyError` where the call can have nothing for itself alone."""
         ...
 
+    def crossings(self) -> Sequence[bytes]:
+        """Return the pickled traces to enter in the process of the handler; see `CrossingTrace`."""
+        ...
+
     @property
     def handler_state(self) -> HandlerState:
         """The progress of the handler, for plugins that need to know of its effects."""
@@ -233,6 +237,9 @@ class _NoResources:
 
     async def aget(self, kind: type[Any]) -> Any:
         return self.get(kind)
+
+    def is_portable(self, kind: type[object]) -> bool:  # noqa: ARG002 - the protocol's
+        return False
 
 
 _NO_RESOURCES: Final[CallResources] = _NoResources()

@@ -14,6 +14,7 @@
     ├── CallClosed                   an abandoned or finished call used its session or resources
     ├── CallRefused                  a plugin keeps a call from running or counting
     ├── EffectUnknownError           a handler cannot tell whether it had its effect
+    │   └── ProcessDied              the process of a handler ended without a result
     ├── LedgerError                  the ledger cannot be read or written
     ├── StateError                   a session was used wrongly
     │   ├── ConflictError            another call changed what this one has read
@@ -122,6 +123,10 @@ class EffectUnknownError(ToolstileError):
 
     The call fails, and the model reads the text as it is. The effect counts as unknown.
     """
+
+
+class ProcessDied(EffectUnknownError):
+    """The process in which a plugin ran the handler ended without a result."""
 
 
 class LedgerError(ToolstileError):

@@ -350,8 +350,9 @@ def toolstile_execute(
     Returns:
         A `ToolResult`, a `Replay` (a ledger's hit), an awaitable of one, or None for "not
         mine". Or a callable `(params, *, context)`, which the host runs as the handler,
-        with its timeout. An exception fails the call; `CallRefused` gives the model its
-        text as it is.
+        with its timeout, and can end if it is `Killable`. An exception fails the call;
+        `CallRefused` gives the model its text as it is. A tool with `isolation="process"`
+        fails where there is no answer.
 
     Example:
         >>> @hookimpl

@@ -59,6 +59,10 @@ class CallResources(ResourceResolver, Protocol):
         """Return the resource, waiting without blocking the loop for an exclusive one."""
         ...
 
+    def is_portable(self, kind: type[object]) -> bool:
+        """Tell whether what is bound for the type may be pickled into another process."""
+        ...
+
 
 class OpenResources(ResourceResolver, Protocol):
     """Open resources, whose singletons live until they are closed."""

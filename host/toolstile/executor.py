@@ -105,10 +105,7 @@ class Executor:
         self._set_up: dict[int, Section] = {}
         self._beginning = threading.Lock()
         self._process = os.getpid()
-        registry = self._registry(options)
-        bindings = registry.bindings.values()
-        self.portable = frozenset(each.kind for each in bindings if each.portable)
-        self.resources = registry.open()
+        self.resources = self._registry(options).open()
         self.context_fields = self._context_fields(options)
         self.keeper = self._keep()
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -11,7 +11,6 @@ from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.drivers.threads import Workers
-from toolstile.inflight import Inflight
 from toolstile.pipeline.batch import CommitQueue
 from toolstile.resources.exclusive import Claim, ExclusiveLock, Ticket
 from toolstile.resources.waiting import CallOwner
@@ -34,6 +33,29 @@ class Admitted(Protocol):
         ...
 
 
+class Inflight(Sequence[InflightCall]):
+    """The calls admitted and not ended, in that order, as they are at the moment of looking."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self, calls: dict[int, Admitted]) -> None:
+        self._calls = calls
+
+    def _now(self) -> tuple[InflightCall, ...]:
+        calls = list(self._calls.values())
+        return tuple(InflightCall(each.call_made.id, each.name) for each in calls)
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __iter__(self) -> Iterator[InflightCall]:
+        return iter(self._now())
+
+    def __getitem__(self, index: Any) -> Any:
+        calls: Any = self._now()
+        return calls[index]
+
+
 class Runtime:
     """The state that the calls of one session share, across executors."""
 
@@ -45,10 +67,7 @@ class Runtime:
         self.kept = set[str]()
         # The calls that are admitted and not ended, by their ids in the process.
         self.calls: dict[int, Admitted] = {}
-        self.inflight = Inflight(self._now)
-
-    def _now(self) -> tuple[InflightCall, ...]:
-        return tuple(InflightCall(each.call_made.id, each.name) for each in [*self.calls.values()])
+        self.inflight = Inflight(self.calls)
 
 
 _runtimes: WeakKeyDictionary[Session, Runtime] = renewed_in_forks(

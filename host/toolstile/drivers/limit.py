@@ -23,10 +23,6 @@ class Cancelled(ToolstileError):
     """The call was cancelled from outside."""
 
 
-class ProcessDied(ToolstileError):
-    """A handler's own process ended without a result."""
-
-
 CANCELLED = "Request was cancelled"
 """The text for a call that was cancelled through its handle."""
 INTERRUPTED = "lost its caller, which was interrupted"

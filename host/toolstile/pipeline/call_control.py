@@ -6,11 +6,14 @@ a stage asks the call through it.
 
 from __future__ import annotations
 
+import logging
+import pickle
 from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolstile.pipeline.failures import unreadable
+from toolstile.pipeline.hook_calls import log_observer_error
 from toolstile.pipeline.masking import holds_secrets, without_masked
 from toolstile.pipeline.stage_constants import ENDED
 from toolstile.resources.waiting import CallOwner
@@ -34,6 +37,9 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 if TYPE_CHECKING:
     from toolstile.pipeline.batch import OneShotGate
     from toolstile.pipeline.call import ActiveCall
+
+
+log = logging.getLogger("toolstile.pipeline")
 
 
 class CallControlImpl:
@@ -94,6 +100,19 @@ class CallControlImpl:
             each = each.parent
 
     # --- asked by plugins ---
+
+    def crossings(self) -> list[bytes]:
+        """Return the pickled traces that go along into another process; log those that cannot."""
+        found: list[bytes] = []
+        for plugin, make in self._run.crossings:
+            try:
+                crossing = make()
+                if crossing is not None:
+                    found.append(pickle.dumps(crossing))
+            except Exception:  # noqa: BLE001 - logged without secrets
+                text = "The trace of plugin %s cannot go along into a process."
+                log_observer_error(self._run, log, plugin, "toolstile_trace", text)
+        return found
 
     @property
     def handler_state(self) -> HandlerState:

@@ -79,7 +79,6 @@ class Environment(Protocol):
     catalog: Catalog
     clock: Clock
     resources: Container
-    portable: frozenset[type[Any]]
     keeper: PolicyStore | None
     rehearsal: Any
     dry_run: bool

@@ -115,9 +115,8 @@ def _called(run: ActiveCall) -> FailureContext:
         return FailureContext(run.name, contained=False)
     tool = run.plan.tool
     raised = run.handler_state not in (HandlerState.NOT_BEGUN, HandlerState.RETURNED)
-    return FailureContext(
-        run.name, bool(tool.contained), alone=tool.isolation == "process", raised=raised
-    )
+    was_killed = run.when_abandoned is not None
+    return FailureContext(run.name, bool(tool.contained), alone=was_killed, raised=raised)
 
 
 def _told(run: ActiveCall, failure: FailureResult) -> str:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from functools import partial
 from types import CoroutineType, GeneratorType
 from typing import Any
 
 from toolstile.drivers.commands import Run, Staged, WaitFor, raised
-from toolstile.drivers.limit import Cancelled, Limit, ProcessDied, TimedOut
+from toolstile.drivers.limit import Cancelled, Limit, TimedOut
 from toolstile.pipeline.batch import OneShotGate
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.check import params_copy_for
@@ -24,7 +23,6 @@ from toolstile_hookspecs import (
     HandlerState,
     Replay,
     Status,
-    Tool,
     ToolResult,
 )
 from toolstile_hookspecs.calls import REPLAYED_EFFECT
@@ -135,8 +133,13 @@ def _run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any) -> Staged:
     """Run the handler where its limits can end it: on a thread, as a task, in a process."""
     params, context = run.params, run.context
     function, is_async = plan.invoke, plan.is_async
-    if instead is not None or function is None:
-        function, is_async = _other_handler(run, plan.tool, instead)
+    if instead is not None:
+        function, is_async = instead, is_async_callable(instead)
+        run.when_abandoned = getattr(instead, "kill", None)
+        # A call around this one may have been given up before that was known.
+        run.check_open()
+    elif function is None:
+        raise without_handler(plan.tool)
     limit = run.limit = _limit_of(run, plan, elsewhere=is_async and not run.on_loop)
     parent = run.parent
     if parent is None or parent.limit is None:
@@ -169,7 +172,7 @@ def _run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any) -> Staged:
 
 def _as_raised(run: ActiveCall, error: BaseException) -> BaseException:
     """Note how the handler ended that raised; return the error, or what it stands for."""
-    if isinstance(error, (TimedOut, Cancelled, ProcessDied, ConflictError, EffectUnknownError)):
+    if isinstance(error, (TimedOut, Cancelled, ConflictError, EffectUnknownError)):
         return error
     if isinstance(error, asyncio.CancelledError):
         if error is run.left_child or _is_cancelled(run):
@@ -200,19 +203,6 @@ def _note_end(run: ActiveCall, state: HandlerState) -> None:
     cancelled = run.cancellation is not None and run.cancellation.aborted
     if run.closed is None and not cancelled:
         run.handler_state = state
-
-
-def _other_handler(
-    run: ActiveCall, tool: Tool[Any, Any], instead: Any
-) -> tuple[Callable[..., Any], bool]:
-    """Return what is run where it is not the tool's handler here, and whether it is async."""
-    if instead is not None:
-        return instead, is_async_callable(instead)
-    if tool.handler is None:
-        raise without_handler(tool.name)
-    from toolstile.isolation.parent import IsolatedHandler  # few handlers have a process
-
-    return IsolatedHandler(run), False
 
 
 def _is_cancelled(run: ActiveCall) -> bool:

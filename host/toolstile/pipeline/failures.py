@@ -16,9 +16,11 @@ from toolstile_hookspecs import (
     DeadlineExceededError,
     EffectUnknownError,
     Interrupt,
+    ProcessDied,
     PromptEvaluationError,
     Stage,
     Status,
+    Tool,
     ToolResult,
     ToolstileError,
     ToolValidationError,
@@ -41,12 +43,17 @@ class CallRejected(ToolstileError):
         self.status = status
 
 
-def without_handler(name: str) -> CallRejected:
+def without_handler(tool: Tool[Any, Any]) -> CallRejected | PluginFailed:
     """Return the refusal of a tool that nothing runs."""
+    if tool.handler is not None:
+        return PluginFailed(
+            "it declares isolation='process', and no loaded plugin runs its handler in a process; "
+            "load the plugin 'isolation', which `discover` or `block` has left out"
+        )
     return CallRejected(
         Status.UNKNOWN_TOOL,
-        f"{name} cannot be called: it has no handler. Use another tool; its plugin has to give it "
-        "one.",
+        f"{tool.name} cannot be called: it has no handler. Use another tool; its plugin has to "
+        "give it one.",
     )
 
 
@@ -94,7 +101,7 @@ class HandlerFailed(ToolstileError):
 
 
 class PluginFailed(ToolstileError):
-    """A plugin raised, or answered what it must not, so that the handler cannot run."""
+    """A plugin raised, gave a wrong answer or is missing, so that the handler cannot run."""
 
 
 class CommitFailed(ToolstileError):
@@ -108,7 +115,7 @@ class FailureContext:
     Args:
         name: The tool's name, or the one that was asked for.
         contained: Whether nothing of it outlives a rollback.
-        alone: Whether it ran in a process of its own, which does not outlive the call.
+        alone: Whether it ran where the host could end it, and so does not outlive the call.
         raised: Whether its handler raised, not what answers in its place or takes its result.
     """
 
@@ -317,6 +324,7 @@ _IN_HANDLER: Readers = (
     *_ANYWHERE,
     (ToolValidationError, _said_by_handler),
     (ConditionError, _said_by_handler),
+    (ProcessDied, _internal),
     (EffectUnknownError, _said_by_handler),
     (TypeError, _badly_called),
 )

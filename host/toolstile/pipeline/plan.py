@@ -30,7 +30,7 @@ class ToolPlan:
 
     Args:
         tool: The tool.
-        invoke: Its handler in its full form, None where it has none or runs in its own process.
+        invoke: Its handler in its full form, None where only a plugin can run it.
         is_async: Whether calling the handler gives a coroutine.
         timeout: Its timeout in seconds, None for never.
         checks: The rules that are asked.

@@ -323,8 +323,8 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
         plan = yield from look_up(call, table, plan)
     call.plan = plan
     tool = plan.tool
-    if tool.handler is None and not plan.executes:
-        raise without_handler(tool.name)
+    if plan.invoke is None and not plan.executes:
+        raise without_handler(tool)
 
     # 2. Parse: arguments become typed params.
     call.stage = PARSE

@@ -138,6 +138,10 @@ class CallScope(Waiter):
         """Tell whether something is bound for the type."""
         return kind in self._resources
 
+    def is_portable(self, kind: type[object]) -> bool:
+        """Tell whether what is bound for a type may be pickled into another process."""
+        return self._resources.is_portable(kind)
+
     def present(self) -> list[Any]:
         """Return what the call was given so far, each once, in order of first access."""
         return list({id(value): value for value in list(self._given.values())}.values())

@@ -183,6 +183,11 @@ class Container(OpenScope):
         """Tell whether something is bound for the type."""
         return kind in self._bindings
 
+    def is_portable(self, kind: type[object]) -> bool:
+        """Tell whether what is bound for a type may be pickled into another process."""
+        binding = self._bindings.get(kind)
+        return binding is not None and binding.portable
+
     def settled(self, kind: type[Any]) -> Instance | None:
         """Return a singleton that stands ready: the short way to what most calls ask for."""
         found = self._shelf.built.get(kind)

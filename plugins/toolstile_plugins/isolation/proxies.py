@@ -12,8 +12,6 @@ from functools import partial
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
-from toolstile.inflight import Inflight
-from toolstile.isolation.messages import Answer, Ask, Rest
 from toolstile_hookspecs import (
     CallRecord,
     FileMatch,
@@ -21,11 +19,13 @@ from toolstile_hookspecs import (
     Filesystem,
     HandlerState,
     Heartbeat,
+    InflightCall,
     Outcome,
     StateError,
     ToolCall,
     ToolContext,
 )
+from toolstile_plugins.isolation.messages import Answer, Ask, Rest
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -82,7 +82,7 @@ def make_context(rest: Rest, parent: Parent) -> ToolContext:
         resources=RemoteResources(parent),
         control=control,
         heartbeat=Heartbeat(control.beat) if rest.has_heartbeat else None,
-        inflight=Inflight(partial(parent.ask, "control", "inflight")),
+        inflight=RemoteInflight(parent),
         **rest.fields,
     )
 
@@ -109,9 +109,34 @@ class RemoteControl(Remote):
         """The progress of the handler, seen from within."""
         return HandlerState.BEGUN
 
+    def crossings(self) -> Sequence[bytes]:
+        """Return none: the traces have come along."""
+        return ()
+
     def keep(self, effect_id: str) -> CallRecord:  # noqa: ARG002 - for plugins, not for handlers
         """Refuse: a handler that runs has no outcome yet."""
         raise StateError("The call has not ended, so nothing of it can be kept yet.")
+
+
+class RemoteInflight(Sequence[InflightCall]):
+    """The calls of the session that are in flight, as they are at the moment of looking."""
+
+    def __init__(self, parent: Parent) -> None:
+        self._parent = parent
+
+    def _now(self) -> tuple[InflightCall, ...]:
+        calls: tuple[InflightCall, ...] = self._parent.ask("control", "inflight")
+        return calls
+
+    def __len__(self) -> int:
+        return len(self._now())
+
+    def __iter__(self) -> Iterator[InflightCall]:
+        return iter(self._now())
+
+    def __getitem__(self, index: Any) -> Any:
+        calls: Any = self._now()
+        return calls[index]
 
 
 class RemoteSession(Remote):
@@ -197,6 +222,10 @@ class RemoteResources:
     def __contains__(self, kind: type[Any]) -> bool:
         """Tell whether something is bound for the type."""
         return bool(self._parent.ask("resources", "contains", kind))
+
+    def is_portable(self, kind: type[Any]) -> bool:
+        """Tell whether the resource may travel."""
+        return bool(self._parent.ask("resources", "is_portable", kind))
 
 
 class RemoteFilesystem(Remote):

@@ -5,9 +5,8 @@ from __future__ import annotations
 import dataclasses
 import pickle
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from toolstile.pipeline.failures import text_of
 from toolstile_hookspecs import (
     Outcome,
     ToolCall,
@@ -102,11 +101,22 @@ def portable_error(error: BaseException) -> BaseException:
         for kind in type(error).__mro__:
             if kind.__module__ == ToolstileError.__module__ and kind is not ToolstileError:
                 if kind is VisibilityExpansionRequired:
-                    return RuntimeError(text_of(error))
-                made: BaseException = kind(text_of(error))
+                    return RuntimeError(_text_of(error))
+                made: BaseException = kind(_text_of(error))
                 return made
-        return RuntimeError(f"{type(error).__name__}: {text_of(error)}")
+        return RuntimeError(f"{type(error).__name__}: {_text_of(error)}")
     return error
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        text = str(error)
+    except Exception:  # noqa: BLE001 - anybody's exception; its class has to do
+        return type(error).__name__
+    if isinstance(error, BaseExceptionGroup):
+        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
+        text = f"{text}: {'; '.join(map(_text_of, inner))}"
+    return text
 
 
 def portable_call(call: ToolCall | None) -> ToolCall | None:

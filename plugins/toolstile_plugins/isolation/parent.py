@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import logging
 import os
 import pickle
 import signal
@@ -11,13 +10,20 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import AbstractContextManager
 from multiprocessing.connection import Connection
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from toolstile.drivers.limit import ProcessDied
-from toolstile.isolation.messages import (
+from toolstile_hookspecs import (
+    Deadline,
+    FunctionTool,
+    ProcessDied,
+    ResourceError,
+    Tool,
+    ToolContext,
+)
+from toolstile_plugins.isolation.messages import (
     MAIN,
     Answer,
     Ask,
@@ -29,24 +35,17 @@ from toolstile.isolation.messages import (
     portable_outcome,
     travels,
 )
-from toolstile.pipeline.hook_calls import log_observer_error
-from toolstile_hookspecs import Deadline, FunctionTool, ResourceError, ToolCall, ToolContext
-
-if TYPE_CHECKING:
-    from toolstile.pipeline.call import ActiveCall
-
-log = logging.getLogger("toolstile.isolation")
 
 
 class IsolatedHandler:
     """Runs a tool's handler in a process that leads a group of its own.
 
     Args:
-        run: The call; when it is abandoned, the process is killed with all it started.
+        tool: The tool.
     """
 
-    def __init__(self, run: ActiveCall) -> None:
-        self._run = run
+    def __init__(self, tool: Tool[Any, Any]) -> None:
+        self._tool = tool
         self._process = _Process()
 
     def __call__(self, params: Any, *, context: ToolContext) -> Any:
@@ -54,67 +53,61 @@ class IsolatedHandler:
 
         Raises:
             BaseException: What the handler raises.
-            RuntimeError: When its process ends without a result.
+            ProcessDied: When its process ends without a result.
+            RuntimeError: When the params cannot go there, or the result cannot come back.
         """
-        start = self._message(params, context)
-        self._run.when_abandoned = self._process.kill
-        self._run.check_open()
+        process = self._process
+        start = _start_message(self._tool, params, context)
         try:
-            with contextlib.closing(_Pipe(self._process.start(), self._process)) as pipe:
+            with contextlib.closing(_Pipe(process.start(), process)) as pipe:
                 pipe.send(start)
-                return _finish(self._serve(pipe, _Services(self._run, context)))
+                return _finish(_serve(pipe, _Services(context)))
         finally:
-            self._run.when_abandoned = None
-            self._process.kill()
+            process.kill()
+            # A contained call is run again after a conflict.
+            self._process = _Process()
 
-    def _message(self, params: Any, context: ToolContext) -> Start:
-        plan = self._run.plan
-        assert plan is not None  # noqa: S101 - a handler runs for a tool
-        tool = plan.tool
-        decorated = isinstance(tool, FunctionTool)
-        function: Any = getattr(tool, "function", tool.handler)
-        if function.__module__ == "__main__":
-            sys.modules[MAIN] = sys.modules["__main__"]
-        rest = Rest(
-            params=None if decorated else params,
-            fields=_fields(context),
-            session_id=context.session.id,
-            has_heartbeat=context.heartbeat is not None,
-        )
-        try:
-            pickled = pickle.dumps(rest)
-        except Exception as error:
-            msg = f"its params cannot be sent to a process of its own ({error}); use plain types"
-            raise RuntimeError(msg) from error
-        return Start(
-            module=function.__module__,
-            file=getattr(sys.modules[function.__module__], "__file__", None),
-            name=function.__qualname__,
-            path=tuple(sys.path),
-            python_path=os.environ.get("PYTHONPATH"),
-            tool=tool.name,
-            arguments=self._run.arguments if decorated else None,
-            rest=pickled,
-            crossings=tuple(self._crossings()),
-        )
+    def kill(self) -> None:
+        """Kill the process with all it started, as the call is given up."""
+        self._process.kill()
 
-    def _crossings(self) -> Iterator[bytes]:
-        for plugin, make in self._run.crossings:
-            try:
-                crossing = make()
-                if crossing is not None:
-                    yield pickle.dumps(crossing)
-            except Exception:  # noqa: BLE001 - logged without secrets
-                text = "The trace of plugin %s cannot go along into a process."
-                log_observer_error(self._run, log, plugin, "toolstile_trace", text)
 
-    def _serve(self, pipe: _Pipe, services: _Services) -> Done:
-        with services:
-            while True:
-                message = pipe.receive()
-                if isinstance(message, Done):
-                    return message
-                pipe.answer(services.answer(message))
+def _start_message(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Start:
+    decorated = isinstance(tool, FunctionTool)
+    function: Any = getattr(tool, "function", tool.handler)
+    if function.__module__ == "__main__":
+        sys.modules[MAIN] = sys.modules["__main__"]
+    rest = Rest(
+        params=None if decorated else params,
+        fields=_fields(context),
+        session_id=context.session.id,
+        has_heartbeat=context.heartbeat is not None,
+    )
+    try:
+        pickled = pickle.dumps(rest)
+    except Exception as error:
+        msg = f"its params cannot be sent to a process of its own ({error}); use plain types"
+        raise RuntimeError(msg) from error
+    return Start(
+        module=function.__module__,
+        file=getattr(sys.modules[function.__module__], "__file__", None),
+        name=function.__qualname__,
+        path=tuple(sys.path),
+        python_path=os.environ.get("PYTHONPATH"),
+        tool=tool.name,
+        arguments=tool.params_codec.encode(params) if decorated else None,
+        rest=pickled,
+        crossings=() if context.control is None else tuple(context.control.crossings()),
+    )
+
+
+def _serve(pipe: _Pipe, services: _Services) -> Done:
+    with services:
+        while True:
+            message = pipe.receive()
+            if isinstance(message, Done):
+                return message
+            pipe.answer(services.answer(message))
 
 
 class _Process:
@@ -139,7 +132,7 @@ class _Process:
             descriptor = theirs.fileno()
             # -P: what lies in the working directory must not stand in for our own modules.
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-P", "-m", "toolstile.isolation.child", str(descriptor)],
+                [sys.executable, "-P", "-m", "toolstile_plugins.isolation.child", str(descriptor)],
                 pass_fds=(descriptor,),
                 stdin=subprocess.DEVNULL,
                 stdout=2,
@@ -259,8 +252,7 @@ _NO_RESULT = "its process was ended before it gave a result"
 class _Services:
     """The requests of an isolated handler, carried out on the call's own branch."""
 
-    def __init__(self, run: ActiveCall, context: ToolContext) -> None:
-        self._run = run
+    def __init__(self, context: ToolContext) -> None:
         self._context = context
         self._snapshots: list[Any] = []
         self._exclusive: list[AbstractContextManager[str]] = []
@@ -281,14 +273,12 @@ class _Services:
 
     def _control(self, method: str, *args: Any) -> Any:
         if method == "call":
-            name, arguments = args
-            meta = self._run.call_made.meta
-            return portable_outcome(self._run.control.call(ToolCall(name, arguments, meta=meta)))
+            return portable_outcome(self._context.call(*args))
         if method == "beat":
             return self._context.beat()
         if method == "inflight":
             return tuple(self._context.inflight)
-        return getattr(self._run.control, method)(*args)
+        return getattr(self._context.control, method)(*args)
 
     def _session(self, method: str, *args: Any, **kwargs: Any) -> Any:
         session = self._context.session
@@ -310,11 +300,13 @@ class _Services:
         resources = self._context.resources
         if method == "contains":
             return kind in resources
+        if method == "is_portable":
+            return resources.is_portable(kind)
         if method == "check":
             resources.get(kind)
             return None
         resource = resources.get(kind)
-        if kind not in self._run.executor.portable:
+        if not resources.is_portable(kind):
             msg = (
                 f"{kind.__qualname__} cannot go into an isolated process; declare its binding "
                 "portable=True, or use isolation='thread'."

@@ -44,13 +44,6 @@ pytestmark = [
 PATIENCE = 30.0
 
 
-@pytest.fixture
-def handlers(monkeypatch: pytest.MonkeyPatch) -> Any:
-    """The module of the handlers, where the other process finds it, too."""
-    monkeypatch.syspath_prepend(str(Path(__file__).parent))
-    return importlib.import_module("isolated_handlers")
-
-
 def in_time(condition: Callable[[], bool]) -> bool:
     end = time.monotonic() + PATIENCE
     while not condition():
@@ -579,7 +572,7 @@ from toolstile import Host, MarkdownSection, Prompt, ToolCall
 {plugin}
 
 if __name__ == "__main__":
-    with Host(discover=False) as host:
+    with Host(discover=["isolation"]) as host:
         prompt = Prompt.of("demo", "words", tuple(toolstile_sections()))
         with host.executor(prompt=prompt) as tools:
             print(tools.dispatch(ToolCall("shout", {{"text": "Hey"}})).result)
@@ -613,7 +606,7 @@ import sys
 from toolstile import Host, MarkdownSection, Prompt, ToolCall
 from isolated_handlers import hang_without_timeout
 
-with Host(discover=False) as host:
+with Host(discover=["isolation"]) as host:
     section = MarkdownSection(key="a", title="A", tools=[hang_without_timeout])
     with host.executor(prompt=Prompt.of("demo", "hang", (section,))) as tools:
         tools.dispatch(ToolCall("hang_without_timeout", {"pids": sys.argv[1]}))

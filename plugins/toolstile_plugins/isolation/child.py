@@ -20,9 +20,9 @@ from multiprocessing.connection import Connection
 from types import ModuleType
 from typing import Any
 
-from toolstile.isolation.messages import MAIN, Done, Rest, Start, portable_error
-from toolstile.isolation.proxies import Parent, make_context
 from toolstile_hookspecs import Tool, tool
+from toolstile_plugins.isolation.messages import MAIN, Done, Rest, Start, portable_error
+from toolstile_plugins.isolation.proxies import Parent, make_context
 
 log = logging.getLogger("toolstile.isolation")
 

@@ -350,7 +350,7 @@ def _sleep_with_child(pids: Path) -> None:
     time.sleep(60)
 
 
-@tool(isolation="process", timeout=3)
+@tool(isolation="process", timeout=10)
 def hang(pids: str, *, context: ToolContext) -> None:
     """Start a process and never end."""
     context.session[Note].append(Note("gone"))
