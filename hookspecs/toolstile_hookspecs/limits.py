@@ -163,11 +163,9 @@ class Cancellation:
         True
     """
 
-    __slots__ = ("_callbacks", "aborted")
-
-    def __init__(self) -> None:
-        self.aborted = False
-        self._callbacks: tuple[Callable[[], None], ...] = ()
+    # On the class: each call has one, and few are ever used.
+    aborted: bool = False
+    _callbacks: tuple[Callable[[], None], ...] = ()
 
     def cancel(self) -> None:
         """Cancel; a second time does nothing."""
