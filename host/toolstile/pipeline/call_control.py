@@ -12,10 +12,10 @@ from collections.abc import Awaitable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.failures import unreadable
 from toolstile.pipeline.hook_calls import log_observer_error
 from toolstile.pipeline.masking import holds_secrets, without_masked
-from toolstile.pipeline.stage_constants import ENDED
 from toolstile.resources.waiting import CallOwner
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
@@ -172,7 +172,7 @@ class CallControlImpl:
         """
         self.check_exclusive(kind.__name__)
         root = self._run.root
-        return root.batch.before(ENDED, root.index) if root.batch is not None else None
+        return root.batch.before(Milestone.ENDED, root.index) if root.batch is not None else None
 
     def pause_timeout(self) -> None:
         """Stop the handler's timeout, and those of the calls around it, while it waits."""

@@ -14,14 +14,14 @@ from toolstile.pipeline.approval import (
     digest_of,
     refuse_unaskable,
 )
-from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.batch import Milestone
+from toolstile.pipeline.call import CHECK, ActiveCall
 from toolstile.pipeline.commit import undo
 from toolstile.pipeline.failures import CallRejected
 from toolstile.pipeline.hook_calls import SLOW, settle, warn_of_slow
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
-from toolstile.pipeline.stage_constants import ADMITTED, CHECK
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.policies.rules import Rule
 from toolstile_hookspecs import (
@@ -191,7 +191,7 @@ def admit(run: ActiveCall) -> None:
         run.admitted = True
         runtime.calls[id(run)] = run
     if run.batch is not None:
-        run.passed(ADMITTED)
+        run.passed(Milestone.ADMITTED)
 
 
 def _has_place(run: ActiveCall) -> bool:

@@ -10,12 +10,11 @@ from itertools import chain
 from typing import Any
 
 from toolstile.drivers.commands import Staged, WaitFor
-from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.call import COMMIT, ActiveCall
 from toolstile.pipeline.failures import CommitFailed
 from toolstile.pipeline.hook_calls import await_uninterrupted, check_participant, settle, waits
 from toolstile.pipeline.masking import log_failure
 from toolstile.pipeline.plan import DispatchTable
-from toolstile.pipeline.stage_constants import COMMIT
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.resources.call_scope import Part
 from toolstile_hookspecs import Participant

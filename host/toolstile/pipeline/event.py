@@ -10,7 +10,7 @@ from typing import Any, Final, cast
 
 from toolstile.drivers.commands import Staged, was_raised
 from toolstile.drivers.limit import CANCELLED, Cancelled
-from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.call import SUCCEEDED, TELEMETRY, ActiveCall
 from toolstile.pipeline.check import params_copy_for
 from toolstile.pipeline.commit import undo
 from toolstile.pipeline.failures import (
@@ -22,7 +22,6 @@ from toolstile.pipeline.failures import (
 from toolstile.pipeline.hook_calls import observe
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.plan import DispatchTable
-from toolstile.pipeline.stage_constants import SUCCEEDED, TELEMETRY
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
     CallClosed,

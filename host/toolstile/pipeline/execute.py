@@ -9,13 +9,12 @@ from typing import Any
 
 from toolstile.drivers.commands import Run, Staged, WaitFor, raised
 from toolstile.drivers.limit import Cancelled, Limit, TimedOut
-from toolstile.pipeline.batch import OneShotGate
-from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.batch import Milestone, OneShotGate
+from toolstile.pipeline.call import BEGUN, RETURNED, ActiveCall
 from toolstile.pipeline.check import params_copy_for
 from toolstile.pipeline.failures import CallRejected, without_handler
 from toolstile.pipeline.hook_calls import ENDLESS, WrapperStack, ask, settle_for, wrong_answer
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
-from toolstile.pipeline.stage_constants import BEGUN, CLAIMED, RETURNED
 from toolstile.plugins.hook_manager import Implementation
 from toolstile_hookspecs import (
     ConflictError,
@@ -69,7 +68,7 @@ def _ask_executors(run: ActiveCall, plan: ToolPlan) -> Staged:
     root = run.root
     if root.batch is not None:
         # Nested calls, too: what they claim before an earlier call does, that one would wait for.
-        yield from _wait_for_earlier_claims(run, root.batch.before(CLAIMED, root.index))
+        yield from _wait_for_earlier_claims(run, root.batch.before(Milestone.CLAIMED, root.index))
     answer: Any = None
     for each in plan.executes:
         params = run.params if plan.shares_params else params_copy_for(run, each)
@@ -79,7 +78,7 @@ def _ask_executors(run: ActiveCall, plan: ToolPlan) -> Staged:
             if answer is not None:
                 _check_answer(each, answer)
                 break
-    run.passed(CLAIMED)
+    run.passed(Milestone.CLAIMED)
     return answer
 
 

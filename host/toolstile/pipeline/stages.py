@@ -20,7 +20,19 @@ from types import GeneratorType
 from typing import Any, Final
 
 from toolstile.drivers.commands import Staged, Step, WaitFor
-from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.batch import Milestone
+from toolstile.pipeline.call import (
+    CHECK,
+    DEADLINE,
+    EXECUTE,
+    ON_RESULT,
+    PARSE,
+    PREPARE,
+    RENDER,
+    RESERVE,
+    VALIDATE,
+    ActiveCall,
+)
 from toolstile.pipeline.check import admit, check, check_again, params_copy_for, refuse_unsettled
 from toolstile.pipeline.commit import commit, take_part_once_there, undo
 from toolstile.pipeline.event import publish_surely, roll_back
@@ -52,21 +64,6 @@ from toolstile.pipeline.review import (
     refuse_unshown,
     review,
     start_over,
-)
-from toolstile.pipeline.stage_constants import (
-    ADMITTED,
-    CHECK,
-    CLAIMED,
-    DEADLINE,
-    ENDED,
-    EXECUTE,
-    FORKED,
-    ON_RESULT,
-    PARSE,
-    PREPARE,
-    RENDER,
-    RESERVE,
-    VALIDATE,
 )
 from toolstile.pipeline.tracing import Entered, enter_traces, leave_traces
 from toolstile.policies.rules import Rule
@@ -121,7 +118,7 @@ def take_serial(run: ActiveCall, plan: ToolPlan) -> Staged:
     try:
         batch = run.root.batch
         if batch is not None:
-            yield WaitFor(batch.before(ENDED, run.root.index), limit)
+            yield WaitFor(batch.before(Milestone.ENDED, run.root.index), limit)
         ticket = run.serial_ticket = run.executor.engine.serial(plan.tool, run.control)
         ticket.request(fail_fast=run.scope.fail_fast)
         yield WaitFor(ticket, limit)
@@ -219,7 +216,7 @@ def wait_for_turn(run: ActiveCall) -> Staged:
 def _wait_for_earlier_calls(run: ActiveCall) -> Staged:
     batch = run.batch
     assert batch is not None  # noqa: S101 - asked by the caller
-    for gate in (batch.after_all(FORKED), batch.before(ENDED, run.index)):
+    for gate in (batch.after_all(Milestone.FORKED), batch.before(Milestone.ENDED, run.index)):
         if not gate.granted:
             yield WaitFor(gate, run.limit_without_timeout())
 
@@ -339,7 +336,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
         call.check_limits()
     call.open()
     if call.batch is not None:
-        yield call.batch_step(ADMITTED)
+        yield call.batch_step(Milestone.ADMITTED)
 
     # 4. Check: every policy, on a frozen branch; a person where one asks.
     if plan.checks or plan.confirms or call.resumption is not None:
@@ -354,7 +351,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
         yield from wait_for_place(call, plan)
     call.branch.begin()
     if call.batch is not None:
-        call.passed(FORKED if plan.executes else CLAIMED)
+        call.passed(Milestone.FORKED if plan.executes else Milestone.CLAIMED)
 
     # 6 to 11, once more after a conflict, and anew after a person has edited the arguments.
     edits = 0
@@ -430,9 +427,9 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
 def wait_for_place(call: ActiveCall, plan: ToolPlan) -> Staged:
     """Wait until the batch is admitted, and until the one place of a serial tool is free."""
     if call.batch is not None:
-        yield WaitFor(call.batch.after_all(ADMITTED), call.limit_without_timeout())
+        yield WaitFor(call.batch.after_all(Milestone.ADMITTED), call.limit_without_timeout())
     if plan.tool.concurrency == "serial":
-        call.passed(FORKED if plan.executes else CLAIMED)
+        call.passed(Milestone.FORKED if plan.executes else Milestone.CLAIMED)
         yield from take_serial(call, plan)
         yield from look_again(call)
 
