@@ -60,8 +60,8 @@ LONG_FUNCTIONS = {
 }
 MAX_MEDIAN_FUNCTION = 8
 MAX_FOLDER = 20
-LARGE_FOLDERS = {"toolstile_hookspecs": 28, "toolstile/pipeline": 22}
-"""The contract's own folder holds what authors import; the pipeline is to come down to 20."""
+LARGE_FOLDERS = {"toolstile_hookspecs": 28}
+"""The contract's own folder holds what authors import."""
 
 OLD_NAMES = set(
     """
@@ -399,8 +399,8 @@ print(len({module for module, _ in seen}), len(set(seen)), changes)
 """
 WALKS = {
     # Modules, functions and changes of module; the goals are 22, 52, 45 and 18, 40, 32.
-    "timeout": (24, 57, 47),
-    "inline": (21, 40, 36),
+    "timeout": (21, 53, 43),
+    "inline": (18, 36, 32),
 }
 
 

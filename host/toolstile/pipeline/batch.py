@@ -89,9 +89,8 @@ class CommitQueue:
         with suppress(ValueError):
             self._queue.remove(holder)
         self._gates.pop(holder, None)
-        first = self.holder
-        if first is not None and first in self._gates:
-            self._gates[first].open()
+        if self._gates and (gate := self._gates.get(self.holder)) is not None:
+            gate.open()
 
 
 # --- Batches

@@ -276,17 +276,12 @@ class ActiveCall(Lifetime["ActiveCall"]):
         assert self.batch is not None  # noqa: S101 - asked by the caller
         return WaitFor(self.batch.before(milestone, self.index), self.limit_without_timeout())
 
-    def open(self) -> None:
-        """Fork the branch and make the context that checks see, which changes nothing."""
-        self.control = self.executor.new_control(
-            self, self.parent.control if self.parent is not None else None
-        )
-        self.fork()
-        self.opened = True
-
     def fork(self) -> None:
         """Fork a branch from the newest state, with resources and a context of its own."""
-        executor, parent, control = self.executor, self.parent, self.control
+        executor, parent = self.executor, self.parent
+        if not self.opened:
+            self.control = executor.new_control(self, None if parent is None else parent.control)
+        control = self.control
         above = parent or executor.rehearsal
         if above is None:
             branch = self.branch = Branch(executor.session._store)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
@@ -308,6 +303,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         if parent is not None:
             fields["parent"] = parent.context
         self.context = context
+        self.opened = True
 
     def renew(self) -> None:
         """Fork again from the newest state, for checks or a run that start afresh."""

@@ -14,11 +14,10 @@ from toolstile.pipeline.approval import (
     digest_of,
     refuse_unaskable,
 )
-from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.call import CHECK, ActiveCall
 from toolstile.pipeline.commit import undo
 from toolstile.pipeline.failures import CallRejected
-from toolstile.pipeline.hook_calls import SLOW, settle, warn_of_slow
+from toolstile.pipeline.hook_calls import SLOW, add_origin_note, settle, warn_of_slow
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
@@ -172,33 +171,24 @@ def parse_edited(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Sta
     run.edited = run.edited or canonical(run) != given
 
 
-def admit(run: ActiveCall) -> None:
+def has_place(run: ActiveCall) -> bool:
+    """Tell whether the call took its place before it was pending; reservations are for good."""
+    return run.resumption is not None and run.resumption.has_place(
+        digest_of(run.tool, canonical(run))
+    )
+
+
+def reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
     """Take a place for the call with every rule that counts calls.
 
     Raises:
         CallRejected: When one of them has none; what the others took is put back.
     """
-    plan = run.plan
-    assert plan is not None  # noqa: S101 - looked up before
     runtime = run.executor.runtime
-    if plan.reserves and not _has_place(run):
-        with runtime.admission:
-            _reserve(run, plan.reserves)
-            run.admitted = True
-            runtime.calls[id(run)] = run
-    else:
-        # First: interrupted right after it counts, the call would count for good.
+    with runtime.admission:
+        _reserve(run, rules)
         run.admitted = True
         runtime.calls[id(run)] = run
-    if run.batch is not None:
-        run.passed(Milestone.ADMITTED)
-
-
-def _has_place(run: ActiveCall) -> bool:
-    """Tell whether the call took its place before it was pending; reservations are for good."""
-    return run.resumption is not None and run.resumption.has_place(
-        digest_of(run.tool, canonical(run))
-    )
 
 
 def _reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
@@ -368,3 +358,41 @@ def _failed(rule: Rule) -> str:
         f"The policy {rule.name} could not decide, so the call is denied. This requires "
         "human intervention."
     )
+
+
+# --- On result
+
+
+def tell_result(run: ActiveCall, plan: ToolPlan) -> Staged | None:
+    """Let the policies hear of the success; return what is yet to be waited for, if anything."""
+    for place, rule in enumerate(plan.on_results):
+        if (answer := _tell(run, plan, rule)) is not None:
+            return _tell_rest(run, plan, place, answer)
+    return None
+
+
+def _tell(run: ActiveCall, plan: ToolPlan, rule: Rule) -> Any:
+    params = run.params if plan.shares_params else params_copy_for(run, rule)
+    tell_rule: Any = rule.on_result
+    watched = run.on_loop
+    started = perf_counter() if watched else 0.0
+    try:
+        answer = tell_rule(plan.tool, params, run.result, context=run.context)
+        if watched and perf_counter() - started > SLOW:
+            warn_of_slow(rule.title, started)
+    except Exception as error:
+        add_origin_note(error, rule.title, "on_result")
+        raise
+    return answer
+
+
+def _tell_rest(run: ActiveCall, plan: ToolPlan, place: int, answer: Any) -> Staged:
+    for rule in plan.on_results[place:]:
+        if answer is None:
+            answer = _tell(run, plan, rule)
+        try:
+            yield from settle(run, answer)
+        except Exception as error:
+            add_origin_note(error, rule.title, "on_result")
+            raise
+        answer = None

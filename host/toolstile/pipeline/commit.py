@@ -14,7 +14,6 @@ from toolstile.pipeline.call import COMMIT, ActiveCall
 from toolstile.pipeline.failures import CommitFailed
 from toolstile.pipeline.hook_calls import await_uninterrupted, check_participant, settle, waits
 from toolstile.pipeline.masking import log_failure
-from toolstile.pipeline.plan import DispatchTable
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.resources.call_scope import Part
 from toolstile_hookspecs import Participant
@@ -92,34 +91,13 @@ def _each(run: ActiveCall, actions: Iterable[Action]) -> Staged:
 # --- Commit
 
 
-def commit(run: ActiveCall, table: DispatchTable) -> Staged | None:
-    """Commit a call in which nothing takes part but its session; of others, return what does it."""
-    executor = run.executor
-    if executor.rehearsal is not None and run.parent is None:
-        joining: Staged = executor.rehearsal.join(run, table)
-        return joining
-    if run.parent is not None:
-        return _uninterrupted(_join(run, run.parent))
-    parts = run.scope._parts  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
-    if parts or run.participants or executor.keeper is not None or run.children:
-        return _uninterrupted(_commit_with_participants(run))
-    try:
-        run.branch.commit()
-    except BaseException:
-        # Whoever hears of the changes may interrupt, which takes nothing back any more.
-        run.committed = run.branch.kept
-        raise
-    run.stage = COMMIT
-    run.committed = True
-    return None
-
-
-def _uninterrupted(steps: Staged) -> Staged:
+def uninterrupted(steps: Staged) -> Staged:
+    """Return the steps, during which an interruption waits."""
     with deferred_interrupts():
         yield from steps
 
 
-def _commit_with_participants(run: ActiveCall) -> Staged:
+def commit_with_participants(run: ActiveCall) -> Staged:
     """Prepare everything that takes part, then commit all of it.
 
     Raises:
@@ -187,15 +165,16 @@ def commit_into_parent(run: ActiveCall) -> None:
         raise
 
 
-def _join(run: ActiveCall, parent: ActiveCall) -> Staged:
+def join(run: ActiveCall, parent: ActiveCall) -> Staged:
+    """Make the changes of a nested call part of those of the call that made it."""
     yield from close_to_nested(run)
     takes_part = bool(run.scope.participants())
     if takes_part:
         yield from prepare_to_join(run)
     _rule_out_rerun(run)
     for each in run.participants:
-        if (join := getattr(each, "join", None)) is not None:
-            yield from await_uninterrupted(run, join())
+        if (joining := getattr(each, "join", None)) is not None:
+            yield from await_uninterrupted(run, joining())
     commit_into_parent(run)
     if run.participants and not parent.adopt_participants(run.participants):
         # The session's part is gone with the parent's.

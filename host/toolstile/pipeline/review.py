@@ -26,7 +26,7 @@ from toolstile.pipeline.commit import (
     undo_participants,
 )
 from toolstile.pipeline.event import tell_rollback
-from toolstile.pipeline.failures import CallRejected
+from toolstile.pipeline.failures import CallRejected, wrote_unshown
 from toolstile.pipeline.hook_calls import settle
 from toolstile.pipeline.masking import mask, secrets_of_call
 from toolstile.pipeline.plan import DispatchTable
@@ -68,6 +68,16 @@ def is_as_shown(run: ActiveCall) -> Staged:
         return True
     diff = yield from describe(run)
     return digest_of(run.tool, canonical(run), diff) == run.approved
+
+
+def refuse_changed(run: ActiveCall) -> Staged:
+    """Deny a call that changed more than a person had approved.
+
+    Raises:
+        CallRejected: Saying so.
+    """
+    if not (yield from is_as_shown(run)):
+        raise wrote_unshown(run.name)
 
 
 def refuse_unshown(run: ActiveCall, rounds: int) -> None:
@@ -195,7 +205,7 @@ class DryRun(ActiveCall):
     def __init__(self, executor: Environment) -> None:
         super().__init__(executor, ToolCall("dry_run"))
         self._secrets: set[str] = set()
-        self.open()
+        self.fork()
         self.branch.begin()
 
     def join(self, run: ActiveCall, table: DispatchTable) -> Staged:

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from functools import partial
-from time import perf_counter
 from types import GeneratorType
 from typing import Any, Final
 
@@ -23,6 +22,7 @@ from toolstile.drivers.commands import Staged, Step, WaitFor
 from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.call import (
     CHECK,
+    COMMIT,
     DEADLINE,
     EXECUTE,
     ON_RESULT,
@@ -33,238 +33,57 @@ from toolstile.pipeline.call import (
     VALIDATE,
     ActiveCall,
 )
-from toolstile.pipeline.check import admit, check, check_again, params_copy_for, refuse_unsettled
-from toolstile.pipeline.commit import commit, take_part_once_there, undo
+from toolstile.pipeline.check import (
+    check,
+    check_again,
+    has_place,
+    refuse_unsettled,
+    reserve,
+    tell_result,
+)
+from toolstile.pipeline.commit import (
+    commit_with_participants,
+    join,
+    take_part_once_there,
+    undo,
+    uninterrupted,
+)
 from toolstile.pipeline.event import publish_surely, roll_back
-from toolstile.pipeline.execute import ask_and_run, run_handler
+from toolstile.pipeline.execute import apply_result, ask_and_run, run_handler
 from toolstile.pipeline.failures import (
     CallRejected,
     HandlerFailed,
     is_call_outcome,
     without_handler,
-    wrote_unshown,
 )
 from toolstile.pipeline.hook_calls import (
-    SLOW,
-    add_origin_note,
     ask,
     check_participant,
     hook_failed,
     settle,
     waits,
-    warn_of_slow,
 )
-from toolstile.pipeline.lookup import look_up
-from toolstile.pipeline.parse import ask_parsers, parse, shown_call
+from toolstile.pipeline.parse import ask_parsers, look_up, parse, shown_call
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
 from toolstile.pipeline.render import render
 from toolstile.pipeline.review import (
     ArgumentsEdited,
     is_as_shown,
+    refuse_changed,
     refuse_unshown,
     review,
     start_over,
 )
 from toolstile.pipeline.tracing import Entered, enter_traces, leave_traces
-from toolstile.policies.rules import Rule
 from toolstile.resources.exclusive import CURRENT
-from toolstile.state.replay import named_in
 from toolstile_hookspecs import (
-    CallRefused,
     ConflictError,
     Outcome,
     Replay,
     ResourceBusyError,
-    SnapshotError,
     Stage,
-    StateError,
     Status,
 )
-
-# --- Snapshot and validate
-
-
-def redo_after_conflict(run: ActiveCall, plan: ToolPlan) -> Staged:
-    """Put everything back and fork at the commit turn, at which nothing can conflict again."""
-    run.reruns += 1
-    yield from undo(run)
-    if not run.take_free_turn():
-        yield from wait_for_turn(run)
-    run.renew()
-    run.scope.fail_fast = True
-    if not plan.shares_params:
-        run.params = plan.tool.params_codec.copy(run.arguments)
-    if plan.checks:
-        yield from check_again(run)
-
-
-def look_again(run: ActiveCall) -> Staged:
-    """Let go of what the checks saw of the resources before others were waited for."""
-    if run.scope.participants():
-        yield from undo(run)
-        run.renew()
-        yield from check_again(run)
-
-
-def take_serial(run: ActiveCall, plan: ToolPlan) -> Staged:
-    """Wait for the one place of a serial tool.
-
-    Raises:
-        CallRejected: When it is not to be had.
-    """
-    limit = run.limit_without_timeout()
-    # Waiting for other calls does not count against the timeouts of those that made this one.
-    run.control.pause_timeout()
-    try:
-        batch = run.root.batch
-        if batch is not None:
-            yield WaitFor(batch.before(Milestone.ENDED, run.root.index), limit)
-        ticket = run.serial_ticket = run.executor.engine.serial(plan.tool, run.control)
-        ticket.request(fail_fast=run.scope.fail_fast)
-        yield WaitFor(ticket, limit)
-        ticket.require()
-    except ResourceBusyError as error:
-        raise CallRejected(Status.ERROR, f"{run.name} cannot run now: {error}") from error
-    finally:
-        run.control.resume_timeout()
-
-
-def show_and_validate(run: ActiveCall, plan: ToolPlan) -> Staged:
-    """Show what the call would change, until that is what it would be kept as; return the plan."""
-    rounds = 0
-    while True:
-        yield from review(run)
-        if not run.take_free_turn():
-            yield from wait_for_turn(run)
-        run.stage = VALIDATE
-        CURRENT.set((run,))
-        run.branch.validate()
-        if (yield from is_as_shown(run)):
-            # Policies may have come while a person was asked.
-            return run.plan or plan
-        rounds += 1
-        refuse_unshown(run, rounds)
-
-
-def take_snapshots(run: ActiveCall, plan: ToolPlan) -> Staged:
-    """Let plugins take part in the call's transaction."""
-    for each in plan.snapshots:
-        try:
-            participant = ask(run, each, run.context, plan.tool)
-            if waits(participant):
-                yield from settle(run, participant, via=partial(take_part_once_there, run, each))
-                continue
-        except Exception as error:
-            if is_call_outcome(error):
-                raise
-            raise hook_failed(each, error) from error
-        if participant is not None:
-            check_participant(each, participant)
-            run.participants.append(participant)
-
-
-def tell_result(run: ActiveCall, plan: ToolPlan) -> Staged | None:
-    """Let the policies hear of the success; return what is yet to be waited for, if anything."""
-    for place, rule in enumerate(plan.on_results):
-        if (answer := _tell(run, plan, rule)) is not None:
-            return _tell_rest(run, plan, place, answer)
-    return _compare_with_shown(run) if plan.shows_diff else None
-
-
-def _tell(run: ActiveCall, plan: ToolPlan, rule: Rule) -> Any:
-    params = run.params if plan.shares_params else params_copy_for(run, rule)
-    tell_rule: Any = rule.on_result
-    watched = run.on_loop
-    started = perf_counter() if watched else 0.0
-    try:
-        answer = tell_rule(plan.tool, params, run.result, context=run.context)
-        if watched and perf_counter() - started > SLOW:
-            warn_of_slow(rule.title, started)
-    except Exception as error:
-        add_origin_note(error, rule.title, "on_result")
-        raise
-    return answer
-
-
-def _tell_rest(run: ActiveCall, plan: ToolPlan, place: int, answer: Any) -> Staged:
-    for rule in plan.on_results[place:]:
-        if answer is None:
-            answer = _tell(run, plan, rule)
-        try:
-            yield from settle(run, answer)
-        except Exception as error:
-            add_origin_note(error, rule.title, "on_result")
-            raise
-        answer = None
-    if plan.shows_diff:
-        yield from _compare_with_shown(run)
-
-
-def _compare_with_shown(run: ActiveCall) -> Staged:
-    if not (yield from is_as_shown(run)):
-        raise wrote_unshown(run.name)
-
-
-def wait_for_turn(run: ActiveCall) -> Staged:
-    """Wait for the turn to commit, which is another's."""
-    if run.batch is not None and run.turns is None:
-        yield from _wait_for_earlier_calls(run)
-    if (turn := run.acquire_commit_turn()) is not None:
-        yield WaitFor(turn, run.limit_without_timeout())
-
-
-def _wait_for_earlier_calls(run: ActiveCall) -> Staged:
-    batch = run.batch
-    assert batch is not None  # noqa: S101 - asked by the caller
-    for gate in (batch.after_all(Milestone.FORKED), batch.before(Milestone.ENDED, run.index)):
-        if not gate.granted:
-            yield WaitFor(gate, run.limit_without_timeout())
-
-
-# --- Apply the result
-
-
-def apply_result(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
-    """Let the session have what the result changes, where plugins may answer or are told of it."""
-    if run.answer.__class__ is Replay:
-        _apply_changes(run, run.answer)
-    elif run.result.value is not None:
-        run.branch.dispatch(run.result.value)
-    if table.retelling or plan.tool.idempotency is not None:
-        _note_changes(run)
-
-
-def _note_changes(run: ActiveCall) -> None:
-    """Keep what the call has changed in the session so far."""
-    try:
-        run.session_changes = run.branch.changes()
-    except SnapshotError as error:
-        run.session_changes = error
-
-
-def _apply_changes(run: ActiveCall, replay: Replay) -> None:
-    """Let the session have what the earlier call changed, unless it has."""
-    changes, reason = replay.changes, replay.unportable
-    effect_id = replay.effect_id
-    if changes is None and reason is None:
-        return
-    if effect_id is not None and run.branch.has_applied(effect_id):
-        return
-    if changes is not None:
-        try:
-            run.branch.redo(changes, kinds=named_in(changes))
-        except StateError as error:
-            reason = str(error)
-        else:
-            if effect_id is not None:
-                run.branch.mark_applied(effect_id)
-            return
-    raise CallRefused(
-        f"{run.name} has done this already, in another session; what it changed there cannot "
-        f"be carried over to this one: {str(reason).rstrip('.')}. It was not run again. This "
-        "requires human intervention."
-    )
-
 
 # --- The life of a call
 
@@ -280,7 +99,7 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
         The outcome.
 
     Raises:
-        BaseException: What is not the call's own; see `refusals.classify_failure`.
+        BaseException: What is not the call's own; see `failures.classify_failure`.
     """
     traces: Entered = []
     call.around = CURRENT.get()
@@ -334,7 +153,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
     call.stage = DEADLINE
     if call.closed is not None or not call.is_alone:
         call.check_limits()
-    call.open()
+    call.fork()
     if call.batch is not None:
         yield call.batch_step(Milestone.ADMITTED)
 
@@ -346,7 +165,12 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
 
     # 5. Reserve: a place among the calls in flight, then a branch that can be written.
     call.stage = RESERVE
-    admit(call)
+    if plan.reserves and not has_place(call):
+        reserve(call, plan.reserves)
+    else:
+        # First: interrupted right after it counts, the call would count for good.
+        call.admitted = True
+        call.executor.runtime.calls[id(call)] = call
     if call.batch is not None or tool.concurrency == "serial":
         yield from wait_for_place(call, plan)
     call.branch.begin()
@@ -414,6 +238,8 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
         call.stage = ON_RESULT
         if (answers := tell_result(call, plan)) is not None:
             yield from answers
+        if plan.shows_diff:
+            yield from refuse_changed(call)
 
     # 11. Commit: prepare all that takes part, then commit all of it.
     call.stage = PREPARE
@@ -421,17 +247,88 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
         yield from participants
 
 
-# --- Where a call waits for others -----------------------------------------------------------
+def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
+    """Commit a call in which nothing takes part but its session; return what commits another."""
+    executor = call.executor
+    if executor.rehearsal is not None and call.parent is None:
+        joining: Staged = executor.rehearsal.join(call, table)
+        return joining
+    if call.parent is not None:
+        return uninterrupted(join(call, call.parent))
+    parts = call.scope._parts  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
+    if parts or call.participants or executor.keeper is not None or call.children:
+        return uninterrupted(commit_with_participants(call))
+    try:
+        call.branch.commit()
+    except BaseException:
+        # Whoever hears of the changes may interrupt, which takes nothing back any more.
+        call.committed = call.branch.kept
+        raise
+    call.stage = COMMIT
+    call.committed = True
+    return None
+
+
+# --- Where a call waits for others, or begins anew
 
 
 def wait_for_place(call: ActiveCall, plan: ToolPlan) -> Staged:
     """Wait until the batch is admitted, and until the one place of a serial tool is free."""
     if call.batch is not None:
+        call.passed(Milestone.ADMITTED)
         yield WaitFor(call.batch.after_all(Milestone.ADMITTED), call.limit_without_timeout())
     if plan.tool.concurrency == "serial":
         call.passed(Milestone.FORKED if plan.executes else Milestone.CLAIMED)
         yield from take_serial(call, plan)
         yield from look_again(call)
+
+
+def take_serial(call: ActiveCall, plan: ToolPlan) -> Staged:
+    """Wait for the one place of a serial tool.
+
+    Raises:
+        CallRejected: When it is not to be had.
+    """
+    limit = call.limit_without_timeout()
+    # Waiting for other calls does not count against the timeouts of those that made this one.
+    call.control.pause_timeout()
+    try:
+        batch = call.root.batch
+        if batch is not None:
+            yield WaitFor(batch.before(Milestone.ENDED, call.root.index), limit)
+        ticket = call.serial_ticket = call.executor.engine.serial(plan.tool, call.control)
+        ticket.request(fail_fast=call.scope.fail_fast)
+        yield WaitFor(ticket, limit)
+        ticket.require()
+    except ResourceBusyError as error:
+        raise CallRejected(Status.ERROR, f"{call.name} cannot run now: {error}") from error
+    finally:
+        call.control.resume_timeout()
+
+
+def look_again(call: ActiveCall) -> Staged:
+    """Let go of what the checks saw of the resources before others were waited for."""
+    if call.scope.participants():
+        yield from undo(call)
+        call.renew()
+        yield from check_again(call)
+
+
+def take_snapshots(call: ActiveCall, plan: ToolPlan) -> Staged:
+    """Let plugins take part in the call's transaction."""
+    for each in plan.snapshots:
+        try:
+            participant = ask(call, each, call.context, plan.tool)
+            if waits(participant):
+                yield from settle(call, participant, via=partial(take_part_once_there, call, each))
+                continue
+        except Exception as error:
+            if is_call_outcome(error):
+                raise
+            raise hook_failed(each, error) from error
+        if participant is not None:
+            check_participant(each, participant)
+            call.participants.append(participant)
 
 
 def take_in_answer(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:
@@ -442,3 +339,50 @@ def take_in_answer(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> St
             yield from wait_for_turn(call)
         call.branch.validate()
     apply_result(call, table, plan)
+
+
+def show_and_validate(call: ActiveCall, plan: ToolPlan) -> Staged:
+    """Show what the call would change, until that is what it would be kept as; return the plan."""
+    rounds = 0
+    while True:
+        yield from review(call)
+        if not call.take_free_turn():
+            yield from wait_for_turn(call)
+        call.stage = VALIDATE
+        CURRENT.set((call,))
+        call.branch.validate()
+        if (yield from is_as_shown(call)):
+            # Policies may have come while a person was asked.
+            return call.plan or plan
+        rounds += 1
+        refuse_unshown(call, rounds)
+
+
+def wait_for_turn(call: ActiveCall) -> Staged:
+    """Wait for the turn to commit, which is another's."""
+    if call.batch is not None and call.turns is None:
+        yield from _wait_for_earlier_calls(call)
+    if (turn := call.acquire_commit_turn()) is not None:
+        yield WaitFor(turn, call.limit_without_timeout())
+
+
+def _wait_for_earlier_calls(call: ActiveCall) -> Staged:
+    batch = call.batch
+    assert batch is not None  # noqa: S101 - asked by the caller
+    for gate in (batch.after_all(Milestone.FORKED), batch.before(Milestone.ENDED, call.index)):
+        if not gate.granted:
+            yield WaitFor(gate, call.limit_without_timeout())
+
+
+def redo_after_conflict(call: ActiveCall, plan: ToolPlan) -> Staged:
+    """Put everything back and fork at the commit turn, at which nothing can conflict again."""
+    call.reruns += 1
+    yield from undo(call)
+    if not call.take_free_turn():
+        yield from wait_for_turn(call)
+    call.renew()
+    call.scope.fail_fast = True
+    if not plan.shares_params:
+        call.params = plan.tool.params_codec.copy(call.arguments)
+    if plan.checks:
+        yield from check_again(call)

@@ -220,8 +220,8 @@ def test_a_nested_call_that_opens_as_its_caller_ends_is_told_so(
         open_run(run)
 
     threads: list[threading.Thread] = []
-    open_run = ActiveCall.open
-    monkeypatch.setattr(ActiveCall, "open", open_late)
+    open_run = ActiveCall.fork
+    monkeypatch.setattr(ActiveCall, "fork", open_late)
     yard = make_yard("sync")
     yard.open(inner, hasty)
 
