@@ -77,13 +77,13 @@ class ActiveCall(Lifetime["ActiveCall"]):
     # fmt: off
     __slots__ = (
         "_child_turns", "admitted", "answer", "approved", "arguments", "around", "asks",
-        "attributes", "batch", "branch", "claimed", "committed", "context", "control", "copies",
-        "crossings", "data", "decisions", "edited", "ended", "error", "executor",
-        "handler_duration", "handler_state", "index", "is_alone", "left_child", "limit",
-        "listeners", "on_loop", "opened", "outcome", "params", "participants", "plan",
-        "questions", "raises", "replayed", "reruns", "result", "result_secrets", "resumption",
-        "rolled_back", "scope", "serial_ticket", "session_changes", "stage", "started",
-        "status", "tells_json", "text", "timestamp", "turns", "undone",
+        "attributes", "batch", "branch", "claimed", "committed", "context", "control", "crossings",
+        "data", "decisions", "edited", "ended", "error", "executor", "handler_duration",
+        "handler_state", "index", "is_alone", "left_child", "limit", "listeners", "on_loop",
+        "opened", "outcome", "params", "params_shown", "participants", "plan", "questions",
+        "raises", "replayed", "reruns", "result", "result_secrets", "resumption", "rolled_back",
+        "scope", "serial_ticket", "session_changes", "stage", "started", "status", "tells_json",
+        "text", "timestamp", "turns", "undone",
     )
     # fmt: on
 
@@ -99,10 +99,10 @@ class ActiveCall(Lifetime["ActiveCall"]):
     opened: bool
     limit: Limit | None
 
-    # The arguments, and their copies for those who look at them.
+    # The arguments, and a copy of the params for those who look at them.
     arguments: bytes | str
     params: Any
-    copies: dict[str, Any] | None
+    params_shown: Any
     edited: bool
     """True once a person has changed the arguments."""
 
@@ -215,7 +215,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.tells_json = self.rolled_back = self.claimed = self.replayed = False
         self.plan = self.params = self.limit = self.turns = self.serial_ticket = None
         self.data = self.error = self.raises = self.left_child = self.answer = None
-        self.handler_duration = self.copies = self.approved = self._child_turns = None
+        self.handler_duration = self.params_shown = self.approved = self._child_turns = None
         self.result_secrets = self.decisions = self.asks = ()
         self.crossings = self.listeners = ()
         if parent is not None:

@@ -36,7 +36,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
-from toolstile_hookspecs.codecs import RETRY, as_json
+from toolstile_hookspecs.codecs import RETRY, ValueCodec, as_json
 
 log = logging.getLogger("toolstile.policies")
 ALLOW = PolicyDecision.allow()
@@ -167,7 +167,7 @@ def parse_edited(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Sta
     """Let the call go on with the arguments that an approver gave it."""
     given = canonical(run)
     yield from ask_parsers(run, table, edited)
-    run.copies = None
+    run.params_shown = None
     run.edited = run.edited or canonical(run) != given
 
 
@@ -324,9 +324,9 @@ def _read(rule: Rule, decision: object) -> PolicyDecision:
 
 
 def params_copy_for(run: ActiveCall, viewer: Implementation | Rule) -> Any:
-    """Return the params as a plugin or policy may see them: its own copy, where they can change.
+    """Return the params as policies and plugins see them: one copy for all, where they can change.
 
-    A policy keeps its copy for the whole call; a plugin gets a fresh one at each hook.
+    A viewer that has changed the copy keeps it, and the next one gets another.
     """
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
@@ -334,13 +334,18 @@ def params_copy_for(run: ActiveCall, viewer: Implementation | Rule) -> Any:
         return run.params
     if not viewer.wants_params:
         return None
-    if not isinstance(viewer, Rule):
-        return plan.tool.params_codec.copy(run.arguments)
-    if run.copies is None:
-        run.copies = {}
-    if viewer.name not in run.copies:
-        run.copies[viewer.name] = plan.tool.params_codec.copy(run.arguments)
-    return run.copies[viewer.name]
+    codec = plan.tool.params_codec
+    if run.params_shown is None or not _is_unchanged(run, codec):
+        run.params_shown = codec.copy(run.arguments)
+    return run.params_shown
+
+
+def _is_unchanged(run: ActiveCall, codec: ValueCodec) -> bool:
+    try:
+        return codec.encode(run.params_shown) == run.arguments
+    except (ValueError, TypeError, AttributeError, RecursionError):
+        # What a viewer has put there need not fit.
+        return False
 
 
 def _plain(decision: PolicyDecision) -> bool:

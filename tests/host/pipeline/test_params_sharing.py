@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar, Self
 from uuid import uuid4
 
 import pytest
+from pydantic import BaseModel, model_validator
 
 from toolstile_hookspecs import (
     ApprovalRequest,
@@ -107,6 +108,7 @@ class SpoilingPolicy:
     def check(self, tool: Any, params: Order, *, context: ToolContext) -> PolicyDecision:
         self.seen.append(("check", Order(params.item, list(params.tags))))
         spoil(params)
+        params.item = object()  # type: ignore[assignment]  # cannot even be written
         return PolicyDecision.ask("Sure?")
 
     def on_result(self, tool: Any, params: Order, result: Any, *, context: ToolContext) -> None:
@@ -295,3 +297,65 @@ def test_what_was_left_out_is_made_up_once_for_all(yard: Any) -> None:
     told = {*seen, outcome.text, outcome.event.params.number, outcome.event.params.number}
     assert told == {outcome.text}
     assert outcome.call.arguments in ({"item": "tea"}, '{"item": "tea"}')
+
+
+class Counted(BaseModel):
+    """Params that count how often they are read."""
+
+    tags: list[str]
+
+    read: ClassVar[list[None]] = []
+
+    @model_validator(mode="after")
+    def count(self) -> Self:
+        """Count it."""
+        self.read.append(None)
+        return self
+
+
+class Looking:
+    """A plugin that looks at the params in each of its hooks."""
+
+    @hookimpl
+    def toolstile_check(self, params: Counted) -> None:
+        assert params.tags == ["hot"]
+
+    @hookimpl
+    def toolstile_execute(self, params: Counted) -> None:
+        assert params.tags == ["hot"]
+
+    @hookimpl
+    def toolstile_on_result(self, params: Counted) -> None:
+        assert params.tags == ["hot"]
+
+
+class LookingToo(Looking):
+    """Another plugin that looks."""
+
+
+class LookingPolicy:
+    """A policy that looks."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def check(self, tool: Any, params: Counted, *, context: ToolContext) -> PolicyDecision:
+        assert params.tags == ["hot"]
+        return PolicyDecision.allow()
+
+    def on_result(self, tool: Any, params: Counted, result: Any, *, context: ToolContext) -> None:
+        assert params.tags == ["hot"]
+
+
+def test_params_are_read_once_for_the_handler_and_once_for_all_who_look(yard: Any) -> None:
+    def count(params: Counted, *, context: ToolContext) -> ToolResult[None]:
+        params.tags.append("changed by the handler")
+        return ToolResult.ok(None)
+
+    counting = Tool[Counted, None](name="count", description="Count.", handler=count)
+    policies = [LookingPolicy(name) for name in ("one", "two", "three")]
+    yard.open(counting, plugins=(Looking(), LookingToo()), policies=policies)
+    Counted.read.clear()
+
+    assert yard.call("count", tags=["hot"]).success
+    assert len(Counted.read) == 2
