@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Coroutine, Generator, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -15,7 +15,14 @@ from toolstile.pipeline.batch import BatchOrder, several_calls
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.call_control import CallControlImpl
 from toolstile.pipeline.environment import ExecutorHost
-from toolstile.pipeline.plan import DispatchOptions, DispatchTable, PlanCache, ToolPlan
+from toolstile.pipeline.plan import (
+    DispatchOptions,
+    DispatchTable,
+    PromptPlans,
+    ToolPlan,
+    changing_sections,
+    shown_of,
+)
 from toolstile.pipeline.review import DryRun
 from toolstile.pipeline.stages import life_of
 from toolstile.prompt_overrides import section_failed
@@ -98,7 +105,10 @@ class Executor:
         )
         self._host = host
         self._own_prompt = None if prompt is None else host.overridden(prompt)
-        self._planning: PlanCache | None = None
+        self._plans: PromptPlans | None = None
+        # The sections that can become, or cease to be, part of the prompt.
+        self._changing: list[Section] = []
+        self._shown: Hashable = ()
         self._kept_apart = options.kept_apart or host.kept_apart
         self._retired: str | None = None
         # Kept by their ids and held: an id is given again once its section is gone.
@@ -280,20 +290,20 @@ class Executor:
 
     def table(self) -> DispatchTable:
         """Return what calls are dispatched by, made anew when plugins have changed."""
-        planning = self._planning
+        plans = self._plans
         if (
-            planning is None
-            or planning.table.generation != self._host.plugins.view.generation
-            or (planning.changing and planning.shown() != planning.shown_then)
+            plans is None
+            or plans.table.generation != self._host.plugins.view.generation
+            or (self._changing and self._shown_now() != self._shown)
         ):
-            planning = self._planning = self._plan_anew()
-        return planning.table
+            plans = self._plans = self._plan_anew()
+        return plans.table
 
     def plan_of(self, tool: Tool[Any, Any]) -> ToolPlan:
         """Return the plan of a tool that a lookup hook gave, which may be nobody's."""
         self.table()  # the hook may have changed the plugins
-        planning = self._planning or self._plan_anew()
-        return planning.plan_of(tool)
+        plans = self._plans or self._plan_anew()
+        return plans.plan_of(tool)
 
     def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
         """Open the sections that the model asked for, and render the prompt again.
@@ -319,9 +329,9 @@ class Executor:
     def retire(self, why: str = _HOST_CLOSED) -> None:
         """Refuse calls from now on, and say why; by default since the host is closed."""
         self._retired = why
-        self._planning = None
+        self._plans = None
 
-    def _plan_anew(self) -> PlanCache:
+    def _plan_anew(self) -> PromptPlans:
         if self._retired is not None:
             raise StateError(self._retired)
         self._set_up_once(self.prompt.everywhere())
@@ -329,7 +339,13 @@ class Executor:
             with self._beginning:
                 self.rehearsal = self.rehearsal or DryRun(self)
         self.keeper = self._keep()
-        return PlanCache(self._host, self.prompt, self.session, self._manner)
+        prompt = self.prompt
+        self._changing = changing_sections(prompt)
+        self._shown = self._shown_now()
+        return self.engine.plans.of(self._host, prompt, self.session, self._manner, self._shown)
+
+    def _shown_now(self) -> Hashable:
+        return shown_of(self._changing, self.session, self.catalog)
 
     def _keep(self) -> PolicyStore | None:
         """Load what policies have kept, and return what keeps it, if anything is to be kept."""

@@ -12,6 +12,7 @@ from toolstile.drivers.background_loop import Background
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.drivers.threads import Workers
 from toolstile.pipeline.batch import CommitQueue
+from toolstile.pipeline.plan import HostPlans
 from toolstile.resources.exclusive import Claim, ExclusiveLock, Ticket
 from toolstile.resources.waiting import CallOwner
 from toolstile.state.session import Session
@@ -86,7 +87,7 @@ def runtime_of(session: Session) -> Runtime:
 
 
 class Engine:
-    """Threads, the background loop and the drivers of one host.
+    """Threads, the background loop, the drivers and the plans of one host.
 
     Args:
         interrupts: Exceptions of other frameworks that leave `dispatch` as they are.
@@ -98,6 +99,7 @@ class Engine:
         self.background = Background()
         self.sync = SyncDriver(self.workers, self.background)
         self.asynchronous = AsyncDriver(self.workers, self.background)
+        self.plans = HostPlans()
         self._serial: WeakValueDictionary[int, SerialLock] = WeakValueDictionary()
         self._lock = threading.Lock()
         self._failing: set[tuple[str, str]] = set()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+import threading
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,7 +15,8 @@ from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import Governed, PromptRules
 from toolstile.policies.rules import Rule
 from toolstile.prompt_overrides import section_failed
-from toolstile_hookspecs import OpenedSections, Prompt, Section, Tool, Visibility
+from toolstile_hookspecs import Catalog, OpenedSections, Prompt, Section, Tool, Visibility
+from toolstile_hookspecs.support.process import renewed_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
@@ -227,70 +229,54 @@ def table_of(
     )
 
 
-# --- The cache of plans
+# --- The plans of a host
 
 
 MAX_OTHERS: Final = 256
 """The maximum number of kept plans for tools from lookup hooks."""
+MAX_PROMPTS: Final = 64
+"""The maximum number of prompts, each with its sections as they were shown, of kept plans."""
 
 
-class PlanCache:
-    """The plans of a prompt's tools, as the prompt, the plugins and the session are now.
+class PromptPlans:
+    """The plans of a prompt's tools, for all sessions in which the same of it is shown.
 
     Args:
         host: Whose policies and plugins have a say.
         prompt: The prompt.
-        session: Decides which sections are part of it.
+        session: One of the sessions; decides which sections are part of the prompt.
         manner: How all calls pass.
+        parts: What the plans are made of, held since the sections of a prompt are known by id.
 
     Attributes:
         table: What calls are dispatched by.
-        changing: The sections that can become, or cease to be, part of the prompt.
-        shown_then: What `shown` was.
     """
 
-    __slots__ = (
-        "_host",
-        "_manner",
-        "_others",
-        "_prompt",
-        "_session",
-        "changing",
-        "shown_then",
-        "table",
-    )
+    __slots__ = ("_everywhere", "_manner", "_others", "_plugins", "_rules", "parts", "table")
 
     def __init__(
-        self, host: Governed, prompt: Prompt, session: Session, manner: DispatchOptions
+        self,
+        host: Governed,
+        prompt: Prompt,
+        session: Session,
+        manner: DispatchOptions,
+        parts: Sequence[object],
     ) -> None:
-        self._host = host
-        self._prompt = prompt
-        self._session = session
+        self.parts = parts
         self._manner = manner
+        self._plugins = plugins = host.plugins
         self._others: dict[int, ToolPlan] = {}
-        self.changing = [each for each in prompt.everywhere() if _can_change(each)]
-        self.shown_then = self.shown()
-        rules = self._rules()
-        everywhere = rules.everywhere()
+        self._rules = rules = PromptRules(host, prompt, dry_run=manner.dry_run)
+        self._everywhere = rules.everywhere()
         plans: dict[str, ToolPlan] = {}
         prompt.tools(session)
         for section, tool in prompt.offers(session):
-            plans[tool.name] = plan_for(tool, rules.of(section), everywhere, manner, host.plugins)
+            plans[tool.name] = plan_for(tool, rules.of(section), self._everywhere, manner, plugins)
         behind = behind_summaries(prompt, session)
         rules.tell_of_strays()
         aliases = serving_wire_names(plan.tool for plan in plans.values())
         known = {wire: plans[tool.name] for wire, tool in aliases.items()}
-        self.table = table_of(host.plugins, {**plans, **known, **plans}, behind)
-
-    def shown(self) -> tuple[object, ...]:
-        """Return what decides which sections are part of the prompt now."""
-        return (OpenedSections.of(self._session), *map(self._is_enabled, self.changing))
-
-    def _is_enabled(self, section: Section) -> bool:
-        try:
-            return section.is_enabled(self._session)
-        except Exception as error:
-            raise section_failed(section, "enabled", error, self._host.catalog) from error
+        self.table = table_of(plugins, {**plans, **known, **plans}, behind)
 
     def plan_of(self, tool: Tool[Any, Any]) -> ToolPlan:
         """Return the plan of a tool that a lookup hook gave, which may be nobody's."""
@@ -299,18 +285,12 @@ class PlanCache:
             return known
         plan = self._others.get(id(tool))
         if plan is None or plan.tool is not tool:
-            rules = self._rules()
-            plugins = self._host.plugins
-            plan = plan_for(tool, rules.shared, rules.everywhere(), self._manner, plugins)
+            shared = self._rules.shared
+            plan = plan_for(tool, shared, self._everywhere, self._manner, self._plugins)
             plan = with_rules_of(plan, self._kin_of(tool))
-            while len(self._others) >= MAX_OTHERS:
-                # A plugin may make a tool for each call; the oldest are met least.
-                del self._others[next(iter(self._others))]
-            self._others[id(tool)] = plan
+            # A plugin may make a tool for each call; the oldest are met least.
+            _keep(self._others, id(tool), plan, MAX_OTHERS)
         return plan
-
-    def _rules(self) -> PromptRules:
-        return PromptRules(self._host, self._prompt, dry_run=self._manner.dry_run)
 
     def _kin_of(self, tool: Tool[Any, Any]) -> list[ToolPlan]:
         """Return the plans of known tools that a plugin's tool may pass itself off as."""
@@ -320,6 +300,68 @@ class PlanCache:
             if plan.tool.name == tool.name
             or (tool.handler is not None and plan.tool.handler is tool.handler)
         ]
+
+
+class HostPlans:
+    """The plans of all sessions of an open host, made once for those that are shown the same."""
+
+    __slots__ = ("_made",)
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, PromptPlans] = {}
+
+    def of(
+        self,
+        host: Governed,
+        prompt: Prompt,
+        session: Session,
+        manner: DispatchOptions,
+        shown: Hashable,
+    ) -> PromptPlans:
+        """Return the plans of a prompt, as the plugins and the session are now.
+
+        Args:
+            host: Whose policies and plugins have a say.
+            prompt: The prompt.
+            session: The session.
+            manner: How all calls pass.
+            shown: What decides which sections are part of the prompt; see `shown_of`.
+        """
+        parts: list[object] = [*prompt.policies]
+        for section in prompt.everywhere():
+            parts += (section, *section.tools, *section.policies)
+        key = (host.plugins.view.generation, manner.dry_run, shown, tuple(map(id, parts)))
+        plans = self._made.get(key)
+        if plans is None:
+            plans = PromptPlans(host, prompt, session, manner, parts)
+            _keep(self._made, key, plans, MAX_PROMPTS)
+        return plans
+
+
+_keeping = renewed_in_forks(__name__, "_keeping", threading.Lock)
+
+
+def _keep(kept: dict[Any, Any], key: Any, plans: Any, most: int) -> None:
+    with _keeping:
+        while len(kept) >= most:
+            del kept[next(iter(kept))]
+        kept[key] = plans
+
+
+def changing_sections(prompt: Prompt) -> list[Section]:
+    """Return the sections that can become, or cease to be, part of the prompt."""
+    return [section for section in prompt.everywhere() if _can_change(section)]
+
+
+def shown_of(changing: Iterable[Section], session: Session, catalog: Catalog) -> Hashable:
+    """Return what decides which sections are part of a prompt in a session now."""
+    enabled: list[bool] = []
+    for section in changing:
+        try:
+            enabled.append(bool(section.is_enabled(session)))
+        except Exception as error:
+            raise section_failed(section, "enabled", error, catalog) from error
+    return (OpenedSections.of(session), *enabled)
 
 
 def _can_change(section: Section) -> bool:

@@ -84,7 +84,7 @@ def test_tools_that_are_made_for_each_call_are_not_all_kept() -> None:
         for number in range(MAX_OTHERS + 10):
             call = ToolCall("sells", {"times": 1}, id=str(number))
             assert tools.dispatch(call).event.tool_name == f"sells_{number}"
-        assert len(tools._planning._others) == MAX_OTHERS  # type: ignore[union-attr]
+        assert len(tools._plans._others) == MAX_OTHERS  # type: ignore[union-attr]
 
 
 def test_the_outcome_of_another_call_is_no_value() -> None:
