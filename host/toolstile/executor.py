@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, Final, Self
 
 from toolstile.drivers.commands import Step
 from toolstile.options import ExecutorOptions
-from toolstile.pipeline.approval import ResumedApproval
+from toolstile.pipeline.approval import read_answer
 from toolstile.pipeline.batch import BatchOrder, several_calls
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.call_control import CallControlImpl
-from toolstile.pipeline.environment import ExecutorHost
+from toolstile.pipeline.environment import ExecutorHost, Resumption
 from toolstile.pipeline.plan import (
     DispatchOptions,
     DispatchTable,
@@ -217,7 +217,7 @@ class Executor:
             ...         tools.resume(asked.call, asked.approval_token, True).text
             'Erased a.txt.'
         """
-        resumption = ResumedApproval(token, answer)
+        resumption = Resumption(token, read_answer(answer))
         return self.engine.sync.drive(life_of(ActiveCall(self, call, resumption=resumption)))
 
     def aresume(
@@ -227,7 +227,8 @@ class Executor:
         answer: ApprovalAnswer | bool,  # noqa: FBT001 - as approvers answer
     ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call again that was pending; see `resume`."""
-        run = ActiveCall(self, call, on_loop=True, resumption=ResumedApproval(token, answer))
+        resumption = Resumption(token, read_answer(answer))
+        run = ActiveCall(self, call, on_loop=True, resumption=resumption)
         return self.engine.asynchronous.drive(life_of(run))
 
     def rehearsed(self) -> str:

@@ -7,15 +7,16 @@ import logging
 import threading
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import Final
 
 from toolstile.drivers.commands import Run, Staged
 from toolstile.drivers.limit import Limit, TimedOut
 from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.environment import Resumption
 from toolstile.pipeline.failures import CallRejected, unreadable
 from toolstile.pipeline.hook_calls import settle
 from toolstile.pipeline.masking import log_failure, mask
-from toolstile.policies.approval_tokens import RedeemedToken, TokenRefused, TokenSubject
+from toolstile.policies.approval_tokens import TokenRefused, TokenSubject
 from toolstile.resources.transactional import ExclusivePart
 from toolstile_hookspecs import (
     Answer,
@@ -23,9 +24,6 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     Stage,
     Status,
-    Tool,
-    ToolCall,
-    ToolContext,
     ToolValidationError,
 )
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
@@ -33,42 +31,21 @@ from toolstile_hookspecs.codecs import as_json, as_sentence
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.process import renewed_in_forks
 
-if TYPE_CHECKING:
-    from toolstile.pipeline.call import ActiveCall
-
-
 # --- Requests and answers
 
 
-def digest_of(tool: Tool[Any, Any], arguments: bytes, diff: str | None = None) -> str:
+def canonical(run: ActiveCall) -> bytes:
+    """Return the params as an approval binds them."""
+    arguments: bytes = run.tool.params_codec.encode(run.params)
+    return arguments
+
+
+def digest_of(run: ActiveCall, diff: str | None = None, arguments: bytes | None = None) -> str:
     """Return what an approval is bound to: SHA-256 of the tool, its canonical params, the diff."""
-    shown = tool.name.encode() + b"\0" + arguments
+    shown = run.tool.name.encode() + b"\0" + (canonical(run) if arguments is None else arguments)
     if diff is not None:
         shown += b"\0" + diff.encode(errors="surrogatepass")
     return hashlib.sha256(shown).hexdigest()
-
-
-def request_for(  # noqa: PLR0913 - all of it is shown
-    call: ToolCall,
-    tool: Tool[Any, Any],
-    *,
-    params: Any,
-    arguments: bytes,
-    reasons: Iterable[str],
-    context: ToolContext,
-    diff: str | None = None,
-) -> ApprovalRequest:
-    """Return the request that an approver is shown."""
-    return ApprovalRequest(
-        call=call,
-        tool=tool,
-        params=params,
-        arguments=arguments.decode(),
-        reasons=tuple(reasons),
-        digest=digest_of(tool, arguments, diff),
-        context=context,
-        diff=diff,
-    )
 
 
 def read_answer(answer: object) -> ApprovalAnswer:
@@ -92,75 +69,32 @@ def read_answer(answer: object) -> ApprovalAnswer:
 
 log = logging.getLogger("toolstile.policies")
 
-REFUSED = "refused"
-ASKED_BEFORE = "A person was asked about it before."
+REFUSED: Final = "refused"
+ASKED_BEFORE: Final = "A person was asked about it before."
 
 
-class ResumedApproval:
-    """The parts with which a call is resumed.
+def redeem(run: ActiveCall, resumption: Resumption) -> None:
+    """Use up the token of a resumed call; a call that starts over has done so.
 
-    Args:
-        token: The token that the pending call came with.
-        answer: What a person says to it by now.
+    Raises:
+        CallRejected: When it does not hold; the call does not go on.
     """
-
-    __slots__ = ("_answer", "_approvable", "_token")
-
-    def __init__(self, token: object, answer: ApprovalAnswer | bool) -> None:  # noqa: FBT001 - see `read_answer`
-        self._token = token
-        self._answer: ApprovalAnswer | None = read_answer(answer)
-        self._approvable: RedeemedToken | None = None
-
-    @property
-    def waits(self) -> bool:
-        """True when something other than a plain approval has still to be said."""
-        return self._answer is not None and self._answer.answer is not Answer.APPROVED
-
-    def redeem(self, run: ActiveCall) -> None:
-        """Use the token up; a call that starts over has done so.
-
-        Raises:
-            CallRejected: When it does not hold; the call does not go on.
-        """
-        if self._approvable is not None:
-            return
-        run.stage = Stage.APPROVE
-        try:
-            self._approvable = run.executor.seal.redeem(self._token, bearer_of(run))
-        except TokenRefused as refused:
-            run.set_attribute(APPROVAL, REFUSED)
-            msg = f"{refused} Nothing has run. Call {run.name} without it, to have it asked again."
-            raise CallRejected(Status.DENIED, msg) from None
-        except OSError as error:
-            log_failure(run, log, "A used approval could not be noted; %s is denied.", run)
-            msg = (
-                f"The approval of {run.name} cannot be used now: that it was could not be noted. "
-                "This requires human intervention."
-            )
-            raise CallRejected(Status.DENIED, msg) from error
-
-    def answer_to(self, digest: str) -> ApprovalAnswer | None:
-        """Return the answer if it was given to a request with this digest; it is, once."""
-        if self._approvable is None or not self._approvable.covers(digest):
-            return None
-        answer, self._answer = self._answer, None
-        return answer
-
-    def has_place(self, digest: str) -> bool:
-        """Tell whether the call took its place, with these params, before it was pending."""
-        return self._approvable is not None and self._approvable.has_place(digest)
-
-
-def token_for(run: ActiveCall, digest: str, params: str) -> str:
-    """Return the token with which a pending call can be resumed.
-
-    Args:
-        run: The call.
-        digest: That of the request which shows it.
-        params: That of its tool and params alone.
-    """
-    place = params if run.admitted else None
-    return run.executor.seal.seal(bearer_of(run), digest, place=place)
+    if resumption.redeemed is not None:
+        return
+    run.stage = Stage.APPROVE
+    try:
+        resumption.redeemed = run.executor.seal.redeem(resumption.token, bearer_of(run))
+    except TokenRefused as refused:
+        run.set_attribute(APPROVAL, REFUSED)
+        msg = f"{refused} Nothing has run. Call {run.name} without it, to have it asked again."
+        raise CallRejected(Status.DENIED, msg) from None
+    except OSError as error:
+        log_failure(run, log, "A used approval could not be noted; %s is denied.", run)
+        msg = (
+            f"The approval of {run.name} cannot be used now: that it was could not be noted. "
+            "This requires human intervention."
+        )
+        raise CallRejected(Status.DENIED, msg) from error
 
 
 def bearer_of(run: ActiveCall) -> TokenSubject:
@@ -250,12 +184,6 @@ def _wait_for_answer(run: ActiveCall, request: ApprovalRequest) -> Staged:
         run.control.resume_timeout()
 
 
-def canonical(run: ActiveCall) -> bytes:
-    """Return the params as an approval binds them."""
-    arguments: bytes = run.tool.params_codec.encode(run.params)
-    return arguments
-
-
 def _held(run: ActiveCall) -> str | None:
     if run.serial_ticket is not None:
         return "the one place in which it runs"
@@ -270,14 +198,16 @@ def _request(run: ActiveCall, reasons: Iterable[str], diff: str | None) -> Appro
         params = tool.params_codec.decode(arguments)
     except ToolValidationError as error:
         raise unreadable(run.name, "params", error) from error
-    return request_for(
-        run.call_made,
-        tool,
+    diff = None if diff is None else mask(run, diff)
+    return ApprovalRequest(
+        call=run.call_made,
+        tool=tool,
         params=params,
-        arguments=arguments,
-        reasons=reasons,
+        arguments=arguments.decode(),
+        reasons=tuple(reasons),
+        digest=digest_of(run, diff, arguments),
         context=run.context,
-        diff=None if diff is None else mask(run, diff),
+        diff=diff,
     )
 
 
@@ -323,8 +253,9 @@ def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalReq
                 f"{kept} Call {run.name} by itself."
             )
             raise CallRejected(Status.DENIED, msg)
-        params = digest_of(request.tool, canonical(run))
-        run.set_attribute(APPROVAL_TOKEN, token_for(run, request.digest, params))
+        place = digest_of(run) if run.admitted else None
+        token = run.executor.seal.seal(bearer_of(run), request.digest, place=place)
+        run.set_attribute(APPROVAL_TOKEN, token)
         _settle_call(run)
         if answer.ticket is not None:
             run.set_attribute(APPROVAL_TICKET, answer.ticket)

@@ -12,6 +12,7 @@ from toolstile.pipeline.approval import (
     approve,
     canonical,
     digest_of,
+    redeem,
     refuse_unaskable,
 )
 from toolstile.pipeline.call import CHECK, ActiveCall
@@ -70,7 +71,7 @@ def _check_on(run: ActiveCall, table: DispatchTable, place: int, decision: Any) 
     assert plan is not None  # noqa: S101 - looked up before
     run.branch.frozen = True
     if run.resumption is not None:
-        run.resumption.redeem(run)
+        redeem(run, run.resumption)
         run.stage = CHECK
     reasons = yield from check_policies(run, place, decision)
     if run.resumption is not None and run.resumption.waits and not reasons:
@@ -83,7 +84,7 @@ def _check_on(run: ActiveCall, table: DispatchTable, place: int, decision: Any) 
         return
     approved: str | None = None
     rounds = 0
-    while reasons and digest_of(plan.tool, canonical(run)) != approved:
+    while reasons and digest_of(run) != approved:
         rounds += 1
         refuse_unsettled(run, rounds)
         approved = yield from _approve(run, table, reasons)
@@ -120,13 +121,12 @@ def check_again(run: ActiveCall) -> Staged:
 
 def _approve(run: ActiveCall, table: DispatchTable, reasons: list[str]) -> Staged:
     """Return the digest of what is approved: as it was shown, or exactly as it was edited."""
-    assert run.plan is not None  # noqa: S101 - looked up before
     shown = canonical(run)
     answer = yield from approve(run, reasons)
     if answer.answer is Answer.EDITED:
         edited, shown = as_edited(run, answer)
         yield from parse_edited(run, table, edited)
-    return digest_of(run.plan.tool, shown)
+    return digest_of(run, arguments=shown)
 
 
 def refuse_unsettled(run: ActiveCall, rounds: int) -> None:
@@ -173,9 +173,7 @@ def parse_edited(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Sta
 
 def has_place(run: ActiveCall) -> bool:
     """Tell whether the call took its place before it was pending; reservations are for good."""
-    return run.resumption is not None and run.resumption.has_place(
-        digest_of(run.tool, canonical(run))
-    )
+    return run.resumption is not None and run.resumption.has_place(digest_of(run))
 
 
 def reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> None:

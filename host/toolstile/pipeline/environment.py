@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine, Mapping
 from typing import Any, Protocol
 
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
-from toolstile.policies.approval_tokens import TokenSigner
+from toolstile.policies.approval_tokens import RedeemedToken, TokenSigner
 from toolstile.policies.persistence import PolicyStore
 from toolstile.policies.rule_set import Governed
 from toolstile.resources.container import Container
@@ -15,6 +15,7 @@ from toolstile.runtime import Engine, Runtime
 from toolstile.settings import Settings
 from toolstile.state.session import Session
 from toolstile_hookspecs import (
+    Answer,
     ApprovalAnswer,
     Approver,
     Binding,
@@ -36,25 +37,36 @@ class Control(CallOwner, CallControl, Protocol):
     """A running call, as handlers, plugins and resources know it."""
 
 
-class Resumption(Protocol):
-    """The answer with which a pending call is resumed."""
+class Resumption:
+    """The answer with which a pending call is resumed.
+
+    Args:
+        token: The token that the pending call came with.
+        answer: What a person says to it by now.
+    """
+
+    __slots__ = ("_answer", "redeemed", "token")
+
+    def __init__(self, token: object, answer: ApprovalAnswer) -> None:
+        self.token = token
+        self.redeemed: RedeemedToken | None = None
+        self._answer: ApprovalAnswer | None = answer
 
     @property
     def waits(self) -> bool:
         """True when something other than a plain approval has still to be said."""
-        ...
-
-    def redeem(self, run: Any) -> None:
-        """Use the token up."""
-        ...
-
-    def has_place(self, digest: str) -> bool:
-        """Tell whether the answer is to the params of the call as it is now."""
-        ...
+        return self._answer is not None and self._answer.answer is not Answer.APPROVED
 
     def answer_to(self, digest: str) -> ApprovalAnswer | None:
-        """Return the answer to a question, None where it is another one."""
-        ...
+        """Return the answer if it was given to a request with this digest; it is, once."""
+        if self.redeemed is None or not self.redeemed.covers(digest):
+            return None
+        answer, self._answer = self._answer, None
+        return answer
+
+    def has_place(self, digest: str) -> bool:
+        """Tell whether the call took its place, with these params, before it was pending."""
+        return self.redeemed is not None and self.redeemed.has_place(digest)
 
 
 class Environment(Protocol):

@@ -67,7 +67,7 @@ def is_as_shown(run: ActiveCall) -> Staged:
     if run.approved is None or run.executor.dry_run:
         return True
     diff = yield from describe(run)
-    return digest_of(run.tool, canonical(run), diff) == run.approved
+    return digest_of(run, diff) == run.approved
 
 
 def refuse_changed(run: ActiveCall) -> Staged:
@@ -118,15 +118,13 @@ def start_over(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Stage
 
 
 def _approve_diff(run: ActiveCall) -> Staged:
-    assert run.plan is not None  # noqa: S101 - looked up before
-    tool = run.plan.tool
     run.stage = Stage.APPROVE
     # What joined, or was written, while a person looks would be kept and was never shown.
     yield from close_to_nested(run)
     run.branch.frozen = True
     try:
         diff = yield from _note_diff(run)
-        digest = digest_of(tool, canonical(run), diff)
+        digest = digest_of(run, diff)
         if digest == run.approved:
             return
         run.release_commit_turn()
