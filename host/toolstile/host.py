@@ -7,7 +7,6 @@ import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 from weakref import WeakSet
@@ -122,7 +121,7 @@ class Host:
         file = None if config is None else Path(config)
         self.configuration = settings or (load(config=file) if discover or file else Settings())
         if not isinstance(timeout, HostDefault):
-            self.configuration = replace(self.configuration, timeout=timeout)
+            self.configuration = self.configuration.replaced(timeout=timeout)
         self.clock: Clock = clock or SystemClock()
         self._interrupts = options.interrupts
         self._engine: Engine | None = None

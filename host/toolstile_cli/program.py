@@ -11,7 +11,6 @@ import os
 import sys
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -129,9 +128,8 @@ def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
         if rest[:1] == ["check"]:
             # A configured file with a fault is reported, and does not keep others from loading.
             settings = load(config=common.config)
-            settings = replace(
-                settings, plugin_files=(*settings.plugin_files, *named_plugins(common))
-            )
+            files = (*settings.plugin_files, *named_plugins(common))
+            settings = settings.replaced(plugin_files=files)
             return Host(settings=settings, block=common.block, **options)
         return host_for(common, **options)
     except ToolstileError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 NOT_WRITTEN = {"path", "plugins", "policies", "variables"}
 
 
-@pytest.mark.parametrize("field", [each.name for each in dataclasses.fields(Settings)])
+@pytest.mark.parametrize("field", [*Settings.model_fields])
 def test_every_setting_is_in_the_guide(field: str) -> None:
     text = (DOCS / "guides" / "configuration.md").read_text(encoding="utf-8")
     assert field in NOT_WRITTEN or f"{field} =" in text

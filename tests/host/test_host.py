@@ -429,7 +429,7 @@ def test_files_may_be_given_by_their_names(tmp_path: Path) -> None:
     host = Host(discover=False, config=str(config), plugin_files=[str(file)])
     assert host.configuration.timeout == 3
     assert [each.name for each in host.plugins.reports] == ["quiet"]
-    with pytest.raises(ConfigurationError, match=r"nowhere\.toml does not exist"):
+    with pytest.raises(ConfigurationError, match=r"nowhere\.toml cannot be read"):
         Host(config=str(tmp_path / "nowhere.toml"))
 
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
+    ConfigDict,
     Field,
     StrictBool,
     WithJsonSchema,
@@ -29,91 +29,6 @@ HISTORY_EVENTS: Final = 10_000
 HISTORY_BYTES: Final = 64_000_000
 
 NO_FILE: Final = "the configuration"
-
-
-@dataclass(frozen=True, slots=True)
-class Settings:
-    """The configuration of a host; the defaults are those of a host without any.
-
-    Args:
-        path: The file it was read from, if there is one.
-        block: Plugins that are switched off.
-        timeout: Seconds until a tool's call is given up, None for never; in a file, `"none"`.
-        approver: The plugin that answers when a person has to decide.
-        approval_timeout: Seconds until an unanswered approval counts as denied, None for never;
-            in a file, `"none"`.
-        approval_expiry: Seconds for which a call that waits for approval can be resumed.
-        approval_key: The secret that seals approvals, for hosts that resume each other's calls, of
-            32 characters or more; None for one of the host's own.
-        approval_spent: The file in which these hosts note used approvals.
-        approve_diff: Whether contained tools run before a person is asked, who is then shown
-            what they would change; or the names of those for which it holds.
-        max_arguments: The most bytes that the arguments of a call may have.
-        history_events: The most events of calls that a session keeps, the newest ones; 0 for
-            any number.
-        history_bytes: The most bytes of arguments, texts and values in these events; 0 for any
-            number.
-        policies: The `[[policies]]` tables: `kind`, maybe `name`, and the kind's fields.
-        plugins: The `[plugins.NAME]` tables as written, by name.
-        plugin_files: Python files to load as plugins.
-        prompt_overrides: The file whose texts take the place of those of prompts.
-        variables: From a dotted key to the environment variable that its value came from.
-
-    Raises:
-        ConfigurationError: When one does not fit; names all that do not.
-
-    Example:
-        >>> Settings().timeout
-        15.0
-    """
-
-    path: Path | None = None
-    block: tuple[str, ...] = ()
-    timeout: float | None = DEFAULT_TIMEOUT
-    approver: str | None = None
-    approval_timeout: float | None = None
-    approval_expiry: float = DEFAULT_APPROVAL_EXPIRY
-    approval_key: str | None = field(default=None, repr=False)
-    approval_spent: Path | None = None
-    approve_diff: bool | tuple[str, ...] = False
-    max_arguments: int = DEFAULT_MAX_ARGUMENTS
-    history_events: int = HISTORY_EVENTS
-    history_bytes: int = HISTORY_BYTES
-    policies: tuple[dict[str, Any], ...] = ()
-    plugins: Mapping[str, Mapping[str, Any]] = field(default_factory=dict[str, Mapping[str, Any]])
-    plugin_files: tuple[Path, ...] = ()
-    prompt_overrides: Path | None = None
-    variables: Mapping[str, str] = field(default_factory=dict[str, str])
-
-    def __post_init__(self) -> None:
-        """Check what Python gave as a file is checked, and keep it in the types declared."""
-        given = {name: getattr(self, name) for name in HostTable.model_fields}
-        for name, value in validate_table(HostTable, given, plugin=None, source="Settings"):
-            object.__setattr__(self, name, value)
-
-    def table_of(self, plugin: str) -> Mapping[str, Any]:
-        """Return a plugin's table, empty where there is none.
-
-        The name may be spelt as an environment variable has to spell it, with `_` for `-`.
-        """
-        name = self.table_name(plugin)
-        return {} if name is None else self.plugins[name]
-
-    def table_name(self, plugin: str) -> str | None:
-        """Return the name that a plugin's table goes by, or None where there is none."""
-        if plugin in self.plugins:
-            return plugin
-        wanted = folded(plugin)
-        return next((name for name in self.plugins if folded(name) == wanted), None)
-
-    def source_of(self, key: str) -> str:
-        """Return what a message calls the place of a dotted key: a variable or the file."""
-        at = key
-        while at:
-            if at in self.variables:
-                return self.variables[at]
-            at = at.rpartition(".")[0]
-        return NO_FILE if self.path is None else str(self.path)
 
 
 def folded(name: str) -> str:
@@ -163,7 +78,7 @@ Seconds = Annotated[
 
 
 Plugins = Annotated[
-    dict[str, Annotated[dict[str, Any], AfterValidator(MappingProxyType)]],
+    Mapping[str, Annotated[Mapping[str, Any], AfterValidator(MappingProxyType)]],
     AfterValidator(MappingProxyType),
 ]
 
@@ -176,14 +91,14 @@ class HostTable(BaseModel):
     approver: str | None = None
     approval_timeout: Seconds = None
     approval_expiry: Annotated[float, BeforeValidator(_seconds)] = DEFAULT_APPROVAL_EXPIRY
-    approval_key: Annotated[str | None, BeforeValidator(_key)] = None
+    approval_key: Annotated[str | None, BeforeValidator(_key), Field(repr=False)] = None
     approval_spent: Path | None = None
     approve_diff: StrictBool | tuple[str, ...] = False
     max_arguments: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_MAX_ARGUMENTS
     history_events: Annotated[int, Field(ge=0, strict=True)] = HISTORY_EVENTS
     history_bytes: Annotated[int, Field(ge=0, strict=True)] = HISTORY_BYTES
     policies: tuple[Annotated[dict[str, Any], AfterValidator(_policy)], ...] = ()
-    plugins: Plugins = Field(default_factory=dict[str, dict[str, Any]], validate_default=True)
+    plugins: Plugins = Field(default_factory=dict[str, Mapping[str, Any]], validate_default=True)
     plugin_files: tuple[Path, ...] = ()
     prompt_overrides: Path | None = None
 
@@ -196,3 +111,80 @@ class HostTable(BaseModel):
             msg = f"{there} is given without {missing}; give both, or neither"
             raise ValueError(msg)
         return self
+
+
+class Settings(HostTable):
+    """The configuration of a host; the defaults are those of a host without any.
+
+    Args:
+        path: The file it was read from, if there is one.
+        block: Plugins that are switched off.
+        timeout: Seconds until a tool's call is given up, None for never; in a file, `"none"`.
+        approver: The plugin that answers when a person has to decide.
+        approval_timeout: Seconds until an unanswered approval counts as denied, None for never;
+            in a file, `"none"`.
+        approval_expiry: Seconds for which a call that waits for approval can be resumed.
+        approval_key: The secret that seals approvals, for hosts that resume each other's calls, of
+            32 characters or more; None for one of the host's own.
+        approval_spent: The file in which these hosts note used approvals.
+        approve_diff: Whether contained tools run before a person is asked, who is then shown
+            what they would change; or the names of those for which it holds.
+        max_arguments: The most bytes that the arguments of a call may have.
+        history_events: The most events of calls that a session keeps, the newest ones; 0 for
+            any number.
+        history_bytes: The most bytes of arguments, texts and values in these events; 0 for any
+            number.
+        policies: The `[[policies]]` tables: `kind`, maybe `name`, and the kind's fields.
+        plugins: The `[plugins.NAME]` tables as written, by name.
+        plugin_files: Python files to load as plugins.
+        prompt_overrides: The file whose texts take the place of those of prompts.
+        variables: From a dotted key to the environment variable that its value came from.
+
+    Raises:
+        ConfigurationError: When one does not fit; names all that do not.
+
+    Example:
+        >>> Settings().timeout
+        15.0
+    """
+
+    model_config = ConfigDict(frozen=True)
+
+    path: Path | None = None
+    variables: Mapping[str, str] = Field(default_factory=dict)
+
+    if not TYPE_CHECKING:  # its fields are its parameters
+
+        def __init__(self, **given: Any) -> None:
+            """Check what Python gave as a file is checked, and tell it in the same words."""
+            own = {name: given.pop(name) for name in ("path", "variables") if name in given}
+            table = validate_table(HostTable, given, plugin=None, source="Settings")
+            super().__init__(**dict(table), **own)
+
+    def replaced(self, **changes: Any) -> Settings:
+        """Return the settings with other values of some fields."""
+        return Settings(**{**dict(self), **changes})
+
+    def table_of(self, plugin: str) -> Mapping[str, Any]:
+        """Return a plugin's table, empty where there is none.
+
+        The name may be spelt as an environment variable has to spell it, with `_` for `-`.
+        """
+        name = self.table_name(plugin)
+        return {} if name is None else self.plugins[name]
+
+    def table_name(self, plugin: str) -> str | None:
+        """Return the name that a plugin's table goes by, or None where there is none."""
+        if plugin in self.plugins:
+            return plugin
+        wanted = folded(plugin)
+        return next((name for name in self.plugins if folded(name) == wanted), None)
+
+    def source_of(self, key: str) -> str:
+        """Return what a message calls the place of a dotted key: a variable or the file."""
+        at = key
+        while at:
+            if at in self.variables:
+                return self.variables[at]
+            at = at.rpartition(".")[0]
+        return NO_FILE if self.path is None else str(self.path)

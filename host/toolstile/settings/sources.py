@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import os
-import stat
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any, Final, cast
 
 from toolstile.settings.model import HostTable, Settings, folded
@@ -31,26 +28,16 @@ def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
     """
     for directory in (start, *start.parents):
         own = directory / OWN_FILE
-        if _is_file(own):
+        if _is_there(own):
             return own, _own_table(own)
-        if own.is_dir():
-            msg = (
-                f"{own} is a directory, not a configuration file; give the directory another name, "
-                "or name a file with --config."
-            )
-            raise ConfigurationError(msg)
         project = directory / PROJECT_FILE
-        if _is_file(project) and (table := _project_table(project)) is not None:
+        if _is_there(project) and (table := _project_table(project)) is not None:
             return project, table
     return None
 
 
 def read_given(path: Path) -> Mapping[str, Any]:
     """Return the table of a file that was named, which therefore must be there."""
-    if not _is_file(path):
-        what = "is not a file" if path.exists() else "does not exist"
-        msg = f"{path} {what}; name an existing configuration file with --config."
-        raise ConfigurationError(msg)
     if path.name != PROJECT_FILE:
         return _own_table(path)
     table = _project_table(path)
@@ -105,19 +92,15 @@ def read_toml(path: Path) -> Mapping[str, Any]:
     raise ConfigurationError(msg)
 
 
-def _is_file(path: Path) -> bool:
-    """Tell whether a file is there; that it cannot be found out is no reason to go on without."""
+def _is_there(path: Path) -> bool:
+    """Tell whether something is at a path; what cannot be read is not passed over."""
     try:
-        return stat.S_ISREG(path.stat().st_mode)
-    except FileNotFoundError:
-        if path.is_symlink():
-            msg = f"{path} is a link to what is not there; mend the link, or remove it."
-            raise ConfigurationError(msg) from None
-        return False
-    except (NotADirectoryError, ValueError):
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError, ValueError):
         return False
     except OSError as error:
         raise _unreadable(path, error) from error
+    return True
 
 
 def _bytes(path: Path) -> bytes:
@@ -128,8 +111,9 @@ def _bytes(path: Path) -> bytes:
 
 
 def _unreadable(path: Path, error: OSError) -> ConfigurationError:
-    told = f"{path} cannot be read: {error.strerror or error}. See to it that it can be."
-    return ConfigurationError(told)
+    reason = error.strerror or error
+    remedy = "Make it a file that can be read, or name another."
+    return ConfigurationError(f"{path} cannot be read: {reason}. {remedy}")
 
 
 # --- Environment variables
@@ -259,10 +243,10 @@ def overridden(settings: Settings, values: Mapping[str, Any]) -> Settings:
     found = {_override_path(settings, key): value for key, value in values.items()}
     document = apply(found, {"plugins": settings.plugins})
     host = validate_table(HostTable, document, plugin=None, source=SOURCE)
-    fields: dict[str, Any] = {name: getattr(host, name) for name in document}
+    changed: dict[str, Any] = {name: getattr(host, name) for name in document}
     origins = dict.fromkeys(map(".".join, found), SOURCE)
-    fields["variables"] = MappingProxyType({**settings.variables, **origins})
-    return replace(settings, **fields)
+    changed["variables"] = {**settings.variables, **origins}
+    return settings.replaced(**changed)
 
 
 def without_configured(settings: Settings, values: Mapping[str, Any]) -> dict[str, Any]:
@@ -331,7 +315,7 @@ def load(
     settled = dict(host)
     # What a plugin is switched off by holds: nothing switches it on again.
     settled["block"] = tuple(dict.fromkeys((*host.block, *blocked(variables))))
-    return Settings(path=path, variables=MappingProxyType(origins), **settled)
+    return Settings(path=path, variables=origins, **settled)
 
 
 def _document(start: Path | None, config: Path | None) -> tuple[Path | None, Mapping[str, Any]]:

@@ -21,7 +21,7 @@ from pydantic_core import ErrorDetails
 
 from toolstile_hookspecs import ConfigurationError, DefinitionError
 from toolstile_hookspecs.codecs import HIDING, MASK, as_sentence, hide, place
-from toolstile_hookspecs.support.text import nearest, suggest
+from toolstile_hookspecs.support.text import suggest
 
 # --- Known keys
 
@@ -162,10 +162,7 @@ M = TypeVar("M")
 Path = tuple[str | int, ...]
 
 MAX_SHOWN: Final = 80
-_ALIKE: Final = 0.8
-"""The similarity at which a present key is suggested for a missing one."""
 _TABLES: Final = "plugins"
-_KNOWN: Final = re.compile(r" \(known: [^)]*\)")
 
 
 def validate_table(
@@ -198,14 +195,14 @@ def validate_table(
             _fault(each, model, others, table, prefix) for each in error.errors(include_url=False)
         ]
     except PydanticUserError as error:
-        fault = f"no table can be made into {model.__name__}, which its author has to mend"
+        fault = f"no table can be made into {model.__name__}, which its author has to fix"
         faults = [(prefix, f"{fault}: {_lacking(model, error)}")]
     except Exception as error:  # noqa: BLE001 - a model's own validator can raise anything
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         faults = [(prefix, f"the check of {model.__name__} failed: {told}")]
     text = "\n".join(f"{_place(path, source)}: {as_sentence(fault)}" for path, fault in faults)
     secrets = secrets_in(table, model)
-    raise ConfigurationError(without_secrets(_listed_once(text), secrets)) from None
+    raise ConfigurationError(without_secrets(text, secrets)) from None
 
 
 @lru_cache(maxsize=512)
@@ -281,7 +278,7 @@ def _fault(
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:
         return place, _unknown(model, path, others, at)
     if error["type"] == "missing":
-        return place, "is missing" + _suggest_misspelt(error, at)
+        return place, "is missing"
     hidden = holds_secret(path, model)
     found = "a value that is not shown" if hidden else show(error["input"])
     return place, f"expected {_expected(error)}, found {found}"
@@ -358,19 +355,3 @@ def _unknown(model: type[Any], path: Path, others: Sequence[str], found: object)
     if not near and _TABLES in known and isinstance(found, Mapping):
         near = f"; did you mean [{_TABLES}.{path[-1]}], the table of a plugin?"
     return f"is not a known key{near or f'; remove it (known: {listed})'}"
-
-
-def _listed_once(text: str) -> str:
-    """Return the text with the keys of a table beside the first that is unknown only."""
-    for known in set(_KNOWN.findall(text)):
-        head, _, tail = text.partition(known)
-        text = head + known + tail.replace(known, "")
-    return text
-
-
-def _suggest_misspelt(error: ErrorDetails, table: object) -> str:
-    if not isinstance(table, Mapping):
-        return ""
-    there = [str(each) for each in cast("Mapping[object, object]", table)]
-    found = nearest(str(error["loc"][-1]), there, _ALIKE)
-    return "" if found is None else f"; is {found!r} meant to be it?"

@@ -124,9 +124,9 @@ def test_a_named_file_is_read_in_place_of_those_found(project):
 
 
 def test_a_named_file_must_be_there(project):
-    with pytest.raises(ConfigurationError, match=r"away\.toml does not exist; name an existing"):
+    with pytest.raises(ConfigurationError, match=r"away\.toml cannot be read: No such file"):
         load(config=project / "away.toml", environ={})
-    with pytest.raises(ConfigurationError, match="is not a file"):
+    with pytest.raises(ConfigurationError, match="cannot be read: Is a directory"):
         load(config=project, environ={})
     empty = write(project / "pyproject.toml", "[project]\nname = 'toolstile'")
     with pytest.raises(ConfigurationError, match=r"has no table \[tool\.toolstile\]"):
@@ -175,8 +175,8 @@ def test_a_file_that_cannot_be_read_is_named(project, monkeypatch):
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(ConfigurationError) as caught:
         load(project, environ={})
-    told = f"{path} cannot be read: Permission denied. See to it that it can be."
-    assert str(caught.value) == told
+    told = f"{path} cannot be read: Permission denied. Make it a file that can be read, or name ano"
+    assert str(caught.value).startswith(told)
     with pytest.raises(ConfigurationError, match=r"toml cannot be read: Permission denied\."):
         load(config=path, environ={})
 
@@ -184,7 +184,7 @@ def test_a_file_that_cannot_be_read_is_named(project, monkeypatch):
 def test_a_file_of_which_nobody_can_tell_whether_it_is_there_is_not_passed_over(project):
     path = project / "a" / "toolstile.toml"
     path.symlink_to(path)
-    told = r"toolstile\.toml cannot be read: Too many levels of symbolic links\. See to it"
+    told = r"toolstile\.toml cannot be read: Too many levels of symbolic links\. Make it a file"
     with pytest.raises(ConfigurationError, match=told):
         load(project / "a" / "b", environ={})
     with pytest.raises(ConfigurationError, match=told):
@@ -211,7 +211,7 @@ def test_a_user_without_a_home_directory_is_told_to_write_it_out(project, monkey
 def test_a_directory_in_the_place_of_the_file_is_not_passed_over(project):
     write(project / "toolstile.toml", "timeout = 1")
     (project / "a" / "toolstile.toml").mkdir()
-    with pytest.raises(ConfigurationError, match=r"toolstile\.toml is a directory, .* --config\."):
+    with pytest.raises(ConfigurationError, match="cannot be read: Is a directory"):
         load(project / "a" / "b", environ={})
     assert load(config=project / "toolstile.toml", environ={}).timeout == 1
 
@@ -222,7 +222,7 @@ def test_a_link_to_nothing_in_the_place_of_the_file_is_not_passed_over(project, 
     link = project / "a" / name
     link.symlink_to("gone.toml")
     for given in ({"start": project / "a" / "b"}, {"config": link}):
-        with pytest.raises(ConfigurationError, match=f"{name} is a link to what is not there"):
+        with pytest.raises(ConfigurationError, match=f"{name} cannot be read: No such file"):
             load(**given, environ={})
 
 
