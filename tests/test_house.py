@@ -177,9 +177,9 @@ MOST = {
     # The goal of each figure stands behind it.
     "core": 4003,  # 3,700
     "contract": 8630,  # 7,500
-    "host": 16671,  # 15,500
-    "lines": 56941,  # 55,500
-    "statements": 29145,  # 27,500
+    "host": 16627,  # 15,500
+    "lines": 56895,  # 55,500
+    "statements": 29107,  # 27,500
     "files": 332,  # 355
 }
 
