@@ -9,8 +9,8 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.background_loop import Background
+from toolstile.drivers.job import Workers
 from toolstile.drivers.sync_driver import SyncDriver
-from toolstile.drivers.threads import Workers
 from toolstile.pipeline.batch import CommitQueue
 from toolstile.pipeline.plan import HostPlans
 from toolstile.resources.exclusive import Claim, ExclusiveLock, Ticket
@@ -98,7 +98,7 @@ class Engine:
         self.workers = Workers()
         self.background = Background()
         self.sync = SyncDriver(self.workers, self.background)
-        self.asynchronous = AsyncDriver(self.workers, self.background)
+        self.asynchronous = AsyncDriver(self.workers)
         self.plans = HostPlans()
         self._serial: WeakValueDictionary[int, SerialLock] = WeakValueDictionary()
         self._lock = threading.Lock()

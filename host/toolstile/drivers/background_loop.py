@@ -5,10 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import weakref
-from collections.abc import Callable, Coroutine
-from typing import Any
-
-from toolstile.drivers.commands import raised
+from collections.abc import Callable
 
 
 class Background:
@@ -83,15 +80,3 @@ def _cancel_all(loop: asyncio.AbstractEventLoop) -> None:
     # Somebody may wait for what they still do: a commit that is put back, say.
     ending = asyncio.gather(*tasks, return_exceptions=True)
     ending.add_done_callback(lambda _: loop.stop())
-
-
-async def guarded(work: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
-    """Run a coroutine to its end, keeping what it raises from the loop it runs on.
-
-    Asyncio lets `KeyboardInterrupt` and `SystemExit` of a task tear its loop down;
-    they belong to whoever dispatched the call.
-    """
-    try:
-        return await work, None
-    except BaseException as error:  # noqa: BLE001 - handed to whoever dispatched the call
-        return None, raised(error)

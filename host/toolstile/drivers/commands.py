@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, ClassVar, Final, Protocol
 
 from toolstile.drivers.limit import Limit
-from toolstile.drivers.threads import HandlerTiming
 
 
 class Waitable(Protocol):
@@ -24,7 +24,7 @@ class Waitable(Protocol):
 
 
 class Abandonable(Protocol):
-    """The owner of a job: it learns of the abandonment and of the thread's end."""
+    """The owner of a job: it learns of the abandonment and of the job's end after that."""
 
     def abandon(self, reason: str) -> None:
         """Close everything the job could still change."""
@@ -35,6 +35,19 @@ class Abandonable(Protocol):
         ...
 
 
+class HandlerTiming:
+    """The time that a tool's handler took lately on a worker thread.
+
+    Attributes:
+        seconds: The last time, without the way to the thread and back.
+    """
+
+    __slots__ = ("seconds",)
+
+    def __init__(self) -> None:
+        self.seconds = math.inf
+
+
 @dataclass(slots=True)
 class Run:
     """Run this function - a handler, an approver, a hook that waits - within a limit.
@@ -43,7 +56,7 @@ class Run:
         function: Called without arguments.
         is_async: Whether calling it gives a coroutine.
         limit: When to give it up.
-        owner: Whose job it is.
+        owner: The call that it is run for.
         inline: Whether it may run on the driver's own thread.
         uninterruptible: Whether an interruption has to wait until it has ended; a second one
             does not.
@@ -58,11 +71,6 @@ class Run:
     uninterruptible: bool = False
     pace: HandlerTiming | None = None
 
-    @property
-    def is_brief(self) -> bool:
-        """True when its end is worth a look-out."""
-        return self.pace is not None and self.pace.is_brief
-
 
 @dataclass(slots=True)
 class WaitFor:
@@ -70,6 +78,8 @@ class WaitFor:
 
     waitable: Waitable
     limit: Limit
+    uninterruptible: ClassVar[bool] = False
+    pace: ClassVar[None] = None
 
 
 Step = Run | WaitFor

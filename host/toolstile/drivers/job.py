@@ -1,170 +1,271 @@
-"""A function at work elsewhere: on a worker thread or on the background loop.
-
-One compare-and-set decides whether it finished or was abandoned; whoever comes second
-has lost.
-"""
+"""Jobs: steps under way on a worker thread, on an event loop, or behind other calls."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
 import logging
+import os
 import threading
-import time
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
-from typing import Any
+from queue import SimpleQueue
+from time import monotonic, perf_counter
+from typing import Any, Final
 
-from toolstile.drivers.background_loop import Background, guarded
-from toolstile.drivers.commands import Run, raised
-from toolstile.drivers.threads import Workers
+from toolstile.drivers.background_loop import Background
+from toolstile.drivers.commands import Run, Step, WaitFor, raised
+from toolstile.drivers.limit import why_given_up
 from toolstile_hookspecs import StateError
+from toolstile_hookspecs.support.event_loop import begin
 from toolstile_hookspecs.support.process import renewed_in_forks
+
+# --- Worker threads
+
+
+Task = Callable[[], None]
+MAX_IDLE = 32
+
+
+class Workers:
+    """Daemon threads that run sync functions, reused, and never waited for at exit.
+
+    There is no upper bound, with which handlers that never end would starve all others.
+    """
+
+    __slots__ = ("_idle", "_most_idle", "_name")
+
+    def __init__(self, name: str = "toolstile") -> None:
+        self._idle: list[SimpleQueue[Task | None]] = []
+        self._most_idle = MAX_IDLE
+        self._name = name
+
+    def submit(self, task: Task) -> None:
+        """Run a task, which must not raise, on a waiting thread or on a new one."""
+        inbox: SimpleQueue[Task | None]
+        try:
+            inbox = self._idle.pop()
+        except IndexError:
+            inbox = SimpleQueue()
+            threading.Thread(
+                target=self._work, args=(inbox,), name=f"{self._name}-worker", daemon=True
+            ).start()
+        inbox.put(task)
+
+    def close(self) -> None:
+        """Let the waiting threads end, and the busy ones after what they do; waits for none."""
+        self._most_idle = 0
+        while self._idle:
+            self._idle.pop().put(None)
+
+    def _work(self, inbox: SimpleQueue[Task | None]) -> None:
+        while (task := inbox.get()) is not None:
+            task()
+            del task
+            if len(self._idle) >= self._most_idle:
+                return
+            self._idle.append(inbox)
+
+
+# --- Jobs
+
 
 log = logging.getLogger("toolstile.pipeline")
 BLOCKED = 0.05
+BRIEF: Final = 50e-6
+"""Seconds: a handler that takes longer is not worth a spin."""
+MOMENT: Final = 100e-6
+"""Seconds: the length of a spin, with the time that the other thread takes to wake up."""
+
+# It lets other threads run, those that wait for the interpreter among them. Windows has none.
+_let_others_run: Callable[[], None] | None = getattr(os, "sched_yield", None)
 _WAITS_FOR_ITSELF = (
     "it is async, and was dispatched from the event loop that has to run it, which would wait "
     "for itself; write: await executor.adispatch(call)"
 )
-# Held for moments: whoever ends late waits until whoever gave up has told the owner so.
+# Held for moments: a job that ends late waits until its owner knows that it was given up.
 _giving_up = renewed_in_forks(__name__, "_giving_up", threading.Lock)
 
 
 class Job:
-    """A step at work elsewhere.
+    """A step under way; one compare-and-set decides whether it finished or was given up.
 
     Args:
-        step: What to run.
+        step: The step.
+        wake: Called, on any thread, when it may have finished, or was cancelled.
+        wake_here: Called in its place when an async step has finished on the caller's own loop.
 
     Attributes:
-        finished: Whether it has ended, and was not given up before.
-        value: What it gave then.
-        error: What it raised then.
+        finished: Whether there is an answer.
+        error: The exception that it raised, or the reason that it was given up.
     """
 
     __slots__ = (
-        "_beginning",
+        "_answer",
+        "_begun",
         "_claim",
+        "_forget",
         "_loop",
-        "_notify",
         "_task",
+        "_wake",
+        "_wake_here",
         "error",
         "finished",
         "step",
-        "value",
     )
 
-    def __init__(self, step: Run) -> None:
+    def __init__(
+        self,
+        step: Step,
+        wake: Callable[[], None],
+        wake_here: Callable[[], None] | None = None,
+    ) -> None:
         self.step = step
         self.finished = False
-        self.value: Any = None
+        self._wake = wake
+        self._wake_here = wake_here
+        self._answer: Any = None
         self.error: BaseException | None = None
         self._claim = threading.Lock()
-        # Taken by whoever comes first: what begins it, or gives it up before.
-        self._beginning = threading.Lock()
-        self._notify: Callable[[], None] | None = None
+        # Taken by the first of what begins it and what gives it up before.
+        self._begun = threading.Lock()
+        self._forget: Callable[[], None] | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._task: asyncio.Task[None] | None = None
 
-    def start(self, workers: Workers, background: Background) -> None:
+    def start(self, workers: Workers, background: Background | None) -> None:
         """Begin, with the context variables of the caller; what cannot begin has failed.
 
-        An async step may be begun once more where an interruption leaves open whether it was.
+        An async step may be begun once more, where an interruption leaves open whether it was.
+
+        Args:
+            workers: The threads for a sync step.
+            background: The loop for an async one, None for the caller's own.
         """
-        context = contextvars.copy_context()
+        step = self.step
+        if step.limit.cancellation is not None:
+            self._forget = step.limit.cancellation.on_cancel(self._wake)
+        if isinstance(step, WaitFor):
+            step.waitable.on_grant(self._grant)
+            return
         try:
-            if self.step.is_async:
-                self._begin_on(background, context)
+            if not step.is_async:
+                workers.submit(partial(contextvars.copy_context().run, partial(self._work, step)))
+            elif background is None:
+                self._begin(step)
+            elif background.is_here:
+                self._finish(step, None, StateError(_WAITS_FOR_ITSELF))
             else:
-                workers.submit(partial(context.run, self._work))
+                self._loop = background.loop
+                self._loop.call_soon_threadsafe(self._begin, step)
         except Exception as error:  # noqa: BLE001 - raised where the call was dispatched
-            self.error = error
-            self._finish()
+            self._finish(step, None, error)
 
-    def when_finished(self, notify: Callable[[], None]) -> None:
-        """Have this called once it has finished, on its thread; at once, if it has.
+    def spin(self) -> None:
+        """Look for the end of a brief handler for a moment, which costs less than to sleep."""
+        pace = self.step.pace
+        if pace is None or pace.seconds >= BRIEF or _let_others_run is None:
+            return
+        until = perf_counter() + MOMENT
+        while not self.finished and perf_counter() < until:
+            _let_others_run()
 
-        It may be called twice, where it finishes at this very moment.
-        """
-        self._notify = notify
-        if self.finished:
-            notify()
-
-    def answer(self) -> Any:
-        """Return what the finished job gave, or raise what it raised."""
-        if self.error is not None:
-            raise self.error
-        return self.value
+    def check_limit(self) -> None:
+        """Give the job up where its limit is over; the answer is the reason, then."""
+        if self.finished or (fault := self.step.limit.fault()) is None:
+            return
+        if self.give_up(why_given_up(fault)):
+            self.error = fault
+            self.finished = True
 
     def give_up(self, reason: str) -> bool:
         """Abandon the job unless it has finished; tell which."""
+        self._listen_no_more()
+        step = self.step
+        if isinstance(step, WaitFor):
+            return not self.finished
         with _giving_up:
             if not self._claim.acquire(blocking=False):
                 return False
-            self.step.owner.abandon(reason)
-        if self._beginning.acquire(blocking=False):
+            step.owner.abandon(reason)
+        if self._begun.acquire(blocking=False):
             # It never begins, so that nobody else would tell that it has ended.
-            self.step.owner.ended_late()
-            return True
-        if self._loop is not None:
+            step.owner.ended_late()
+        elif self._loop is not None:
             # A loop that is closed runs nothing any more.
             with suppress(RuntimeError):
-                self._loop.call_soon_threadsafe(self._cancel, time.monotonic())
+                self._loop.call_soon_threadsafe(self._cancel, step, monotonic())
+        elif self._task is not None:
+            self._task.cancel()
         return True
 
-    def _cancel(self, given_up: float) -> None:
-        if self._task is not None and self._loop is not None:
-            # One turn later: what is cancelled before it begins would never tell that it has ended.
-            self._loop.call_soon(self._task.cancel)
-        blocked = time.monotonic() - given_up
+    def answer(self) -> Any:
+        """Return what the finished job gave; raise what it raised, or why it was given up."""
+        if self._forget is not None:
+            self._listen_no_more()
+        if self.error is not None:
+            raise self.error
+        if self.step.__class__ is WaitFor:
+            # It may have waited for another call with the same deadline.
+            self.step.limit.check()
+        return self._answer
+
+    def _listen_no_more(self) -> None:
+        forget, self._forget = self._forget, None
+        if forget is not None:
+            forget()
+
+    def _grant(self) -> None:
+        self.finished = True
+        self._wake()
+
+    def _work(self, step: Run) -> None:
+        if not self._begun.acquire(blocking=False):
+            return
+        answer: Any = None
+        error: BaseException | None = None
+        started = perf_counter()
+        try:
+            answer = step.function()
+        except BaseException as failure:  # noqa: BLE001 - raised where the call was dispatched
+            error = raised(failure)
+        if step.pace is not None:
+            step.pace.seconds = perf_counter() - started
+        self._finish(step, answer, error)
+
+    def _begin(self, step: Run) -> None:
+        if self._begun.acquire(blocking=False):
+            self._task = begin(asyncio.get_running_loop(), self._await(step))
+
+    async def _await(self, step: Run) -> None:
+        # A task that raises KeyboardInterrupt or SystemExit would tear its loop down.
+        answer: Any = None
+        error: BaseException | None = None
+        try:
+            answer = await step.function()
+        except BaseException as failure:  # noqa: BLE001 - raised where the call was dispatched
+            error = raised(failure)
+        self._finish(step, answer, error)
+
+    def _finish(self, step: Run, answer: Any, error: BaseException | None) -> None:
+        if self._claim.acquire(blocking=False):
+            self._answer, self.error = answer, error
+            self.finished = True
+            (self._wake_here or self._wake)()
+            return
+        with _giving_up:
+            pass
+        step.owner.ended_late()
+
+    def _cancel(self, step: Run, given_up: float) -> None:
+        if self._task is not None:
+            self._task.cancel()
+        blocked = monotonic() - given_up
         if blocked > BLOCKED:
             log.warning(
                 "The event loop of %s was blocked for another %.1f s after it was given up; "
                 "make it await, or write it as a plain function.",
-                self.step.owner,
+                step.owner,
                 blocked,
             )
-
-    def _end_late(self) -> None:
-        with _giving_up:
-            pass
-        self.step.owner.ended_late()
-
-    def _work(self) -> None:
-        if not self._beginning.acquire(blocking=False):
-            return
-        step = self.step
-        started = time.perf_counter()
-        try:
-            self.value = step.function()
-        except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
-            self.error = raised(error)
-        if step.pace is not None:
-            step.pace.seconds = time.perf_counter() - started
-        self._finish()
-
-    def _begin_on(self, background: Background, context: contextvars.Context) -> None:
-        if background.is_here:
-            raise StateError(_WAITS_FOR_ITSELF)
-        self._loop = background.loop
-        self._loop.call_soon_threadsafe(self._begin_task, context)
-
-    def _begin_task(self, context: contextvars.Context) -> None:
-        if not self._beginning.acquire(blocking=False):
-            return
-        self._task = asyncio.get_running_loop().create_task(self._awaited(), context=context)
-
-    async def _awaited(self) -> None:
-        step = self.step
-        self.value, self.error = await guarded(step.function())
-        self._finish()
-
-    def _finish(self) -> None:
-        if self._claim.acquire(blocking=False):
-            self.finished = True
-            if self._notify is not None:
-                self._notify()
-        else:
-            self._end_late()

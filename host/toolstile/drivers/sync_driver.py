@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextvars
-import threading
-import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from heapq import heappop, heappush
+import math
+from collections.abc import Callable, Generator, Sequence
+from functools import partial
 from inspect import GEN_CREATED, GEN_SUSPENDED, getgeneratorstate
-from itertools import count
 from queue import Empty, SimpleQueue
+from threading import TIMEOUT_MAX
+from time import monotonic
 from typing import Any, TypeVar
 
 from toolstile.drivers.background_loop import Background
-from toolstile.drivers.commands import Run, Step, WaitFor, raised
-from toolstile.drivers.job import Job
-from toolstile.drivers.limit import INTERRUPTED, Limit, why_given_up
-from toolstile.drivers.threads import Workers, spin_until
+from toolstile.drivers.commands import Step, WaitFor, raised
+from toolstile.drivers.job import Job, Workers
+from toolstile.drivers.limit import INTERRUPTED
 
 T = TypeVar("T")
 Pipeline = Generator[Step, Any, T]
@@ -65,7 +64,7 @@ class SyncDriver:
         Raises:
             BaseException: What interrupts the calling thread itself, when all have ended.
         """
-        return _Batch(pipelines, self._begin, ended).run()
+        return _Batch(pipelines, self._start, ended).run()
 
     def _perform(self, step: Step) -> Any:
         if isinstance(step, WaitFor):
@@ -76,94 +75,30 @@ class SyncDriver:
                 return step.function()
             except GeneratorExit as error:
                 raise raised(error) from error.__cause__
-        wake = threading.Lock()
-        wake.acquire()
-        pending = _Pending(step, lambda: _release(wake))
+        # Not an event: a signal handler can ring this one, too.
+        bell: SimpleQueue[None] = SimpleQueue()
+        job = Job(step, partial(bell.put, None))
         try:
-            self._begin(pending)
-            if isinstance(step, Run) and step.is_brief:
-                spin_until(pending.ended)
-            while not pending.ended():
-                remaining = step.limit.remaining()
-                wake.acquire(timeout=-1 if remaining is None else remaining)
-                pending.raise_fault()
+            job.start(self._workers, self._background)
+            job.spin()
+            while not job.finished:
+                _listen(bell, step.limit.remaining())
+                job.check_limit()
         except BaseException:
-            if pending.uninterruptible:
-                self._begin(pending)
-                _see_through(pending, wake)
-                pending.answer()
-            else:
-                pending.give_up(INTERRUPTED)
+            try:
+                if step.uninterruptible:
+                    self._start(job)
+                    while not job.finished:
+                        bell.get()
+                    job.answer()
+            finally:
+                # A second interruption ends also what must not be left half done.
+                job.give_up(INTERRUPTED)
             raise
-        finally:
-            pending.forget()
-        return pending.answer()
+        return job.answer()
 
-    def _begin(self, pending: _Pending) -> None:
-        pending.begin(self._workers, self._background)
-
-
-class _Pending:
-    """A step that has not been answered; made before it begins, so that none gets lost.
-
-    Args:
-        step: The step.
-        wake: Called when it may have ended.
-    """
-
-    __slots__ = ("_forget", "_wake", "job", "step")
-
-    def __init__(self, step: Step, wake: Callable[[], None]) -> None:
-        self.step = step
-        self.job = Job(step) if isinstance(step, Run) else None
-        self._wake = wake
-        self._forget: Callable[[], None] | None = None
-
-    @property
-    def uninterruptible(self) -> bool:
-        """True when an interruption has to wait until it has ended."""
-        return isinstance(self.step, Run) and self.step.uninterruptible
-
-    def begin(self, workers: Workers, background: Background) -> None:
-        cancellation = self.step.limit.cancellation
-        if cancellation is not None:
-            self._forget = cancellation.on_cancel(self._wake)
-        if self.job is not None:
-            self.job.start(workers, background)
-            self.job.when_finished(self._wake)
-        elif isinstance(self.step, WaitFor):
-            self.step.waitable.on_grant(self._wake)
-
-    def ended(self) -> bool:
-        return self.job.finished if self.job is not None else self._granted()
-
-    def raise_fault(self) -> None:
-        """Raise why the step is over before it ended, if it is and the job can be given up."""
-        if self.ended() or (fault := self.limit.fault()) is None:
-            return
-        if self.give_up(why_given_up(fault)):
-            raise fault
-
-    def give_up(self, reason: str) -> bool:
-        return self.job.give_up(reason) if self.job is not None else True
-
-    def forget(self) -> None:
-        if self._forget is not None:
-            self._forget()
-
-    def answer(self) -> Any:
-        if self.job is not None:
-            return self.job.answer()
-        # What it waited for may have been another call with the same deadline.
-        self.limit.check()
-        return None
-
-    @property
-    def limit(self) -> Limit:
-        return self.step.limit
-
-    def _granted(self) -> bool:
-        return isinstance(self.step, WaitFor) and self.step.waitable.granted
+    def _start(self, job: Job) -> None:
+        job.start(self._workers, self._background)
 
 
 class _Batch:
@@ -172,23 +107,24 @@ class _Batch:
     def __init__(
         self,
         pipelines: Sequence[Pipeline[Any]],
-        begin: Callable[[_Pending], None],
+        start: Callable[[Job], None],
         ended: Callable[[int], None],
     ) -> None:
         self._pipelines = pipelines
-        self._begin = begin
+        self._start = start
         self._ended = ended
         self._contexts = [contextvars.copy_context() for _ in pipelines]
         self._results: list[Any] = [None] * len(pipelines)
-        self._pending: dict[int, _Pending] = {}
+        self._jobs: dict[int, Job] = {}
         self._inbox: SimpleQueue[int] = SimpleQueue()
-        self._alarms = _Alarms()
+        # No limit is over before; pausing one only puts it off.
+        self._next_end = math.inf
         self._interrupt: BaseException | None = None
 
     def run(self) -> list[Any]:
         try:
             self._attempt(self._start_all)
-            while self._pending:
+            while self._jobs:
                 self._attempt(self._go_on)
         finally:
             for pipeline, context in zip(self._pipelines, self._contexts, strict=True):
@@ -208,41 +144,36 @@ class _Batch:
             self._advance(index, None, None)
 
     def _go_on(self) -> None:
-        while self._pending:
-            self._look(self._next_to_look_at())
+        while self._jobs:
+            seconds = min(max(self._next_end - monotonic(), 0.0), TIMEOUT_MAX)
+            woken = _listen(self._inbox, seconds)
+            if woken is not None:
+                self._look(woken)
+                continue
+            self._next_end = math.inf
+            for index in list(self._jobs):
+                self._look(index)
 
-    def _next_to_look_at(self) -> int | None:
-        """Wait until a pipeline is woken, or the limit of one may have passed."""
-        try:
-            return self._inbox.get(timeout=self._alarms.remaining(self._pending))
-        except Empty:
-            return self._alarms.pop()
-
-    def _look(self, index: int | None) -> None:
-        pending = None if index is None else self._pending.get(index)
-        if index is None or pending is None:
+    def _look(self, index: int) -> None:
+        """Let a pipeline go on, if its step has ended."""
+        if (job := self._jobs.get(index)) is None:
             return
-        if pending.ended():
-            self._answer(index, pending)
+        job.check_limit()
+        if not job.finished:
+            self._note_end(job)
             return
+        del self._jobs[index]
         try:
-            pending.raise_fault()
-        except Exception as fault:  # noqa: BLE001 - the pipeline decides
-            del self._pending[index]
-            pending.forget()
-            self._advance(index, None, fault)
-        else:
-            self._alarms.set(index, pending)
-
-    def _answer(self, index: int, pending: _Pending) -> None:
-        del self._pending[index]
-        pending.forget()
-        try:
-            answer = pending.answer()
+            answer = job.answer()
         except BaseException as error:  # noqa: BLE001 - the pipeline decides
             self._advance(index, None, error)
         else:
             self._advance(index, answer, None)
+
+    def _note_end(self, job: Job) -> None:
+        remaining = job.step.limit.remaining()
+        if remaining is not None:
+            self._next_end = min(self._next_end, monotonic() + remaining)
 
     def _advance(self, index: int, answer: Any, error: BaseException | None) -> None:
         self._contexts[index].run(self._resume, index, answer, error)
@@ -263,22 +194,19 @@ class _Batch:
                 self._results[index] = raised
                 self._ended(index)
                 return
-            if isinstance(step, Run) and step.inline and not step.is_async:
-                step.inline = False
-            if isinstance(step, WaitFor) and step.waitable.granted:
-                answer, error = None, None
-                continue
-            pending = self._pending[index] = _Pending(step, lambda: self._inbox.put(index))
-            self._begin(pending)
-            self._alarms.set(index, pending)
-            return
+            if not (isinstance(step, WaitFor) and step.waitable.granted):
+                break
+            answer, error = None, None
+        job = self._jobs[index] = Job(step, partial(self._inbox.put, index))
+        self._start(job)
+        self._note_end(job)
 
     def _interrupt_all(self, error: BaseException) -> None:
         self._interrupt = self._interrupt or error
         between = [
             index
             for index, pipeline in enumerate(self._pipelines)
-            if index not in self._pending and getgeneratorstate(pipeline) == GEN_SUSPENDED
+            if index not in self._jobs and getgeneratorstate(pipeline) == GEN_SUSPENDED
         ]
         for index in between:
             self._advance(index, None, error)
@@ -286,60 +214,20 @@ class _Batch:
             if getgeneratorstate(pipeline) == GEN_CREATED:
                 pipeline.close()
                 self._ended(index)
-        for index, pending in list(self._pending.items()):
-            if pending.uninterruptible:
-                self._begin(pending)
+        for index, job in list(self._jobs.items()):
+            if job.step.uninterruptible:
+                self._start(job)
                 # It may have ended, and the interruption have come when that was just heard.
                 self._inbox.put(index)
                 continue
-            pending.give_up(INTERRUPTED)
-            pending.forget()
-            del self._pending[index]
+            job.give_up(INTERRUPTED)
+            del self._jobs[index]
             self._advance(index, None, error)
 
 
-class _Alarms:
-    """When each pending step has to be looked at again, the next one first.
-
-    Pausing a limit only puts it off, so an alarm may ring too early and is then set anew.
-    """
-
-    __slots__ = ("_heap", "_numbers")
-
-    def __init__(self) -> None:
-        self._heap: list[tuple[float, int, int, _Pending]] = []
-        self._numbers = count()
-
-    def set(self, index: int, pending: _Pending) -> None:
-        remaining = pending.limit.remaining()
-        if remaining is not None:
-            ring = time.monotonic() + remaining
-            heappush(self._heap, (ring, next(self._numbers), index, pending))
-
-    def remaining(self, wanted: Mapping[int, _Pending]) -> float | None:
-        """Return the seconds to the next alarm of a step that is still wanted, or None."""
-        heap = self._heap
-        while heap and wanted.get(heap[0][2]) is not heap[0][3]:
-            heappop(heap)
-        return max(heap[0][0] - time.monotonic(), 0.0) if heap else None
-
-    def pop(self) -> int | None:
-        """Take the next alarm away; return whose it was."""
-        return heappop(self._heap)[2] if self._heap else None
-
-
-def _see_through(pending: _Pending, wake: threading.Lock) -> None:
-    """Wait for what must not be left half done; a second interruption ends that, too."""
+def _listen(bell: SimpleQueue[T], seconds: float | None) -> T | None:
+    """Wait for a message, at most for some time; return None where none has come."""
     try:
-        while not pending.ended():
-            wake.acquire()
-    except BaseException:
-        pending.give_up(INTERRUPTED)
-        raise
-
-
-def _release(lock: threading.Lock) -> None:
-    try:
-        lock.release()
-    except RuntimeError:
-        return
+        return bell.get(timeout=seconds)
+    except Empty:
+        return None

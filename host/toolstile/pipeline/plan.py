@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.drivers.threads import HandlerTiming
+from toolstile.drivers.commands import HandlerTiming
 from toolstile.pipeline.unknown_tools import UnknownTools, behind_summaries
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.plugins.prefixing import serving_wire_names

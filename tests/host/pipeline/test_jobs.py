@@ -11,9 +11,8 @@ import pytest
 
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Run
-from toolstile.drivers.job import Job
+from toolstile.drivers.job import Job, Workers
 from toolstile.drivers.limit import Limit
-from toolstile.drivers.threads import Workers
 
 from .job_owner import Owner
 
@@ -30,8 +29,7 @@ class Bench:
 
     def start(self, function: Any, owner: Owner, *, is_async: bool) -> tuple[Job, threading.Event]:
         done = threading.Event()
-        job = Job(Run(function, is_async, Limit(), owner, inline=False))
-        job.when_finished(done.set)
+        job = Job(Run(function, is_async, Limit(), owner, inline=False), done.set)
         job.start(self.workers, self.background)
         return job, done
 
@@ -89,25 +87,6 @@ def test_one_that_was_given_up_never_finishes(bench: Bench, is_async: bool, fail
 
     assert owner.told == ["timed out", "ended late"]
     assert not job.finished
-    assert not done.is_set()
-
-
-def test_one_that_is_given_up_just_before_it_begins_ends_all_the_same(bench: Bench) -> None:
-    owner, made = Owner(), threading.Event()
-    jobs: list[Job] = []
-
-    def give_up_then_make(loop: asyncio.AbstractEventLoop, work: Any, **options: Any) -> Any:
-        assert made.wait(PATIENCE)
-        jobs[0].give_up("timed out")
-        return asyncio.Task(work, loop=loop, **options)
-
-    bench.background.loop.set_task_factory(give_up_then_make)
-    job, done = bench.start(waiting(threading.Event(), is_async=True), owner, is_async=True)
-    jobs.append(job)
-    made.set()
-
-    assert owner.ended.wait(PATIENCE)
-    assert owner.told == ["timed out", "ended late"]
     assert not done.is_set()
 
 

@@ -116,6 +116,7 @@ class Scene:
             async def joins() -> None:
                 self.shelf.before_prepare = self.shelf.before_commit = at_once
                 meanwhile(nested, context)
+                await asyncio.sleep(0)
 
             setattr(self.shelf, at, joins)
             await asyncio.wait([nested])

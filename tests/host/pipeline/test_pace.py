@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import threading
 import time
-from collections.abc import Callable, Iterator
-from itertools import chain, repeat
+from collections.abc import Iterator
+from itertools import count
 from typing import Any
 
 import pytest
 
-from toolstile.drivers import async_driver, sync_driver
-from toolstile.drivers import threads as pace
+from toolstile.drivers import job as jobs
 from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.background_loop import Background
-from toolstile.drivers.commands import Run
+from toolstile.drivers.commands import HandlerTiming, Run
+from toolstile.drivers.job import BRIEF, MOMENT, Job, Workers
 from toolstile.drivers.limit import Limit
 from toolstile.drivers.sync_driver import SyncDriver
-from toolstile.drivers.threads import BRIEF, MOMENT, HandlerTiming, Workers, spin_until
 
 from .job_owner import Owner
 
@@ -29,27 +29,22 @@ Driver = AsyncDriver | SyncDriver
 @pytest.fixture(params=[AsyncDriver, SyncDriver])
 def driver(request: pytest.FixtureRequest) -> Iterator[Driver]:
     workers, background = Workers(), Background()
-    yield request.param(workers, background)
+    yield AsyncDriver(workers) if request.param is AsyncDriver else SyncDriver(workers, background)
     workers.close()
     background.close()
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
-    """What came of each look-out."""
-    seen: list[bool] = []
+def looks(monkeypatch: pytest.MonkeyPatch) -> list[None]:
+    """One for each look at a job between two of which other threads may run."""
+    seen: list[None] = []
 
-    def watched(ended: Any) -> bool:
-        seen.append(spin_until(ended))
-        return seen[-1]
+    def let_others_run() -> None:
+        seen.append(None)
+        time.sleep(0)
 
-    look_out_with(watched, monkeypatch)
+    monkeypatch.setattr(jobs, "_let_others_run", let_others_run)
     return seen
-
-
-def look_out_with(instead: Callable[[Any], bool], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(async_driver, "spin_until", instead)
-    monkeypatch.setattr(sync_driver, "spin_until", instead)
 
 
 def of(seconds: float) -> HandlerTiming:
@@ -69,35 +64,48 @@ def drive(
     return asyncio.run(driver.drive(pipeline()))
 
 
-def test_what_is_not_known_is_not_taken_for_brief() -> None:
-    assert not HandlerTiming().is_brief
+def job(seconds: float) -> Job:
+    """A job that never begins, of a handler that took some time before."""
+    step = Run(lambda: None, False, Limit(), Owner(), False, pace=of(seconds))
+    return Job(step, lambda: None)
 
 
-@pytest.mark.parametrize(("seconds", "brief"), [(BRIEF / 2, True), (BRIEF, False), (1.0, False)])
-def test_what_was_brief_is_taken_to_be_so_again(seconds: float, brief: bool) -> None:
-    assert of(seconds).is_brief is brief
+@pytest.mark.parametrize(
+    ("seconds", "brief"), [(BRIEF / 2, True), (BRIEF, False), (1.0, False), (math.inf, False)]
+)
+def test_what_was_brief_is_taken_to_be_so_again(
+    looks: list[None], seconds: float, brief: bool
+) -> None:
+    job(seconds).spin()
+    assert bool(looks) is brief
 
 
 def test_a_look_out_ends_with_what_it_waits_for(monkeypatch: pytest.MonkeyPatch) -> None:
     # As long as it takes, whatever the machine has to do meanwhile.
-    monkeypatch.setattr(pace, "MOMENT", PATIENCE)
-    answers = chain(repeat(False, 3), repeat(True))
-    assert spin_until(lambda: next(answers))
+    monkeypatch.setattr(jobs, "MOMENT", PATIENCE)
+    brief, looks = job(0.0), count()
+
+    def finish_soon() -> None:
+        brief.finished = next(looks) == 3
+
+    monkeypatch.setattr(jobs, "_let_others_run", finish_soon)
+    brief.spin()
+    assert next(looks) == 4
 
 
 def test_a_look_out_ends_after_a_moment() -> None:
     began = time.perf_counter()
 
-    assert not spin_until(lambda: False)
+    job(0.0).spin()
 
     assert time.perf_counter() - began >= MOMENT
 
 
-def test_where_threads_cannot_yield_it_looks_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pace, "_let_others_run", None)
-    asked: list[bool] = []
-    assert not spin_until(lambda: bool(asked.append(True)))
-    assert asked == [True]
+def test_where_threads_cannot_yield_it_does_not_look(
+    driver: Driver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "_let_others_run", None)
+    assert drive(driver, lambda: "done", of(0.0)) == "done"
 
 
 def test_a_handler_is_known_by_what_it_took_the_last_time(driver: Driver) -> None:
@@ -111,7 +119,7 @@ def test_a_handler_is_known_by_what_it_took_the_last_time(driver: Driver) -> Non
     assert known.seconds < slow
 
 
-def test_a_slow_handler_is_not_looked_out_for(driver: Driver, looks: list[bool]) -> None:
+def test_a_slow_handler_is_not_looked_out_for(driver: Driver, looks: list[None]) -> None:
     assert drive(driver, lambda: "done", of(1.0)) == "done"
     assert drive(driver, lambda: "done", HandlerTiming()) == "done"
     assert drive(driver, lambda: "done", None) == "done"
@@ -121,7 +129,7 @@ def test_a_slow_handler_is_not_looked_out_for(driver: Driver, looks: list[bool])
 def test_what_a_look_out_finds_is_the_answer(
     driver: Driver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pace, "MOMENT", PATIENCE)
+    monkeypatch.setattr(jobs, "MOMENT", PATIENCE)
     assert drive(driver, lambda: "done", of(0.0)) == "done"
 
     def fail() -> None:
@@ -131,7 +139,7 @@ def test_what_a_look_out_finds_is_the_answer(
         drive(driver, fail, of(0.0))
 
 
-def test_what_takes_longer_than_it_did_is_waited_for(driver: Driver, looks: list[bool]) -> None:
+def test_what_takes_longer_than_it_did_is_waited_for(driver: Driver, looks: list[None]) -> None:
     release = threading.Event()
 
     def work() -> bool:
@@ -139,7 +147,7 @@ def test_what_takes_longer_than_it_did_is_waited_for(driver: Driver, looks: list
         return release.wait(PATIENCE)
 
     assert drive(driver, work, of(0.0))
-    assert looks == [False]
+    assert looks
 
 
 def test_a_loop_goes_on_while_it_waits_for_what_takes_longer() -> None:
@@ -147,7 +155,7 @@ def test_a_loop_goes_on_while_it_waits_for_what_takes_longer() -> None:
 
     async def main() -> Any:
         asyncio.get_running_loop().call_later(0.01, release.set)
-        return await AsyncDriver(workers, Background()).drive(pipeline())
+        return await AsyncDriver(workers).drive(pipeline())
 
     def pipeline() -> Any:
         work = lambda: release.wait(PATIENCE)  # noqa: E731 - a handler
@@ -162,11 +170,10 @@ def test_an_interrupted_look_out_gives_its_job_up(
 ) -> None:
     owner, release = Owner(), threading.Event()
 
-    def interrupted(ended: Any) -> bool:
-        del ended
+    def interrupt() -> None:
         raise KeyboardInterrupt
 
-    look_out_with(interrupted, monkeypatch)
+    monkeypatch.setattr(jobs, "_let_others_run", interrupt)
     with pytest.raises(KeyboardInterrupt):
         drive(driver, lambda: release.wait(PATIENCE), of(0.0), owner)
     release.set()
