@@ -1,17 +1,31 @@
-"""The limit of a wait: its end, and the meaning of passing it."""
+"""Limits: the end of a wait, and the lifetime of a call within that of its caller."""
 
 from __future__ import annotations
 
+import math
 import threading
 import time
+from abc import abstractmethod
+from collections.abc import Callable
+from typing import Any, Final, Generic, TypeVar, cast
 
-from toolstile_hookspecs import Cancellation, Deadline, DeadlineExceededError, ToolstileError
+from toolstile_hookspecs import (
+    CallClosed,
+    Cancellation,
+    Deadline,
+    DeadlineExceededError,
+    ToolCall,
+    ToolstileError,
+)
 from toolstile_hookspecs.support.process import renewed_in_forks
 from toolstile_hookspecs.support.text import in_seconds
 
-# One for all limits: it is held for moments, and only by calls that begin or end to wait.
+# --- The end of a wait
+
+
 # While a timeout stands still it is looked at again after this many seconds.
 _LOOK_AGAIN = 0.05
+# One for all limits: it is held for moments, and only by calls that begin or end to wait.
 _pausing = renewed_in_forks(__name__, "_pausing", threading.Lock)
 
 
@@ -58,7 +72,7 @@ class Limit:
         self.timeout = timeout
         self.deadline = deadline
         self.cancellation = cancellation
-        self._ends = None if timeout is None else time.monotonic() + timeout
+        self._ends = math.inf if timeout is None else time.monotonic() + timeout
         self._paused: float | None = None
         self._pauses = 0
 
@@ -70,15 +84,38 @@ class Limit:
     def remaining(self) -> float | None:
         """Return the seconds left before it has to be looked at again, None for never.
 
-        No more than a thread can wait, so that a century, or infinity, will do.
+        No more than a thread can wait, so that a century will do as a timeout.
         """
-        left = self._timeout_left()
-        if left is not None and self._paused is not None:
+        left = self._ends - (self._paused or time.monotonic())
+        if self._paused is not None:
             left = max(left, _LOOK_AGAIN)
         if self.deadline is not None:
-            until = self.deadline.remaining()
-            left = until if left is None else min(left, until)
-        return None if left is None else min(max(left, 0.0), threading.TIMEOUT_MAX)
+            left = min(left, self.deadline.remaining())
+        return None if left == math.inf else min(max(left, 0.0), threading.TIMEOUT_MAX)
+
+    def ends_before(self, other: Limit) -> bool:
+        """Tell whether this ends before the other one does."""
+        mine, theirs = self.remaining(), other.remaining()
+        return mine is not None and (theirs is None or mine < theirs)
+
+    def overrun(self) -> float:
+        """Return by how many seconds the timeout has been exceeded, 0 where it has not."""
+        return max((self._paused or time.monotonic()) - self._ends, 0.0)
+
+    def fault(self) -> ToolstileError | None:
+        """Return why it is over, or None when it is not."""
+        if self.cancellation is not None and self.cancellation.aborted:
+            return Cancelled(CANCELLED)
+        if self.deadline is not None and self.deadline.elapsed():
+            return DeadlineExceededError("The deadline of this evaluation has passed.")
+        if (self._paused or time.monotonic()) >= self._ends:
+            return TimedOut(f"timed out after {in_seconds(self.timeout or 0)}")
+        return None
+
+    def check(self) -> None:
+        """Raise why it is over, if it is."""
+        if (fault := self.fault()) is not None:
+            raise fault
 
     def pause(self) -> None:
         """Stop the timeout's clock until each pause is over; the deadline's goes on."""
@@ -90,46 +127,176 @@ class Limit:
     def resume(self) -> None:
         """End one pause; the timeout's clock goes on after the last."""
         with _pausing:
-            if self._pauses:
-                self._pauses -= 1
-            if self._pauses or self._paused is None:
-                return
-            if self._ends is not None:
+            self._pauses = max(self._pauses - 1, 0)
+            if self._paused is not None and not self._pauses:
                 self._ends += time.monotonic() - self._paused
-            self._paused = None
+                self._paused = None
 
-    def fault(self) -> ToolstileError | None:
-        """Return why it is over, or None when it is not."""
+
+# --- The lifetime of a call
+
+
+# The calls it is among, which are of its own kind.
+N = TypeVar("N", bound="Lifetime[Any]")
+HAS_ENDED: Final = "has ended"
+"""The state of a call that was not abandoned."""
+
+
+class Lifetime(Generic[N]):
+    """A call among those nested in one another, from its beginning until it is over.
+
+    Its maker fills the attributes.
+
+    Attributes:
+        call_made: The call as it came.
+        parent: The call whose handler made it, None for a top-level one.
+        cancellation: The handle that ends it from outside, None where nothing does.
+        deadline: When it must have ended, None for never.
+        children: The nested calls that have not ended, None where it has made none.
+        closed: What befell it, to be said after its name, once it is abandoned or has ended.
+        when_abandoned: Called when it is abandoned.
+    """
+
+    __slots__ = (
+        "_forget_left",
+        "_left",
+        "_runs_on",
+        "call_made",
+        "cancellation",
+        "children",
+        "closed",
+        "deadline",
+        "parent",
+        "when_abandoned",
+    )
+
+    call_made: ToolCall
+    parent: N | None
+    cancellation: Cancellation | None
+    deadline: Deadline | None
+    children: list[N] | None
+    closed: str | None
+    when_abandoned: Callable[[], None] | None
+    _left: Cancellation | None
+    _forget_left: Callable[[], None] | None
+    # Whether its own handler was given up, and may not have ended.
+    _runs_on: bool
+
+    def begin_within(self, parent: N | None, deadline: Deadline | None) -> None:
+        """Take over what bounds the call, where anything does."""
+        self.parent = parent
+        if parent is None:
+            self.cancellation = self.call_made.cancellation
+        else:
+            self.cancellation, deadline = parent.cancellation, parent.deadline
+        own = self.call_made.deadline
+        if deadline is None or (own is not None and own.remaining() < deadline.remaining()):
+            deadline = own
+        self.deadline = deadline
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name in messages."""
+
+    @abstractmethod
+    def cut_off(self, reason: str) -> None:
+        """Close everything that the handler could still change.
+
+        Args:
+            reason: What befell the call, to be said after its name.
+        """
+
+    @abstractmethod
+    def ended_late(self) -> None:
+        """Hear that an abandoned handler, or what abandoned this call, has ended after all."""
+
+    @property
+    def root(self) -> N:
+        """The top-level call of its tree."""
+        run = cast("N", self)
+        while run.parent is not None:
+            run = run.parent
+        return run
+
+    def limit_without_timeout(self) -> Limit:
+        """The limit of everything but the handler: the deadline and the cancellation."""
+        return Limit(None, self.deadline, self.left())
+
+    def left(self) -> Cancellation | None:
+        """Return what tells that nobody waits for the call any more, None where nothing can."""
+        if self.parent is None:
+            return self.cancellation
+        if self._left is None:
+            self._left = Cancellation()
+            if self.cancellation is not None:
+                self._forget_left = self.cancellation.on_cancel(self._left.cancel)
+            if self.closed is not None:
+                self._left.cancel()
+        return self._left
+
+    @property
+    def was_cancelled(self) -> bool:
+        """True when the handle of the call, or of one that made it, was used."""
+        return self.cancellation is not None and self.cancellation.aborted
+
+    def check_limits(self) -> None:
+        """Raise when the call is cancelled, abandoned or out of time."""
+        if self.closed is not None:
+            self.check_open()
         if self.cancellation is not None and self.cancellation.aborted:
-            return Cancelled(CANCELLED)
-        if self.deadline is not None and self.deadline.elapsed():
-            return DeadlineExceededError("The deadline of this evaluation has passed.")
-        left = self._timeout_left()
-        if left is not None and left <= 0:
-            return TimedOut(f"timed out after {in_seconds(self.timeout or 0)}")
-        return None
+            raise Cancelled(CANCELLED)
+        if self.deadline is not None:
+            self.deadline.check()
 
-    def check(self) -> None:
-        """Raise why it is over, if it is."""
-        if (fault := self.fault()) is not None:
-            raise fault
+    def check_open(self) -> None:
+        """Raise `CallClosed` once the call is abandoned or has ended."""
+        if self.closed is not None:
+            msg = f"{self.name} {self.closed}, so nothing can be done on its behalf any more."
+            raise CallClosed(msg)
 
-    def overran(self) -> bool:
-        """Tell whether the timeout has been exceeded."""
-        ends = self._ends
-        return ends is not None and (self._paused or time.monotonic()) > ends
+    def adopt(self, child: N) -> None:
+        """Take note of a nested call, which has to be complete: it may be abandoned at once."""
+        if self.children is None:
+            self.children = []
+        self.children.append(child)
+        if self.closed is not None:
+            self._shut_children()
 
-    def overrun(self) -> float:
-        """Return by how many seconds the timeout has been exceeded, 0 where it has not."""
-        left = self._timeout_left()
-        return 0.0 if left is None else max(-left, 0.0)
+    def abandon(self, reason: str) -> None:
+        """Close everything the handler could still change; it may run on for ever."""
+        self._runs_on = True
+        self.shut(reason)
 
-    def _timeout_left(self) -> float | None:
-        if self._ends is None:
-            return None
-        return self._ends - (self._paused or time.monotonic())
+    def shut(self, reason: str) -> None:
+        """Let nothing be done any more on its behalf, nor on that of the calls within it.
 
-    def ends_before(self, other: Limit) -> bool:
-        """Tell whether this ends before the other one does."""
-        mine, theirs = self.remaining(), other.remaining()
-        return mine is not None and (theirs is None or mine < theirs)
+        Args:
+            reason: What befell it, to be said after its name.
+        """
+        if self.closed is not None:
+            return
+        self.closed = reason
+        if self.when_abandoned is not None:
+            self.when_abandoned()
+        if self._left is not None:
+            self._left.cancel()
+        self.cut_off(reason)
+        self._shut_children()
+
+    def over(self) -> None:
+        """End it, as far as the calls around it and its limits are concerned."""
+        if self.closed is None:
+            self.closed = HAS_ENDED
+        elif not self._runs_on:
+            self.ended_late()
+        self._shut_children()
+        if self._forget_left is not None:
+            self._forget_left()
+        parent = self.parent
+        if parent is not None and parent.children and self in parent.children:
+            parent.children.remove(cast("N", self))
+
+    def _shut_children(self) -> None:
+        for child in list(self.children or ()):
+            child.shut(f"was called by {self.name}, which {self.closed}")

@@ -12,9 +12,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.drivers.call_limits import HAS_ENDED, Lifetime
 from toolstile.drivers.commands import WaitFor
-from toolstile.drivers.limit import Limit
+from toolstile.drivers.limit import HAS_ENDED, Lifetime, Limit
 from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone, OneShotGate, check_call
 from toolstile.pipeline.failures import waits_for_itself
 from toolstile.resources.call_scope import CallScope

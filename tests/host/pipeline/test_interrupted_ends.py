@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from toolstile import runtime as engine
-from toolstile.drivers.call_limits import Lifetime
+from toolstile.drivers.limit import Lifetime
 from toolstile.pipeline import commit as committing
 from toolstile.pipeline import event as ending
 from toolstile.resources.call_scope import CallScope
