@@ -177,10 +177,10 @@ MOST = {
     # The goal of each figure stands behind it.
     "core": 4003,  # 3,700
     "contract": 8630,  # 7,500
-    "host": 16627,  # 15,500
-    "lines": 56895,  # 55,500
-    "statements": 29107,  # 27,500
-    "files": 332,  # 355
+    "host": 16319,  # 15,500
+    "lines": 56587,  # 55,500
+    "statements": 28906,  # 27,500
+    "files": 330,  # 355
 }
 
 
@@ -399,7 +399,7 @@ print(len({module for module, _ in seen}), len(set(seen)), changes)
 """
 WALKS = {
     # Modules, functions and changes of module; the goals are 22, 52, 45 and 18, 40, 32.
-    "timeout": (21, 53, 43),
+    "timeout": (19, 47, 39),
     "inline": (18, 36, 32),
 }
 
