@@ -25,9 +25,11 @@ from toolstile.pipeline.plan import (
 )
 from toolstile.pipeline.review import DryRun
 from toolstile.pipeline.stages import life_of
+from toolstile.plain_tools import section_of
 from toolstile.prompt_overrides import section_failed
 from toolstile.resources.bindings import ResourceRegistry
 from toolstile.runtime import runtime_of
+from toolstile.state.session import Session
 from toolstile_hookspecs import (
     ApprovalAnswer,
     Approver,
@@ -51,7 +53,6 @@ from toolstile_hookspecs.handles import Progress
 if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner
     from toolstile.policies.persistence import PolicyStore
-    from toolstile.state.session import Session
 
 _DRY: Final[Mapping[str, Any]] = MappingProxyType({DRY_RUN: True})
 _HOST_CLOSED: Final = (
@@ -71,39 +72,43 @@ class Executor:
 
     Args:
         host: The host it belongs to.
-        session: The session its calls run in.
-        prompt: The prompt whose tools can be called, None for the host's own.
         options: Everything else.
     """
 
-    def __init__(
-        self, host: ExecutorHost, session: Session, prompt: Prompt | None, options: ExecutorOptions
-    ) -> None:
+    def __init__(self, host: ExecutorHost, options: ExecutorOptions) -> None:
+        configuration = host.configuration
         self.engine = host.engine
         self.clock = options.clock or host.clock
         self.monotonic = self.clock.monotonic
         self.catalog = host.catalog
-        self.session = session
-        self.session_id = session.id
-        self.runtime = runtime_of(session)
+        self.session = options.session or Session(
+            id=options.session_id,
+            history_events=configuration.history_events,
+            history_bytes=configuration.history_bytes,
+        )
+        self.session_id = self.session.id
+        self.runtime = runtime_of(self.session)
         self.approver: Approver | None = options.approver or host.approver
-        self.approval_timeout = host.configuration.approval_timeout
-        self.max_arguments = host.configuration.max_arguments
+        self.approval_timeout = configuration.approval_timeout
+        self.max_arguments = configuration.max_arguments
         self.deadline = options.deadline
         self.user_id = options.user_id
         self.auth = options.auth
-        known = {"session_id": session.id, "user_id": options.user_id, "auth": options.auth}
-        # What the events of all its calls have in common.
+        known = {"session_id": self.session_id, "user_id": self.user_id, "auth": self.auth}
+        # The fields that the events of all its calls have in common.
         self.event_fields = {name: value for name, value in known.items() if value is not None}
         self.on_progress: Progress | None = options.on_progress
         self.dry_run = options.dry_run
-        # What is known of each of its calls before it begins.
         self.attributes = _DRY if options.dry_run else NO_META
         self.rehearsal: DryRun | None = None
         self._manner = DispatchOptions(
-            host.configuration.timeout, host.configuration.approve_diff, options.dry_run
+            configuration.timeout, configuration.approve_diff, options.dry_run
         )
         self._host = host
+        prompt = options.prompt
+        if options.tools:
+            section = section_of(options.tools, key="executor_tools")
+            prompt = (prompt or host.prompt).bind(sections=[section])
         self._own_prompt = None if prompt is None else host.overridden(prompt)
         self._plans: PromptPlans | None = None
         # The sections that can become, or cease to be, part of the prompt.

@@ -14,14 +14,13 @@ from weakref import WeakSet
 from toolstile.extension_lookup import approver_named, dialect_named
 from toolstile.lifespan import enter_lifespans
 from toolstile.options import ExecutorOptions, HostOptions
-from toolstile.plain_tools import PlainTool, PlainTools, section_of
+from toolstile.plain_tools import PlainTool, PlainTools
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import make_policies
 from toolstile.policies.rules import named, refuse_duplicates
 from toolstile.policies.unknown_names import UnknownNameWarnings
 from toolstile.settings import Settings, load
 from toolstile.settings.sources import overridden
-from toolstile.state.session import Session
 from toolstile_hookspecs import (
     HOST_TIMEOUT,
     Approver,
@@ -43,7 +42,6 @@ from toolstile_hookspecs import (
     ToolPolicy,
 )
 from toolstile_hookspecs.handles import Progress
-from toolstile_hookspecs.resources import as_bindings
 from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
@@ -69,8 +67,7 @@ class Host:
         discover: Whether to load the plugins that are installed; or the names of those to load.
         tools: Tools, and plain functions that become tools, offered beside those of plugins.
         policies: Policies over all tools.
-        resources: What wins over those of plugins and sections, as `{Type: instance}` or as
-            bindings.
+        resources: Resources that win over those of plugins and sections, by type or as bindings.
         approver: Answers when a policy or a tool asks for a person.
         clock: Where time comes from.
         timeout: Seconds for tools that do not say, None for never; else as configured.
@@ -106,41 +103,16 @@ class Host:
         timeout: float | HostDefault | None = HOST_TIMEOUT,
         interrupts: Iterable[type[BaseException]] = (),
     ) -> None:
-        options = HostOptions.checked(
-            settings=settings,
-            plugins=plugins,
-            plugin_files=plugin_files,
-            block=block,
-            discover=discover,
-            tools=tools,
-            policies=policies,
-            approver=approver,
-            clock=clock,
-            interrupts=interrupts,
-        )
-        file = None if config is None else Path(config)
-        self.configuration = settings or (load(config=file) if discover or file else Settings())
-        if not isinstance(timeout, HostDefault):
-            self.configuration = self.configuration.replaced(timeout=timeout)
-        self.clock: Clock = clock or SystemClock()
-        self._interrupts = options.interrupts
+        options = self._options = HostOptions.checked(locals())
+        self.configuration = _configuration_of(options)
+        self.clock = options.clock or SystemClock()
+        self.resources = options.resources
         self._engine: Engine | None = None
         self._seal: TokenSigner | None = None
-        # Held while what all executors share is made.
+        # Held while the parts that all executors share are made.
         self._making = threading.Lock()
-        self.resources = as_bindings(resources)
         self.plugins = Plugins(settings=self.configuration, block=options.block)
-        if discover:
-            names = options.discover
-            self.plugins.discover(None if isinstance(names, bool) else names)
-        configured = () if discover else self.configuration.plugin_files
-        for path in (*configured, *options.plugin_files):
-            self.plugins.register_file(path)
-        for plugin in options.plugins:
-            self.plugins.register(plugin)
-        if options.tools:
-            self.plugins.register(PlainTools(options.tools), "tools")
-        self._given_policies, self._given_approver = options.policies, approver
+        self._register_plugins(options)
         try:
             self.policies = self._make_policies(self.configuration)
         except ConfigurationError as error:
@@ -154,6 +126,20 @@ class Host:
         self.is_open = False
         self.kept_apart: PolicyStoreLocation | None = None
 
+    def _register_plugins(self, options: HostOptions) -> None:
+        files = options.plugin_files
+        if options.discover:
+            names = options.discover
+            self.plugins.discover(None if isinstance(names, bool) else names)
+        else:
+            files = (*self.configuration.plugin_files, *files)
+        for path in files:
+            self.plugins.register_file(path)
+        for plugin in options.plugins:
+            self.plugins.register(plugin)
+        if options.tools:
+            self.plugins.register(PlainTools(options.tools), "tools")
+
     @property
     def engine(self) -> Engine:
         """The parts that all executors share: threads, the background loop, the drivers."""
@@ -162,7 +148,7 @@ class Host:
             from toolstile.runtime import Engine  # listing tools needs no event loop
 
             with self._making:
-                engine = self._engine = self._engine or Engine(self._interrupts)
+                engine = self._engine = self._engine or Engine(self._options.interrupts)
         return engine
 
     @property
@@ -253,11 +239,10 @@ class Host:
             adapter: The adapter that talks to the provider, for handlers.
             heartbeat: Extends a lease during long work.
             run_context: Ids for correlation.
-            resources: Resources that win over those of plugins and sections, as
-                `{Type: instance}` or as bindings.
+            resources: Resources that win over all others, by type or as bindings.
             on_progress: Receives the progress that handlers report.
-            dry_run: Runs contained tools, notes in each event what the call would change, as
-                `toolstile.diff`, and keeps nothing; others are denied.
+            dry_run: Keeps nothing, denies what is not contained, and notes what each call would
+                change in its event, as `toolstile.diff`.
             clock: The source of time for its calls; else the host's.
             kept_apart: The place of its policies' records; else as the host says.
 
@@ -266,44 +251,14 @@ class Host:
             ConfigurationError: When an argument is not what it should be; names it.
             DefinitionError: When a tool or the resources are wrong.
         """
+        options = ExecutorOptions.checked(locals())
         from toolstile.executor import Executor  # brings the whole pipeline
 
         if not self.is_open:
             raise StateError(OF_PARENT if self._is_of_parent else _NOT_OPEN)
-        options = ExecutorOptions.checked(
-            session=session,
-            session_id=session_id,
-            prompt=prompt,
-            tools=tools,
-            approver=approver,
-            deadline=deadline,
-            user_id=user_id,
-            auth=auth,
-            client=client,
-            adapter=adapter,
-            heartbeat=heartbeat,
-            run_context=run_context,
-            resources=as_bindings(resources),
-            on_progress=on_progress,
-            dry_run=dry_run,
-            clock=clock,
-            kept_apart=kept_apart,
-        )
-        executor = Executor(self, self._session_of(options), self._prompt_of(options), options)
+        executor = Executor(self, options)
         self._executors.add(executor)
         return executor
-
-    def _session_of(self, options: ExecutorOptions) -> Session:
-        events, size = self.configuration.history_events, self.configuration.history_bytes
-        return options.session or Session(
-            id=options.session_id, history_events=events, history_bytes=size
-        )
-
-    def _prompt_of(self, options: ExecutorOptions) -> Prompt | None:
-        if not options.tools:
-            return options.prompt
-        section = section_of(options.tools, key="executor_tools")
-        return (options.prompt or self.prompt).bind(sections=[section])
 
     @property
     def catalog(self) -> Catalog:
@@ -326,10 +281,8 @@ class Host:
     @property
     def approver(self) -> Approver | None:
         """The approver: the one given, else the configured one."""
-        name = self.configuration.approver
-        if self._given_approver is not None or name is None:
-            return self._given_approver
-        return approver_named(name, self.plugins)
+        given, name = self._options.approver, self.configuration.approver
+        return given if given or name is None else approver_named(name, self.plugins)
 
     def overridden(self, prompt: Prompt) -> Prompt:
         """Return a prompt with the texts that the configured file overrides."""
@@ -366,7 +319,11 @@ class Host:
         if self._is_of_parent:
             raise StateError(OF_PARENT)
         if not self.is_open:
-            self._refuse_what_is_unmet()
+            if unmet := self.unmet():
+                raise ConfigurationError("\n".join(unmet))
+            for report in self.plugins.reports:
+                if report.fault and report.status != "blocked" and report.source != "python":
+                    _reports.warning("%s", report)
             enter_lifespans(self, self._running)
             self.is_open = True
             left_in_forks.add(self)
@@ -380,14 +337,6 @@ class Host:
         except ConfigurationError as error:
             unmet.append(str(error))
         return unmet
-
-    def _refuse_what_is_unmet(self) -> None:
-        """Raise where the configuration asks for what is not there; log what else is wrong."""
-        if unmet := self.unmet():
-            raise ConfigurationError("\n".join(unmet))
-        for each in self.plugins.reports:
-            if each.fault is not None and each.status != "blocked" and each.source != "python":
-                _reports.warning("%s", each)
 
     def close(self) -> None:
         """Stop what the plugins keep running, in reverse order; a fork leaves it to its parent."""
@@ -431,13 +380,22 @@ class Host:
     def _make_policies(self, configuration: Settings) -> tuple[ToolPolicy, ...]:
         policies = [
             *make_policies(configuration, self.plugins.view.policies),
-            *named(self._given_policies, place="host"),
+            *named(self._options.policies, place="host"),
         ]
         try:
             refuse_duplicates(policies)
         except DefinitionError as error:
             raise ConfigurationError(str(error)) from None
         return tuple(policies)
+
+
+def _configuration_of(options: HostOptions) -> Settings:
+    found, file = options.settings, options.config
+    if found is None:
+        found = load(config=file) if options.discover or file else Settings()
+    if isinstance(options.timeout, HostDefault):
+        return found
+    return found.replaced(timeout=options.timeout)
 
 
 def _load_overrides(configuration: Settings) -> Overrides | None:

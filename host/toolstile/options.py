@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from pydantic import InstanceOf, StrictBool
 
@@ -21,12 +21,33 @@ from toolstile_hookspecs import (
     RunContext,
     Secret,
 )
+from toolstile_hookspecs.resources import as_bindings
+
+
+class _Checked:
+    """Options that are made of the arguments of a function."""
+
+    __slots__ = ()
+    source: ClassVar[str]
+
+    @classmethod
+    def checked(cls, arguments: dict[str, Any]) -> Self:
+        """Return the options; the error names every one that does not fit.
+
+        Args:
+            arguments: The `locals()` of the method that was given them.
+        """
+        given = {**arguments, "resources": as_bindings(arguments["resources"])}
+        del given["self"]
+        return validate_table(cls, given, plugin=None, source=cls.source)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class HostOptions:
-    """The options of a host whose types are checked here; `Host` explains each."""
+class HostOptions(_Checked):
+    """The options of a host; `Host` explains each."""
 
+    source = "Host"
+    config: Path | None
     settings: InstanceOf[Settings] | None
     plugins: tuple[Any, ...]
     plugin_files: tuple[Path, ...]
@@ -34,20 +55,18 @@ class HostOptions:
     discover: StrictBool | tuple[str, ...]
     tools: tuple[Any, ...]
     policies: tuple[Any, ...]
+    resources: tuple[InstanceOf[Binding[Any]], ...]
     approver: Callable[..., Any] | None
     clock: InstanceOf[Clock] | None
+    timeout: Any
     interrupts: tuple[type[BaseException], ...]
-
-    @classmethod
-    def checked(cls, **given: object) -> Self:
-        """Return the options; the error names every one that does not fit."""
-        return validate_table(cls, given, plugin=None, source="Host")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ExecutorOptions:
+class ExecutorOptions(_Checked):
     """The options of an executor; `Host.executor` explains each."""
 
+    source = "host.executor"
     session: InstanceOf[Session] | None = None
     session_id: str | None = None
     prompt: InstanceOf[Prompt] | None = None
@@ -70,8 +89,3 @@ class ExecutorOptions:
         """Refuse two sessions."""
         if self.session is not None and self.session_id is not None:
             raise ValueError("session and session_id are both given; the session has its id")
-
-    @classmethod
-    def checked(cls, **given: object) -> Self:
-        """Return the options; the error names every one that does not fit."""
-        return validate_table(cls, given, plugin=None, source="host.executor")
