@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
-from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -70,7 +69,7 @@ def with_plugin_table(
     """Return settings in which a plugin's table has further keys."""
     made = settings if isinstance(settings, Settings) else Settings(plugins=settings or {})
     tables = {**made.plugins, plugin: {**made.table_of(plugin), **table}}
-    return replace(made, plugins=tables)
+    return made.replaced(plugins=tables)
 
 
 class LooseTools:
