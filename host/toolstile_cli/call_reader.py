@@ -65,7 +65,7 @@ def read_calls(
     Raises:
         UsageError: With the number of each faulty line; nothing should be run then.
     """
-    lines = [Line(n, each) for n, each in enumerate(text.split("\n"), 1) if each.strip()]
+    lines = [Line(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise UsageError(f"{source} holds no calls; give one JSON object a line.")
     document = _document(text, lines, source)
@@ -158,7 +158,7 @@ def _wanted(source: str) -> str:
 
 
 def _recorded(document: object, dialects: Iterable[Dialect]) -> list[ToolCall] | None:
-    known = [calls for each in dialects if (calls := each.recorded(document)) is not None]
+    known = [calls for dialect in dialects if (calls := dialect.recorded(document)) is not None]
     return max(known, key=bool, default=None)
 
 

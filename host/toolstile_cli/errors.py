@@ -139,10 +139,10 @@ def logging_to_stderr(verbosity: int) -> Generator[Log]:
 def _cause(message: str, traceback: str) -> str:
     """Return the last exception of a traceback, as far as the message lacks it."""
     last = traceback.rpartition(_TRACEBACK)[2]
-    lines = [each for each in last.splitlines() if not each.startswith("  ")]
+    lines = [line for line in last.splitlines() if not line.startswith("  ")]
     said = lines[0].partition(": ")[2] if lines else ""
     if not said or not message.rstrip(".").endswith(said.rstrip(".")):
-        return "".join(f" {each}" for each in lines)
+        return "".join(f" {line}" for line in lines)
     # What follows, such as whose it was, begins a sentence of its own.
-    added = "".join(f" {each}" for each in lines[1:])
+    added = "".join(f" {line}" for line in lines[1:])
     return f".{added}" if added and not message.endswith(".") else added

@@ -242,7 +242,7 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
 
     Further commands are given by name and help.
     """
-    firsts = dict(next(iter(each.items())) for each in EXAMPLES_OF.values())
+    firsts = dict(next(iter(examples.items())) for examples in EXAMPLES_OF.values())
     parser = Parser(
         prog="toolstile",
         usage="toolstile [options] COMMAND ...",
@@ -398,4 +398,4 @@ def _seconds(text: str) -> float | None:
 
 
 def _names(lists: Iterable[str]) -> tuple[str, ...]:
-    return tuple(name.strip() for each in lists for name in each.split(",") if name.strip())
+    return tuple(name.strip() for names in lists for name in names.split(",") if name.strip())

@@ -44,9 +44,9 @@ def with_extensions(
         if not command.extends and _fits(command, runs, tell):
             added.append(command)
             runs[command.name] = _runner(command)
-    parser, parsers = main_parser((each.name, each.help) for each in added)
+    parser, parsers = main_parser((command.name, command.help) for command in added)
     taken: list[Command] = []
-    for command in (*added, *(each for each in commands if each.extends)):
+    for command in (*added, *(command for command in commands if command.extends)):
         if command.name not in parsers:
             if not command.optional:
                 tell(command, f"there is no command {command.name!r} to extend")
@@ -71,9 +71,9 @@ def configure(host: Host, commands: Iterable[Command], args: argparse.Namespace)
     Raises:
         ConfigurationError: When a value does not fit.
     """
-    mine = [each for each in commands if each.name == args.command]
-    defaults = {key: value for each in mine for key, value in each.defaults.items()}
-    given = {key: value for each in mine for key, value in each.settings(args).items()}
+    mine = [command for command in commands if command.name == args.command]
+    defaults = {key: value for command in mine for key, value in command.defaults.items()}
+    given = {key: value for command in mine for key, value in command.settings(args).items()}
     values = {**without_configured(host.configuration, defaults), **given}
     if values:
         host.configure(values)
@@ -109,8 +109,8 @@ def _restore_common_options(parser: argparse.ArgumentParser) -> None:
     if MORE not in epilog:
         parser.epilog = f"{epilog.rstrip()}\n\n{MORE}".lstrip()
     for _, commands in beneath(parser):
-        for each in commands.values():
-            _restore_common_options(each)
+        for command in commands.values():
+            _restore_common_options(command)
 
 
 def _runner(command: Command) -> Run:

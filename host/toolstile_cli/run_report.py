@@ -123,7 +123,7 @@ class TableReport(Report):
             [
                 Column("call", widest([printable(call.id) for call in calls], 12), keep="end"),
                 Column("tool", widest([printable(call.name) for call in calls], 24)),
-                Column("outcome", max(len(_outcome(each)) for each in Status) + 2),
+                Column("outcome", max(len(_outcome(status)) for status in Status) + 2),
                 Column("reached", max(map(len, Stage))),
                 Column("time", 8, justify="right"),
             ],

@@ -61,8 +61,8 @@ def _names_of(host: Host) -> dict[str, Names]:
         # The name of the example may be left out; then the tool's comes next.
         "call example": lambda: [*SESSIONS, *host.catalog.names()],
         "--tool": host.catalog.names,
-        "--block": lambda: [each.name for each in host.plugins.reports],
-        "check names": lambda: [each.name for each in host.plugins.reports],
+        "--block": lambda: [report.name for report in host.plugins.reports],
+        "check names": lambda: [report.name for report in host.plugins.reports],
         "--schema": host.plugins.dialects,
     }
 
@@ -78,7 +78,7 @@ def _prepare(parser: argparse.ArgumentParser, names: dict[str, Names], command: 
                 _prepare(below, names, name)
         else:
             places = [*action.option_strings, f"{command} {action.dest}"]
-            known = next((names[each] for each in places if each in names), None)
+            known = next((names[place] for place in places if place in names), None)
             if known is not None or choices is None:
                 _complete_by(action, known)
 

@@ -107,7 +107,9 @@ def stop_on_signals(*, owns_process: bool) -> Generator[Stopping]:
         yield stopping
         return
     threading.Thread(target=stopping.watch, name="toolstile-signals", daemon=True).start()
-    previous = {each: signal.signal(each, stopping.handle) for each in SIGNALS if _ends_us(each)}
+    previous = {
+        signum: signal.signal(signum, stopping.handle) for signum in SIGNALS if _ends_us(signum)
+    }
     stays_watched = False
     try:
         yield stopping

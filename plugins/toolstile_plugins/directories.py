@@ -84,7 +84,7 @@ def folder_finding(folder: Path, role: str) -> Diagnostic:
 
 
 def _to_be_made(subject: str, path: Path) -> Diagnostic:
-    nearest = next(each for each in path.absolute().parents if each.exists())
+    nearest = next(parent for parent in path.absolute().parents if parent.exists())
     if not nearest.is_dir():
         return Diagnostic.error(
             subject, f"{nearest} is not a directory.", "Configure a path within a directory."

@@ -52,18 +52,21 @@ def check(host: Host, args: argparse.Namespace) -> int:
     with contextlib.redirect_stdout(sys.stderr):
         host.dialects()  # the reports then have their faults
         checked = [
-            Checked(each, [] if each.status == "blocked" else _findings(host, each))
-            for each in _chosen(host, args.names)
+            Checked(report, [] if report.status == "blocked" else _findings(host, report))
+            for report in _chosen(host, args.names)
         ]
     if args.out is None:
         terminal = Terminal()
-        rows = [(each.report, terminal.sign(*SIGNS[each.status]), _texts(each)) for each in checked]
+        rows = [
+            (plugin.report, terminal.sign(*SIGNS[plugin.status]), _texts(plugin))
+            for plugin in checked
+        ]
         print_reports(terminal, rows, "check", "what to fix")
         terminal.print(_summary(checked))
     else:
-        for each in checked:
-            args.out.write(_described(each))
-    return Exit.FAILED if any(each.findings for each in checked) else Exit.OK
+        for plugin in checked:
+            args.out.write(_described(plugin))
+    return Exit.FAILED if any(plugin.findings for plugin in checked) else Exit.OK
 
 
 def _findings(host: Host, report: PluginReport) -> list[Diagnostic]:
@@ -92,7 +95,7 @@ def _of_commands(host: Host, plugin: str) -> Iterator[Diagnostic]:
 
 def _chosen(host: Host, names: list[str]) -> list[PluginReport]:
     reports = list(host.plugins.reports)
-    known = {each.name for each in reports}
+    known = {report.name for report in reports}
     asked: set[str] = set()
     strangers: list[str] = []
     for name in names:
@@ -102,24 +105,24 @@ def _chosen(host: Host, names: list[str]) -> list[PluginReport]:
         strangers += [] if found else [name]
     if strangers:
         raise UsageError(*(why_unknown(name, reports) for name in strangers))
-    return [each for each in reports if not names or each.name in asked]
+    return [report for report in reports if not names or report.name in asked]
 
 
 def _texts(checked: Checked) -> list[Text]:
     if checked.status == "blocked":
         return [Text(printable(checked.report.fault or "It is switched off."), "dim")]
     texts: list[Text] = []
-    for each in checked.findings:
-        line = Text().append(printable(f"{each.subject}: "), "bold")
-        texts.append(line.append(printable(each.text)))
-        texts.append(Text(printable(each.remedy or ""), "dim"))
+    for finding in checked.findings:
+        line = Text().append(printable(f"{finding.subject}: "), "bold")
+        texts.append(line.append(printable(finding.text)))
+        texts.append(Text(printable(finding.remedy or ""), "dim"))
     return texts
 
 
 def _summary(checked: list[Checked]) -> Text:
     line = Text(" ").append(counted(len(checked), "plugin"), "bold")
-    found = sum(len(each.findings) for each in checked)
-    faulty = sum(bool(each.findings) for each in checked)
+    found = sum(len(plugin.findings) for plugin in checked)
+    faulty = sum(bool(plugin.findings) for plugin in checked)
     if not found:
         return line.append(": ").append("nothing to fix", "green")
     where = f" in {faulty} of them" if len(checked) > 1 else ""
@@ -135,7 +138,7 @@ def _described(checked: Checked) -> dict[str, Any]:
         "version": report.version,
         "location": report.location,
         "findings": [
-            {"where": each.subject, "cause": each.text, "remedy": each.remedy}
-            for each in checked.findings
+            {"where": finding.subject, "cause": finding.text, "remedy": finding.remedy}
+            for finding in checked.findings
         ],
     }

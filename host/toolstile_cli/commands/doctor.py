@@ -61,12 +61,12 @@ def doctor(args: argparse.Namespace) -> int:
         # Plugins may print meanwhile, which is not a finding.
         with contextlib.redirect_stdout(sys.stderr):
             found = list(findings)
-        severities.update(each.severity for each in found)
+        severities.update(finding.severity for finding in found)
         if args.out is None:
             _print(terminal, area, found)
         else:
-            for each in found:
-                args.out.write(_described(area, each))
+            for finding in found:
+                args.out.write(_described(area, finding))
     if args.out is None:
         terminal.print(_summary(severities))
         terminal.print(Text(f" {_NOT_STARTED}", "dim"), whole=True)
@@ -81,7 +81,10 @@ def _areas(args: argparse.Namespace) -> Iterator[Area]:
     except ToolstileError as error:
         remedy = "When it is fixed, run this again."
         faults = str(error).splitlines()
-        yield "configuration", [Diagnostic.error("configuration", each, remedy) for each in faults]
+        yield (
+            "configuration",
+            [Diagnostic.error("configuration", fault, remedy) for fault in faults],
+        )
         # The plugins can be looked at all the same.
         yield "plugins", of_plugins(Host(settings=Settings(), block=args.block))
         return
@@ -183,7 +186,7 @@ def _fault(name: str, bounds: str) -> str | None:
 def _numbers(text: str) -> tuple[int, ...]:
     """Return the numbers that a version begins with, without zeros at its end."""
     found = re.match(r"\d+(\.\d+)*", text)
-    numbers = [int(each) for each in found[0].split(".")] if found else []
+    numbers = [int(number) for number in found[0].split(".")] if found else []
     while numbers and not numbers[-1]:
         numbers.pop()
     return tuple(numbers)
@@ -219,7 +222,9 @@ def of_configuration(host: Host) -> Iterator[Diagnostic]:
             "There is no such file.",
             "Write it with `toolstile prompt --overrides`, or fix prompt_overrides.",
         )
-    for file in sorted({each.file for each in host.policies if isinstance(each, PersistentPolicy)}):
+    for file in sorted(
+        {policy.file for policy in host.policies if isinstance(policy, PersistentPolicy)}
+    ):
         yield _of_kept(file)
 
 
@@ -230,7 +235,7 @@ def _of_kept(file: Path) -> Diagnostic:
     except ConfigurationError as error:
         return Diagnostic.error(subject, str(error), "When it is fixed, run this again.")
     # The file is replaced, not written into; where its folder is missing, that is made.
-    folder = next(each for each in file.parents if each.exists())
+    folder = next(folder for folder in file.parents if folder.exists())
     if not os.access(folder, os.W_OK | os.X_OK):
         return Diagnostic.error(
             subject,
@@ -250,16 +255,16 @@ def of_plugins(host: Host) -> Iterator[Diagnostic]:
         if report.status == "loaded":
             for found in resource_findings(host.plugins.loaded(report.name)):
                 yield replace(found, subject=f"{found.subject} of {report.name}")
-        for each in report.deprecations:
+        for use in report.deprecations:
             yield Diagnostic.warning(
-                _subject(report), each, "Look for a newer version of it, or tell its author."
+                _subject(report), use, "Look for a newer version of it, or tell its author."
             )
 
 
 def of_what_they_rely_on(host: Host) -> Iterator[Diagnostic]:
     """Yield the findings of the plugins; an exception of one of them is a finding, too."""
     tables = host.configuration.plugins
-    secrets = {each for name, table in tables.items() for each in secrets_in({name: table})}
+    secrets = {secret for name, table in tables.items() for secret in secrets_in({name: table})}
     for found in _diagnosed(host):
         # A secret that an author has overlooked is masked all the same.
         yield replace(
@@ -282,10 +287,10 @@ def _diagnosed(host: Host) -> Iterator[Diagnostic]:
                 f"plugin {plugin}", f"Its {HOOK} failed: {one_line(error)}.", "Fix the plugin."
             )
             continue
-        for each in cast("list[object]", found):
-            told = f"Its {HOOK} answered {type(each).__qualname__}, which is not a Diagnostic."
+        for finding in cast("list[object]", found):
+            told = f"Its {HOOK} answered {type(finding).__qualname__}, which is not a Diagnostic."
             wrong = Diagnostic.error(f"plugin {plugin}", told, "Fix the plugin.")
-            yield each if isinstance(each, Diagnostic) else wrong
+            yield finding if isinstance(finding, Diagnostic) else wrong
 
 
 def _of_plugin(report: PluginReport) -> Diagnostic:

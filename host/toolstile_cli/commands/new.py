@@ -117,7 +117,7 @@ def names_for(name: str) -> Names:
 
 def _suggested(plugin: str) -> str:
     letters = unicodedata.normalize("NFKD", plugin.casefold())
-    plain = "".join(each for each in letters if not unicodedata.combining(each))
+    plain = "".join(letter for letter in letters if not unicodedata.combining(letter))
     fixed = re.sub(r"[^a-z0-9]+", "-", plain).strip("-")[:MAX_NAME].strip("-")
     return f"; {fixed!r} is one" if _NAME.fullmatch(fixed) else ""
 
@@ -208,16 +208,16 @@ def _requirements(sources: Mapping[str, str]) -> str:
     """Return the requirements of a package: Toolstile, and pydantic where it is imported."""
     code = "\n".join(text for path, text in sources.items() if path.startswith("src/"))
     needed = [PYDANTIC, requirement()] if _IMPORTS_PYDANTIC.search(code) else [requirement()]
-    return ", ".join(f'"{each}"' for each in needed)
+    return ", ".join(f'"{name}"' for name in needed)
 
 
 def _templates(folder: Traversable, within: str = "") -> Iterator[tuple[str, str]]:
-    for each in folder.iterdir():
-        path = f"{within}{each.name}"
-        if each.is_dir():
-            yield from _templates(each, f"{path}/")
+    for entry in folder.iterdir():
+        path = f"{within}{entry.name}"
+        if entry.is_dir():
+            yield from _templates(entry, f"{path}/")
         elif path.endswith(ENDING):
-            yield path.removesuffix(ENDING), each.read_text(encoding="utf-8")
+            yield path.removesuffix(ENDING), entry.read_text(encoding="utf-8")
 
 
 def _filled(text: str, values: Mapping[str, str]) -> str:

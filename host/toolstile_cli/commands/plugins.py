@@ -33,10 +33,14 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
     """List the plugins; a failed one, or one that cannot be started, with cause and remedy."""
     with ExitStack() as running:
         faults = enter_possible_lifespans(host, running)
-        reports = tuple(_with_fault(each, faults.get(each.name)) for each in host.plugins.reports)
+        reports = tuple(
+            _with_fault(report, faults.get(report.name)) for report in host.plugins.reports
+        )
     if args.out is None:
         terminal = Terminal()
-        rows = [(each, terminal.sign(*STATUS[each.status]), _texts(each)) for each in reports]
+        rows = [
+            (report, terminal.sign(*STATUS[report.status]), _texts(report)) for report in reports
+        ]
         print_reports(terminal, rows, "status", "what it brings")
         terminal.print(_summary(reports))
     else:
@@ -44,8 +48,8 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
             args.out.write(_described(report))
     if not _has_approver(host):
         return Exit.USAGE
-    unmet = any(each.is_unmet for each in host.plugins.reports)
-    return Exit.USAGE if unmet or any(each.misconfigured for each in reports) else Exit.OK
+    unmet = any(report.is_unmet for report in host.plugins.reports)
+    return Exit.USAGE if unmet or any(report.misconfigured for report in reports) else Exit.OK
 
 
 def _with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:

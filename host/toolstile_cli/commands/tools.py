@@ -37,7 +37,7 @@ def tools(host: Host, args: argparse.Namespace) -> int:
 
 def _offered(host: Host) -> list[Tool[Any, Any]]:
     """Return all tools as a model is shown them, with the descriptions that are overridden."""
-    shown = {each.name: each for section in host.prompt.everywhere() for each in section.tools}
+    shown = {tool.name: tool for section in host.prompt.everywhere() for tool in section.tools}
     return [shown.get(tool.name, tool) for tool in host.catalog]
 
 
@@ -131,9 +131,9 @@ def _required(tool: Tool[Any, Any]) -> dict[str, bool]:
     if tool.params_schema is None and dataclasses.is_dataclass(kind):
         absent = dataclasses.MISSING
         return {
-            each.name: each.default is absent and each.default_factory is absent
-            for each in dataclasses.fields(kind)
-            if each.init
+            field.name: field.default is absent and field.default_factory is absent
+            for field in dataclasses.fields(kind)
+            if field.init
         }
     schema = _schema(tool) or {}
     required = set(schema.get("required", ()))

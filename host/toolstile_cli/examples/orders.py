@@ -56,7 +56,7 @@ class Desk:
 
     def order(self, number: int) -> Order | None:
         """Return the order of that number, or None."""
-        return next((each for each in self.orders if each.number == number), None)
+        return next((order for order in self.orders if order.number == number), None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +84,7 @@ class CreditChecked:
 def keep_order(desks: Sequence[Desk], order: Order) -> Sequence[Desk]:
     """Reduce an order to the desk that has it, in place of an older one of its number."""
     desk = desks[-1] if desks else Desk()
-    others = tuple(each for each in desk.orders if each.number != order.number)
+    others = tuple(other for other in desk.orders if other.number != order.number)
     return [replace(desk, orders=(*others, order))]
 
 

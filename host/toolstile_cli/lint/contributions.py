@@ -71,7 +71,7 @@ def undeclared(plugin: object) -> Iterator[Diagnostic]:
     """Yield the hooks that take settings, where the plugin declares none."""
     if hasattr(plugin, "toolstile_settings"):
         return
-    named = {each: getattr(plugin, each) for each in dir(plugin) if each.startswith(HOOK_PREFIX)}
+    named = {name: getattr(plugin, name) for name in dir(plugin) if name.startswith(HOOK_PREFIX)}
     wanting = [
         name
         for name, function in named.items()
@@ -189,7 +189,11 @@ def _described_in_vain(tool: Tool[Any, Any], properties: Collection[str]) -> lis
     if not isinstance(tool, FunctionTool):
         return []
     taken = {*properties, *inspect.signature(tool.function).parameters}
-    return [each for each in argument_texts(docstring_of(tool.function)) if each not in taken]
+    return [
+        argument
+        for argument in argument_texts(docstring_of(tool.function))
+        if argument not in taken
+    ]
 
 
 def _says_something(schema: Any, root: Mapping[str, Any]) -> bool:
@@ -199,7 +203,7 @@ def _says_something(schema: Any, root: Mapping[str, Any]) -> bool:
     if "$ref" in schema:
         target = pointed(root, schema["$ref"])
         return not isinstance(target, Mapping) or "description" in target
-    return any(_says_something(each, root) for each in schema.get("anyOf", ()))
+    return any(_says_something(part, root) for part in schema.get("anyOf", ()))
 
 
 def _dialects(tool: Tool[Any, Any], dialects: Mapping[str, Dialect]) -> Iterator[Fault]:
@@ -310,7 +314,7 @@ def resource_findings(record: LoadedPlugin) -> Iterator[Diagnostic]:
 def _lacking(binding: Binding[Any]) -> Iterator[Diagnostic]:
     kind = binding.kind.__qualname__
     value: object = binding.provider(_NOTHING)
-    missing = [each for each in _members(binding.kind) if not _has(value, each)]
+    missing = [member for member in _members(binding.kind) if not _has(value, member)]
     if isinstance(value, type):
         yield Diagnostic.error(
             f"resource {kind}", f"It is {kind_of(value)}.", "Give an instance of it."
@@ -333,9 +337,11 @@ def _is_protocol(kind: type[Any]) -> bool:
 
 def _members(kind: type[Any]) -> list[str]:
     """Return the members of a protocol and its bases."""
-    protocols = [each for each in kind.__mro__ if _is_protocol(each) and each is not Protocol]
+    protocols = [
+        class_ for class_ in kind.__mro__ if _is_protocol(class_) and class_ is not Protocol
+    ]
     declared = [
-        name for each in protocols for name in (*inspect.get_annotations(each), *vars(each))
+        name for class_ in protocols for name in (*inspect.get_annotations(class_), *vars(class_))
     ]
     return [name for name in dict.fromkeys(declared) if not name.startswith("_")]
 

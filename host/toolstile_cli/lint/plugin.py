@@ -65,8 +65,8 @@ def _loading(host: Host, report: PluginReport) -> Iterator[Diagnostic]:
             return
     if report.fault is not None:
         yield Diagnostic.error(_place_of_fault(report), report.fault, _remedy(host, report))
-    for each in report.deprecations:
-        yield Diagnostic.error("hooks", each, "Fix it before the release that leaves it out.")
+    for use in report.deprecations:
+        yield Diagnostic.error("hooks", use, "Fix it before the release that leaves it out.")
 
 
 def _remedy(host: Host, report: PluginReport) -> str:
@@ -92,7 +92,7 @@ def _in_what_is_loaded(report: PluginReport) -> Iterator[Diagnostic]:
         yield _import_finding(report, fault)
         return
     if plugin is not None:
-        faults = [_of_fault("hooks", each) for each in hook_faults(plugin, HookManager())]
+        faults = [_of_fault("hooks", fault) for fault in hook_faults(plugin, HookManager())]
         yield from faults or (*undeclared(plugin), *undefined(plugin))
         forget(plugin)
 
@@ -176,7 +176,9 @@ def _requirement(report: PluginReport) -> Iterator[Diagnostic]:
 
     metadata: Any = importlib_metadata
     required: list[str] = metadata.distribution(report.distribution).requires or []
-    found = [match for each in required if (match := _REQUIREMENT.match(each.strip()))]
+    found = [
+        match for requirement in required if (match := _REQUIREMENT.match(requirement.strip()))
+    ]
     pin = requirement()
     if not found:
         yield Diagnostic.error(
@@ -195,7 +197,7 @@ def _requirement(report: PluginReport) -> Iterator[Diagnostic]:
 def _typing(report: PluginReport) -> Iterator[Diagnostic]:
     packages = list(_packages(report.location or ""))
     # A single module can have no such file.
-    if packages and not any((each / "py.typed").is_file() for each in packages):
+    if packages and not any((package / "py.typed").is_file() for package in packages):
         yield Diagnostic.error(
             "package",
             f"{packages[0].name} has no file py.typed, so type checkers ignore its annotations.",
@@ -213,7 +215,7 @@ def _packages(value: str) -> Iterator[Path]:
             return
         if spec is None or spec.submodule_search_locations is None:
             return
-        yield from (Path(each) for each in spec.submodule_search_locations)
+        yield from (Path(location) for location in spec.submodule_search_locations)
 
 
 # --- Unknown plugins
@@ -227,7 +229,7 @@ _TO_INSTALL: Final = (
 def brought_by(distribution: str, reports: Iterable[PluginReport]) -> list[str]:
     """Return the names of the plugins that a distribution brings, however its name is spelt."""
     wanted = _normalised(distribution)
-    return [each.name for each in reports if _normalised(each.distribution or "") == wanted]
+    return [report.name for report in reports if _normalised(report.distribution or "") == wanted]
 
 
 def why_unknown(name: str, reports: Iterable[PluginReport]) -> str:
@@ -240,7 +242,7 @@ def why_unknown(name: str, reports: Iterable[PluginReport]) -> str:
             listed = ", ".join(map(repr, brought))
             return f"there is no plugin {name!r}; {what} and brings {listed}."
         return f"there is no plugin {name!r}: {what}, but {_lacking(name, distribution)}"
-    known = {each.name for each in reports}
+    known = {report.name for report in reports}
     hint = suggest(name, known) or f". There are {', '.join(sorted(known))}."
     return f"there is no plugin {name!r}{hint} {_TO_INSTALL}"
 
@@ -261,9 +263,9 @@ def _installed(name: str) -> Iterator[tuple[str, str]]:
     import importlib_metadata
 
     metadata: Any = importlib_metadata
-    for each in (name, PREFIX + name):
+    for candidate in (name, PREFIX + name):
         try:
-            found = metadata.distribution(each)
+            found = metadata.distribution(candidate)
         except (metadata.PackageNotFoundError, ValueError):
             continue
         yield found.metadata["Name"], found.version
@@ -333,7 +335,7 @@ def _files(report: PluginReport) -> Iterator[Path]:
         return
     for folder in spec.submodule_search_locations:
         files = Path(folder).rglob("*.py")
-        yield from (each for each in sorted(files) if not _is_test(each))
+        yield from (file for file in sorted(files) if not _is_test(file))
 
 
 def _is_test(path: Path) -> bool:

@@ -42,15 +42,15 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_diagnose(settings: McpSettings) -> Iterator[Diagnostic]:
     """Find out whether the configured servers can be started; none of them is."""
-    servers = {name: each for name, each in settings.servers.items() if each.enabled}
+    servers = {name: server for name, server in settings.servers.items() if server.enabled}
     if not servers:
         return
     if find_spec("mcp") is None:
         fault = "What speaks the protocol is not installed."
         yield Diagnostic.error("MCP servers", fault, extra_remedy("mcp"))
     yield file_finding(settings.pins, "what is known of MCP servers' tools")
-    for name, each in servers.items():
-        yield _of_server(name, each)
+    for name, server in servers.items():
+        yield _of_server(name, server)
 
 
 @hookimpl
@@ -75,7 +75,7 @@ def toolstile_lifespan(
     host: HostHandle, settings: McpSettings
 ) -> AbstractAsyncContextManager[None] | None:
     """Keep the servers behind the gateway connected."""
-    if not any(each.enabled for each in settings.servers.values()):
+    if not any(server.enabled for server in settings.servers.values()):
         return None
     try:
         # Late: most hosts have no such servers.
@@ -110,7 +110,7 @@ def _of_server(name: str, server: ServerSettings) -> Diagnostic:
 
 def _fill(server: ServerSettings) -> None:
     filled(server.url or "", "url")
-    for each in server.args:
-        filled(each, "args")
+    for text in server.args:
+        filled(text, "args")
     for key, value in (*server.env.items(), *server.headers.items()):
         filled(value, key)

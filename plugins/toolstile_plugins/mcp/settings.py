@@ -337,7 +337,7 @@ def secrets_of(settings: ServerSettings) -> tuple[str, ...]:
     They are those of `env` and `headers`, those of the variables that `args` and `url` name, and
     the user and the query of `url`.
     """
-    return tuple(dict.fromkeys(each for each in _found(settings) if each))
+    return tuple(dict.fromkeys(value for value in _found(settings) if value))
 
 
 def _found(settings: ServerSettings) -> Iterator[str]:

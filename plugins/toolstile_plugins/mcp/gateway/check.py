@@ -73,21 +73,21 @@ def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> 
     found: list[Found] = []
     if gateway is not None:
         loop, accepts = gateway.loop, args.accept
-        looks = (_look_at(each, accepts=accepts) for each in chosen)
+        looks = (_look_at(upstream, accepts=accepts) for upstream in chosen)
         looking = [asyncio.run_coroutine_threadsafe(look, loop) for look in looks]
-        found = [each.result() for each in looking]
+        found = [future.result() for future in looking]
     if args.out is not None:
-        for each in found:
-            args.out.write(each.wire())
+        for result in found:
+            args.out.write(result.wire())
     elif found:
         _show(found)
     else:
         sys.stdout.write("No MCP servers are configured: write [plugins.mcp.servers.NAME].\n")
-    return 0 if all(each.is_well for each in found) else FAULTY
+    return 0 if all(result.is_well for result in found) else FAULTY
 
 
 def _chosen(upstreams: Sequence[Upstream], names: Sequence[str]) -> list[Upstream]:
-    known = {each.name: each for each in upstreams}
+    known = {upstream.name: upstream for upstream in upstreams}
     for name in names:
         if name not in known:
             there = ", ".join(known) or "none"
@@ -124,12 +124,12 @@ def _show(found: Sequence[Found]) -> None:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for heading in ("server", "protocol", "tools", "what is to be looked at"):
         table.add_column(heading, justify="right" if heading == "tools" else "left")
-    for each in found:
+    for result in found:
         table.add_row(
-            Text(one_line(each.name)),
-            Text(each.protocol or "-"),
-            Text(str(len(each.tools)) if each.protocol else "-"),
-            Text("\n".join(_told(each)) or "nothing", style="" if each.is_well else "yellow"),
+            Text(one_line(result.name)),
+            Text(result.protocol or "-"),
+            Text(str(len(result.tools)) if result.protocol else "-"),
+            Text("\n".join(_told(result)) or "nothing", style="" if result.is_well else "yellow"),
         )
     print_table(table)
 

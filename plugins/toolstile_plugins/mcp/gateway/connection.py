@@ -293,7 +293,7 @@ class Connection:
             raise ServerFault(f"there is no directory {settings.cwd} to start it in")
         self._said = Program(
             settings.command,
-            [filled(each, "args") for each in settings.args],
+            [filled(argument, "args") for argument in settings.args],
             {name: filled(value, f"env.{name}") for name, value in settings.env.items()}
             | one_deeper(),
             settings.cwd,

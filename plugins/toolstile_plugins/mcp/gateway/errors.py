@@ -34,7 +34,9 @@ def cleaned(text: str) -> str:
     if text.isascii() and text.isprintable():
         return text
     text = _ESCAPES.sub("", text.replace("\r\n", "\n"))
-    return "".join(each for each in text if each in _KEPT or not _is_unseen(each))
+    return "".join(
+        character for character in text if character in _KEPT or not _is_unseen(character)
+    )
 
 
 def one_line(text: str, limit: int = 200) -> str:
@@ -45,7 +47,7 @@ def one_line(text: str, limit: int = 200) -> str:
 
 def is_plain(name: str) -> bool:
     """Tell whether a name holds nothing that cannot be seen."""
-    return not any(_is_unseen(each) for each in name)
+    return not any(_is_unseen(character) for character in name)
 
 
 def amount(size: int) -> str:

@@ -287,20 +287,20 @@ class Gateway:
         self._wait = settings.wait
         pins = Pins(settings.pins)
         self.upstreams = tuple(
-            Upstream(name, each, pins, self._changed)
-            for name, each in settings.servers.items()
-            if each.enabled
+            Upstream(name, server, pins, self._changed)
+            for name, server in settings.servers.items()
+            if server.enabled
         )
         self.loop = asyncio.get_running_loop()
         self._publishing = asyncio.Lock()
 
     async def open(self) -> None:
         """Offer the known tools, and wait a while for servers of which none are known."""
-        for each in self.upstreams:
-            each.begin()
-            await asyncio.to_thread(self._host.register, each, each.plugin)
+        for upstream in self.upstreams:
+            upstream.begin()
+            await asyncio.to_thread(self._host.register, upstream, upstream.plugin)
         await self._publish(self.upstreams)
-        unknown = [asyncio.create_task(each.met()) for each in self.upstreams]
+        unknown = [asyncio.create_task(upstream.met()) for upstream in self.upstreams]
         if unknown:
             await asyncio.wait(unknown, timeout=self._wait)
         for task in unknown:
@@ -308,11 +308,13 @@ class Gateway:
 
     async def close(self) -> None:
         """End all connections, and take the tools away."""
-        await asyncio.gather(*(each.close() for each in self.upstreams), return_exceptions=True)
-        for each in self.upstreams:
+        await asyncio.gather(
+            *(upstream.close() for upstream in self.upstreams), return_exceptions=True
+        )
+        for upstream in self.upstreams:
             # One that is switched off was never there.
             with contextlib.suppress(PluginError):
-                await asyncio.to_thread(self._host.unregister, each.plugin)
+                await asyncio.to_thread(self._host.unregister, upstream.plugin)
 
     async def _changed(self, upstream: Upstream) -> None:
         # Whoever comes later may have to give a name back, or may get one.
@@ -325,31 +327,31 @@ class Gateway:
 
     def _renew(self, upstreams: tuple[Upstream, ...]) -> None:
         """Make the tools of servers again; an earlier server is the first to choose names."""
-        before = {each.name: each.tools for each in upstreams}
-        for each in upstreams:
-            each.make_tools(partial(self._owner, each))
+        before = {upstream.name: upstream.tools for upstream in upstreams}
+        for upstream in upstreams:
+            upstream.make_tools(partial(self._owner, upstream))
         # A name that is given back is free only once who had it has been asked.
-        for each in reversed(upstreams):
-            if each.tools != before[each.name]:
+        for upstream in reversed(upstreams):
+            if upstream.tools != before[upstream.name]:
                 try:
-                    self._host.catalog.invalidate(each.plugin)
+                    self._host.catalog.invalidate(upstream.plugin)
                 except PluginError as error:
                     log.warning(
-                        "The tools of MCP server %s stay as they were: %s", each.name, error
+                        "The tools of MCP server %s stay as they were: %s", upstream.name, error
                     )
 
     def _owner(self, upstream: Upstream, name: str) -> str | None:
         """Return the owner of a name that a server cannot have, None where it can."""
-        for each in self.upstreams:
-            if each is upstream:
+        for other in self.upstreams:
+            if other is upstream:
                 break
-            if any(tool.name == name for tool in each.tools):
-                return f"the MCP server {each.name}"
+            if any(tool.name == name for tool in other.tools):
+                return f"the MCP server {other.name}"
         plugin = self._host.catalog.plugin_of(name)
         found = self._host.catalog.get(name)
         if plugin is None or found is None or found.name != name:
             return None
-        ours = {each.plugin for each in self.upstreams}
+        ours = {upstream.plugin for upstream in self.upstreams}
         return None if plugin in ours else f"the plugin {plugin}"
 
 

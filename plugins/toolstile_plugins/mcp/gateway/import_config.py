@@ -76,11 +76,11 @@ def print_tables(
     """
     found = list(_distinct(read_servers(file, with_values=with_values), configured))
     if write is None:
-        sys.stdout.write("\n\n".join(as_toml(each) for each in found) + "\n")
+        sys.stdout.write("\n\n".join(as_toml(server) for server in found) + "\n")
     else:
-        for each in found:
-            told = {"variables": each.variables, "notes": each.notes}
-            write({"server": each.name, **each.keys, **told})
+        for server in found:
+            told = {"variables": server.variables, "notes": server.notes}
+            write({"server": server.name, **server.keys, **told})
     return 0
 
 
@@ -103,7 +103,7 @@ def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
     servers = list(_servers(held))
     if not servers:
         raise ConfigurationError(f"{file} has no servers: none of {', '.join(TABLES)} is in it.")
-    return [_imported(name, each, with_values=with_values) for name, each in servers]
+    return [_imported(name, keys, with_values=with_values) for name, keys in servers]
 
 
 def _reason(error: Exception) -> str:
@@ -124,7 +124,7 @@ def as_toml(server: Imported) -> str:
     if server.variables:
         lines.append(f"# Set in the environment: {', '.join(server.variables)}.")
     lines.append(f"[plugins.mcp.servers.{_key(server.name)}]")
-    lines += [f"{_key(name)} = {_value(each)}" for name, each in server.keys.items()]
+    lines += [f"{_key(name)} = {_value(value)}" for name, value in server.keys.items()]
     return "\n".join(lines)
 
 
@@ -176,7 +176,7 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
     if isinstance(inner, Mapping):
         table = cast("Mapping[str, Any]", inner)
         keys = {**keys, **table, "command": table.get("path")}
-    url = next((keys[each] for each in URLS if isinstance(keys.get(each), str)), None)
+    url = next((keys[key] for key in URLS if isinstance(keys.get(key), str)), None)
     if url is not None:
         made.keys["url"] = hide.in_url(url)
         _take_texts(made, "headers", keys.get("headers") or keys.get("http_headers"), hide)
@@ -214,13 +214,13 @@ def _is_toolstile(keys: Mapping[str, Any]) -> bool:
 
 def _arguments(made: Imported, given: object) -> list[str]:
     if isinstance(given, list):
-        return [str(each) for each in cast("list[object]", given)]
+        return [str(argument) for argument in cast("list[object]", given)]
     made.notes.append("Its args are no list, and are left out; write them as one.")
     return []
 
 
 def _take_texts(made: Imported, key: str, table: object, hide: _Hiding) -> None:
-    texts = {name: hide.value(name, str(each)) for name, each in _mapping(table).items()}
+    texts = {name: hide.value(name, str(value)) for name, value in _mapping(table).items()}
     if texts:
         made.keys[key] = texts
 
@@ -246,20 +246,20 @@ class _Hiding:
         shown: list[str] = []
         flag: str | None = None
         last = ""
-        for each in args:
-            name, equals, value = each.partition("=")
-            if flag is not None and not each.startswith("-"):
-                shown.append(self.value(flag, each))
+        for argument in args:
+            name, equals, value = argument.partition("=")
+            if flag is not None and not argument.startswith("-"):
+                shown.append(self.value(flag, argument))
             elif equals and _SECRET.search(name):
                 shown.append(f"{name}={self.value(name, value)}")
             elif flag is None and last in HEADER_FLAGS:
-                shown.append(self._in_header(each))
-            elif _TOKEN.fullmatch(each):
+                shown.append(self._in_header(argument))
+            elif _TOKEN.fullmatch(argument):
                 shown.append(self._variable("secret"))
             else:
-                shown.append(self.in_url(each) if "://" in each else each)
-            last = each
-            is_flag = each.startswith("-") and not equals
+                shown.append(self.in_url(argument) if "://" in argument else argument)
+            last = argument
+            is_flag = argument.startswith("-") and not equals
             flag = name if is_flag and _SECRET.search(name) else None
         return shown
 
@@ -281,7 +281,8 @@ class _Hiding:
             hidden = self._variable("userinfo")
             parts = parts._replace(netloc=f"{hidden}@{parts.netloc.rpartition('@')[2]}")
         shown = [
-            (name, self.value(name, each) if _SECRET.search(name) else each) for name, each in query
+            (name, self.value(name, value) if _SECRET.search(name) else value)
+            for name, value in query
         ]
         if shown != query:
             parts = parts._replace(query=urlencode(shown, safe="${}:"))
@@ -318,10 +319,10 @@ def _value(value: object) -> str:
     if isinstance(value, Mapping):
         table = cast("Mapping[str, object]", value)
         return (
-            f"{{ {', '.join(f'{_key(name)} = {_value(each)}' for name, each in table.items())} }}"
+            f"{{ {', '.join(f'{_key(name)} = {_value(item)}' for name, item in table.items())} }}"
         )
     if isinstance(value, list):
-        return f"[{', '.join(_value(each) for each in cast('list[object]', value))}]"
+        return f"[{', '.join(_value(item) for item in cast('list[object]', value))}]"
     # A text in JSON is one in TOML, but for characters that cannot be seen.
     return "".join(map(_seen, json.dumps(value, ensure_ascii=False)))
 

@@ -39,7 +39,7 @@ def contents_of(result: types.CallToolResult, *, max_text: int, max_binary: int)
         ValueError: When what is structured is no JSON.
     """
     room = _Room(max_text, max_binary)
-    parts = room.fit_all([_part(each) for each in result.content[:PARTS]], len(result.content))
+    parts = room.fit_all([_part(block) for block in result.content[:PARTS]], len(result.content))
     structured = result.structured_content
     if structured is not None:
         text = json.dumps(structured, ensure_ascii=False, allow_nan=False)
@@ -60,7 +60,7 @@ class _Room:
 
     def fit_all(self, parts: Sequence[Content], of: int) -> list[Content]:
         """Return the parts that fit, of all that there are, with a note of those left out."""
-        fitted = [each for part in parts if (each := self._fit(part)) is not None]
+        fitted = [kept for part in parts if (kept := self._fit(part)) is not None]
         if left := of - len(fitted):
             told = f"{counted(left, 'part')} left out, beyond what a result may have"
             fitted.append(_note(told))

@@ -61,7 +61,7 @@ def _kept(schema: Schema) -> dict[str, Any]:
             named = cast("Mapping[str, object]", value)
             if not all(map(is_plain, named)):
                 raise DefinitionError("a name in its schema holds characters that cannot be seen")
-            kept[key] = {name: _kept_in(each) for name, each in named.items()}
+            kept[key] = {name: _kept_in(part) for name, part in named.items()}
         elif key in _TEXTS and isinstance(value, str):
             kept[key] = cleaned(value)
         elif key in _VALUES:
@@ -75,7 +75,7 @@ def _kept_in(value: object) -> Any:
     if isinstance(value, Mapping):
         return _kept(cast("Schema", value))
     if isinstance(value, list):
-        return [_kept_in(each) for each in cast("list[object]", value)]
+        return [_kept_in(item) for item in cast("list[object]", value)]
     return value
 
 

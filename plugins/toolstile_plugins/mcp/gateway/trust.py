@@ -165,8 +165,8 @@ class Standing:
         """Return the tools to show to a model, in the order of their names."""
         with self._lock:
             found = self._approved if self._found is None else self._found
-            shown = [self._approved.get(name, each) for name, each in found.items()]
-        return tuple(sorted(shown, key=lambda each: each.name))
+            shown = [self._approved.get(name, definition) for name, definition in found.items()]
+        return tuple(sorted(shown, key=lambda definition: definition.name))
 
     def found(self, name: str) -> Definition | None:
         """Return a tool as the server defines it now, None where it is gone or not yet met."""
@@ -200,8 +200,10 @@ class Standing:
     def meet(self, tools: Iterable[Definition]) -> None:
         """Take the tools that the server has now."""
         with self._lock:
-            self._found = {each.name: each for each in tools}
-            taken = {name: each for name, each in self._found.items() if self._is_taken(name)}
+            self._found = {definition.name: definition for definition in tools}
+            taken = {
+                name: definition for name, definition in self._found.items() if self._is_taken(name)
+            }
             self._approve(taken)
 
     def asks(self, call: CallKey, name: str) -> Doubt | None:

@@ -143,7 +143,7 @@ class Caller:
             or not 0 < asked <= LONGEST_DEADLINE
         ):
             raise MCPError(INVALID_PARAMS, f"_meta[{DEADLINE_META!r}] must be a number of seconds.")
-        seconds = [each for each in (asked, self._deadline) if each is not None]
+        seconds = [limit for limit in (asked, self._deadline) if limit is not None]
         return Deadline.after(min(seconds), clock=self._clock) if seconds else None
 
     def _result(self, ended: Outcome | BaseException | str) -> dict[str, Any]:

@@ -45,7 +45,7 @@ class PromptList:
             MCPError: When there is none of that name, or an argument is missing.
         """
         prompt = self.named(session, name)
-        missing = [each for each in _placeholders(prompt) if each not in arguments]
+        missing = [argument for argument in _placeholders(prompt) if argument not in arguments]
         if missing:
             raise MCPError(INVALID_PARAMS, f"Prompt {name!r} needs: {', '.join(missing)}.")
         try:
@@ -80,7 +80,7 @@ class PromptList:
 
 def _shape(name: str, title: str, description: str, prompt: Prompt) -> dict[str, Any]:
     shape: dict[str, Any] = {"name": name, "title": title, "description": description}
-    arguments = [{"name": each, "required": True} for each in _placeholders(prompt)]
+    arguments = [{"name": placeholder, "required": True} for placeholder in _placeholders(prompt)]
     return {**shape, "arguments": arguments} if arguments else shape
 
 

@@ -117,7 +117,7 @@ def _files(executor: ExecutorHandle) -> Sequence[FileStat]:
     files = _workspace(executor)
     if files is None:
         return []
-    found = (each for each in files.glob("**") if each.kind == "file")
+    found = (file for file in files.glob("**") if file.kind == "file")
     return sorted(found, key=lambda file: file.path)
 
 

@@ -116,8 +116,8 @@ def _answer_to(fault: Exception) -> SessionMessage:
     faults = fault.errors(include_url=False) if isinstance(fault, ValidationError) else []
     if faults and faults[0]["type"] != "json_invalid":
         code, message = INVALID_REQUEST, NO_MESSAGE
-        ids = (_id_of(each["input"]) for each in faults)
-        number = next((each for each in ids if each is not None), None)
+        ids = (_id_of(error["input"]) for error in faults)
+        number = next((id_ for id_ in ids if id_ is not None), None)
     else:
         code, message = PARSE_ERROR, NO_JSON
         number = _id_of(_read(faults[0]["input"])) if faults else None

@@ -109,13 +109,13 @@ async def _logging_no_secrets(secrets: Sequence[str]) -> AsyncGenerator[None]:
         return True
 
     loggers = [logging.getLogger(name) for name in LOGGERS]
-    for each in loggers:
-        each.addFilter(mask)
+    for logger in loggers:
+        logger.addFilter(mask)
     try:
         yield
     finally:
-        for each in loggers:
-            each.removeFilter(mask)
+        for logger in loggers:
+            logger.removeFilter(mask)
 
 
 class _LimitedTransport(httpx2.AsyncHTTPTransport):

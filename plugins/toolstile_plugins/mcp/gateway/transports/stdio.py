@@ -161,8 +161,8 @@ async def _write(
 ) -> None:
     try:
         async with messages:
-            async for each in messages:
-                text = each.message.model_dump_json(by_alias=True, exclude_unset=True)
+            async for item in messages:
+                text = item.message.model_dump_json(by_alias=True, exclude_unset=True)
                 stdin.write(text.encode() + b"\n")
                 await stdin.drain()
     except (OSError, RuntimeError):
@@ -177,7 +177,7 @@ async def _listen(stderr: asyncio.StreamReader, said: deque[str]) -> None:
         *lines, rest = (rest + chunk).split(b"\n")
         rest = rest[-LINE:]
         said.extend(
-            text for each in lines if (text := one_line(each.decode(errors="replace"), 500))
+            text for line in lines if (text := one_line(line.decode(errors="replace"), 500))
         )
     if text := one_line(rest.decode(errors="replace"), 500):
         said.append(text)
@@ -191,8 +191,8 @@ async def _end(
 ) -> None:
     """Close a program's input, and end it and its children where it does not end by itself."""
     reading, writing, _ = tasks
-    for each in (reading, writing):
-        each.cancel()
+    for task in (reading, writing):
+        task.cancel()
     stdin.close()
     drained = asyncio.create_task(_drain(stdout))
     for number in (None, signal.SIGTERM, KILL):
@@ -201,8 +201,8 @@ async def _end(
         if await _has_ended(process):
             break
     _signal_all(process, KILL)
-    for each in (*tasks, drained):
-        each.cancel()
+    for task in (*tasks, drained):
+        task.cancel()
     await asyncio.gather(*tasks, drained, return_exceptions=True)
     transport = getattr(process, "_transport", None)
     if transport is not None:
