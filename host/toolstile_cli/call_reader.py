@@ -264,8 +264,8 @@ def _kind(value: object) -> str:
         return "null"
     if value == "":
         return "empty"
-    kinds = ((str, "a string"), (bool, "a boolean"), (int | float, "a number"), (list, "an array"))
-    return next((name for kind, name in kinds if isinstance(value, kind)), "an object")
+    types = ((str, "a string"), (bool, "a boolean"), (int | float, "a number"), (list, "an array"))
+    return next((name for type_, name in types if isinstance(value, type_)), "an object")
 
 
 def _object(pairs: list[tuple[str, Any]]) -> JsonObject:

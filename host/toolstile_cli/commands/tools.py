@@ -127,12 +127,12 @@ def _required(tool: Tool[Any, Any]) -> dict[str, bool]:
 
     Of a plain dataclass the fields tell; to make a schema takes far longer.
     """
-    kind = tool.signature.params
-    if tool.params_schema is None and dataclasses.is_dataclass(kind):
+    params = tool.signature.params
+    if tool.params_schema is None and dataclasses.is_dataclass(params):
         absent = dataclasses.MISSING
         return {
             field.name: field.default is absent and field.default_factory is absent
-            for field in dataclasses.fields(kind)
+            for field in dataclasses.fields(params)
             if field.init
         }
     schema = _schema(tool) or {}

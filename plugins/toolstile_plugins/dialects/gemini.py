@@ -51,13 +51,13 @@ def _converted(given: object) -> Schema:
     variants = schema.get("anyOf", schema.get("oneOf"))
     if variants is not None:
         return _union([_converted(variant) for variant in variants], schema.get("description", ""))
-    kinds = schema.get("type")
-    if isinstance(kinds, str):
-        return _typed(schema, kinds)
-    if not kinds:
-        kinds = _guessed(schema)
+    types = schema.get("type")
+    if isinstance(types, str):
+        return _typed(schema, types)
+    if not types:
+        types = _guessed(schema)
     plain = without_keys(schema, frozenset({"description"}))
-    return _union([_typed(plain, kind) for kind in kinds], schema.get("description", ""))
+    return _union([_typed(plain, type_) for type_ in types], schema.get("description", ""))
 
 
 def _merged(schema: Schema) -> Schema:
@@ -88,21 +88,21 @@ def _guessed(schema: Schema) -> list[str]:
     return [*_SCALARS, "object", "array", "null"]
 
 
-def _typed(schema: Schema, kind: str) -> Schema:
-    converted: Schema = {"type": kind}
+def _typed(schema: Schema, type_: str) -> Schema:
+    converted: Schema = {"type": type_}
     notes: list[str] = [schema.get("description", "")]
-    for key in _KEPT.get(kind, ()):
+    for key in _KEPT.get(type_, ()):
         if key in schema:
             converted[key] = schema[key]
-    if kind in {"number", "integer"}:
-        converted.update(_bounds(schema, whole=kind == "integer"))
-    if (name := schema.get("format")) in _FORMATS.get(kind, ()):
+    if type_ in {"number", "integer"}:
+        converted.update(_bounds(schema, whole=type_ == "integer"))
+    if (name := schema.get("format")) in _FORMATS.get(type_, ()):
         converted["format"] = name
     elif isinstance(name, str):
         notes.append(f"Format: {name}.")
-    if kind == "array":
+    if type_ == "array":
         converted["items"] = _items(schema)
-    if kind == "object":
+    if type_ == "object":
         converted.update(_object(schema))
         notes.append(_free_keys(schema))
     return _noted(converted, notes)
@@ -132,8 +132,8 @@ def _items(schema: Schema) -> Schema:
 
 
 def _any_item() -> Schema:
-    kinds = [{"type": kind} for kind in (*_SCALARS, "object")]
-    return _union([*kinds, {"type": "array", "items": {"type": "string"}}, {"type": "null"}], "")
+    types = [{"type": type_} for type_ in (*_SCALARS, "object")]
+    return _union([*types, {"type": "array", "items": {"type": "string"}}, {"type": "null"}], "")
 
 
 def _object(schema: Schema) -> Schema:
@@ -153,8 +153,8 @@ def _free_keys(schema: Schema) -> str:
     extra = schema.get("additionalProperties")
     if not isinstance(extra, dict):
         return ""
-    kind = cast("Schema", extra).get("type")
-    of = f" of type {kind}" if isinstance(kind, str) else ""
+    type_ = cast("Schema", extra).get("type")
+    of = f" of type {type_}" if isinstance(type_, str) else ""
     return f"Its keys are free, its values{of or ' of one kind'}."
 
 
@@ -170,8 +170,8 @@ def _literal(schema: Schema, values: list[Any]) -> Schema:
         return _nullable(_noted(converted, notes)) if nullable else _noted(converted, notes)
     shown = ", ".join(json.dumps(value, ensure_ascii=False) for value in present)
     notes.append(f"One of: {shown}." if len(present) > 1 else f"Always {shown}.")
-    kinds = list(dict.fromkeys(map(json_type, present)))
-    union = [_typed({}, kind) for kind in kinds]
+    types = list(dict.fromkeys(map(json_type, present)))
+    union = [_typed({}, type_) for type_ in types]
     return _union([*union, {"type": "null"}] if nullable else union, " ".join(filter(None, notes)))
 
 

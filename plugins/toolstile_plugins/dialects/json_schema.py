@@ -49,8 +49,8 @@ def json_type(value: object) -> str:
     if value is None:
         return "null"
     # A bool is an int in Python, so it comes first.
-    for kind, name in _JSON_TYPES:
-        if isinstance(value, kind):
+    for type_, name in _JSON_TYPES:
+        if isinstance(value, type_):
             return name
     return "object"
 

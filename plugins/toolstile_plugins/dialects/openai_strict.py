@@ -133,16 +133,16 @@ class _Strict:
         return len(first) != len(set(first))
 
     def _typed(self, schema: Schema) -> Schema:
-        kinds = _kinds(schema)
+        types = _types_of(schema)
         strict: Schema = {"type": schema["type"], **_described(schema)}
-        if "object" in kinds:
+        if "object" in types:
             strict.update(without_keys(self._object(schema), frozenset({"type"})))
-        if "array" in kinds:
+        if "array" in types:
             strict["items"] = self._schema(schema.get("items"))
             strict.update(with_keys(schema, ("minItems", "maxItems")))
-        if kinds & {"number", "integer"}:
+        if types & {"number", "integer"}:
             strict.update(with_keys(schema, NUMERIC))
-        if "string" in kinds:
+        if "string" in types:
             strict.update(_string(schema))
         return strict
 
@@ -192,10 +192,10 @@ class _Strict:
         for key in ("anyOf", "oneOf"):
             if key in schema:
                 return any(self._admits(variant, value, depth + 1) for variant in schema[key])
-        kinds = schema.get("type", ())
-        kind = json_type(value)
-        return kind in ([kinds] if isinstance(kinds, str) else kinds) or (
-            kind == "integer" and kinds == "number"
+        types = schema.get("type", ())
+        type_ = json_type(value)
+        return type_ in ([types] if isinstance(types, str) else types) or (
+            type_ == "integer" and types == "number"
         )
 
 
@@ -215,19 +215,19 @@ def _plain_reference(reference: str) -> bool:
 
 def _literal(schema: Schema) -> Schema:
     values = [schema["const"]] if "const" in schema else schema["enum"]
-    kinds = sorted({json_type(value) for value in values})
-    if not values or not set(kinds) <= _PLAIN_TYPES:
+    types = sorted({json_type(value) for value in values})
+    if not values or not set(types) <= _PLAIN_TYPES:
         raise _NotStrictError
-    strict: Schema = {"type": kinds[0] if len(kinds) == 1 else kinds, **_described(schema)}
+    strict: Schema = {"type": types[0] if len(types) == 1 else types, **_described(schema)}
     return {**strict, **with_keys(schema, ("enum", "const"))}
 
 
-def _kinds(schema: Schema) -> set[str]:
+def _types_of(schema: Schema) -> set[str]:
     given = schema.get("type")
-    kinds = {given} if isinstance(given, str) else set(cast("list[str]", given or []))
-    if not kinds or not kinds <= _TYPES:
+    types = {given} if isinstance(given, str) else set(cast("list[str]", given or []))
+    if not types or not types <= _TYPES:
         raise _NotStrictError
-    return kinds
+    return types
 
 
 def _string(schema: Schema) -> Schema:
@@ -283,6 +283,6 @@ def _depth(schema: Schema) -> int:
     """Return how deep objects and arrays nest; what is referred to counts for itself."""
     inner = without_keys(schema, frozenset({"$defs"}))
     deepest = max((_depth(part) for part in each_subschema(inner)), default=0)
-    kinds = schema.get("type", ())
-    nests = not {"object", "array"}.isdisjoint([kinds] if isinstance(kinds, str) else kinds)
+    types = schema.get("type", ())
+    nests = not {"object", "array"}.isdisjoint([types] if isinstance(types, str) else types)
     return deepest + nests

@@ -125,8 +125,8 @@ class LedgerSettings(BaseModel):
 
 
 def _described(store: LedgerStore) -> str:
-    kind = type(store)
-    return f"{kind.__qualname__} of {kind.__module__}"
+    class_ = type(store)
+    return f"{class_.__qualname__} of {class_.__module__}"
 
 
 def offered_store(resources: ResourceResolver) -> LedgerStore | None:

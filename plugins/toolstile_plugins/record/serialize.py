@@ -72,8 +72,8 @@ def raised_by(call: RecordedCall) -> Exception | None:
         return None
     if error.type == VisibilityExpansionRequired.__name__:
         return VisibilityExpansionRequired(error.section_keys, error.text)
-    kind = _OWN.get(error.type)
-    return kind(error.text) if kind is not None else Interrupt(f"{error.type}: {error.text}")
+    class_ = _OWN.get(error.type)
+    return class_(error.text) if class_ is not None else Interrupt(f"{error.type}: {error.text}")
 
 
 def name_of(error: BaseException) -> str:

@@ -57,8 +57,8 @@ def _one(path: str, before: Node | None, after: Node | None) -> str:
     if texts[0] is None or texts[1] is None:
         verb = "created" if old is None else "changed"
         sizes = f"{new.size} bytes" if old is None else f"{old.size} to {new.size} bytes"
-        kind = "binary" if _is_binary(old) or _is_binary(new) else "large"
-        return f"{verb} {path} ({kind}, {sizes})\n"
+        form = "binary" if _is_binary(old) or _is_binary(new) else "large"
+        return f"{verb} {path} ({form}, {sizes})\n"
     if old is None and not texts[1]:
         return f"created {path} (empty)\n"
     source = "/dev/null" if old is None else f"a/{path}"

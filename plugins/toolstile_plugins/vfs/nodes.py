@@ -219,11 +219,11 @@ class WriteStream(io.RawIOBase):
 
     def __exit__(
         self,
-        kind: type[BaseException] | None,
+        type_: type[BaseException] | None,
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if kind is not None:
+        if type_ is not None:
             self.discard()
         self.close()
 

@@ -317,7 +317,7 @@ class Gateway:
                 await asyncio.to_thread(self._host.unregister, upstream.plugin)
 
     async def _changed(self, upstream: Upstream) -> None:
-        # Whoever comes later may have to give a name back, or may get one.
+        # A later server may have to give a name back, or may get one.
         at = self.upstreams.index(upstream)
         await self._publish(self.upstreams[at:])
 

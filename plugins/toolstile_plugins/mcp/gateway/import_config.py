@@ -112,8 +112,8 @@ def _reason(error: Exception) -> str:
         return error.strerror
     if isinstance(error, UnicodeDecodeError):
         return "it is not UTF-8"
-    kind = "TOML" if isinstance(error, tomllib.TOMLDecodeError) else "JSON"
-    return f"it is not {kind} ({error})"
+    form = "TOML" if isinstance(error, tomllib.TOMLDecodeError) else "JSON"
+    return f"it is not {form} ({error})"
 
 
 def as_toml(server: Imported) -> str:

@@ -45,11 +45,11 @@ def question_of(request: ApprovalRequest) -> str:
 
 def _lines(request: ApprovalRequest, arguments: Any, secrets: list[str]) -> Iterator[str]:
     tool = request.tool
-    kind = tool.category.replace("_", " ")
+    category = tool.category.replace("_", " ")
     if request.diff is None:
-        yield f"Run {tool.name}? ({kind}, {tool.consequence} consequence)"
+        yield f"Run {tool.name}? ({category}, {tool.consequence} consequence)"
     else:
-        yield f"{tool.name} has run ({kind}, {tool.consequence} consequence). Keep what it did?"
+        yield f"{tool.name} has run ({category}, {tool.consequence} consequence). Keep what it did?"
     for reason in request.reasons:
         yield from _shown(hide(reason, secrets))
     yield "Arguments:"

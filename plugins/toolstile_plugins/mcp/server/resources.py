@@ -87,8 +87,8 @@ class WorkspaceResources:
             "description": f"{file.path} in the workspace",
             "size": file.size,
         }
-        kind = mimetypes.guess_type(name)[0]
-        return shape if kind is None else {**shape, "mimeType": kind}
+        mime_type = mimetypes.guess_type(name)[0]
+        return shape if mime_type is None else {**shape, "mimeType": mime_type}
 
     def _content(self, executor: ExecutorHandle, path: str) -> bytes | str | None:
         """Return a file's content, the reason that it cannot be read, or None without a file."""
@@ -122,8 +122,8 @@ def _files(executor: ExecutorHandle) -> Sequence[FileStat]:
 
 
 def _held(uri: str, path: str, content: bytes) -> dict[str, Any]:
-    kind = mimetypes.guess_type(path)[0]
+    mime_type = mimetypes.guess_type(path)[0]
     if b"\0" not in content:
         with suppress(UnicodeDecodeError):
-            return {"uri": uri, "mimeType": kind or TEXT, "text": content.decode()}
-    return {"uri": uri, "mimeType": kind or BYTES, "blob": base64.b64encode(content).decode()}
+            return {"uri": uri, "mimeType": mime_type or TEXT, "text": content.decode()}
+    return {"uri": uri, "mimeType": mime_type or BYTES, "blob": base64.b64encode(content).decode()}
