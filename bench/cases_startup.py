@@ -31,7 +31,7 @@ def measure_startup(effort: Effort) -> list[Row]:
 
 
 def _running(arguments: tuple[str, ...]) -> Callable[[], AbstractContextManager[Block]]:
-    # Whoever forbids it here still has compiled modules where they were installed.
+    # Where it is forbidden here, there still are compiled modules where they were installed.
     environ = {n: v for n, v in os.environ.items() if n != "PYTHONDONTWRITEBYTECODE"}
 
     @contextmanager

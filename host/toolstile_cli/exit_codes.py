@@ -19,6 +19,6 @@ class Exit(IntEnum):
     INTERRUPTED = 130
     """Ended by Ctrl-C."""
     BROKEN_PIPE = 141
-    """Whoever read the output stopped reading."""
+    """The reader of the output stopped reading."""
     TERMINATED = 143
     """Ended by SIGTERM."""

@@ -43,7 +43,7 @@ class Caller:
 
     @property
     def uid(self) -> Uid:
-        """The principal; whoever is not known is of another type, and so nobody's namesake."""
+        """The principal; an unknown one is of another type, and so nobody's namesake."""
         return ANONYMOUS if self.user_id is None else {"type": "User", "id": self.user_id}
 
     def entity(self) -> Entity:

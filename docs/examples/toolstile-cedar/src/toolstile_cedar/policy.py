@@ -27,7 +27,7 @@ from toolstile_hookspecs import (
 )
 
 _POLICY: Final = re.compile(r"policy `([^`]*)`: ")
-MEND: Final = "This requires human intervention"
+REMEDY: Final = "This requires human intervention"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +88,7 @@ class CedarPolicy:
         if called.passes_for_a_category:
             raise ValueError(
                 "it is named like a category of tools, and would be taken for one by Cedar "
-                f"policies. {MEND}: give its plugin a prefix."
+                f"policies. {REMEDY}: give its plugin a prefix."
             )
         request = {
             "principal": caller.uid,
@@ -100,7 +100,7 @@ class CedarPolicy:
             entities = self._world.around(caller, called)
         except ValueError as error:
             raise ValueError(
-                f"its entities do not fit the Cedar schema ({error}). {MEND}."
+                f"its entities do not fit the Cedar schema ({error}). {REMEDY}."
             ) from None
         firm = self._evaluate(self._firm, request, entities)
         stand = self._determining(firm)
@@ -123,14 +123,14 @@ class CedarPolicy:
         if result.decision is cedarpy.Decision.NoDecision:
             raise ValueError(
                 "the call does not fit the Cedar schema: its action, principal or params are not "
-                f"declared there, or otherwise. {MEND}."
+                f"declared there, or otherwise. {REMEDY}."
                 if self._known_schema is not None
-                else f"Cedar cannot decide on it ({'; '.join(errors)}). {MEND}."
+                else f"Cedar cannot decide on it ({'; '.join(errors)}). {REMEDY}."
             )
         if errors:
             told = "; ".join(self._located(each) for each in errors)
             raise ValueError(
-                f"{told}. {MEND}: a policy has to ask for what is not always there first, as in "
+                f"{told}. {REMEDY}: a policy has to ask for what is not always there first, as in "
                 "`context.params has NAME &&`."
             )
         return result

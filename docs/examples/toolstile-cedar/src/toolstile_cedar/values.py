@@ -6,7 +6,7 @@ from decimal import ROUND_HALF_EVEN, Decimal
 from typing import Any, Final, cast
 
 RESERVED: Final = frozenset({"__entity", "__expr", "__extn"})
-"""Keys that mean something else to Cedar than to whoever sent them."""
+"""Keys that mean something else to Cedar than to their sender."""
 MOST: Final = 2**63 - 1
 DECIMAL_STEP: Final = Decimal("0.0001")
 DECIMAL_MOST: Final = Decimal(MOST) * DECIMAL_STEP

@@ -16,7 +16,7 @@ UNKNOWN: Final = "(unknown)"
 OTHERS: Final = "(others)"
 """Stands for all tools beyond as many as have labels of their own."""
 APPROVER: Final = "(approver)"
-"""Stands in a policy's place where a person, or whoever answers for one, has denied."""
+"""Stands in a policy's place where a person, or an approver in a person's place, has denied."""
 HOST: Final = "(host)"
 """Stands in a policy's place where nobody says who has denied."""
 

@@ -230,7 +230,7 @@ class Database:
 
     def _cannot_open(self, error: sqlite3.Error) -> ResourceError:
         return ResourceError(
-            f"The database cannot be opened ({error}). This requires human intervention: mend "
+            f"The database cannot be opened ({error}). This requires human intervention: fix "
             "path in [plugins.sqlite], or the file."
         )
 

@@ -39,7 +39,7 @@ class Settings(BaseModel):
             raise ValueError(f"path: {self.path} is a directory; name the database file")
         if not self.path.exists() and not (self.create and self.writes):
             raise ValueError(
-                f"path: there is no {self.path}; mend the path, or set create = true (and leave "
+                f"path: there is no {self.path}; fix the path, or set create = true (and leave "
                 "writes on) to begin with an empty database"
             )
         return self
