@@ -2,23 +2,150 @@
 
 from __future__ import annotations
 
-import dataclasses
-from typing import Any
+from typing import Any, Final
 
-from toolstile_hookspecs import Tool
+from toolstile_hookspecs import FileMatch, Tool, ToolExample
+from toolstile_hookspecs.tools import Category, Consequence
 from toolstile_plugins.vfs.settings import VfsConfig
-from toolstile_plugins.vfs.tools.read import finding_tools, reading_tools
-from toolstile_plugins.vfs.tools.write import transferring_tools, writing_tools
+from toolstile_plugins.vfs.tools.models import (
+    CopyFile,
+    Deleted,
+    DeleteFile,
+    Edited,
+    EditFile,
+    Entry,
+    FileText,
+    Found,
+    GlobFiles,
+    GrepFiles,
+    ListDirectory,
+    Listing,
+    Matches,
+    MoveFile,
+    ReadFile,
+    Transferred,
+    WriteFile,
+    Written,
+)
+from toolstile_plugins.vfs.tools.read import Reading
+from toolstile_plugins.vfs.tools.write import Writing
+
+_CONSEQUENCES: Final[dict[Category, Consequence]] = {
+    "read": "low",
+    "write": "medium",
+    "delete": "high",
+}
+_DOCS: Final = (Entry("docs/guides", "directory"), Entry("docs/index.md", "file", 1200))
+_TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
+    "list_directory": (
+        "read",
+        "List what a directory of the workspace holds, with sizes.",
+        ToolExample(
+            "List a directory that holds one file and one directory",
+            ListDirectory("docs"),
+            Listing("docs", _DOCS, 1, 2),
+        ),
+    ),
+    "read_file": (
+        "read",
+        "Read a text file, or some of its lines with offset and limit.",
+        ToolExample(
+            "Read lines 41 and 42, with their numbers",
+            ReadFile("src/app.py", offset=41, limit=2, line_numbers=True),
+            FileText("src/app.py", "import os\nimport sys\n", 41, 42, 90, line_numbers=True),
+        ),
+    ),
+    "write_file": (
+        "write",
+        "Write a whole text file; overwrite=true replaces one that was read.",
+        ToolExample(
+            "Create a file",
+            WriteFile("notes/todo.md", "- water the plants\n"),
+            Written("notes/todo.md", 19, created=True),
+        ),
+    ),
+    "edit_file": (
+        "write",
+        (
+            "Replace a piece of text in a file that was read before; old_text must match exactly, "
+            "and once unless replace_all=true."
+        ),
+        ToolExample(
+            "Change one setting",
+            EditFile("app.ini", "debug = true", "debug = false"),
+            Edited("app.ini", 1, (3,), 120),
+        ),
+    ),
+    "delete_file": (
+        "delete",
+        "Delete a file that was read before, or a directory; recursive=true with everything in it.",
+        ToolExample(
+            "Delete a directory with everything in it",
+            DeleteFile("build", recursive=True),
+            Deleted("build", 12),
+        ),
+    ),
+    "copy_file": (
+        "write",
+        (
+            "Copy a file or a directory to a path that is free; overwrite=true replaces a file "
+            "that was read before."
+        ),
+        ToolExample(
+            "Copy a file",
+            CopyFile("config/app.ini", "config/app.old.ini"),
+            Transferred("config/app.ini", "config/app.old.ini", 1),
+        ),
+    ),
+    "move_file": (
+        "write",
+        (
+            "Move or rename a file or a directory; overwrite=true replaces a file that was read "
+            "before."
+        ),
+        ToolExample(
+            "Rename a directory with three files",
+            MoveFile("doc", "docs"),
+            Transferred("doc", "docs", 3),
+        ),
+    ),
+    "glob_files": (
+        "read",
+        "Find files and directories by a pattern of their paths, such as **/*.py.",
+        ToolExample(
+            "Find all Python files",
+            GlobFiles("**/*.py"),
+            Found((Entry("src/app.py", "file", 840),), 1, 1),
+        ),
+    ),
+    "grep_files": (
+        "read",
+        "Find lines in text files by a regular expression.",
+        ToolExample(
+            "Find where something is defined",
+            GrepFiles(r"def main\b", glob="**/*.py"),
+            Matches((FileMatch("src/app.py", 12, "def main() -> int:"),), 1, more=False),
+        ),
+    ),
+}
+"""The category, description and example of each tool; its handler is the method of its name."""
 
 
 def file_tools(config: VfsConfig, *, accepts_overrides: bool = True) -> tuple[Tool[Any, Any], ...]:
     """Return the file tools."""
-    tools = (
-        *reading_tools(config),
-        *writing_tools(config),
-        *transferring_tools(config),
-        *finding_tools(config),
+    reading, writing = Reading(config), Writing(config)
+    return tuple(
+        Tool[Any, Any](
+            name=name,
+            description=description,
+            handler=getattr(reading, name, None) or getattr(writing, name),
+            category=category,
+            consequence=_CONSEQUENCES[category],
+            requires_confirmation=category == "delete" and config.confirm_deletes,
+            contained=True,
+            tags=("files",),
+            accepts_overrides=accepts_overrides,
+            examples=(example,),
+        )
+        for name, (category, description, example) in _TOOLS.items()
     )
-    if accepts_overrides:
-        return tools
-    return tuple(dataclasses.replace(tool, accepts_overrides=False) for tool in tools)

@@ -10,9 +10,7 @@ from typing import Any, Generic, Literal, TypeVar
 from toolstile_hookspecs import (
     FileMatch,
     FileStat,
-    Tool,
     ToolContext,
-    ToolExample,
     ToolResult,
     ToolstileError,
 )
@@ -276,86 +274,3 @@ def _matches_message(params: GrepFiles, page: Page[FileMatch]) -> str:
 def _where(path: str) -> str:
     name = shown(path)
     return f" in {'the workspace' if name == ROOT else name}"
-
-
-def reading_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
-    """Return the tools that show directories and files."""
-    reading = Reading(config)
-    return (
-        Tool[ListDirectory, Listing](
-            name="list_directory",
-            description="List what a directory of the workspace holds, with sizes.",
-            handler=reading.list_directory,
-            category="read",
-            consequence="low",
-            contained=True,
-            tags=("files",),
-            examples=(
-                ToolExample(
-                    "List a directory that holds one file and one directory",
-                    ListDirectory("docs"),
-                    Listing(
-                        "docs",
-                        (Entry("docs/guides", "directory"), Entry("docs/index.md", "file", 1200)),
-                        1,
-                        2,
-                    ),
-                ),
-            ),
-        ),
-        Tool[ReadFile, FileText](
-            name="read_file",
-            description="Read a text file, or some of its lines with offset and limit.",
-            handler=reading.read_file,
-            category="read",
-            consequence="low",
-            contained=True,
-            tags=("files",),
-            examples=(
-                ToolExample(
-                    "Read lines 41 and 42, with their numbers",
-                    ReadFile("src/app.py", offset=41, limit=2, line_numbers=True),
-                    FileText("src/app.py", "import os\nimport sys\n", 41, 42, 90, True),  # noqa: FBT003 - as the tool answers
-                ),
-            ),
-        ),
-    )
-
-
-def finding_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
-    """Return the tools that find files and lines."""
-    reading = Reading(config)
-    return (
-        Tool[GlobFiles, Found](
-            name="glob_files",
-            description="Find files and directories by a pattern of their paths, such as **/*.py.",
-            handler=reading.glob_files,
-            category="read",
-            consequence="low",
-            contained=True,
-            tags=("files",),
-            examples=(
-                ToolExample(
-                    "Find all Python files",
-                    GlobFiles("**/*.py"),
-                    Found((Entry("src/app.py", "file", 840),), 1, 1),
-                ),
-            ),
-        ),
-        Tool[GrepFiles, Matches](
-            name="grep_files",
-            description="Find lines in text files by a regular expression.",
-            handler=reading.grep_files,
-            category="read",
-            consequence="low",
-            contained=True,
-            tags=("files",),
-            examples=(
-                ToolExample(
-                    "Find where something is defined",
-                    GrepFiles(r"def main\b", glob="**/*.py"),
-                    Matches((FileMatch("src/app.py", 12, "def main() -> int:"),), 1, more=False),
-                ),
-            ),
-        ),
-    )

@@ -6,9 +6,9 @@ import contextlib
 import difflib
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
-from toolstile_hookspecs import Filesystem, Tool, ToolContext, ToolExample, ToolResult
+from toolstile_hookspecs import Filesystem, ToolContext, ToolResult
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.text_files import SNIFFED_BYTES, lines_of, marked_like
@@ -258,102 +258,3 @@ def _nearest_line(text: str, wanted: str) -> tuple[int, str] | None:
     }
     found = difflib.get_close_matches(first[:_COMPARED_CHARS], lines, n=1, cutoff=0.6)
     return lines[found[0]] if found else None
-
-
-def writing_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
-    """Return the tools that write, edit and delete."""
-    writing = Writing(config)
-    return (
-        Tool[WriteFile, Written](
-            name="write_file",
-            description="Write a whole text file; overwrite=true replaces one that was read.",
-            handler=writing.write_file,
-            category="write",
-            consequence="medium",
-            contained=True,
-            tags=("files",),
-            examples=(
-                ToolExample(
-                    "Create a file",
-                    WriteFile("notes/todo.md", "- water the plants\n"),
-                    Written("notes/todo.md", 19, created=True),
-                ),
-            ),
-        ),
-        Tool[EditFile, Edited](
-            name="edit_file",
-            description="Replace a piece of text in a file that was read before; old_text must "
-            "match exactly, and once unless replace_all=true.",
-            handler=writing.edit_file,
-            category="write",
-            consequence="medium",
-            contained=True,
-            tags=("files",),
-            examples=(
-                ToolExample(
-                    "Change one setting",
-                    EditFile("app.ini", "debug = true", "debug = false"),
-                    Edited("app.ini", 1, (3,), 120),
-                ),
-            ),
-        ),
-        Tool[DeleteFile, Deleted](
-            name="delete_file",
-            description="Delete a file that was read before, or a directory; recursive=true with "
-            "everything in it.",
-            handler=writing.delete_file,
-            category="delete",
-            consequence="high",
-            requires_confirmation=config.confirm_deletes,
-            contained=True,
-            tags=("files",),
-            examples=(
-                ToolExample(
-                    "Delete a directory with everything in it",
-                    DeleteFile("build", recursive=True),
-                    Deleted("build", 12),
-                ),
-            ),
-        ),
-    )
-
-
-def transferring_tools(config: VfsConfig) -> tuple[Tool[Any, Any], ...]:
-    """Return the tools that copy and move."""
-    writing = Writing(config)
-    return (
-        Tool[CopyFile, Transferred](
-            name="copy_file",
-            description="Copy a file or a directory to a path that is free; overwrite=true "
-            "replaces a file that was read before.",
-            handler=writing.copy_file,
-            category="write",
-            consequence="medium",
-            contained=True,
-            tags=("files",),
-            examples=(
-                ToolExample(
-                    "Copy a file",
-                    CopyFile("config/app.ini", "config/app.old.ini"),
-                    Transferred("config/app.ini", "config/app.old.ini", 1),
-                ),
-            ),
-        ),
-        Tool[MoveFile, Transferred](
-            name="move_file",
-            description="Move or rename a file or a directory; overwrite=true replaces a file that "
-            "was read before.",
-            handler=writing.move_file,
-            category="write",
-            consequence="medium",
-            contained=True,
-            tags=("files",),
-            examples=(
-                ToolExample(
-                    "Rename a directory with three files",
-                    MoveFile("doc", "docs"),
-                    Transferred("doc", "docs", 3),
-                ),
-            ),
-        ),
-    )
