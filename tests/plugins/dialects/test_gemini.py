@@ -21,14 +21,16 @@ def test_tools_are_the_declarations_of_one_entry(search, make_tool):
     assert first == {
         "name": "search",
         "description": "Search the library.",
-        "parameters": {
+        "parametersJsonSchema": {
             "type": "object",
+            "title": "Search",
             "description": "What to look for.",
             "properties": {
-                "query": {"type": "string", "description": "Words to find."},
-                "limit": {"type": "integer"},
+                "query": {"type": "string", "title": "Query", "description": "Words to find."},
+                "limit": {"type": "integer", "title": "Limit", "default": 10},
             },
             "required": ["query"],
+            "additionalProperties": False,
         },
     }
     assert second == {"name": "act", "description": "Act."}
