@@ -28,7 +28,6 @@ from toolstile.settings.table_validation import secrets_in, without_secrets
 from toolstile_cli.commands.run import host_for
 from toolstile_cli.console import Terminal
 from toolstile_cli.exit_codes import Exit
-from toolstile_cli.lint.contributions import resource_findings
 from toolstile_hookspecs import (
     CONTRACT_VERSION,
     ConfigurationError,
@@ -246,15 +245,12 @@ def _of_kept(file: Path) -> Diagnostic:
 
 
 def of_plugins(host: Host) -> Iterator[Diagnostic]:
-    """Yield the state of each plugin, its faulty bindings and its deprecated uses."""
+    """Yield the state of each plugin, and its deprecated uses."""
     # Late offers are taken now: the reports then have their faults.
     host.plugins.commands()
     host.dialects()
     for report in host.plugins.reports:
         yield _of_plugin(report)
-        if report.status == "loaded":
-            for found in resource_findings(host.plugins.loaded(report.name)):
-                yield replace(found, subject=f"{found.subject} of {report.name}")
         for use in report.deprecations:
             yield Diagnostic.warning(
                 _subject(report), use, "Look for a newer version of it, or tell its author."

@@ -1,11 +1,11 @@
-"""Checks of a plugin's contributions: settings, tools, policies and resources."""
+"""Checks of a plugin's contributions: settings, tools and policies."""
 
 from __future__ import annotations
 
 import inspect
 import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import Any, Final, Protocol, cast
+from typing import Any, Final, cast
 
 from pydantic import BaseModel, PydanticUserError, TypeAdapter
 
@@ -13,9 +13,8 @@ from toolstile.plugins.contributions import undefined_in
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import LoadedPlugin
 from toolstile.policies.rules import named
-from toolstile.settings.table_validation import fields, kind_of, to_define, undefined_name
+from toolstile.settings.table_validation import fields, to_define, undefined_name
 from toolstile_hookspecs import (
-    Binding,
     DefinitionError,
     Diagnostic,
     Dialect,
@@ -25,7 +24,6 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import NOT_READ_BACK, Codec, pointed
 from toolstile_hookspecs.markers import HOOK_PREFIX
-from toolstile_hookspecs.resources import is_borrowed
 from toolstile_hookspecs.support.docstrings import argument_texts, docstring_of
 from toolstile_hookspecs.support.text import nearest
 
@@ -296,58 +294,3 @@ def _of_sections(sections: Iterable[Section]) -> Iterator[Diagnostic]:
         except DefinitionError as error:
             yield Diagnostic.error("policies", str(error), "Fix the policies of the section.")
         yield from _of_sections(section.children)
-
-
-# --- Resources
-
-
-def resource_findings(record: LoadedPlugin) -> Iterator[Diagnostic]:
-    """Yield the bound instances that lack members of their protocol.
-
-    What a provider makes is not looked at: making it may open something.
-    """
-    for binding in record.contribution.bindings:
-        if is_borrowed(binding) and _is_protocol(binding.kind):
-            yield from _lacking(binding)
-
-
-def _lacking(binding: Binding[Any]) -> Iterator[Diagnostic]:
-    kind = binding.kind.__qualname__
-    value: object = binding.provider(_NOTHING)
-    missing = [member for member in _members(binding.kind) if not _has(value, member)]
-    if isinstance(value, type):
-        yield Diagnostic.error(
-            f"resource {kind}", f"It is {kind_of(value)}.", "Give an instance of it."
-        )
-    elif missing:
-        yield Diagnostic.error(
-            f"resource {kind}",
-            f"What is bound as {kind}, {kind_of(value)}, has no {', no '.join(missing)}.",
-            f"Write {'it' if len(missing) == 1 else 'them'}, as {kind} says.",
-        )
-
-
-# An instance needs no resolver.
-_NOTHING: Any = None
-
-
-def _is_protocol(kind: type[Any]) -> bool:
-    return bool(getattr(kind, "_is_protocol", False))
-
-
-def _members(kind: type[Any]) -> list[str]:
-    """Return the members of a protocol and its bases."""
-    protocols = [
-        class_ for class_ in kind.__mro__ if _is_protocol(class_) and class_ is not Protocol
-    ]
-    declared = [
-        name for class_ in protocols for name in (*inspect.get_annotations(class_), *vars(class_))
-    ]
-    return [name for name in dict.fromkeys(declared) if not name.startswith("_")]
-
-
-def _has(value: object, name: str) -> bool:
-    try:
-        return hasattr(value, name)
-    except Exception:  # noqa: BLE001 - a property of the plugin's that raises is there
-        return True

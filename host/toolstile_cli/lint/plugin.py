@@ -21,7 +21,6 @@ from toolstile.state.session import Session
 from toolstile_cli.commands.new import PREFIX
 from toolstile_cli.lint.contributions import (
     policy_findings,
-    resource_findings,
     settings_findings,
     tool_findings,
     undeclared,
@@ -49,7 +48,6 @@ def findings_in(host: Host, report: PluginReport) -> list[Diagnostic]:
         names = host.catalog.names()
         findings += tool_findings(record.contribution.tools, host.dialects(), names)
         findings += policy_findings(record)
-        findings += resource_findings(record)
         findings += _prompt(record)
     findings += package_findings(report)
     findings += import_findings(report)

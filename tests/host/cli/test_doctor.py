@@ -273,21 +273,6 @@ def test_a_store_that_a_plugin_offers(doctor, folder):
     assert found["ledger"]["remedy"] == "Remove it there, or block shelf."
 
 
-def test_a_resource_that_lacks_something_is_an_error(doctor, folder):
-    (folder / "shelf.py").write_text(
-        "from toolstile_hookspecs import Binding, hookimpl\n"
-        "from toolstile_hookspecs.services.ledger import LedgerStore\n\n"
-        "@hookimpl\ndef toolstile_resources():\n"
-        "    return [Binding.instance(LedgerStore, 5)]\n"
-    )
-    status, found = doctor(config='plugin_files = ["shelf.py"]\n')
-    assert (status, errors(found)) == (1, ["resource LedgerStore of shelf"])
-    told = found["resource LedgerStore of shelf"]["text"]
-    assert told.startswith(
-        "What is bound as LedgerStore, an instance of int, has no waits, no lease"
-    )
-
-
 def test_what_is_switched_off_is_no_more_than_a_note(doctor):
     status, found = doctor("--block=planning")
     told = found["plugin 'planning' (toolstile 0.1.0)"]
