@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import nullcontext, suppress
 from typing import Any, TypeVar, cast, overload
 
-from toolstile.resources.container import Container, Instance, InstanceCache, ToolScope
+from toolstile.resources.container import Container, Instance, ToolScope
 from toolstile.resources.exclusive import Claim, ExclusiveLock, lock_of
 from toolstile.resources.teardown import Failures, close_all, name_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart, Role
@@ -276,32 +276,26 @@ class CallScope(Waiter):
         parent = None
         if self._parent is not None and built.shared:
             parent = self._parent._branch_of(built, nested=True)  # noqa: SLF001 - of the same class
+        key = id(built.value)
         with self._making:
-            part = self._known_branch(built, nested=nested)
-            if part is None:
-                branch = built.value.branch(self.owner.context, parent.branch if parent else None)
-                part = BranchPart(branch, built.value, joins=parent is not None)
-                self._take(part, id(built.value), nested=nested)
-            return part
-
-    def _known_branch(self, built: Instance, *, nested: bool) -> BranchPart | None:
-        with self._mutex:
-            self.check_open()
-            if nested and not self._shares:
+            with self._mutex:
+                self.check_open()
+                if nested and not self._shares:
+                    raise CallClosed(_CALLER_ENDED)
+                part = self._parts.get(key)
+            if isinstance(part, BranchPart):
+                return part
+            branch = built.value.branch(self.owner.context, parent.branch if parent else None)
+            part = BranchPart(branch, built.value, joins=parent is not None)
+            with self._mutex:
+                is_late = nested and not self._shares
+                if not is_late:
+                    self._parts[key] = part
+                if is_late or (self._over is not None and not self._abandoned):
+                    part.release()
+            if is_late:
                 raise CallClosed(_CALLER_ENDED)
-            part = self._parts.get(id(built.value))
-            return part if isinstance(part, BranchPart) else None
-
-    def _take(self, part: BranchPart, key: int, *, nested: bool) -> None:
-        """Let a new branch take part, or roll it back where it comes too late."""
-        with self._mutex:
-            is_late = nested and not self._shares
-            if not is_late:
-                self._parts[key] = part
-            if is_late or (self._over is not None and not self._abandoned):
-                part.release()
-        if is_late:
-            raise CallClosed(_CALLER_ENDED)
+            return part
 
     def _turns(self, kind: type[Any], built: Instance) -> Iterator[Turn]:
         """Yield the turns to wait for, one after the other, until the call has the resource."""
@@ -347,12 +341,10 @@ class CallScope(Waiter):
             elif not part.joins:
                 self._parts[id(part)] = part
                 child._parts = {key: each for key, each in child._parts.items() if each is not part}
-                self._keep_open(child._own_tools().shelf)
-
-    def _keep_open(self, theirs: InstanceCache) -> None:
-        """Keep a nested call's resources open where its changes wait for this call's end."""
-        self._own_tools().shelf.owned += theirs.owned
-        theirs.owned = []
+                # What its changes are made with stays open until this call's end.
+                theirs = child._own_tools()
+                self._own_tools().owned += theirs.owned
+                theirs.owned = []
 
     def _let_go(self) -> None:
         """Give back and close everything; raise what interrupted that at the end."""

@@ -69,7 +69,7 @@ def _refuse_circle(wanted: Construction, stack: list[Construction]) -> None:
         each = each.stack[-1].waits_for
 
 
-# --- The cache of a scope
+# --- Instances
 
 
 class Instance:
@@ -88,20 +88,6 @@ class Instance:
         self.role: Role = role_of(value)
 
 
-class InstanceCache:
-    """The instances of one scope; guarded by the lock of the container it belongs to."""
-
-    __slots__ = ("building", "built", "closed", "known", "owned")
-
-    def __init__(self) -> None:
-        self.built: dict[type[Any], Instance] = {}
-        self.building: dict[type[Any], Construction] = {}
-        self.known: dict[int, Instance] = {}
-        self.closed = False
-        self.owned: list[object] = []
-        """The instances to close with this scope, oldest first."""
-
-
 # --- The container
 
 
@@ -112,21 +98,48 @@ _MISSING: Any = object()
 
 
 class OpenScope:
-    """Resources that can be asked for; leaving the `with` block closes what was made for it."""
+    """Resources that can be asked for; leaving the `with` block closes what was made for it.
 
-    __slots__ = ()
+    Args:
+        bindings: How each type is made.
+        lock: Guards the instances, also those of other scopes.
+
+    Attributes:
+        built: The instances that live for this scope.
+        building: The constructions under way.
+        known: The instances by their ids.
+        owned: The instances to close with this scope, oldest first.
+        closed: Whether it was left.
+    """
+
+    __slots__ = ("bindings", "building", "built", "closed", "known", "lock", "owned")
+
+    def __init__(
+        self, bindings: Mapping[type[Any], Binding[Any]], lock: threading.Condition
+    ) -> None:
+        self.bindings = bindings
+        self.lock = lock
+        self.built: dict[type[Any], Instance] = {}
+        self.building: dict[type[Any], Construction] = {}
+        self.known: dict[int, Instance] = {}
+        self.owned: list[object] = []
+        self.closed = False
 
     def __contains__(self, kind: object) -> bool:
         """Tell whether something is bound for the type."""
-        raise NotImplementedError
+        return kind in self.bindings
 
     def find(self, kind: type[Any]) -> Instance:
         """Return what is bound for a type, built if need be."""
         raise NotImplementedError
 
     def leave(self) -> Failures:
-        """End the scope, closing its instances; return what could not be closed."""
-        raise NotImplementedError
+        """Close everything built for it, newest first; return what could not be closed."""
+        with self.lock:
+            self.closed = True
+            owned, self.owned = self.owned, []
+            self.lock.notify_all()
+        return close_all(reversed(owned))
 
     @overload
     def get(self, kind: type[T]) -> T: ...
@@ -171,36 +184,30 @@ class Container(OpenScope):
         bindings: How each type is made.
     """
 
-    __slots__ = ("_bindings", "_shelf", "_thread", "lock")
+    __slots__ = ("_thread",)
 
     def __init__(self, bindings: Mapping[type[Any], Binding[Any]]) -> None:
-        self._bindings = bindings
-        self._shelf = InstanceCache()
-        self.lock = threading.Condition()
+        super().__init__(bindings, threading.Condition())
         self._thread = _Thread()
-
-    def __contains__(self, kind: object) -> bool:
-        """Tell whether something is bound for the type."""
-        return kind in self._bindings
 
     def is_portable(self, kind: type[object]) -> bool:
         """Tell whether what is bound for a type may be pickled into another process."""
-        binding = self._bindings.get(kind)
+        binding = self.bindings.get(kind)
         return binding is not None and binding.portable
 
     def settled(self, kind: type[Any]) -> Instance | None:
         """Return a singleton that stands ready: the short way to what most calls ask for."""
-        found = self._shelf.built.get(kind)
-        return None if self._shelf.closed else found
+        found = self.built.get(kind)
+        return None if self.closed else found
 
     def keeps(self, kind: type[Any]) -> bool:
         """Tell whether asking again within a call gives the same instance again."""
-        return self._bindings[kind].scope is not Scope.PROTOTYPE
+        return self.bindings[kind].scope is not Scope.PROTOTYPE
 
     def present(self) -> list[Any]:
         """Return the singletons built so far, each once, in the order they were built."""
         with self.lock:
-            return [found.value for found in self._shelf.known.values()]
+            return [found.value for found in self.known.values()]
 
     def tool_scope(self) -> ToolScope:
         """Enter the scope of one call; its instances are closed when left."""
@@ -214,19 +221,7 @@ class Container(OpenScope):
         """
         self.leave().raise_any()
 
-    def leave(self) -> Failures:
-        """Close everything built, newest first; return what could not be closed."""
-        return self.empty(self._shelf)
-
-    def empty(self, shelf: InstanceCache) -> Failures:
-        """Mark a scope as over and close what it owns."""
-        with self.lock:
-            shelf.closed = True
-            owned, shelf.owned = shelf.owned, []
-            self.lock.notify_all()
-        return close_all(reversed(owned))
-
-    def find(self, kind: type[Any], scope: ToolScope | None = None) -> Instance:
+    def find(self, kind: type[Any], scope: OpenScope | None = None) -> Instance:
         """Return what is bound for a type, built if need be.
 
         Args:
@@ -236,57 +231,59 @@ class Container(OpenScope):
         found = self.settled(kind)
         if found is not None:
             return found
-        binding = self._bindings.get(kind)
+        binding = self.bindings.get(kind)
         if binding is None:
-            raise unbound(kind, self._bindings)
-        if binding.scope is Scope.SINGLETON:
-            scope = None
-        elif binding.scope is Scope.TOOL_CALL and scope is None:
+            raise unbound(kind, self.bindings)
+        if binding.scope is Scope.TOOL_CALL and scope is None:
             raise self._outside(kind)
+        if binding.scope is Scope.SINGLETON or scope is None:
+            scope = self
         with deferred_interrupts():
             return self._make_once(binding, scope)
 
-    def _make_once(self, binding: Binding[Any], scope: ToolScope | None) -> Instance:
+    def _make_once(self, binding: Binding[Any], scope: OpenScope) -> Instance:
         """Make an instance, unless it is there or another thread makes it; then wait for that."""
         kind, stack = binding.kind, self._thread.stack
-        shelf = self._shelf if scope is None else scope.shelf
         with self.lock:
             while True:
-                if shelf.closed or self._shelf.closed:
+                if scope.closed or self.closed:
                     raise _closed(kind)
-                if (found := shelf.built.get(kind)) is not None:
+                if (found := scope.built.get(kind)) is not None:
                     return found
-                if (other := shelf.building.get(kind)) is None:
+                if (other := scope.building.get(kind)) is None:
                     break
                 self._wait_for(other)
             build = Construction(kind, stack)
             if self.keeps(kind):
-                shelf.building[kind] = build
+                scope.building[kind] = build
             elif (outer := next((each for each in stack if each.kind is kind), None)) is not None:
                 _refuse_circle(outer, stack)
             stack.append(build)
         try:
-            return self._make(binding, shelf, scope)
+            return self._make(binding, scope)
         finally:
             with self.lock:
-                shelf.building.pop(kind, None)
+                scope.building.pop(kind, None)
                 stack.pop()
                 self.lock.notify_all()
 
-    def _make(
-        self, binding: Binding[Any], shelf: InstanceCache, scope: ToolScope | None
-    ) -> Instance:
+    def _make(self, binding: Binding[Any], scope: OpenScope) -> Instance:
         with allowed_interrupts():
-            instance = binding.provider(self if scope is None else scope)
+            instance = binding.provider(scope)
         refuse_coroutine(instance, f"The provider of {name_of(binding.kind)}")
         with self.lock:
-            known = self._shelf.known.get(id(instance)) or shelf.known.get(id(instance))
+            known = self.known.get(id(instance)) or scope.known.get(id(instance))
         is_new = known is None and not is_borrowed(binding)
         if is_new:
             self._finish(instance)
         with self.lock:
-            if not shelf.closed:
-                return self._keep(binding, shelf, instance, known)
+            if not scope.closed:
+                found = known or Instance(instance, shared=binding.scope is Scope.SINGLETON)
+                if is_new and is_closeable(instance):
+                    scope.owned.append(instance)
+                if self.keeps(binding.kind):
+                    scope.known[id(instance)] = scope.built[binding.kind] = found
+                return found
         if is_new:
             close_all([instance]).raise_any()
         raise _closed(binding.kind)
@@ -308,19 +305,8 @@ class Container(OpenScope):
     def _recover(self, instance: object) -> None:
         """Let a resource that was left in the middle of a commit ask what became of it."""
         decider: Any = Decider
-        if decider in self._bindings and isinstance(instance, SupportsRecovery):
+        if decider in self.bindings and isinstance(instance, SupportsRecovery):
             instance.recover(lambda key: self.get(decider).decided(key))
-
-    def _keep(
-        self, binding: Binding[Any], shelf: InstanceCache, instance: Any, known: Instance | None
-    ) -> Instance:
-        found = known or Instance(instance, shared=binding.scope is Scope.SINGLETON)
-        if known is None and not is_borrowed(binding) and is_closeable(instance):
-            shelf.owned.append(instance)
-        if binding.scope is not Scope.PROTOTYPE:
-            shelf.known[id(instance)] = found
-            shelf.built[binding.kind] = found
-        return found
 
     def _wait_for(self, other: Construction) -> None:
         stack = self._thread.stack
@@ -337,7 +323,7 @@ class Container(OpenScope):
     def _outside(self, kind: type[Any]) -> ResourceError:
         name = name_of(kind)
         for asker in reversed(self._thread.stack):
-            if self._bindings[asker.kind].scope is Scope.SINGLETON:
+            if self.bindings[asker.kind].scope is Scope.SINGLETON:
                 singleton = name_of(asker.kind)
                 return ResourceError(
                     f"{singleton} is a singleton and cannot depend on {name}, which lives for one "
@@ -355,28 +341,17 @@ class ToolScope(OpenScope):
 
     Args:
         container: The open resources.
-
-    Attributes:
-        shelf: The instances that live for the call.
     """
 
-    __slots__ = ("_container", "shelf")
+    __slots__ = ("_container",)
 
     def __init__(self, container: Container) -> None:
+        super().__init__(container.bindings, container.lock)
         self._container = container
-        self.shelf = InstanceCache()
-
-    def __contains__(self, kind: object) -> bool:
-        """Tell whether something is bound for the type."""
-        return kind in self._container
 
     def find(self, kind: type[Any]) -> Instance:
         """Return what is bound for a type, built if need be."""
         return self._container.find(kind, self)
-
-    def leave(self) -> Failures:
-        """End the scope, closing its instances; return what could not be closed."""
-        return self._container.empty(self.shelf)
 
 
 def _closed(kind: type[Any]) -> ResourceError:
