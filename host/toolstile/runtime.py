@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -13,7 +13,7 @@ from toolstile.drivers.job import Workers
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.pipeline.batch import CommitQueue
 from toolstile.pipeline.plan import HostPlans
-from toolstile.resources.exclusive import Claim, ExclusiveLock, Ticket
+from toolstile.resources.exclusive import Claim, ExclusiveLock
 from toolstile.resources.waiting import CallOwner
 from toolstile.state.session import Session
 from toolstile_hookspecs import InflightCall, Tool, ToolCall
@@ -104,13 +104,13 @@ class Engine:
         self._lock = threading.Lock()
         self._failing: set[tuple[str, str]] = set()
 
-    def serial(self, tool: Tool[Any, Any], owner: CallOwner) -> SerialTicket:
-        """Return what asks for the one place in which calls of a serial tool run."""
+    def serial(self, tool: Tool[Any, Any], owner: CallOwner) -> Claim:
+        """Return a claim on the one place in which calls of a serial tool run."""
         with self._lock:
             lock = self._serial.get(id(tool))
             if lock is None:
                 lock = self._serial[id(tool)] = SerialLock(tool)
-        return SerialTicket(lock, owner)
+        return Claim(lock, owner)
 
     def fails_first(self, plugin: str, hook: str) -> bool:
         """Note that a plugin failed in a hook; tell whether it is the first time."""
@@ -134,34 +134,3 @@ class SerialLock(ExclusiveLock):
     def name(self) -> str:
         """The name in messages."""
         return f"The one place in which {self.resource.name} runs"
-
-
-class SerialTicket(Claim):
-    """A call's place in the queue for a serial tool; a nested call stands on its caller's.
-
-    The call has to know it before it asks: an interruption, such as Ctrl-C, may come when it has
-    the place already.
-    """
-
-    __slots__ = ("_ticket",)
-
-    _ticket: Ticket
-
-    def request(self, *, fail_fast: bool = False) -> Ticket:
-        """Ask for the place; without queueing, to fail fast."""
-        self._ticket = super().request(fail_fast=fail_fast)
-        return self._ticket
-
-    @property
-    def granted(self) -> bool:
-        """True when waiting is over: it is the call's turn, or never will be."""
-        return self._ticket.granted or self._ticket.error is not None
-
-    def on_grant(self, callback: Callable[[], None]) -> None:
-        """Call back once waiting is over."""
-        self._ticket.on_grant(callback)
-
-    def require(self) -> None:
-        """Raise `ResourceBusyError` when the place is not to be had."""
-        if self._ticket.error is not None:
-            raise self._ticket.error

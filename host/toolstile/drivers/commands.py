@@ -8,19 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Final, Protocol
 
 from toolstile.drivers.limit import Limit
-
-
-class Waitable(Protocol):
-    """Anything that is granted once and tells so."""
-
-    @property
-    def granted(self) -> bool:
-        """True when it has been granted."""
-        ...
-
-    def on_grant(self, callback: Callable[[], None]) -> None:
-        """Call back once granted, at once if it is."""
-        ...
+from toolstile.resources.waiting import Turn
 
 
 class Abandonable(Protocol):
@@ -76,7 +64,7 @@ class Run:
 class WaitFor:
     """Wait until this is granted, within a limit."""
 
-    waitable: Waitable
+    waitable: Turn
     limit: Limit
     uninterruptible: ClassVar[bool] = False
     pace: ClassVar[None] = None

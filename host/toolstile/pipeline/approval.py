@@ -185,7 +185,7 @@ def _wait_for_answer(run: ActiveCall, request: ApprovalRequest) -> Staged:
 
 
 def _held(run: ActiveCall) -> str | None:
-    if run.serial_ticket is not None:
+    if run.serial_claim is not None:
         return "the one place in which it runs"
     parts = run.scope.participants()
     return next((part.name for part in parts if isinstance(part, ExclusivePart)), None)

@@ -36,7 +36,7 @@ from toolstile_hookspecs.support.process import deferred_interrupts, renewed_in_
 if TYPE_CHECKING:
     from toolstile.pipeline.environment import Control, Environment, Resumption
     from toolstile.pipeline.plan import ToolPlan
-    from toolstile.runtime import SerialTicket
+    from toolstile.resources.exclusive import Claim
     from toolstile_hookspecs import Participant, PolicyDecision, Tool
 
 # The marks that every call passes, by names of their own: before Python 3.12, reading a member
@@ -81,7 +81,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         "handler_state", "index", "is_alone", "left_child", "limit", "listeners", "on_loop",
         "opened", "outcome", "params", "params_shown", "participants", "plan", "questions",
         "raises", "replayed", "reruns", "result", "result_secrets", "resumption", "rolled_back",
-        "scope", "serial_ticket", "session_changes", "stage", "started", "status", "tells_json",
+        "scope", "serial_claim", "session_changes", "stage", "started", "status", "tells_json",
         "text", "timestamp", "turns", "undone",
     )
     # fmt: on
@@ -111,7 +111,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
     approved: str | None
     decisions: tuple[PolicyDecision, ...]
     admitted: bool
-    serial_ticket: SerialTicket | None
+    serial_claim: Claim | None
 
     # The transaction.
     participants: list[Participant]
@@ -212,7 +212,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.reruns = self.questions = 0
         self.undone = self.opened = self.admitted = self.committed = self.edited = False
         self.tells_json = self.rolled_back = self.claimed = self.replayed = False
-        self.plan = self.params = self.limit = self.turns = self.serial_ticket = None
+        self.plan = self.params = self.limit = self.turns = self.serial_claim = None
         self.data = self.error = self.raises = self.left_child = self.answer = None
         self.handler_duration = self.params_shown = self.approved = self._child_turns = None
         self.result_secrets = self.decisions = self.asks = ()
@@ -360,11 +360,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
             turns.give_back(self)
             self.turns = None
         if self.opened:
-            if (
-                not self.committed
-                or self.serial_ticket is not None
-                or not self.scope.close_unused()
-            ):
+            if not self.committed or self.serial_claim is not None or not self.scope.close_unused():
                 self._let_go()
             if self.closed is None and not self.children and self.parent is None:
                 self.closed = HAS_ENDED
@@ -390,13 +386,13 @@ class ActiveCall(Lifetime["ActiveCall"]):
                 self.scope.close()
             except BaseException as interruption:  # noqa: BLE001 - it leaves when the call has ended
                 self.raises = self.raises or interruption
-            if self.serial_ticket is not None:
-                self._leave_place(self.serial_ticket)
+            if self.serial_claim is not None:
+                self._leave_place(self.serial_claim)
 
-    def _leave_place(self, ticket: SerialTicket) -> None:
+    def _leave_place(self, claim: Claim) -> None:
         """Let the next call of a serial tool begin, once all of this one is kept or put back."""
         if self.scope.ended:
-            ticket.leave()
+            claim.leave()
 
     def cut_off(self, reason: str) -> None:
         """Close everything that the handler could still change; see `Lifetime`."""
@@ -406,15 +402,15 @@ class ActiveCall(Lifetime["ActiveCall"]):
         if branch is not None and scope is not None:
             branch.close(f"{self.name} {reason}, {_NO_SESSION}")
             scope.abandon(self.name, patience=patience)
-        if self.serial_ticket is not None:
-            self.serial_ticket.abandon(patience=patience)
+        if self.serial_claim is not None:
+            self.serial_claim.abandon(patience=patience)
 
     def ended_late(self) -> None:
         """Hear that an abandoned handler, or what abandoned this call, has ended after all."""
         if self.opened:
             self.scope.release_abandoned()
-            if self.serial_ticket is not None:
-                self._leave_place(self.serial_ticket)
+            if self.serial_claim is not None:
+                self._leave_place(self.serial_claim)
 
     @contextmanager
     def telling_rollback(self) -> Generator[None]:

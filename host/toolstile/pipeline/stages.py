@@ -296,10 +296,12 @@ def take_serial(call: ActiveCall, plan: ToolPlan) -> Staged:
         batch = call.root.batch
         if batch is not None:
             yield WaitFor(batch.before(Milestone.ENDED, call.root.index), limit)
-        ticket = call.serial_ticket = call.executor.engine.serial(plan.tool, call.control)
-        ticket.request(fail_fast=call.scope.fail_fast)
+        # Known before it asks: an interruption may come when it has the place already.
+        claim = call.serial_claim = call.executor.engine.serial(plan.tool, call.control)
+        ticket = claim.request(fail_fast=call.scope.fail_fast)
         yield WaitFor(ticket, limit)
-        ticket.require()
+        if ticket.error is not None:
+            raise ticket.error
     except ResourceBusyError as error:
         raise CallRejected(Status.ERROR, f"{call.name} cannot run now: {error}") from error
     finally:

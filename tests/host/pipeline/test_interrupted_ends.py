@@ -206,7 +206,7 @@ def test_what_takes_part_is_put_back_where_that_is_interrupted_between_two(
 
 
 @pytest.mark.parametrize(
-    ("owner", "name"), [(Ticket, "grant"), (Claim, "request"), (engine, "SerialTicket")]
+    ("owner", "name"), [(Ticket, "grant"), (Claim, "request"), (engine, "Claim")]
 )
 def test_a_serial_tool_is_free_where_asking_for_its_place_is_interrupted(
     yard: Any, till: Till, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str
