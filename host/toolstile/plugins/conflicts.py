@@ -19,48 +19,40 @@ def refuse_clashes(plugin: str, new: Contribution, others: Iterable[LoadedPlugin
         PluginFault: Naming what clashes, both plugins and the remedy.
     """
     _refuse_own(plugin, new)
-    claims = dict(_claims(plugin, new))
+    claims = dict(_claims(new))
     for other in others:
         if other.origin.name == plugin:
             continue
-        for claimed, _ in _claims(other.origin.name, other.contribution):
-            if claimed in claims:
-                has, remedy = claims[claimed]
-                cause = f"Plugin {plugin!r} {has} plugin {other.origin} has already."
-                raise PluginFault(cause, remedy)
+        for claim, _ in _claims(other.contribution):
+            if claim in claims:
+                cause = f"Plugin {plugin!r} {claims[claim]} plugin {other.origin} has already."
+                raise PluginFault(cause, _REMEDIES[claim[0]].format(plugin=plugin))
 
 
-Claim = tuple[tuple[str, object], tuple[str, str]]
-"""Kind and name of what is claimed; the words for it, and what to do where it clashes."""
-
-_BOUND: Final = (
-    "Switch one of the two off with TOOLSTILE_BLOCK; what an application binds itself wins over "
-    "both."
+_PREFIX: Final = (
+    'Or write prefix = "x_" into [plugins.{plugin}] of the configuration, or switch one of the '
+    "two off with TOOLSTILE_BLOCK."
 )
+_REMEDIES: Final = {
+    "tool": f"If the plugin is yours, give the tool another name there. {_PREFIX}",
+    "section": f"If the plugin is yours, give the section another key there. {_PREFIX}",
+    "policy": RENAME,
+    "binding": "Switch one of the two off with TOOLSTILE_BLOCK; what an application binds itself "
+    "wins over both.",
+}
 
 
-def _claims(plugin: str, contribution: Contribution) -> Iterator[Claim]:
+def _claims(contribution: Contribution) -> Iterator[tuple[tuple[str, object], str]]:
+    """Yield the sort and name of what only one plugin can have, with words for it."""
     for name, tool in _names(contribution):
-        called = f"the tool {name!r}"
-        if tool.name != name:
-            called = f"the tool {tool.name!r} with the wire name {name!r}"
-        yield ("tool", name), (f"has {called}, a name that", _another("the tool", plugin))
+        called = "" if tool.name == name else f"{tool.name!r} with the wire name "
+        yield ("tool", name), f"has the tool {called}{name!r}, a name that"
     for section in contribution.sections:
-        told = f"has a section with the key {section.key!r}, which"
-        yield ("section", section.key), (told, _another("the section", plugin))
-    for type_ in contribution.policies:
-        yield ("policy", type_), (f"offers the policy kind {type_!r}, which", RENAME)
+        yield ("section", section.key), f"has a section with the key {section.key!r}, which"
+    for name in contribution.policies:
+        yield ("policy", name), f"offers the policy kind {name!r}, which"
     for binding in contribution.bindings:
-        yield ("binding", binding.kind), (f"binds {binding.kind.__qualname__}, which", _BOUND)
-
-
-def _another(this: str, plugin: str) -> str:
-    what = "key" if this == "the section" else "name"
-    return (
-        f"If the plugin is yours, give {this} another {what} there. "
-        f'Or write prefix = "x_" into [plugins.{plugin}] of the configuration, or switch one of '
-        "the two off with TOOLSTILE_BLOCK."
-    )
+        yield ("binding", binding.kind), f"binds {binding.kind.__qualname__}, which"
 
 
 def _names(contribution: Contribution) -> Iterator[tuple[str, Tool[Any, Any]]]:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import inspect
-import os
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from toolstile.plugins.contributions import Contribution
 from toolstile.plugins.plugin_errors import PluginFault
@@ -176,33 +173,29 @@ def _where_hooks_stand(plugin: object) -> str:
 # --- Places in an author's file
 
 
+_MACHINERY: Final = frozenset(
+    {
+        "dataclasses",
+        "importlib",
+        "importlib_metadata",
+        "pydantic",
+        "toolstile",
+        "toolstile_hookspecs",
+    }
+)
+"""The packages that import what an author writes, or make classes of it."""
+
+
 def place_of(error: BaseException | None) -> str | None:
     """Return the file and line of an author's own code, `room.py, line 3`, that raised."""
     if error is None:
         return None
     if isinstance(error, SyntaxError) and error.filename is not None:
         return f"{error.filename}, line {error.lineno}"
-    frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if not _is_machinery(each.filename)]
-    return f"{own[-1].filename}, line {own[-1].lineno}" if own else None
-
-
-def _is_machinery(filename: str) -> bool:
-    return filename.startswith(("<", *_machinery()))
-
-
-@functools.cache
-def _machinery() -> tuple[str, ...]:
-    """Return where the code lies that imports, or makes classes of what an author writes."""
-    import dataclasses
-    import importlib
-
-    import importlib_metadata
-    import pydantic
-
-    import toolstile_hookspecs
-
-    packages = (importlib, importlib_metadata, pydantic, toolstile_hookspecs)
-    folders = [Path(__file__).parents[1], *(Path(each.__file__ or "").parent for each in packages)]
-    # The packages of plugins may lie beside ours, and have names that begin like it.
-    return (*(f"{folder}{os.sep}" for folder in folders), str(dataclasses.__file__))
+    own = [
+        f"{frame.f_code.co_filename}, line {line}"
+        for frame, line in traceback.walk_tb(error.__traceback__)
+        if not frame.f_code.co_filename.startswith("<")
+        and frame.f_globals.get("__name__", "").partition(".")[0] not in _MACHINERY
+    ]
+    return own[-1] if own else None

@@ -21,7 +21,7 @@ from toolstile.state.replay import AppliedEffect, Change, Doing
 from toolstile.state.slice_branch import Cell
 from toolstile.state.slices import BranchedLog
 from toolstile.state.snapshot import Snapshot, fitting
-from toolstile.state.store import Head, check_kind, several_kinds
+from toolstile.state.store import Head, check_kind
 from toolstile.state.transaction import CALLER_ENDED, OVER, Transaction
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.policies import PolicyState
@@ -148,7 +148,7 @@ class Branch(Transaction):
         if changes != redoing.NOTHING:
             # Of two types of one name, as after a plugin was loaded again, the session's own.
             store = self._store
-            known = [*several_kinds(kinds), AppliedEffect, *store.kinds(), *store.reducers]
+            known = [*kinds, AppliedEffect, *store.kinds(), *store.reducers]
             made = redoing.read(changes, known)
             held = {each for _, _, _, each in made if each is not None and self.has_applied(each)}
             for effect_id, run in groupby(made, lambda change: change.effect_id):

@@ -17,7 +17,7 @@ from toolstile.state.reducers import keep
 from toolstile.state.session_json import Saved, read, write
 from toolstile.state.slices import SessionSlice
 from toolstile.state.snapshot import Snapshot, fitting
-from toolstile.state.store import Head, Store, check_kind, several_kinds
+from toolstile.state.store import Head, Store, check_kind
 from toolstile_hookspecs.calls import ToolInvoked
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import SliceView
@@ -197,7 +197,7 @@ class Session:
         Raises:
             SnapshotError: The text is malformed, of another version, or names an unknown type.
         """
-        saved = read(text, several_kinds(kinds))
+        saved = read(text, kinds)
         session = cls(id=saved.id)
         store = session._store
         store.head = _head(saved)
@@ -215,7 +215,7 @@ class Session:
         Raises:
             SnapshotError: The text is malformed, of another version, or names an unknown type.
         """
-        saved = read(text, [*self._store.kinds(), *several_kinds(kinds)])
+        saved = read(text, [*self._store.kinds(), *kinds])
         return Snapshot(saved.id, saved.tag, _head(saved), None)
 
     def _replace(self, slices: Mapping[type[Any], Items], records: Records) -> None:

@@ -17,8 +17,6 @@ from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 from toolstile_hookspecs.policies import PolicyState
 
-VERSION = 1
-
 
 class Saved(NamedTuple):
     """The shape of the JSON of a session or a snapshot."""
@@ -39,7 +37,7 @@ def write(saved: Saved) -> str:
     _refuse_namesakes([*saved.slices, *saved.logs])
     document: _Document = {
         "format": "toolstile.session",
-        "version": VERSION,
+        "version": 1,
         "id": saved.id,
         "tag": saved.tag,
         "slices": [
@@ -58,12 +56,10 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
         SnapshotError: It is not JSON, of another format or version, or does not fit the types,
             or two of these have one name.
     """
-    if (version := _validated(_Envelope, text)["version"]) != VERSION:
-        raise SnapshotError(
-            f"The session's JSON is of version {version!r}; this Toolstile reads version {VERSION}."
-            " Read it with the Toolstile that wrote it."
-        )
-    document: _Document = _validated(_Document, text)
+    try:
+        document = _documents().validate_json(text)
+    except ValidationError as error:
+        raise _malformed(first_fault(error)) from error
     known: set[type[Any]] = {AppliedEffect, *kinds}
     slices: dict[type[Any], Iterable[Any]] = {}
     logs: dict[type[Any], Iterable[Any]] = {}
@@ -77,34 +73,24 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
     return Saved(document["id"], document.get("tag"), slices, logs, records)
 
 
-class _Envelope(TypedDict):
-    format: Literal["toolstile.session"]
-    version: int
-
-
 class _Slice(TypedDict):
     type: str
     policy: Literal["state", "log"]
     items: list[Any]
 
 
-class _Document(_Envelope):
+class _Document(TypedDict):
+    format: Literal["toolstile.session"]
+    version: Literal[1]
     id: str
     tag: NotRequired[str | None]
     slices: list[_Slice]
     policies: list[Any]
 
 
-@lru_cache(maxsize=2)
-def _adapter(shape: Any) -> TypeAdapter[Any]:
-    return TypeAdapter(shape)
-
-
-def _validated(shape: Any, text: str) -> Any:
-    try:
-        return _adapter(shape).validate_json(text)
-    except ValidationError as error:
-        raise _malformed(first_fault(error)) from error
+@lru_cache(maxsize=1)
+def _documents() -> TypeAdapter[_Document]:
+    return TypeAdapter(_Document)
 
 
 def _written(kind: type[Any], items: Iterable[Any], policy: Literal["state", "log"]) -> _Slice:
@@ -142,5 +128,6 @@ def _namesakes(name: str) -> SnapshotError:
 
 def _malformed(what: str) -> SnapshotError:
     return SnapshotError(
-        f"This is not a session's JSON: {what}. Pass what `to_json` returned, unchanged."
+        f"This is not a session's JSON: {what}. Pass what `to_json` of this version returned, "
+        "unchanged."
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import Any, NamedTuple
 from uuid import uuid4
@@ -199,16 +199,6 @@ class Store:
         """Update records from outside any call."""
         with self.lock:
             self.put({}, overlaid(self.head.records, update))
-
-
-def several_kinds(kinds: Iterable[type[Any]]) -> list[type[Any]]:
-    """Return the types as a list; raise if they are not several, or not classes."""
-    if isinstance(kinds, (str, type)) or not hasattr(kinds, "__iter__"):
-        raise StateError(f"kinds is {kinds!r}; give several classes, such as kinds=[Plan].")
-    several = list(kinds)
-    for each in several:
-        check_kind(each)
-    return several
 
 
 def check_kind(kind: object) -> None:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, SecretStr, computed_field
 
 from toolstile.state.session import Session
 from toolstile_hookspecs.calls import ToolInvoked
-from toolstile_hookspecs.errors import ConflictError, SnapshotError, StateError
+from toolstile_hookspecs.errors import ConflictError, SnapshotError
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import SlicePolicy, append_all
 
@@ -201,7 +201,7 @@ def test_the_log_of_calls_is_not_written(session):
         ('{"format": "other"}', "JSON: format: input should be 'toolstile.session'"),
         (
             '{"format": "toolstile.session", "version": 2}',
-            "version 2; this Toolstile reads version 1",
+            "JSON: version: input should be 1",
         ),
         ('{"format": "toolstile.session", "version": 1}', "JSON: id: field required"),
         (
@@ -272,23 +272,6 @@ def test_of_two_types_of_one_name_none_is_read(session):
     with pytest.raises(SnapshotError, match="Two types are called"):
         session.read_snapshot(text)
     assert Session.from_json(text, kinds=[older, older])[older].all() == [older("a")]
-
-
-def test_types_that_are_none_are_named(session):
-    with pytest.raises(StateError, match=r"Slices are named by a class, which Audit\(.* is not"):
-        Session.from_json(session.to_json(), kinds=[Audit("a")])
-
-
-@pytest.mark.parametrize("kinds", [None, Audit, "Audit"])
-def test_one_type_is_not_several(session, kinds):
-    text = session.to_json()
-    for reading in (
-        lambda: Session.from_json(text, kinds=kinds),
-        lambda: session.read_snapshot(text, kinds=kinds),
-        lambda: session.fork().redo('[{"do": "append", "type": "a:B", "items": []}]', kinds=kinds),
-    ):
-        with pytest.raises(StateError, match=r"kinds is .*; give several classes, such as"):
-            reading()
 
 
 def test_items_that_no_longer_fit_their_type_are_refused(session):
