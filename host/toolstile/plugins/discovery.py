@@ -115,7 +115,7 @@ def _scan() -> Iterator[PluginSource]:
 
 
 def load_file(path: Path) -> ModuleType:
-    """Return the module that a file makes; it is imported anew each time.
+    """Return the module that a file makes; it is imported again each time.
 
     Raises:
         PluginFault: When there is no such file, or it cannot be imported. The traceback is
@@ -150,17 +150,13 @@ def forget(module: object) -> None:
 
 
 def _check_file(path: Path) -> None:
+    if path.suffix != ".py":
+        raise PluginFault(f"{path} is not a Python file.", "Name a file that ends in .py.")
     try:
-        if path.suffix == ".py" and path.is_file():
-            path.open("rb").close()
-            return
-        is_there = path.exists()
+        path.open("rb").close()
     except OSError as error:
-        raise PluginFault(
-            f"{path} cannot be read: {error.strerror}.", "See to it that it can be."
-        ) from error
-    cause = f"{path} is not a Python file." if is_there else f"There is no file {path}."
-    raise PluginFault(cause, "Name an existing file that ends in .py.")
+        cause = f"{path} cannot be read: {error.strerror}."
+        raise PluginFault(cause, "Name a file that can be read.") from error
 
 
 def _module_name(path: Path) -> str:

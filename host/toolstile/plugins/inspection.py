@@ -151,35 +151,24 @@ def _no_such_hook(hook: str, known: Mapping[str, object]) -> PluginFault:
     return PluginFault(f"There is no hook {hook}.", remedy)
 
 
-_FUNCTION: Final = "a function"
-_WRAPPER: Final = "a wrapper"
-_GENERATOR: Final = "a generator"
-_COROUTINE: Final = "async"
-
-
 def _check_form(hook: str, function: Callable[..., Any], options: Mapping[str, Any]) -> None:
-    form = _form_of(function, options)
-    can_be = {
-        _FUNCTION: True,
-        _WRAPPER: hook in WRAPPABLE,
-        _GENERATOR: hook in ITERABLE,
-        _COROUTINE: hook in AWAITABLE,
-    }
-    if not can_be.get(form, False):
-        raise PluginFault(f"{hook} is {form}, which it cannot be.", _right_form(hook))
-
-
-def _form_of(function: Callable[..., Any], options: Mapping[str, Any]) -> str:
     is_generator = inspect.isgeneratorfunction(function)
+    fits = False
     if options.get("hookwrapper"):
-        return "a wrapper of the old form, hookwrapper=True"
-    if inspect.isasyncgenfunction(function):
-        return "an async generator"
-    if options.get("wrapper"):
-        return _WRAPPER if is_generator else "a wrapper that does not yield"
-    if is_generator:
-        return _GENERATOR
-    return _COROUTINE if inspect.iscoroutinefunction(function) else _FUNCTION
+        form = "a wrapper of the old form, hookwrapper=True"
+    elif inspect.isasyncgenfunction(function):
+        form = "an async generator"
+    elif options.get("wrapper"):
+        fits = is_generator and hook in WRAPPABLE
+        form = "a wrapper" if is_generator else "a wrapper that does not yield"
+    elif is_generator:
+        form, fits = "a generator", hook in ITERABLE
+    elif inspect.iscoroutinefunction(function):
+        form, fits = "async", hook in AWAITABLE
+    else:
+        return
+    if not fits:
+        raise PluginFault(f"{hook} is {form}, which it cannot be.", _right_form(hook))
 
 
 def _right_form(hook: str) -> str:
@@ -206,20 +195,17 @@ def _check_arguments(
 ) -> None:
     for parameter in inspect.signature(function).parameters.values():
         name = parameter.name
-        if parameter.kind in {parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD}:
-            raise PluginFault(
-                f"{hook} takes {'*' * (1 + (parameter.kind is parameter.VAR_KEYWORD))}{name}, "
-                "but hooks are given the arguments that they name.",
-                f"Name those it wants of {_listed(known)}.",
-            )
-        if name not in known:
+        is_plain = parameter.kind in {
+            parameter.POSITIONAL_ONLY,
+            parameter.POSITIONAL_OR_KEYWORD,
+        }
+        if is_plain and name not in known:
             raise _no_such_argument(hook, name, plugin, known)
-        if parameter.kind is parameter.KEYWORD_ONLY:
-            raise PluginFault(f"{hook} takes {name} by keyword only.", "Remove the * before it.")
-        if parameter.default is not parameter.empty:
+        if not is_plain or parameter.default is not parameter.empty:
             raise PluginFault(
-                f"{hook} has a default for {name}, which would never be used.",
-                f"Write {name} without a default; the host always gives it.",
+                f"{hook} takes {parameter}, but an argument of a hook has no default, no * and no "
+                "**: the host gives each that is named.",
+                f"Name those it wants of {_listed(known)}, and nothing else.",
             )
 
 

@@ -29,7 +29,7 @@ class PluginFault(Exception):
         self.misconfigured = misconfigured
 
     def as_error(self, beginning: str) -> PluginError:
-        """Return the error that tells it to whoever asked for the plugin."""
+        """Return the error that tells it to the caller."""
         return PluginError(f"{beginning}: {self}".rstrip())
 
 
@@ -37,10 +37,10 @@ def in_configuration(error: ConfigurationError, plugin: str, settings: Settings)
     """Return the fault of a plugin whose table does not fit, or is not there."""
     # Reports are in one line.
     told = " ".join(str(error).splitlines())
-    return PluginFault(told, _where_to_mend(plugin, settings), misconfigured=True)
+    return PluginFault(told, _where_to_correct(plugin, settings), misconfigured=True)
 
 
-def _where_to_mend(plugin: str, settings: Settings) -> str:
+def _where_to_correct(plugin: str, settings: Settings) -> str:
     if settings.table_of(plugin):
         return "Correct it there."
     if settings.path is None:

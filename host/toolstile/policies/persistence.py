@@ -54,7 +54,7 @@ else:
 def locked(file: Path) -> Generator[None]:
     """Hold the lock of a file; it lies beside it, since the file itself is replaced.
 
-    Makes the file's directory where there is none. Whoever holds the lock must be quick.
+    Makes the file's directory where there is none. It is held for a short time only.
 
     Raises:
         ConfigurationError: When the lock cannot be had.
@@ -204,8 +204,8 @@ def read(file: Path) -> Records:
     """
     try:
         if not stat.S_ISREG(file.stat().st_mode):
-            # A pipe or a device may be read for ever.
-            raise _unusable(file, "it is no file")
+            # Reading a pipe or a device may never end.
+            raise _unusable(file, "it is not a file")
         content = file.read_bytes()
     except FileNotFoundError:
         return {}
@@ -272,5 +272,5 @@ def _unwritable(file: Path, error: OSError) -> ConfigurationError:
 def _unusable(file: Path, what: str) -> ConfigurationError:
     return ConfigurationError(
         f"{file} keeps what policies remember, but {what}. Repair it, or move it away to begin "
-        "anew."
+        "again."
     )

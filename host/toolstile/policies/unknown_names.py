@@ -1,4 +1,4 @@
-"""Names that policies rule by and no tool has: a slip there would switch a guard off unseen."""
+"""Warnings about names in policies that no tool has: a typo would disable the policy silently."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SUGGESTED: Final = 2
 
 
 class UnknownNameWarnings:
-    """Tells of names that policies rule by and nobody offers, of each once."""
+    """Warns of the names in policies that nobody offers, of each once."""
 
     def __init__(self) -> None:
         self._told: set[tuple[str, tuple[str, ...]]] = set()
@@ -29,8 +29,8 @@ class UnknownNameWarnings:
                 self._told.add((policy.name, names))
                 shown = ", ".join(f"{name!r}{_hint(name, known)}" for name in names)
                 log.warning(
-                    "Policy %r names what no tool is called: %s. It governs nothing by that; mend "
-                    "it, or load the plugin that offers it.",
+                    "Policy %r refers to unknown tools: %s. It governs nothing by that. Fix the "
+                    "names, or load the plugin that offers them.",
                     policy.name,
                     shown,
                 )

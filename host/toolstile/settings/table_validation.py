@@ -252,7 +252,7 @@ def _place(path: Path, source: str | Callable[[str], str]) -> str:
 
 
 def _lacking(model: type[Any], error: PydanticUserError) -> str:
-    """Return why no table fits, without the advice for whoever wrote the model.
+    """Return why no table fits, without the advice for the model's author.
 
     `toolstile check` has that.
     """

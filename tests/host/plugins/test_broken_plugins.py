@@ -190,26 +190,26 @@ HOOKS = [
     case(
         "an argument has a default",
         "@hookimpl\ndef toolstile_telemetry(event=None): ...",
-        r"toolstile_telemetry has a default for event",
-        r"Write event without a default",
+        r"toolstile_telemetry takes event=None, but an argument of a hook has no default",
+        r"Name those it wants of event, changes, settings, and nothing else\.",
     ),
     case(
         "an argument is taken by keyword only",
         "@hookimpl\ndef toolstile_telemetry(*, event): ...",
-        r"toolstile_telemetry takes event by keyword only",
-        r"Remove the \*",
+        r"toolstile_telemetry takes event, but an argument of a hook has .* no \*",
+        r"Name those it wants of event, changes, settings, and nothing else\.",
     ),
     case(
         "it takes any arguments",
         "@hookimpl\ndef toolstile_telemetry(*events): ...",
         r"toolstile_telemetry takes \*events,",
-        r"Name those it wants of event, changes, settings\.",
+        r"Name those it wants of event, changes, settings, and nothing else\.",
     ),
     case(
         "it takes any keywords",
         "@hookimpl\ndef toolstile_telemetry(**events): ...",
         r"toolstile_telemetry takes \*\*events,",
-        r"Name those it wants of event, changes, settings\.",
+        r"Name those it wants of event, changes, settings, and nothing else\.",
     ),
 ]
 

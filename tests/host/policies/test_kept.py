@@ -254,7 +254,7 @@ def test_a_file_that_cannot_be_read_is_told_when_the_session_begins(desk, text, 
 def test_what_is_no_file_is_told_at_once_and_not_read(desk, make):
     desk.file.parent.mkdir()
     make(desk.file)
-    with pytest.raises(ConfigurationError, match=r"but it is no file\. Repair it"):
+    with pytest.raises(ConfigurationError, match=r"but it is not a file\. Repair it"):
         desk.open()
 
 

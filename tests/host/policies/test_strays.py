@@ -87,8 +87,8 @@ def test_a_policy_is_told_of_once_with_the_name_and_those_near(
 
     [line] = told()
     assert line == (
-        "Policy 'guard' names what no tool is called: 'save_pgae' (did you mean 'save_page'?). It "
-        "governs nothing by that; mend it, or load the plugin that offers it."
+        "Policy 'guard' refers to unknown tools: 'save_pgae' (did you mean 'save_page'?). It governs "
+        "nothing by that. Fix the names, or load the plugin that offers them."
     )
 
 
@@ -123,7 +123,7 @@ def test_each_policy_is_told_of_by_the_name_it_was_given(told: Callable[[], list
     with Host(discover=False) as host:
         dispatch(host, Prompt.of("tests", "wiki", [section]))
 
-    assert [each.split(" names ")[0] for each in told()] == [
+    assert [each.split(" refers to ")[0] for each in told()] == [
         "Policy 'Guard@wiki#1'",
         "Policy 'Guard@wiki#2'",
     ]
@@ -176,7 +176,7 @@ def test_policies_of_a_renamed_plugin_know_its_tools_by_their_own_names(
         dispatch(host)
 
     assert len(told()) == 1
-    assert "Policy 'own' names" in told()[0]
+    assert "Policy 'own' refers" in told()[0]
     assert "'my_show_page' (did you mean 'show_page'" in told()[0]
 
 

@@ -329,7 +329,7 @@ def test_the_tables_in_the_guide_are_right(run, tmp_path):
         status, envelopes, err = run(each, "lint")
         assert (status, succeeded(envelopes)) == (0, [True])
         # The tools of the guide are somebody else's; nothing else is told of.
-        assert all("names what no tool is called" in line for line in err.splitlines())
+        assert all("refers to unknown tools" in line for line in err.splitlines())
 
 
 @pytest.mark.slow
