@@ -87,8 +87,8 @@ def test_a_policy_is_told_of_once_with_the_name_and_those_near(
 
     [line] = told()
     assert line == (
-        "Policy 'guard' refers to unknown tools: 'save_pgae' (did you mean 'save_page'?). It governs "
-        "nothing by that. Fix the names, or load the plugin that offers them."
+        "Policy 'guard' refers to unknown tools: 'save_pgae' (did you mean 'save_page'?). It "
+        "governs nothing by that. Fix the names, or load the plugin that offers them."
     )
 
 
