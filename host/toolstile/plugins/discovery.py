@@ -5,11 +5,9 @@ from __future__ import annotations
 import hashlib
 import importlib.util
 import logging
-import os
 import re
 import sys
 from collections.abc import Iterator
-from functools import lru_cache
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final, cast
@@ -69,26 +67,11 @@ def _imported(value: str) -> object:
 def installed() -> tuple[PluginSource, ...]:
     """Return the plugins of the installed distributions; none of them is imported.
 
-    Toolstile's own come first, then all others by name and distribution. The scan is kept
-    until the import path, or a directory on it, changes.
+    Toolstile's own come first, then all others by name and distribution.
     """
-    return _installed_then(tuple((entry, _modified(entry)) for entry in sys.path))
-
-
-@lru_cache(maxsize=1)
-def _installed_then(path: tuple[tuple[str, int | None], ...]) -> tuple[PluginSource, ...]:  # noqa: ARG001 - the key
-    return tuple(sorted(_scan(), key=_rank))
-
-
-def _rank(found: PluginSource) -> tuple[bool, str, str]:
-    return found.distribution != PROJECT, found.name, found.distribution or ""
-
-
-def _modified(entry: str) -> int | None:
-    try:
-        return os.stat(entry or os.curdir).st_mtime_ns  # noqa: PTH116 - a hundred times per start
-    except OSError:
-        return None
+    return tuple(
+        sorted(_scan(), key=lambda found: (found.distribution != PROJECT, found.name, str(found)))
+    )
 
 
 def _scan() -> Iterator[PluginSource]:

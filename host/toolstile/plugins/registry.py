@@ -88,7 +88,9 @@ class Plugins:
             self._refused = [each for each in self._refused if each.source == "python"]
             met: dict[str, PluginSource] = {}
             chosen = [each for each in every if only is None or each.name in only]
-            for origin in (*chosen, *map(_file, _each_once(self.settings.plugin_files))):
+            # Some files are others by another path.
+            files = {path.resolve(): path for path in reversed(self.settings.plugin_files)}
+            for origin in (*chosen, *map(_file, reversed(files.values()))):
                 self._meet(origin, met)
             self._discovered = True
             self._publish()
@@ -232,7 +234,11 @@ class Plugins:
                 return
             first = met.setdefault(origin.name, origin)
             if first is not origin:
-                raise _second_of_name(first)
+                cause = (
+                    f"Another plugin has this name: {first}, from {first.source} {first.location}."
+                )
+                remedy = "Uninstall one of the two, or rename one's entry point."
+                raise PluginFault(cause, remedy)  # noqa: TRY301 - it becomes a report, too
             self._take(origin)
         except PluginFault as fault:
             self._refused.append(origin.refused("failed", fault))
@@ -380,23 +386,8 @@ class Plugins:
         self.view = snapshot_of(self._records, self._manager, self.view.generation + 1)
 
 
-def _each_once(files: Iterable[Path]) -> Iterable[Path]:
-    """Return the files without those that are others by another path."""
-    found: dict[Path, Path] = {}
-    for path in files:
-        found.setdefault(path.resolve(), path)
-    return found.values()
-
-
 def _file(path: Path) -> PluginSource:
     return PluginSource(path.stem or str(path), "file", location=str(path))
-
-
-def _second_of_name(first: PluginSource) -> PluginFault:
-    return PluginFault(
-        f"Another plugin has this name: {first}, from {first.source} {first.location}.",
-        "Uninstall one of the two, or rename one's entry point.",
-    )
 
 
 def _near(name: str, known: Collection[str], otherwise: str) -> str:

@@ -69,15 +69,6 @@ def test_a_name_taken_from_python_is_not_taken_away(good, discovered, report_of)
     assert "taken by plugin 'zq-mine', registered from Python" in found.fault
 
 
-def test_the_scan_is_kept_until_the_import_path_changes(good, monkeypatch):
-    good("zq-one")
-    first = discovery.installed()
-    monkeypatch.setattr(discovery, "_scan", lambda: iter(()))
-    assert discovery.installed() is first
-    monkeypatch.setattr(sys, "path", sys.path[1:])
-    assert discovery.installed() == ()
-
-
 def test_a_shadowed_distribution_is_not_looked_at(install, tmp_path, monkeypatch):
     install("zq-one", "", version="1.0")
     older = tmp_path / "older" / "ZQ_One-0.1.dist-info"
