@@ -23,8 +23,7 @@ def approver_named(name: str, plugins: Plugins) -> Approver:
     implementations = plugins.implementations("toolstile_approve")
     found = next((each for each in implementations if each.plugin == name), None)
     if found is not None:
-        settings = plugins.settings_of(name)
-        return lambda request: found.call(request, settings)
+        return found.call
     there = sorted(implementation.plugin for implementation in implementations)
     msg = (
         f"approver = {name!r}: no loaded plugin of that name implements toolstile_approve "

@@ -33,10 +33,6 @@ class OpeningHost(Protocol):
         """The engine, whose background loop async lifespans live on."""
         ...
 
-    def settings(self, plugin: str) -> Any:
-        """Return a plugin's validated settings."""
-        ...
-
 
 log = logging.getLogger("toolstile")
 _HOOK: Final = "toolstile_lifespan"
@@ -92,7 +88,7 @@ def _enter_or_name(host: OpeningHost, stack: ExitStack, each: Implementation) ->
 
 
 def _enter(host: OpeningHost, stack: ExitStack, each: Implementation) -> None:
-    lifespan: Any = each.call(host, host.settings(each.plugin))
+    lifespan: Any = each.call(host)
     if lifespan is None:
         return
     if not any(hasattr(lifespan.__class__, each) for each in ("__enter__", "__aenter__")):

@@ -62,7 +62,8 @@ _SECTION_PARTS: Final = ("key", "title", "tools", "policies", "resources", "chil
 
 RENAME: Final = "Rename it in the plugin, or switch one of the two off with TOOLSTILE_BLOCK."
 
-Implementations = Callable[[str], Iterable[Implementation]]
+Implementations = Callable[[str, object], Iterable[Implementation]]
+"""A plugin's own implementations of a hook, with its settings."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +111,7 @@ def collect(plugin: str, implementations: Implementations, settings: Settings) -
 def with_sections(contribution: Contribution, implementations: Implementations) -> Contribution:
     """Return the contribution with the sections that the plugin offers now."""
     hook = "toolstile_sections"
-    sections = _asked(hook, implementations, contribution.settings)
+    sections = _asked(hook, implementations(hook, contribution.settings))
     # A section is the plugin's own object, whose properties may raise anything.
     with guarded(f"A section of {hook}"):
         tools = _tools(sections)
@@ -123,7 +124,7 @@ def with_sections(contribution: Contribution, implementations: Implementations) 
 def _settings(plugin: str, implementations: Implementations, settings: Settings) -> Any:
     written = settings.table_of(plugin)
     table = {key: value for key, value in written.items() if key not in RESERVED}
-    for each in implementations("toolstile_settings"):
+    for each in implementations("toolstile_settings", None):
         with guarded("toolstile_settings"):
             model = each.call()
         if model is None:
@@ -184,9 +185,9 @@ def undefined_in(model: type[BaseModel]) -> PluginFault | None:
 def _policies(implementations: Implementations, settings: object) -> dict[str, type[Any]]:
     hook = "toolstile_policies"
     kinds: dict[str, type[Any]] = {}
-    for each in implementations(hook):
+    for each in implementations(hook, settings):
         with guarded(hook):
-            answer = each.call(settings)
+            answer = each.call()
         if answer is None:
             continue
         if not isinstance(answer, Mapping):
@@ -201,7 +202,7 @@ def _policies(implementations: Implementations, settings: object) -> dict[str, t
 def _bindings(implementations: Implementations, settings: object) -> tuple[Binding[Any], ...]:
     hook = "toolstile_resources"
     bindings: dict[type[Any], Binding[Any]] = {}
-    for each in _asked(hook, implementations, settings):
+    for each in _asked(hook, implementations(hook, settings)):
         if not issubclass(type(each), Binding):
             raise wrong_answer(hook, each, "bindings, such as Binding(Tracker, make_tracker)")
         if each.kind in bindings:
@@ -211,18 +212,18 @@ def _bindings(implementations: Implementations, settings: object) -> tuple[Bindi
     return tuple(bindings.values())
 
 
-def _asked(hook: str, implementations: Implementations, settings: object) -> tuple[Any, ...]:
+def _asked(hook: str, implementations: Iterable[Implementation]) -> tuple[Any, ...]:
     answers: list[object] = []
     # Implementations come last registered first; what is offered stays in the order written.
-    for each in reversed(tuple(implementations(hook))):
-        answers.extend(listed(hook, each.call, settings))
+    for each in reversed(tuple(implementations)):
+        answers.extend(listed(hook, each.call))
     return tuple(answers)
 
 
-def listed(hook: str, call: Callable[..., Any], *arguments: object) -> tuple[object, ...]:
+def listed(hook: str, call: Callable[[], Any]) -> tuple[object, ...]:
     """Return the several things that a hook answers; None is nothing."""
     with guarded(hook):
-        answer = call(*arguments)
+        answer = call()
         if answer is None:
             return ()
         if isinstance(answer, (str, bytes, Mapping)) or not isinstance(answer, Iterable):

@@ -66,23 +66,6 @@ class HookManager(pluggy.PluginManager):
             yield implementation(found, hook, self.arguments[hook], own)
 
 
-STAGES: Final = frozenset(
-    {
-        "toolstile_trace",
-        "toolstile_lookup",
-        "toolstile_parse",
-        "toolstile_check",
-        "toolstile_snapshot",
-        "toolstile_execute",
-        "toolstile_render",
-        "toolstile_on_result",
-        "toolstile_rollback",
-        "toolstile_telemetry",
-    }
-)
-"""Hooks of every call: implementations that want their settings have them bound."""
-
-
 @dataclass(frozen=True, slots=True)
 class Implementation:
     """One implementation of a hook.
@@ -90,7 +73,8 @@ class Implementation:
     Args:
         hook: The hook.
         plugin: The plugin that has it.
-        call: Takes all the hook's arguments, positionally, in the specification's order.
+        call: Takes the hook's arguments but for the settings, which it has, positionally, in the
+            specification's order.
         wants_params: Whether it is given the params, which may then have to be copied.
         wrapper: Whether `call` returns a generator that goes around the others.
         applies_to: Tells which tools it is asked for; None for all.
@@ -110,15 +94,10 @@ class Implementation:
 def implementation(
     found: pluggy.HookImpl, hook: str, arguments: tuple[str, ...], settings: object = None
 ) -> Implementation:
-    """Return what pluggy has found, ready to be called with the hook's arguments.
-
-    The plugin's settings are bound for hooks that are called without them, see `STAGES`.
-    """
-    if hook in STAGES:
-        arguments = tuple(name for name in arguments if name != "settings")
+    """Return what pluggy has found, with its settings, ready to be called."""
     wants_changes = "changes" in found.argnames
-    if not wants_changes:
-        arguments = tuple(name for name in arguments if name != "changes")
+    unbound = {"settings"} if wants_changes else {"settings", "changes"}
+    arguments = tuple(name for name in arguments if name not in unbound)
     return Implementation(
         hook=hook,
         plugin=found.plugin_name,

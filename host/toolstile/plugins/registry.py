@@ -279,8 +279,10 @@ class Plugins:
 
     def _own(self, name: str) -> Implementations:
         """Return a function that gives a plugin's own implementations of a hook."""
-        return lambda hook: [
-            found for found in self._manager.in_order(hook, {}) if found.plugin == name
+        return lambda hook, settings: [
+            found
+            for found in self._manager.in_order(hook, {name: settings})
+            if found.plugin == name
         ]
 
     def _refuse_taken(self, origin: PluginSource, plugin: object) -> None:

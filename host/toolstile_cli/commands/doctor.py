@@ -276,7 +276,7 @@ def _diagnosed(host: Host) -> Iterator[Diagnostic]:
     for implementation in reversed(host.plugins.implementations(HOOK)):
         plugin = implementation.plugin
         try:
-            answer = implementation.call(host.plugins.settings_of(plugin), bound)
+            answer = implementation.call(bound)
             found = list(answer or ())
         except Exception as error:  # noqa: BLE001 - a plugin's fault hides nothing else
             yield Diagnostic.error(

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from toolstile.plugins.hook_manager import STAGES
 from toolstile.plugins.registry import Plugins
 from toolstile.settings import Settings
 from toolstile_hookspecs import (
@@ -283,6 +282,20 @@ def test_observers_of_calls_have_their_settings_bound_where_they_want_them(plugi
     plugins.configure(Settings(plugins={"tuned": {"level": 2}}))
     assert plugins.implementations("toolstile_trace")[0].call("c")[0].level == 2
     assert plugins.implementations("toolstile_telemetry")[0].call("e") == "e"
+
+
+STAGES = (
+    "toolstile_trace",
+    "toolstile_lookup",
+    "toolstile_parse",
+    "toolstile_check",
+    "toolstile_snapshot",
+    "toolstile_execute",
+    "toolstile_render",
+    "toolstile_on_result",
+    "toolstile_rollback",
+    "toolstile_telemetry",
+)
 
 
 @pytest.mark.parametrize("hook", sorted(STAGES))
