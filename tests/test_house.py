@@ -172,9 +172,9 @@ MOST = {
     # The goal of each figure stands behind it.
     "core": 4003,  # 3,700
     "contract": 8630,  # 7,500
-    "host": 16218,  # 15,500
-    "lines": 56207,  # 55,500
-    "statements": 28709,  # 27,500
+    "host": 16113,  # 15,500
+    "lines": 56102,  # 55,500
+    "statements": 28647,  # 27,500
     "files": 330,  # 355
 }
 
