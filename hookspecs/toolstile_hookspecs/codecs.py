@@ -7,8 +7,11 @@ stands for the values, a `SchemaCodec` where a JSON Schema does.
 from __future__ import annotations
 
 from toolstile_hookspecs._schema.codec import NOT_READ_BACK, Codec, ValueCodec
-from toolstile_hookspecs._schema.core_schema import has_varying_defaults, may_lose
-from toolstile_hookspecs._schema.immutable import is_immutable_type
+from toolstile_hookspecs._schema.core_schema import (
+    has_varying_defaults,
+    is_immutable_type,
+    may_lose,
+)
 from toolstile_hookspecs._schema.navigation import pointed
 from toolstile_hookspecs._schema.schema_codec import SchemaCodec, Unchecked
 from toolstile_hookspecs._schema.secrets import (

@@ -22,9 +22,9 @@ from pydantic.json_schema import JsonSchemaMode
 from toolstile_hookspecs._schema.core_schema import (
     Extra,
     extra_of_results,
+    is_immutable,
     why_not_read_back,
 )
-from toolstile_hookspecs._schema.immutable import is_immutable_type
 from toolstile_hookspecs._schema.json_schema import ClosedJsonSchema, PlainJsonSchema
 from toolstile_hookspecs._schema.navigation import ALL_SECRET, Schema, holds_secret
 from toolstile_hookspecs._schema.secrets import HIDING
@@ -123,7 +123,7 @@ class Codec:
         # Only what models write is read exactly: results were made here.
         exact = exact_validator(self.adapter.core_schema) if reveals else None
         self._read = (exact or self.adapter.validator).validate_json
-        self.immutable = is_immutable_type(kind)
+        self.immutable = is_immutable(self.adapter.core_schema)
         self._schema: dict[str, Any] | None = None
         self._secrecy: Schema | None = None
         self._to_json: Callable[..., bytes] = self._encode_first

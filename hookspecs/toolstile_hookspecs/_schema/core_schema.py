@@ -5,9 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import is_dataclass
+from functools import lru_cache
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter
 
 Schema = Mapping[str, Any]
 Extra = Literal["forbid", "ignore"] | None
@@ -115,6 +116,56 @@ def extra_of_results(schema: Schema) -> Extra:
     if any(part["type"] in _OPEN and _extra(part) == "allow" for part in found):
         return None
     return "ignore" if any(part.get("computed_fields") for part in found) else "forbid"
+
+
+# --- Immutable types
+
+
+_IMMUTABLE: Final = frozenset(
+    {
+        *("none", "bool", "int", "float", "complex", "fraction", "decimal", "str", "bytes", "uuid"),
+        *("date", "time", "datetime", "timedelta", "enum", "literal", "tuple", "frozenset"),
+        *("nullable", "union", "tagged-union", "default", "definitions", "definition-ref"),
+        *("model-fields", "model-field", "dataclass-args", "dataclass-field", "named-tuple-field"),
+    }
+)
+
+
+def is_immutable(schema: Schema) -> bool:
+    """Tell whether every value is immutable all the way down, so that it needs no copy.
+
+    Frozen dataclasses, frozen pydantic models and named tuples count when all their fields do.
+    Whatever is not certain, such as `Any` or the value of an author's validator, does not.
+
+    Example:
+        >>> from pydantic import TypeAdapter
+        >>> [is_immutable(TypeAdapter(type_).core_schema) for type_ in (tuple[int], list[int])]
+        [True, False]
+    """
+    found = list(parts(schema))
+    return bool(found) and all(part["type"] in _IMMUTABLE or _is_sealed(part) for part in found)
+
+
+@lru_cache(maxsize=4096)
+def is_immutable_type(type_: type[Any]) -> bool:
+    """Tell whether every instance of a class is immutable all the way down, see `is_immutable`."""
+    try:
+        return is_immutable(TypeAdapter(type_).core_schema)
+    except Exception:  # noqa: BLE001 - pydantic has no schema of it: not certain
+        return False
+
+
+def _is_sealed(part: Schema) -> bool:
+    cls: Any = part.get("cls")
+    if part["type"] == "model":
+        config = cls.model_config
+        is_closed = config.get("extra") != "allow" and not cls.__private_attributes__
+        return bool(config.get("frozen")) and is_closed
+    if part["type"] == "dataclass":
+        # Frozen itself, not just derived from one, and not a container at heart.
+        own = vars(cls).get("__dataclass_params__")
+        return own is not None and own.frozen and cls.__new__ is object.__new__
+    return part["type"] == "named-tuple" and cls.__dictoffset__ == 0
 
 
 # --- Defaults of factories
