@@ -139,18 +139,6 @@ def test_default_values_are_not_shared_between_calls():
     assert call(collect, '{"item": 2}') == [2]
 
 
-def test_a_default_that_json_cannot_say_is_no_hindrance():
-    nothing = object()
-
-    @tool
-    def seek(text: str = nothing) -> str:
-        """Seek."""
-        return "none" if text is nothing else text
-
-    assert call(seek) == "none"
-    assert "default" not in seek.params_codec.schema()["properties"]["text"]
-
-
 def test_constraints_and_descriptions_come_from_annotated():
     @tool
     def pick(number: Annotated[int, Field(ge=1, description="From one.")]) -> int:
@@ -175,9 +163,13 @@ def test_constraints_and_descriptions_come_from_annotated():
             "argument 'a' has no type, and a lambda can give it none; write a def.",
         ),
         ("def f(a: int = 'x'): 'F.'", "argument 'a' is of type int, and its default 'x' is not"),
-        ("def f(a: int = True): 'F.'", "argument 'a' is of type int, and its default True is not"),
         ("def f(a: str = None): 'F.'", "its default None is not; give another, or widen the type"),
         ("def f(a: int | None = 1.5): 'F.'", "is of type int | None, and its default 1.5 is not"),
+        ("def f(a: str = object()): 'F.'", "argument 'a' is of type str, and its default <object"),
+        (
+            "def f(a: Annotated[int, Field(ge=1)] = 0): 'F.'",
+            "and its default 0 is not; give another, or widen the type",
+        ),
         ("def f(*a: int): 'F.'", "argument *a: int has no fixed name"),
         ("def f(**a: int): 'F.'", "has no fixed name"),
         ("def f(a: int, /): 'F.'", "'a' cannot be given by name; remove the /"),
@@ -196,7 +188,7 @@ def test_constraints_and_descriptions_come_from_annotated():
     ],
 )
 def test_what_cannot_be_a_tool_is_refused_with_the_remedy(source, said):
-    names = {"Field": Field, "ToolResult": ToolResult, "add": add}
+    names = {"Annotated": Annotated, "Field": Field, "ToolResult": ToolResult, "add": add}
     exec(source, names)
     with pytest.raises(DefinitionError) as caught:
         tool(names.get("f") or names.get("F"))
@@ -310,10 +302,10 @@ def test_it_accepts_exactly_what_the_function_accepts(data):
     optional = data.draw(st.lists(st.booleans(), min_size=len(kinds), max_size=len(kinds)))
     names = [f"arg{number}" for number in range(len(kinds))]
     arguments = ", ".join(
-        f"{name}: kinds[{number}]" + (" = default" if optional[number] else "")
+        f"{name}: kinds[{number}]" + (f" = defaults[{number}]" if optional[number] else "")
         for number, name in enumerate(names)
     )
-    scope = {"kinds": kinds, "default": object()}
+    scope = {"kinds": kinds, "defaults": [data.draw(KINDS[kind]) for kind in kinds]}
     exec(f"def function(*, {arguments}): return dict(locals())", scope)
     function = scope["function"]
     made = tool(name="t", description="T.")(function)
@@ -379,11 +371,13 @@ def test_annotations_may_be_strings_that_name_what_only_the_author_s_scope_knows
 def test_defaults_that_their_types_may_hold_are_taken():
     @tool
     def take(
+        *,
         a: float = 1,
         b: int | None = None,
         c: Literal["x", "y"] = "x",
         d: Annotated[bool, "whether"] = False,
         e: list[int] = [],  # noqa: B006 - each call gets a copy
+        f: list[str] = (),
     ) -> None:
         """Take anything."""
 

@@ -5,26 +5,16 @@ from __future__ import annotations
 import copy
 import dataclasses
 import inspect
-import types
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
+from typing import Any
 
 from pydantic.fields import FieldInfo
 
+from toolstile_hookspecs._schema.codec import codec_of
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.support.docstrings import argument_texts, docstring_of
 
 _RECEIVERS = frozenset({"self", "cls"})
-_PLAIN: Final[dict[type, type | tuple[type, ...]]] = {
-    bool: bool,
-    int: int,
-    float: (int, float),
-    str: str,
-    bytes: bytes,
-    types.NoneType: types.NoneType,
-}
-"""The classes that a default of a type may have; a bool is not a number."""
-_DATA: Final = frozenset({*_PLAIN, list, dict, tuple})
 
 
 def make_record(
@@ -47,7 +37,7 @@ def make_record(
     Raises:
         DefinitionError: Naming every argument that no JSON object can give.
     """
-    faults = [fault for each in arguments if (fault := _fault(each, hints, function))]
+    faults = [fault for each in arguments if (fault := _fault(each, hints, function, owner))]
     if faults:
         raise DefinitionError(f"{owner}: {'; '.join(faults)}.")
     texts = {
@@ -61,7 +51,7 @@ def make_record(
 
 
 def _fault(
-    argument: inspect.Parameter, hints: Mapping[str, Any], function: Callable[..., Any]
+    argument: inspect.Parameter, hints: Mapping[str, Any], function: Callable[..., Any], owner: str
 ) -> str | None:
     name = argument.name
     if argument.kind in {argument.VAR_POSITIONAL, argument.VAR_KEYWORD}:
@@ -88,33 +78,23 @@ def _fault(
             f"argument {name!r} has a pydantic Field in place of its default; write "
             f"{name}: Annotated[..., Field(...)] = default"
         )
-    return _default_fault(name, hints[name], argument.default)
+    return _default_fault(argument, hints[name], owner)
 
 
-def _default_fault(name: str, kind: Any, default: object) -> str | None:
-    """Return why plain data are not a default for a type; other objects may stand for none."""
-    if type(default) not in _DATA or _may_hold(kind, default):
+def _default_fault(argument: inspect.Parameter, type_: Any, owner: str) -> str | None:
+    """Return why a default is not one: calls pass params on as JSON."""
+    name, default = argument.name, argument.default
+    if default is argument.empty:
         return None
-    return (
-        f"argument {name!r} is of type {inspect.formatannotation(kind)}, and its default "
-        f"{default!r} is not; give another, or widen the type"
-    )
-
-
-def _may_hold(kind: Any, value: object) -> bool:
-    """Tell whether a type may hold a value; of types that are not plain, it is not told."""
-    origin = get_origin(kind)
-    if origin is Annotated:
-        return _may_hold(get_args(kind)[0], value)
-    if origin in {Union, types.UnionType}:
-        return any(_may_hold(each, value) for each in get_args(kind))
-    if origin is Literal:
-        return value in get_args(kind)
-    if not isinstance(kind, type) or kind not in _PLAIN:
-        return True
-    if isinstance(value, bool):
-        return kind is bool
-    return isinstance(value, _PLAIN[kind])
+    codec = codec_of(type_, owner=f"{owner}, argument {name!r}", reveals=True)
+    try:
+        codec.copy(codec.encode(default))
+    except ValueError:
+        return (
+            f"argument {name!r} is of type {inspect.formatannotation(type_)}, and its default "
+            f"{default!r} is not; give another, or widen the type"
+        )
+    return None
 
 
 def _says_itself(hint: Any) -> bool:
