@@ -15,7 +15,6 @@ from math import inf
 from typing import Any, Final, NoReturn, Protocol, get_type_hints
 from weakref import WeakValueDictionary
 
-import pydantic_core
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaMode
 
@@ -27,12 +26,10 @@ from toolstile_hookspecs._schema.core_schema import (
 )
 from toolstile_hookspecs._schema.json_schema import ClosedJsonSchema, PlainJsonSchema
 from toolstile_hookspecs._schema.navigation import ALL_SECRET, Schema, holds_secret
-from toolstile_hookspecs._schema.secrets import HIDING
 from toolstile_hookspecs._schema.serialize import (
     as_plain,
     finite,
-    in_order,
-    sorting_serializer,
+    whole_serializer,
 )
 from toolstile_hookspecs._schema.strict_dates import exact_validator
 from toolstile_hookspecs._schema.validation_errors import (
@@ -45,7 +42,7 @@ from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 Json = str | bytes
 
 NOT_READ_BACK: Final = "cannot be read from the JSON that it is written as"
-_ALWAYS_FINITE: Final = frozenset({"integer", "string", "boolean", "null"})
+_ALWAYS_FINITE: Final = frozenset({"int", "str", "bool", "none"})
 
 
 class ValueCodec(Protocol):
@@ -126,7 +123,14 @@ class Codec:
         self.immutable = is_immutable(self.adapter.core_schema)
         self._schema: dict[str, Any] | None = None
         self._secrecy: Schema | None = None
-        self._to_json: Callable[..., bytes] = self._encode_first
+        serializer = self.adapter.serializer
+        if reveals:
+            whole = whole_serializer(self.adapter.core_schema) or serializer
+            self._to_json: Callable[..., bytes] = partial(whole.to_json, round_trip=True)
+        elif self.adapter.core_schema["type"] in _ALWAYS_FINITE:
+            self._to_json = serializer.to_json
+        else:
+            self._to_json = self._write_finite
 
     def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of what is read of params, or of what is written of results."""
@@ -215,19 +219,6 @@ class Codec:
                 self._schema = {}
         return self._schema
 
-    def _encode_first(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
-        """Find out how to encode, once: the schema is too expensive for a definition."""
-        schema = self._known_schema()
-        if self._reveals:
-            serializer = sorting_serializer(self.adapter.core_schema) or self.adapter.serializer
-            whole = partial(serializer.to_json, round_trip=True)
-            self._to_json = self._reveal if holds_secret(schema) else whole
-        elif schema.get("type") in _ALWAYS_FINITE:
-            self._to_json = self.adapter.serializer.to_json
-        else:
-            self._to_json = self._write_finite
-        return self._to_json(value, by_alias=by_alias, warnings=warnings)
-
     def _write_finite(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
         serializer = self.adapter.serializer
         text = serializer.to_json(value, by_alias=by_alias, warnings=warnings, fallback=as_plain)
@@ -235,12 +226,6 @@ class Codec:
         if text.rfind(b"null") < 0:
             return text
         return finite(text, lambda: serializer.to_python(value, warnings=warnings))
-
-    def _reveal(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
-        plain = self.adapter.serializer.to_python(
-            value, by_alias=by_alias, warnings=warnings, round_trip=True
-        )
-        return pydantic_core.to_json(_revealed(plain), inf_nan_mode="null")
 
 
 _KNOWN: Final[WeakValueDictionary[tuple[type[Any], bool], Codec]] = WeakValueDictionary()
@@ -266,19 +251,6 @@ def codec_of(kind: Any, *, owner: str, reveals: bool = False) -> Codec:
     if codec is None:
         codec = _KNOWN[kind, reveals] = Codec(kind, owner=owner, reveals=reveals)
     return codec
-
-
-def _revealed(value: Any) -> Any:
-    """Return plain data with the secrets in it as they are."""
-    if isinstance(value, HIDING):
-        return _revealed(value.get_secret_value())
-    if value.__class__ is dict:
-        return {_revealed(name): _revealed(inside) for name, inside in value.items()}
-    if value.__class__ in {list, tuple}:
-        return [_revealed(inside) for inside in value]
-    if value.__class__ in {set, frozenset}:
-        return in_order(map(_revealed, value))
-    return value
 
 
 def _no_schema(owner: str, kind: object, error: Exception) -> str:

@@ -53,22 +53,27 @@ def parts(schema: Any, *, ends: Callable[[Schema], bool] | None = None) -> Itera
             waiting += reversed([inside for name, inside in part.items() if name not in aside])
 
 
-def rewritten(part: Any, changes: Mapping[str, Callable[[Schema], Schema]]) -> Any:
-    """Return a core schema in which the parts of some types are changed, innermost first.
-
-    Args:
-        part: The schema, or something within it.
-        changes: What becomes of a part, by its type.
-    """
+def rewritten(part: Any, change: Callable[[Schema], Schema]) -> Any:
+    """Return a core schema in which each typed part is changed, innermost first."""
     if isinstance(part, LISTS):
-        return type(part)(rewritten(each, changes) for each in part)
+        return type(part)(rewritten(inside, change) for inside in part)
     if not isinstance(part, DICT):
         return part
     is_typed = isinstance(part.get("type"), str)
     aside = ASIDE if is_typed else ()
-    new = {name: each if name in aside else rewritten(each, changes) for name, each in part.items()}
-    change = changes.get(part["type"]) if is_typed else None
-    return new if change is None else change(new)
+    new = {
+        name: inside if name in aside else rewritten(inside, change)
+        for name, inside in part.items()
+    }
+    return change(new) if is_typed else new
+
+
+def hides(part: Schema) -> bool:
+    """Tell whether a part is one of pydantic's secrets, which it writes masked."""
+    function = (part.get("serialization") or {}).get("function")
+    return getattr(function, "__module__", "") == "pydantic.types" and (
+        function.__qualname__ in {"_serialize_secret", "_serialize_secret_field"}
+    )
 
 
 def is_by_author(writing: Schema | None) -> bool:

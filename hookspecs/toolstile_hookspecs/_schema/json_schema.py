@@ -10,12 +10,12 @@ import textwrap
 import threading
 import typing
 from functools import lru_cache
-from typing import Annotated, Any, Final, cast, get_args, get_origin
+from typing import Annotated, Any, cast, get_args, get_origin
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
 
-from toolstile_hookspecs._schema.core_schema import is_by_author
+from toolstile_hookspecs._schema.core_schema import hides, is_by_author
 from toolstile_hookspecs.support.docstrings import argument_texts
 from toolstile_hookspecs.support.process import renewed_in_forks
 
@@ -32,7 +32,7 @@ class PlainJsonSchema(GenerateJsonSchema):
     def json_or_python_schema(self, schema: core_schema.JsonOrPythonSchema) -> JsonSchemaValue:
         """Mark what is kept from being written as JSON."""
         written = super().json_or_python_schema(schema)
-        return {**written, "writeOnly": True} if _hides(schema) else written
+        return {**written, "writeOnly": True} if hides(cast("Any", schema)) else written
 
     def ser_schema(self, schema: Any) -> JsonSchemaValue | None:
         """Describe what a serializer writes; an author's that does not say may write anything."""
@@ -73,16 +73,6 @@ class ClosedJsonSchema(PlainJsonSchema):
             if name in properties:
                 cast("dict[str, Any]", properties[name]).setdefault("description", text)
         return schema
-
-
-def _hides(schema: core_schema.JsonOrPythonSchema) -> bool:
-    writing = cast("dict[str, Any]", schema.get("serialization") or {})
-    function = writing.get("function")
-    return (function.__module__, function.__qualname__) == _MASKING if function else False
-
-
-_MASKING: Final = ("pydantic.types", "_serialize_secret")
-"""The serializer that masks a `Secret[...]`; its schema has no other mark."""
 
 
 @lru_cache(maxsize=1024)

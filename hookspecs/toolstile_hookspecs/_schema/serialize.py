@@ -7,13 +7,13 @@ import math
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import Final, cast
+from typing import Any, Final, cast
 
 import pydantic_core
 from pydantic_core import SchemaSerializer
 
 from toolstile_hookspecs._schema.core_schema import Schema as CoreSchema
-from toolstile_hookspecs._schema.core_schema import parts, rewritten
+from toolstile_hookspecs._schema.core_schema import hides, parts, rewritten
 from toolstile_hookspecs._schema.validation_errors import (
     MAX_REASON,
     listing,
@@ -136,34 +136,36 @@ def _is_finite(value: object) -> bool:
     return True
 
 
-def sorting_serializer(schema: CoreSchema) -> SchemaSerializer | None:
-    """Return what writes values as JSON with their sets in order, None where there are no sets.
+def whole_serializer(schema: CoreSchema) -> SchemaSerializer | None:
+    """Return what writes params as they are read, None where pydantic's own does so.
 
-    Args:
-        schema: As `TypeAdapter.core_schema` has it.
+    Sets are written in one order, and secrets as they are.
     """
-    if not any(part["type"] in _SETS for part in parts(schema)):
+    if not any(part["type"] in _SETS or hides(part) for part in parts(schema)):
         return None
-    return SchemaSerializer(rewritten(schema, dict.fromkeys(_SETS, _sorting)), _use_prebuilt=False)
+    # Serializers that classes have already are without these.
+    return SchemaSerializer(rewritten(schema, _as_whole), _use_prebuilt=False)
 
 
-_SETS: Final = ("set", "frozenset")
-
-
-def _sorting(part: CoreSchema) -> CoreSchema:
-    if "serialization" in part:
-        return part
-    function = {"type": "function-wrap", "function": _sorted, "schema": part, "when_used": "json"}
-    return {**part, "serialization": function}
+def _revealed(secret: Any) -> object:
+    return secret.get_secret_value()
 
 
 def _sorted(value: object, write: Callable[[object], Iterable[object]]) -> list[object]:
-    return in_order(write(value))
+    return sorted(write(value), key=pydantic_core.to_json)
 
 
-def in_order(items: Iterable[object]) -> list[object]:
-    """Return the items of a set in the order of their JSON."""
-    return sorted(items, key=pydantic_core.to_json)
+_SETS: Final = frozenset(("set", "frozenset"))
+_REVEALING: Final = {"type": "function-plain", "function": _revealed, "when_used": "unless-none"}
+
+
+def _as_whole(part: CoreSchema) -> CoreSchema:
+    if hides(part):
+        return {**part, "serialization": _REVEALING}
+    if part["type"] not in _SETS or "serialization" in part:
+        return part
+    function = {"type": "function-wrap", "function": _sorted, "schema": part, "when_used": "json"}
+    return {**part, "serialization": function}
 
 
 def as_plain(value: object) -> dict[object, object] | list[object]:

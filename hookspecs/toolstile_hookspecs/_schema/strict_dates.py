@@ -38,7 +38,7 @@ def exact_validator(schema: Schema) -> SchemaValidator | None:
     if not any(part["type"] in _EXAMPLES for part in parts(schema)):
         return None
     # Validators that classes have already are without the guards.
-    return SchemaValidator(rewritten(schema, dict.fromkeys(_EXAMPLES, _date)), _use_prebuilt=False)
+    return SchemaValidator(rewritten(schema, _guarded), _use_prebuilt=False)
 
 
 def without_guards(label: str) -> str:
@@ -49,7 +49,9 @@ def without_guards(label: str) -> str:
     return _GUARD.sub(r"\1", label)
 
 
-def _date(node: Schema) -> Schema:
+def _guarded(node: Schema) -> Schema:
+    if node["type"] not in _EXAMPLES:
+        return node
     example = _EXAMPLES[node["type"]]
     # By a validator of its own: what has come as text is read strictly only from JSON.
     unnamed: Any = {name: value for name, value in node.items() if name != "ref"}
