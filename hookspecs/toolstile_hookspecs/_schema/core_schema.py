@@ -71,9 +71,9 @@ def rewritten(part: Any, change: Callable[[Schema], Schema]) -> Any:
 def hides(part: Schema) -> bool:
     """Tell whether a part is one of pydantic's secrets, which it writes masked."""
     function = (part.get("serialization") or {}).get("function")
-    return getattr(function, "__module__", "") == "pydantic.types" and (
-        function.__qualname__ in {"_serialize_secret", "_serialize_secret_field"}
-    )
+    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', '')}"
+    # Its schema has no other mark.
+    return name.startswith("pydantic.types._serialize_secret")
 
 
 def is_by_author(writing: Schema | None) -> bool:
@@ -170,7 +170,7 @@ def _is_sealed(part: Schema) -> bool:
         # Frozen itself, not just derived from one, and not a container at heart.
         own = vars(cls).get("__dataclass_params__")
         return own is not None and own.frozen and cls.__new__ is object.__new__
-    return part["type"] == "named-tuple" and cls.__dictoffset__ == 0
+    return part["type"] == "named-tuple" and not cls.__dictoffset__
 
 
 # --- Defaults of factories

@@ -154,7 +154,7 @@ T = TypeVar("T")
 
 def is_shared(item: Any) -> bool:
     """Tell whether an item is passed on as it is: it cannot change, or is the record of a call."""
-    kind: type[Any] = type(item)  # pyright: ignore[reportUnknownVariableType]
+    kind: Any = type(item)
     return is_immutable_type(kind) or kind is ToolInvoked
 
 
