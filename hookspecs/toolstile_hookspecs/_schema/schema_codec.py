@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -263,30 +263,6 @@ def _multiple(unit: float, value: Any) -> Finding:
             yield f"{value!r} is not a multiple of {unit}", []
 
 
-def _unique(wanted: bool, value: Any) -> Finding:  # noqa: FBT001 - the keyword's own
-    """Find an item that is there twice; each is looked at once."""
-    if wanted and isinstance(value, list):
-        seen: set[Hashable] = set()
-        for each in cast("list[object]", value):
-            if (frozen := _frozen(each)) in seen:
-                yield f"{each!r} is there more than once", []
-                return
-            seen.add(frozen)
-
-
-def _frozen(value: Any) -> Hashable:
-    """Return what can be hashed, and is equal for equal JSON values alone.
-
-    1 and 1.0 are equal, 1 and true are not.
-    """
-    if isinstance(value, dict):
-        named = cast("dict[str, Any]", value)
-        return frozenset((name, _frozen(each)) for name, each in named.items())
-    if isinstance(value, list):
-        return tuple(_frozen(each) for each in cast("list[object]", value))
-    return (bool, value) if isinstance(value, bool) else cast("Hashable", value)
-
-
 @lru_cache(maxsize=1024)
 def _searcher(pattern: str) -> Callable[[str], object]:
     try:
@@ -311,7 +287,6 @@ _KEYWORDS: Final = {
     "multipleOf": _keyword(_multiple),
     "pattern": _keyword(_pattern),
     "required": _keyword(_required),
-    "uniqueItems": _keyword(_unique),
 }
 
 
