@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from toolstile_hookspecs._schema.codec import NOT_READ_BACK, Codec, ValueCodec
 from toolstile_hookspecs._schema.core_schema import (
-    has_varying_defaults,
     is_immutable_type,
     may_lose,
 )
@@ -47,7 +46,6 @@ __all__ = [
     "encodable",
     "finite",
     "first_fault",
-    "has_varying_defaults",
     "hide",
     "hide_within",
     "in_one_line",

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import is_dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, TypeAdapter
+from pydantic import TypeAdapter
 
 Schema = Mapping[str, Any]
 Extra = Literal["forbid", "ignore"] | None
@@ -18,7 +16,7 @@ _VALUES: Final = frozenset(
     ("cls", "computed_fields", "config", "default", "expected", "function", "members", "metadata")
 )
 _NOT_FOR_JSON: Final = frozenset(("lax_schema", "python_schema", "serialization"))
-# As `Any`, since what is in a core schema is unknown to type checkers, too.
+# As `Any`: type checkers do not know the content of a core schema.
 DICT: Final[Any] = dict
 LISTS: Final[Any] = (list, tuple)
 ASIDE: Final = _VALUES | _NOT_FOR_JSON
@@ -30,7 +28,7 @@ def parts(schema: Any, *, ends: Callable[[Schema], bool] | None = None) -> Itera
 
     Args:
         schema: As `TypeAdapter.core_schema` has it.
-        ends: Tells of a part that neither it nor what is within it matters.
+        ends: Tells whether to pass over a part and all within it.
 
     Example:
         >>> from pydantic import TypeAdapter
@@ -77,11 +75,7 @@ def hides(part: Schema) -> bool:
 
 
 def is_by_author(writing: Schema | None) -> bool:
-    """Tell whether a function that is not pydantic's own decides what is written.
-
-    Args:
-        writing: The `serialization` of a core schema, or None.
-    """
+    """Tell whether a `serialization` calls a function that is not pydantic's own."""
     function = (writing or {}).get("function")
     if function is None:
         return False
@@ -92,19 +86,7 @@ def is_by_author(writing: Schema | None) -> bool:
 def may_lose(schema: Schema) -> bool:
     """Tell whether the JSON of some values may hold less than was read, by the author's will.
 
-    A serializer of the author's may mask or shorten, and a field may be left out on a condition;
-    only the values tell whether one does.
-
-    Args:
-        schema: As `TypeAdapter.core_schema` has it.
-
-    Example:
-        >>> from typing import Annotated
-        >>> from pydantic import PlainSerializer, TypeAdapter
-        >>> may_lose(TypeAdapter(list[Annotated[str, PlainSerializer(len)]]).core_schema)
-        True
-        >>> may_lose(TypeAdapter(list[str]).core_schema)
-        False
+    A serializer of the author's may mask or shorten, and a field may be left out on a condition.
     """
     return any(
         is_by_author(part.get("serialization")) or part.get("serialization_exclude_if")
@@ -173,35 +155,6 @@ def _is_sealed(part: Schema) -> bool:
     return part["type"] == "named-tuple" and not cls.__dictoffset__
 
 
-# --- Defaults of factories
-
-
-_ALWAYS_EQUAL: Final = (list, dict, set, frozenset, tuple, str, bytes, int, float, bool)
-
-
-def has_varying_defaults(schema: Schema) -> bool:
-    """Tell whether a value that is left out may be another one whenever arguments are read.
-
-    A `default_factory` may give anything; one that is a class, such as `list`, gives the same
-    each time, as far as can be told.
-
-    Args:
-        schema: As `TypeAdapter.core_schema` has it.
-    """
-    return any(part["type"] == "default" and not _is_steady(part) for part in parts(schema))
-
-
-def _is_steady(default: Schema) -> bool:
-    factory = default.get("default_factory")
-    if factory is None:
-        return True
-    made: Any = getattr(factory, "__origin__", factory)
-    if any(made is type_ for type_ in _ALWAYS_EQUAL):
-        return True
-    # The fields of a class are looked at where it says what is read.
-    return inspect.isclass(made) and (is_dataclass(made) or issubclass(made, BaseModel))
-
-
 # --- Types that cannot be read from their own JSON
 
 
@@ -215,11 +168,7 @@ _WRAPPERS: Final = frozenset(("model", "dataclass", "function-after"))
 def why_not_read_back(schema: Schema, *, of_params: bool) -> str | None:
     """Return why values are not read from the JSON that they are written as, and the remedy.
 
-    Where a function of the author reads or writes, only the values tell.
-
-    Args:
-        schema: As `TypeAdapter.core_schema` has it.
-        of_params: Whether it is written to be read only, as `round_trip` of pydantic does.
+    Parts that a function of the author reads or writes are passed over.
 
     Example:
         >>> from pydantic import Json, TypeAdapter
