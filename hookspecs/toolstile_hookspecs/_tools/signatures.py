@@ -19,6 +19,7 @@ from toolstile_hookspecs.results import ToolResult
 from toolstile_hookspecs.support.callables import innermost, is_async_callable
 
 ANYTHING: Final = Any
+_UNIONS: Final = (Union, types.UnionType)
 Handler = Callable[..., Any]
 
 
@@ -55,7 +56,7 @@ def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) ->
     """
     form = "write it as handler(params, *, context) -> ToolResult[...]"
     if isinstance(handler, type) or not callable(cast("object", handler)):
-        raise DefinitionError(f"{owner}: its handler {handler!r} is no function; {form}.")
+        raise DefinitionError(f"{owner}: its handler {handler!r} is not a function; {form}.")
     _refuse_generator(handler, owner)
     try:
         signature = inspect.signature(handler)
@@ -74,8 +75,8 @@ def read_full_form(handler: Handler, *, owner: str, params: Any, result: Any) ->
     returned = _result_of(hint)[0]
     return Signature(
         invoke=handler,
-        params=_agree_params(owner, params, _none(annotated)),
-        result=_agree_result(owner, result, returned),
+        params=_agreed(owner, params, _none(annotated), of_params=True),
+        result=_agreed(owner, result, returned, of_params=False),
         is_async=is_async_callable(handler),
         wraps=False,
     )
@@ -103,8 +104,7 @@ def read_function(
     signature = inspect.signature(function)
     hints = _hints(function, localns)
     wants_context = "context" in signature.parameters
-    _refuse_renamed_context(hints, owner)
-    _refuse_other_context(hints.get("context", ANYTHING), owner)
+    _check_context(hints, owner)
     arguments = [each for each in signature.parameters.values() if each.name != "context"]
     _refuse_lost_return(signature, hints, owner)
     result, wraps = _result_of(hints.get("return", ANYTHING))
@@ -142,16 +142,13 @@ def _refuse_lost_return(signature: inspect.Signature, hints: Mapping[str, Any], 
         )
 
 
-def _refuse_renamed_context(hints: Mapping[str, Any], owner: str) -> None:
+def _check_context(hints: Mapping[str, Any], owner: str) -> None:
     for name, hint in hints.items():
         if name not in {"context", "return"} and hint is ToolContext:
             raise DefinitionError(
                 f"{owner}: its argument {name} is a ToolContext; call it context."
             )
-
-
-def _refuse_other_context(hint: Any, owner: str) -> None:
-    """Refuse an argument of that name that a model is to give: it would get the `ToolContext`."""
+    hint = hints.get("context", ANYTHING)
     if not _may_be_context(hint):
         raise DefinitionError(
             f"{owner}: its argument context is of type {_name(hint)}; that name is kept for the "
@@ -160,13 +157,11 @@ def _refuse_other_context(hint: Any, owner: str) -> None:
 
 
 def _may_be_context(hint: Any) -> bool:
-    origin = get_origin(hint)
-    if origin is Annotated:
-        return _may_be_context(get_args(hint)[0])
-    if origin in {Union, types.UnionType}:
+    if get_origin(hint) is Annotated:
+        hint = get_args(hint)[0]
+    if get_origin(hint) in _UNIONS:
         return any(map(_may_be_context, get_args(hint)))
-    # A protocol may say what it wants of the context.
-    return getattr(origin or hint, "_is_protocol", False) or _accepts(hint, ToolContext)
+    return not _clash(get_origin(hint) or hint, ToolContext)
 
 
 def _refuse_generator(handler: Handler, owner: str) -> None:
@@ -239,59 +234,34 @@ def _result_of(hint: Any) -> tuple[Any, bool]:
         return _none(get_args(hint)[0]), False
     if origin in {Awaitable, Coroutine}:
         return _result_of(get_args(hint)[-1])
-    if origin in {Union, types.UnionType}:
+    if origin in _UNIONS:
         values = [_result_of(each)[0] for each in get_args(hint)]
         return Union[tuple(values)], True  # noqa: UP007 - the members are known at run time only
     return (None, True) if hint is NoReturn else (_none(hint), True)
 
 
-def _agree_params(owner: str, declared: Any, annotated: Any) -> Any:
+def _agreed(owner: str, declared: Any, annotated: Any, *, of_params: bool) -> Any:
+    """Return the type of params or results, unless the handler clearly has another."""
     if declared is ANYTHING:
         return ANYTHING if isinstance(annotated, typing.TypeVar) else annotated
-    if _accepts(annotated, declared):
-        return declared
-    raise DefinitionError(
-        f"{owner}: its handler takes params of {_name(annotated)}, but the tool declares "
-        f"{_name(declared)}; make them the same."
-    )
+    if _clash(annotated, declared) if of_params else _clash(declared, annotated):
+        name = _name(annotated)
+        said = f"takes params of {name}" if of_params else f"returns ToolResult[{name}]"
+        raise DefinitionError(
+            f"{owner}: its handler {said}, but the tool declares {_name(declared)}; make them "
+            "the same."
+        )
+    return declared
 
 
-def _agree_result(owner: str, declared: Any, annotated: Any) -> Any:
-    if declared is ANYTHING:
-        return ANYTHING if isinstance(annotated, typing.TypeVar) else annotated
-    says = annotated is not ANYTHING and not isinstance(annotated, typing.TypeVar)
-    if not says or _accepts(declared, annotated) or _beyond_telling(declared, annotated):
-        return declared
-    raise DefinitionError(
-        f"{owner}: its handler returns ToolResult[{_name(annotated)}], but the tool declares "
-        f"{_name(declared)}; make them the same."
-    )
-
-
-def _accepts(wanted: Any, given: Any) -> bool:
-    """Tell whether what wants the one type can be given the other."""
-    if (
-        wanted is ANYTHING
-        or wanted is object
-        or wanted == given
-        or isinstance(wanted, typing.TypeVar)
-    ):
-        return True
-    origin = get_origin(wanted)
-    if origin in {Union, types.UnionType}:
-        return any(_accepts(_none(each), given) for each in get_args(wanted))
-    if origin in {dict, Mapping}:
-        return _is_typed_dict(given) or get_origin(given) in {dict, origin}
-    if not isinstance(given, type) or _is_typed_dict(wanted):
+def _clash(wanted: Any, given: Any) -> bool:
+    """Tell whether both are classes of which one does not fit; others are for type checkers."""
+    wanted, given = (type(None) if type_ is None else type_ for type_ in (wanted, given))
+    if not all(isinstance(type_, type) and not _is_typed_dict(type_) for type_ in (wanted, given)):
         return False
-    return isinstance(wanted, type) and issubclass(given, wanted)
-
-
-def _beyond_telling(one: Any, other: Any) -> bool:
-    """Tell whether one is not a plain class, so that only a type checker can compare them."""
-    if one is None or other is None:
+    if ANYTHING in {wanted, given} or getattr(wanted, "_is_protocol", False):
         return False
-    return not (isinstance(one, type) and isinstance(other, type))
+    return not issubclass(given, wanted)
 
 
 def _name(kind: Any) -> str:
