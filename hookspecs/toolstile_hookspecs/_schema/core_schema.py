@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, cast
 
 from pydantic import TypeAdapter
 
@@ -68,7 +68,8 @@ def rewritten(part: Any, change: Callable[[Schema], Schema]) -> Any:
 
 def hides(part: Schema) -> bool:
     """Tell whether a part is one of pydantic's secrets, which it writes masked."""
-    function = (part.get("serialization") or {}).get("function")
+    writing: Schema = part.get("serialization") or {}
+    function = writing.get("function")
     name = f"{getattr(function, '__module__', '')}.{getattr(function, '__name__', '')}"
     # Its schema has no other mark.
     return name.startswith("pydantic.types._serialize_secret")
@@ -150,8 +151,8 @@ def _is_sealed(part: Schema) -> bool:
         return bool(config.get("frozen")) and is_closed
     if part["type"] == "dataclass":
         # Frozen itself, not just derived from one, and not a container at heart.
-        own = vars(cls).get("__dataclass_params__")
-        return own is not None and own.frozen and cls.__new__ is object.__new__
+        own = cast("Schema", vars(cls)).get("__dataclass_params__")
+        return own is not None and bool(own.frozen) and cls.__new__ is object.__new__
     return part["type"] == "named-tuple" and not cls.__dictoffset__
 
 

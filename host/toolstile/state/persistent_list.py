@@ -154,8 +154,8 @@ T = TypeVar("T")
 
 def is_shared(item: Any) -> bool:
     """Tell whether an item is passed on as it is: it cannot change, or is the record of a call."""
-    kind: Any = type(item)
-    return is_immutable_type(kind) or kind is ToolInvoked
+    type_ = cast("Any", type(item))
+    return is_immutable_type(type_) or type_ is ToolInvoked
 
 
 def private(item: T) -> T:
