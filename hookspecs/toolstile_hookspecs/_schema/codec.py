@@ -198,18 +198,13 @@ class Codec:
         return self._secrecy
 
     def _find_secrecy(self) -> Schema:
-        schema = self.adapter.json_schema(schema_generator=PlainJsonSchema)
-        # Computed fields are written only.
-        if not self._reveals and holds_secret(self._known_schema()):
-            return self._as_read_and_written()
-        return schema if holds_secret(schema) else {}
-
-    def _as_read_and_written(self) -> Schema:
         modes: tuple[JsonSchemaMode, ...] = ("validation", "serialization")
+        # Computed fields are written only.
         parts, definitions = TypeAdapter.json_schemas(
             [(mode, mode, self.adapter) for mode in modes], schema_generator=PlainJsonSchema
         )
-        return {"allOf": [*parts.values()], **definitions}
+        schema = {"allOf": [*parts.values()], **definitions}
+        return schema if holds_secret(schema) else {}
 
     def _known_schema(self) -> dict[str, Any]:
         if self._schema is None:
@@ -278,10 +273,18 @@ def _without_schema(kind: Any) -> Iterator[str]:
             yield f"{name} is {describe(inside)}"
 
 
-class NoParams:
+@dataclass(frozen=True)
+class _Empty:
+    pass
+
+
+class NoParams(Codec):
     """The codec of a tool without params: an empty object, and None in the process."""
 
-    immutable = True
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(_Empty, owner="a tool without params", reveals=True)
 
     def schema(self) -> dict[str, Any]:
         """Return the schema of an empty object."""
@@ -289,30 +292,18 @@ class NoParams:
 
     def decode(self, text: Json) -> None:
         """Return None for an empty object, refuse anything else."""
-        _EMPTY.decode(text)
+        super().decode(text)
 
     def copy(self, text: Json) -> None:
         """Return None."""
 
-    def encode(self, value: object) -> bytes:  # noqa: ARG002 - one shape for all codecs
+    def encode(self, value: object) -> bytes:  # noqa: ARG002 - as the others
         """Return an empty object."""
         return b"{}"
-
-    def secret_schema(self) -> Schema:
-        """Return an empty schema: nothing is secret."""
-        return {}
 
     def fits(self, value: object) -> str | None:
         """Return why the value is not None, or None."""
         return None if value is None else "the tool takes no params; give None"
-
-
-@dataclass(frozen=True)
-class _Empty:
-    pass
-
-
-_EMPTY: Final = Codec(_Empty, owner="a tool without params")
 
 
 def describe(kind: object) -> str:

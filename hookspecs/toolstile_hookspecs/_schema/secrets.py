@@ -31,7 +31,7 @@ MIN_LENGTH: Final = 3
 HIDING: Final = (SecretStr, SecretBytes, PydanticSecret)
 """Pydantic's types of secrets; all have `get_secret_value`."""
 _PLAIN: Final = (str, bytes, int, float, type(None))
-"""Holds no secret, unless what it stands in says so."""
+"""Types without parts, looked for first."""
 
 
 def hide(text: str, secrets: Iterable[str]) -> str:
@@ -115,59 +115,53 @@ def secrets_of(value: object, schema: Schema) -> Iterator[str]:
 
 def secrets_in(value: object) -> Iterator[str]:
     """Yield what a typed value holds in fields of secret types, however deep."""
-    waiting, seen = [value], set[int]()
-    while waiting:
-        each: Any = waiting.pop()
-        if isinstance(each, Secret):
-            yield from _texts(each.reveal())
-        elif isinstance(each, HIDING):
-            yield from _texts(cast("Any", each).get_secret_value())
-        elif id(each) not in seen:
-            seen.add(id(each))
-            parts = [*_keys(each), *_parts(each)]
-            waiting += [part for part in reversed(parts) if not isinstance(part, _PLAIN)]
+    for part in _leaves(value):
+        if isinstance(part, Secret):
+            yield from _texts(part.reveal())
+        elif isinstance(part, HIDING):
+            yield from _texts(part.get_secret_value())
 
 
 def _texts(value: object) -> Iterator[str]:
+    for part in _leaves(value):
+        if isinstance(part, str):
+            yield part
+        elif isinstance(part, bytes):
+            text = part.decode(errors="replace")
+            yield text
+            if "\ufffd" in text:  # only its `repr` stands in texts
+                yield repr(part)[2:-1]
+        elif isinstance(part, (int, float)) and not isinstance(part, bool):
+            yield str(part)
+
+
+def _leaves(value: object) -> Iterator[Any]:
+    """Yield what a value is made of, in order, without the containers that hold it."""
     waiting, seen = [value], set[int]()
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, str):
-            yield each
-        elif isinstance(each, bytes):
-            yield from _of_bytes(each)
-        elif isinstance(each, (int, float)) and not isinstance(each, bool):
-            yield str(each)
-        elif id(each) not in seen:
-            seen.add(id(each))
-            waiting += reversed([*_parts(each)])
+        part: Any = waiting.pop()
+        inside = None if isinstance(part, _PLAIN) else _parts(part)
+        if inside is None:
+            yield part
+        elif id(part) not in seen:
+            seen.add(id(part))
+            waiting += reversed([*inside])
 
 
-def _of_bytes(value: bytes) -> Iterator[str]:
-    text = value.decode(errors="replace")
-    yield text
-    if "\ufffd" in text:
-        # There is not a text to quote in the usual ways.
-        yield repr(value)[2:-1]
-
-
-def _keys(value: object) -> Iterable[Any]:
-    return cast("dict[Any, object]", value) if isinstance(value, dict) else ()
-
-
-def _parts(value: Any) -> Iterator[Any]:
+def _parts(value: Any) -> Iterable[Any] | None:
     if isinstance(value, BaseModel) or (
         dataclasses.is_dataclass(value) and not isinstance(value, type)
     ):
-        yield from (
-            vars(value).values()
-            if hasattr(value, "__dict__")
-            else (getattr(value, each.name) for each in dataclasses.fields(value))
-        )
-    elif isinstance(value, dict):
-        yield from cast("dict[str, Any]", value).values()
-    elif isinstance(value, (list, tuple, set, frozenset)):
-        yield from cast("Iterable[Any]", value)
+        if hasattr(value, "__dict__"):
+            return vars(value).values()
+        return [getattr(value, field.name) for field in dataclasses.fields(value)]
+    if isinstance(value, dict):
+        named = cast("dict[Any, Any]", value)
+        # Names are shown, unless they are secrets themselves.
+        return [*(name for name in named if not isinstance(name, _PLAIN)), *named.values()]
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return cast("Iterable[Any]", value)
+    return None
 
 
 def _replaced(
