@@ -58,8 +58,18 @@ def ensure(condition: Condition, description: str) -> Callable[[F], F]:
 
 
 def _declaring(what: str, condition: Condition, description: str) -> Callable[[F], F]:
-    names = _names(condition, description)
-    extra = {"result"} if what == "Postcondition" else set[str]()
+    label = _label(condition)
+    if is_async_callable(condition):
+        raise DefinitionError(
+            f"The condition {label} is async, and would always hold; check in a plain function, or "
+            "within the handler."
+        )
+    if not isinstance(cast("object", description), str) or not description.strip():
+        raise DefinitionError(
+            f"The condition {label} has no description; say what must hold, as that is what the "
+            "model reads."
+        )
+    names = tuple(inspect.signature(condition).parameters)
 
     def check(values: dict[str, Any]) -> None:
         try:
@@ -69,77 +79,53 @@ def _declaring(what: str, condition: Condition, description: str) -> Callable[[F
         if not holds:
             raise ConditionError(f"{what} failed: {description}")
 
-    before, after = (_nothing, check) if extra else (check, _nothing)
-    return lambda handler: _wrap(handler, names, extra, before, after)
+    if what == "Precondition":
+        return lambda handler: _wrap(handler, names, before=check)
+    return lambda handler: _wrap(handler, names, after=check)
 
 
-def _wrap(handler: F, names: tuple[str, ...], extra: set[str], before: Check, after: Check) -> F:
-    _refuse_tool(handler)
-    signature = inspect.signature(handler)
-    _refuse_unknown(handler, names, {*signature.parameters, *extra})
-
-    def bind(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return bound.arguments
-
-    if is_async_callable(handler):
-
-        @functools.wraps(handler)
-        async def awaited(*args: Any, **kwargs: Any) -> Any:
-            values = bind(args, kwargs)
-            before(values)
-            result = await handler(*args, **kwargs)
-            after({**values, "result": result})
-            return result
-
-        return cast("F", awaited)
-
-    @functools.wraps(handler)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        values = bind(args, kwargs)
-        before(values)
-        result = handler(*args, **kwargs)
-        after({**values, "result": result})
-        return result
-
-    return cast("F", called)
-
-
-def _nothing(values: dict[str, Any]) -> None:
-    """Check nothing."""
-
-
-def _names(condition: Condition, description: object) -> tuple[str, ...]:
-    if is_async_callable(condition):
-        raise DefinitionError(
-            f"The condition {_label(condition)} is async, and would always hold; check in a "
-            "plain function, or within the handler."
-        )
-    if not isinstance(description, str) or not description.strip():
-        raise DefinitionError(
-            f"The condition {_label(condition)} has no description; say what must hold, as "
-            "that is what the model reads."
-        )
-    return tuple(inspect.signature(condition).parameters)
-
-
-def _label(function: object) -> str:
-    return getattr(function, "__qualname__", type(function).__qualname__)
-
-
-def _refuse_tool(handler: object) -> None:
+def _wrap(
+    handler: F, names: tuple[str, ...], *, before: Check | None = None, after: Check | None = None
+) -> F:
     if isinstance(handler, Tool):
         raise DefinitionError(
             f"Tool {handler.name!r}: conditions belong to the function; write @tool above "
             "@require and @ensure."
         )
-
-
-def _refuse_unknown(handler: object, names: tuple[str, ...], known: set[str]) -> None:
-    unknown = [name for name in names if name not in known]
-    if unknown:
+    signature = inspect.signature(handler)
+    known = {*signature.parameters} if after is None else {*signature.parameters, "result"}
+    if unknown := [name for name in names if name not in known]:
         raise DefinitionError(
             f"A condition on {_label(handler)} asks for {', '.join(map(repr, unknown))}; "
             f"it can name {', '.join(sorted(known))}."
         )
+
+    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        if before is not None:
+            before(bound.arguments)
+        return bound.arguments
+
+    def end(values: dict[str, Any], result: Any) -> Any:
+        if after is not None:
+            after({**values, "result": result})
+        return result
+
+    if is_async_callable(handler):
+
+        @functools.wraps(handler)
+        async def awaited(*args: Any, **kwargs: Any) -> Any:
+            return end(begin(args, kwargs), await handler(*args, **kwargs))
+
+        return cast("F", awaited)
+
+    @functools.wraps(handler)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        return end(begin(args, kwargs), handler(*args, **kwargs))
+
+    return cast("F", called)
+
+
+def _label(function: object) -> str:
+    return getattr(function, "__qualname__", type(function).__qualname__)

@@ -52,28 +52,28 @@ class IdempotencyConfig:
         """Return what is wrong with it, each with its remedy."""
         if typed := type_faults(self, IdempotencyConfig, [each.name for each in fields(self)]):
             return [f"idempotency {fault}" for fault in typed]
-        return [*self._key_faults(), *self._function_faults(), *self._limit_faults()]
-
-    def _key_faults(self) -> list[str]:
-        if self.strategy == "params" and not self.param_keys:
-            return ["idempotency strategy 'params' needs param_keys=('field', ...)"]
-        if self.strategy != "params" and self.param_keys:
-            return ["param_keys only go with idempotency strategy='params'; remove one of them"]
-        return []
-
-    def _function_faults(self) -> list[str]:
-        if self.strategy == "custom" and self.key_fn is None:
-            return ["idempotency strategy 'custom' needs key_fn=, a function to a string"]
-        if self.strategy != "custom" and self.key_fn is not None:
-            return ["key_fn only goes with idempotency strategy='custom'; remove one of them"]
-        if self.key_fn is not None and call_fault(self.key_fn, None) is not None:
-            return ["key_fn cannot be called with params alone; write key_fn=lambda params: ..."]
-        return []
-
-    def _limit_faults(self) -> list[str]:
-        faults: list[str] = []
-        if self.ttl is not None and self.ttl <= timedelta(0):
-            faults += [f"idempotency ttl {self.ttl!r} is not positive; use None for never"]
-        if not self.scope.strip():
-            faults += ["idempotency scope is empty; use 'session', 'global', 'call' or a name"]
-        return faults
+        key_fn, strategy = self.key_fn, self.strategy
+        checks = {
+            "idempotency strategy 'params' needs param_keys=('field', ...)": (
+                strategy == "params" and not self.param_keys
+            ),
+            "param_keys only go with idempotency strategy='params'; remove one of them": (
+                strategy != "params" and self.param_keys
+            ),
+            "idempotency strategy 'custom' needs key_fn=, a function to a string": (
+                strategy == "custom" and key_fn is None
+            ),
+            "key_fn only goes with idempotency strategy='custom'; remove one of them": (
+                strategy != "custom" and key_fn is not None
+            ),
+            "key_fn cannot be called with params alone; write key_fn=lambda params: ...": (
+                strategy == "custom" and key_fn is not None and call_fault(key_fn, None)
+            ),
+            f"idempotency ttl {self.ttl!r} is not positive; use None for never": (
+                self.ttl is not None and self.ttl <= timedelta(0)
+            ),
+            "idempotency scope is empty; use 'session', 'global', 'call' or a name": (
+                not self.scope.strip()
+            ),
+        }
+        return [fault for fault, is_so in checks.items() if is_so]

@@ -3,7 +3,7 @@
 import pytest
 
 from toolstile_hookspecs import CONTRACT_VERSION, ContractDeprecationWarning
-from toolstile_hookspecs.support.deprecation import OldName, deprecated, old_names, parsed_version
+from toolstile_hookspecs.support.deprecation import deprecated, old_names, parsed_version
 
 
 def test_versions_compare_as_numbers():
@@ -35,7 +35,7 @@ def test_nothing_can_go_before_the_next_major_version(until):
 
 def test_a_deprecated_name_is_given_with_a_warning_at_the_place_that_asks():
     warning = deprecated("Old", since="1.3", until="2.0", instead="Use int.")
-    get = old_names("an_example", {"Old": OldName(int, warning)})
+    get = old_names("an_example", {"Old": (int, warning)})
     with pytest.warns(ContractDeprecationWarning, match="Use int") as seen:
         assert get("Old") is int
     assert seen[0].filename == __file__

@@ -1,11 +1,10 @@
-"""The version of the contract, and the way in which it loses names."""
+"""The version of the contract, and deprecation of its names."""
 
 from __future__ import annotations
 
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any, Final
 
 CONTRACT_VERSION: Final = "1.0"
@@ -24,7 +23,7 @@ def parsed_version(text: object) -> tuple[int, int]:
         text: The version, `MAJOR.MINOR`.
 
     Raises:
-        ValueError: When it is none.
+        ValueError: When it is not one.
 
     Example:
         >>> parsed_version("1.10") > parsed_version("1.9")
@@ -32,7 +31,7 @@ def parsed_version(text: object) -> tuple[int, int]:
     """
     found = _VERSION.fullmatch(text) if isinstance(text, str) else None
     if found is None:
-        raise ValueError(f'{text!r} is no version of the contract; write "MAJOR.MINOR".')
+        raise ValueError(f'{text!r} is not a version of the contract; write "MAJOR.MINOR".')
     return int(found[1]), int(found[2])
 
 
@@ -66,7 +65,7 @@ def deprecated(what: str, *, since: str, until: str, instead: str) -> ContractDe
     if removal[1] != 0 or removal[0] <= major:
         raise ValueError(
             f"{what} is deprecated in {major}.{minor}, so it stays until {major + 1}.0 at least; "
-            f"{until} is no major version after that."
+            f"{until} is not a major version after that."
         )
     return ContractDeprecationWarning(
         f"{what} is deprecated since version {since} of Toolstile's contract, and will be gone in "
@@ -74,36 +73,25 @@ def deprecated(what: str, *, since: str, until: str, instead: str) -> ContractDe
     )
 
 
-@dataclass(frozen=True, slots=True)
-class OldName:
-    """A name that a module of the contract still gives, with a warning.
-
-    Args:
-        value: What it stands for.
-        warning: What `deprecated` has made for it.
-    """
-
-    value: object
-    warning: ContractDeprecationWarning
-
-
-def old_names(module: str, names: Mapping[str, OldName]) -> Callable[[str], Any]:
+def old_names(
+    module: str, names: Mapping[str, tuple[object, ContractDeprecationWarning]]
+) -> Callable[[str], Any]:
     """Return a `__getattr__` by which a module gives deprecated names, warning of each.
 
     Args:
         module: The module's name.
-        names: The deprecated ones.
+        names: The deprecated ones, each with its value and its warning.
 
     Example:
         >>> warning = deprecated("Outcome2", since="1.3", until="2.0", instead="Use Outcome.")
-        >>> __getattr__ = old_names("an_example", {"Outcome2": OldName(int, warning)})
+        >>> __getattr__ = old_names("an_example", {"Outcome2": (int, warning)})
     """
 
     def get(name: str) -> Any:
-        old = names.get(name)
-        if old is None:
+        if name not in names:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        warnings.warn(old.warning, stacklevel=2)
-        return old.value
+        value, warning = names[name]
+        warnings.warn(warning, stacklevel=2)
+        return value
 
     return get
