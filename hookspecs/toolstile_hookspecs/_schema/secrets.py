@@ -119,7 +119,7 @@ def secrets_in(value: object) -> Iterator[str]:
         if isinstance(part, Secret):
             yield from _texts(part.reveal())
         elif isinstance(part, HIDING):
-            yield from _texts(part.get_secret_value())
+            yield from _texts(cast("Any", part).get_secret_value())
 
 
 def _texts(value: object) -> Iterator[str]:
@@ -148,7 +148,7 @@ def _leaves(value: object) -> Iterator[Any]:
             waiting += reversed([*inside])
 
 
-def _parts(value: Any) -> Iterable[Any] | None:
+def _parts(value: object) -> Iterable[Any] | None:
     if isinstance(value, BaseModel) or (
         dataclasses.is_dataclass(value) and not isinstance(value, type)
     ):
@@ -156,9 +156,9 @@ def _parts(value: Any) -> Iterable[Any] | None:
             return vars(value).values()
         return [getattr(value, field.name) for field in dataclasses.fields(value)]
     if isinstance(value, dict):
-        named = cast("dict[Any, Any]", value)
+        items = cast("dict[object, Any]", value)
         # Names are shown, unless they are secrets themselves.
-        return [*(name for name in named if not isinstance(name, _PLAIN)), *named.values()]
+        return [*(name for name in items if not isinstance(name, _PLAIN)), *items.values()]
     if isinstance(value, (list, tuple, set, frozenset)):
         return cast("Iterable[Any]", value)
     return None
