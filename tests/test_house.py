@@ -171,11 +171,11 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 MOST = {
     # The goal of each figure stands behind it.
     "core": 4003,  # 3,700
-    "contract": 8630,  # 7,500
+    "contract": 8314,  # 7,500
     "host": 16113,  # 15,500
-    "lines": 56102,  # 55,500
-    "statements": 28647,  # 27,500
-    "files": 330,  # 355
+    "lines": 55787,  # 55,500
+    "statements": 28469,  # 27,500
+    "files": 329,  # 355
 }
 
 
