@@ -172,9 +172,9 @@ MOST = {
     # The goal of each figure stands behind it.
     "core": 4003,  # 3,700
     "contract": 8314,  # 7,500
-    "host": 16113,  # 15,500
-    "lines": 55787,  # 55,500
-    "statements": 28469,  # 27,500
+    "host": 16108,  # 15,500
+    "lines": 55782,  # 55,500
+    "statements": 28465,  # 27,500
     "files": 329,  # 355
 }
 

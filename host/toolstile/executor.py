@@ -33,7 +33,6 @@ from toolstile.state.session import Session
 from toolstile_hookspecs import (
     ApprovalAnswer,
     Approver,
-    Binding,
     OpenedSections,
     Outcome,
     PersistentPolicy,
@@ -135,7 +134,7 @@ class Executor:
         return self._host.seal
 
     def dispatch(self, call: ToolCall) -> Outcome:
-        """Dispatch a call and wait for it, as an event loop would have to: use `adispatch` there.
+        """Dispatch a call and wait for it; on an event loop use `adispatch`.
 
         Returns:
             The outcome, whatever became of the call.
@@ -190,22 +189,22 @@ class Executor:
     def resume(self, call: ToolCall, token: str, answer: ApprovalAnswer | bool) -> Outcome:  # noqa: FBT001 - as approvers answer
         """Dispatch a call again that was pending, with the answer that a person has given.
 
-        All stages are passed anew, and what asks is answered, if the params (and the diff) are
-        those that were asked about; else the approver is asked again.
+        All stages are passed again. The answer counts if the params (and the diff) are those
+        that were asked about; else the approver is asked again.
 
         Args:
             call: The call as it was.
             token: The `approval_token` of its outcome; it holds once, for a time, and for the
                 session, the user and the tool that it was given for.
-            answer: What the person says.
+            answer: The person's answer.
 
         Returns:
             The outcome, whatever became of the call. With a token that does not hold it is
             denied, and says why.
 
         Raises:
-            PromptEvaluationError: As `dispatch` does, and so for the others.
-            TypeError: The answer is none; the token holds as before.
+            TypeError: When it is not an answer; the token holds as before. Otherwise as
+                `dispatch` raises.
 
         Example:
             >>> from toolstile import ApprovalAnswer, Host, MarkdownSection, Prompt, ToolCall, tool
@@ -237,7 +236,7 @@ class Executor:
         return self.engine.asynchronous.drive(life_of(run))
 
     def rehearsed(self) -> str:
-        """Return what all calls of a dry run together would change."""
+        """Return the changes that all calls of a dry run together would make."""
         if self.rehearsal is None:
             return NO_CHANGES
         return self.engine.sync.drive(self.rehearsal.changes())
@@ -295,7 +294,7 @@ class Executor:
             raise
 
     def table(self) -> DispatchTable:
-        """Return what calls are dispatched by, made anew when plugins have changed."""
+        """Return the table that calls are dispatched by, made anew when plugins have changed."""
         plans = self._plans
         if (
             plans is None
@@ -315,7 +314,7 @@ class Executor:
         """Open the sections that the model asked for, and render the prompt again.
 
         Args:
-            request: What `dispatch` raised.
+            request: The exception that `dispatch` raised.
 
         Returns:
             The prompt with the sections open and their tools among its tools.
@@ -354,11 +353,10 @@ class Executor:
         return shown_of(self._changing, self.session, self.catalog)
 
     def _keep(self) -> PolicyStore | None:
-        """Load what policies have kept, and return what keeps it, if anything is to be kept."""
-        policies = [*self.prompt.policies, *self._host.policies]
-        for section in self.prompt.everywhere():
-            policies += section.policies
-        kept = [each for each in policies if isinstance(each, PersistentPolicy)]
+        """Load the stored records of policies; return their store, if any policy has one."""
+        places: tuple[Any, ...] = (self.prompt, self._host, *self.prompt.everywhere())
+        policies = (policy for place in places for policy in place.policies)
+        kept = [policy for policy in policies if isinstance(policy, PersistentPolicy)]
         if not kept:
             return None
         from toolstile.policies.persistence import PolicyStore  # few keep anything
@@ -371,24 +369,19 @@ class Executor:
         present = {id(section): section for section in sections}
         for known, section in present.items():
             if known not in self._set_up:
-                self._set_section_up(section)
+                try:
+                    section.setup(self.session)
+                except Exception as error:
+                    raise section_failed(section, "on_session", error, self.catalog) from error
                 self._set_up[known] = section
         self._set_up = present
 
-    def _set_section_up(self, section: Section) -> None:
-        try:
-            section.setup(self.session)
-        except Exception as error:
-            raise section_failed(section, "on_session", error, self.catalog) from error
-
     def _registry(self, options: ExecutorOptions) -> ResourceRegistry:
-        """Return what is bound; whoever is nearer to the application wins."""
-        of_sections: list[Binding[Any]] = []
-        for section in self.prompt.everywhere():
-            of_sections += section.resources
-        layers: tuple[Iterable[Binding[Any]], ...] = (
+        """Return all bindings; the later ones, nearer to the application, win."""
+        sections = self.prompt.everywhere()
+        layers = (
             self._host.plugins.view.bindings,
-            of_sections,
+            [binding for section in sections for binding in section.resources],
             self.prompt.resources,
             self._host.resources,
             options.resources,
@@ -410,7 +403,7 @@ class Executor:
         )
         # The class has the defaults of most fields, so that a call's context need not.
         fields = vars(context).items()
-        return {name: each for name, each in fields if getattr(ToolContext, name, ...) is not each}
+        return {key: value for key, value in fields if getattr(ToolContext, key, ...) is not value}
 
 
 def _lives_of(
@@ -428,9 +421,9 @@ def _lives_of(
 def _in_place(
     runs: list[ActiveCall], ended: list[Outcome | BaseException]
 ) -> list[Outcome | BaseException]:
-    for run, each in zip(runs, ended, strict=True):
-        if isinstance(each, ToolstileError):
-            each.call = run.call_made
-        elif isinstance(each, BaseException) and not isinstance(each, Exception):
-            raise each
+    for run, end in zip(runs, ended, strict=True):
+        if isinstance(end, ToolstileError):
+            end.call = run.call_made
+        elif isinstance(end, BaseException) and not isinstance(end, Exception):
+            raise end
     return ended

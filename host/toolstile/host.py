@@ -282,7 +282,9 @@ class Host:
     def approver(self) -> Approver | None:
         """The approver: the one given, else the configured one."""
         given, name = self._options.approver, self.configuration.approver
-        return given if given or name is None else approver_named(name, self.plugins)
+        if given is not None or name is None:
+            return given
+        return approver_named(name, self.plugins)
 
     def overridden(self, prompt: Prompt) -> Prompt:
         """Return a prompt with the texts that the configured file overrides."""

@@ -52,20 +52,25 @@ def enter_lifespans(host: OpeningHost, stack: ExitStack, only: str | None = None
         ToolstileError: What a plugin raised that is one already, such as `ConfigurationError`.
     """
     with ExitStack() as entered:
-        for each in host.plugins.implementations(_HOOK):
-            if only in {None, each.plugin}:
-                _enter_or_name(host, entered, each)
+        for implementation in host.plugins.implementations(_HOOK):
+            if only in {None, implementation.plugin}:
+                try:
+                    _enter(host, entered, implementation)
+                except ToolstileError:
+                    raise
+                except Exception as error:
+                    raise _cannot_start(host, implementation.plugin, error) from error
         stack.push(entered.pop_all())
 
 
 def enter_possible_lifespans(host: OpeningHost, stack: ExitStack) -> dict[str, PluginFault]:
     """Enter the lifespans that can be; return the faults of the other plugins by their names."""
     faults: dict[str, PluginFault] = {}
-    for each in host.plugins.implementations(_HOOK):
+    for implementation in host.plugins.implementations(_HOOK):
         try:
-            _enter(host, stack, each)
-        except Exception as error:  # noqa: BLE001 - it is told
-            faults[each.plugin] = _fault_of(error, each.plugin, host)
+            _enter(host, stack, implementation)
+        except Exception as error:  # noqa: BLE001 - returned as a fault
+            faults[implementation.plugin] = _fault_of(error, implementation.plugin, host)
     return faults
 
 
@@ -75,33 +80,28 @@ def _fault_of(error: Exception, plugin: str, host: OpeningHost) -> PluginFault:
     return error if isinstance(error, PluginFault) else raised_in(_HOOK, error)
 
 
-def _enter_or_name(host: OpeningHost, stack: ExitStack, each: Implementation) -> None:
-    try:
-        _enter(host, stack, each)
-    except ToolstileError:
-        raise
-    except Exception as error:
-        fault = _fault_of(error, each.plugin, host)
-        report = next(one for one in host.plugins.reports if one.name == each.plugin)
-        msg = f"Plugin {report.title} cannot be started: {fault.cause} {fault.remedy}"
-        raise PluginError(msg) from error
+def _cannot_start(host: OpeningHost, plugin: str, error: Exception) -> PluginError:
+    fault = _fault_of(error, plugin, host)
+    title = next(report.title for report in host.plugins.reports if report.name == plugin)
+    return PluginError(f"Plugin {title} cannot be started: {fault.cause} {fault.remedy}")
 
 
-def _enter(host: OpeningHost, stack: ExitStack, each: Implementation) -> None:
-    lifespan: Any = each.call(host)
+def _enter(host: OpeningHost, stack: ExitStack, implementation: Implementation) -> None:
+    plugin = implementation.plugin
+    lifespan: Any = implementation.call(host)
     if lifespan is None:
         return
-    if not any(hasattr(lifespan.__class__, each) for each in ("__enter__", "__aenter__")):
-        expected = "a context manager, such as a function with @contextmanager makes, or None"
-        raise wrong_answer(_HOOK, lifespan, expected)
     if hasattr(lifespan.__class__, "__enter__"):
         lifespan.__enter__()
-        stack.callback(_leave, each.plugin, lifespan)
-        return
-    life = AsyncLife(each.plugin, lifespan, host.engine.background.loop)
-    # Whoever waits until it is entered may be interrupted, as by Ctrl-C.
-    stack.callback(life.end)
-    life.begin()
+        stack.callback(_leave, plugin, lifespan)
+    elif hasattr(lifespan.__class__, "__aenter__"):
+        life = AsyncLife(plugin, lifespan, host.engine.background.loop)
+        # The wait until it is entered may be interrupted, as by Ctrl-C.
+        stack.callback(life.end)
+        life.begin()
+    else:
+        expected = "a context manager, such as a function with @contextmanager makes, or None"
+        raise wrong_answer(_HOOK, lifespan, expected)
 
 
 def _leave(plugin: str, lifespan: Any) -> None:

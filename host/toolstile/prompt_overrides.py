@@ -10,6 +10,7 @@ import dataclasses
 import hashlib
 import logging
 from collections.abc import Iterator, Mapping, Sequence
+from operator import is_
 from pathlib import Path
 from typing import Any
 
@@ -67,7 +68,7 @@ class Overrides(_Strict):
 
 
 def hash_of(text: str) -> str:
-    """Return what an override names the overridden text by: its SHA-256 in hex."""
+    """Return the hash by which an override names the text it replaces: SHA-256 in hex."""
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -82,7 +83,7 @@ def override(prompt: Prompt, overrides: Overrides) -> Prompt:
     if given is None:
         return prompt
     used: set[str] = set()
-    sections = tuple(_override(each, given, "", used) for each in prompt.sections)
+    sections = tuple(_override(section, given, "", used) for section in prompt.sections)
     for name in {*given.sections, *given.tools} - used:
         log.warning("Prompt %s/%s has no %r to override.", prompt.ns, prompt.key, name)
     template = PromptTemplate(prompt.ns, prompt.key, sections, prompt.policies)
@@ -112,9 +113,9 @@ def _override(section: Section, given: PromptOverride, place: str, used: set[str
     path = f"{place}{section.key}"
     text = _section_text(section, path, given, used)
     tools = tuple(_override_tool(tool, given, used) for tool in section.tools)
-    children = tuple(_override(each, given, f"{path}.", used) for each in section.children)
-    same = text is None and all(a is b for a, b in zip(tools, section.tools, strict=True))
-    if same and all(a is b for a, b in zip(children, section.children, strict=True)):
+    children = tuple(_override(child, given, f"{path}.", used) for child in section.children)
+    before = (*section.tools, *section.children)
+    if text is None and all(map(is_, (*tools, *children), before)):
         return section
     parts: dict[str, Any] = {"tools": tools, "children": children}
     if text is not None:
@@ -188,8 +189,7 @@ def section_failed(
     """Return what to raise where `on_session` or `enabled` of a section raised."""
     place = place_of(error)
     where = "" if place is None else f" ({place})"
-    owners = (catalog.plugin_of(each.name) for each in section.tools)
-    plugin = next((each for each in owners if each is not None), None)
+    plugin = next(filter(None, (catalog.plugin_of(tool.name) for tool in section.tools)), None)
     whose = "" if plugin is None else f" of plugin {plugin}"
     block = "" if plugin is None else f", or block the plugin with TOOLSTILE_BLOCK={plugin}"
     return PluginError(
