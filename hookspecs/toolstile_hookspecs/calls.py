@@ -1,12 +1,13 @@
-"""One call from end to end: what is asked, how far it got, what came out."""
+"""One call from end to end: the call, its stages and status, its event and its outcome."""
 
 from __future__ import annotations
 
 import itertools
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from enum import StrEnum
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
@@ -15,31 +16,31 @@ from toolstile_hookspecs._schema.secrets import hide, hide_within, masked, secre
 from toolstile_hookspecs.limits import Cancellation, Deadline
 from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.results import ToolResult
+from toolstile_hookspecs.support.text import wire_time
 
 if TYPE_CHECKING:
     from toolstile_hookspecs.policies import PolicyDecision
     from toolstile_hookspecs.tools import Tool
 
 
-# --- Names of attributes
+# --- Names of attributes of an event
 
 REPLAYED_EFFECT: Final = "toolstile.replayed_effect"
 """The id of the effect by which a call was answered with a `Replay`."""
 APPROVAL: Final = "toolstile.approval"
-"""The answer of a person: `approved`, `denied`, `edited` or `pending`; `unanswered`, or `refused`
-where a token did not hold."""
+"""`approved`, `denied`, `edited`, `pending`, `unanswered`; `refused` for a token without force."""
 APPROVAL_REASON: Final = "toolstile.approval_reason"
 """The reason of an answer, without secrets."""
 APPROVAL_TOKEN: Final = "toolstile.approval_token"  # noqa: S105 - its name
-"""The token that resumes a call which waits for approval."""
+"""The token that resumes a pending call."""
 APPROVAL_TICKET: Final = "toolstile.approval_ticket"
-"""The ticket that an approver gave to a call which waits for approval elsewhere."""
+"""The ticket that an approver gave to a pending call."""
 DIFF: Final = "toolstile.diff"
-"""The changes of a call, as an approver or a dry run shows them; without secrets."""
+"""The changes of a call, as an approver or a dry run shows them, without secrets."""
 NO_CHANGES: Final = "no changes"
 """The diff of a call that would change nothing."""
 DRY_RUN: Final = "toolstile.dry_run"
-"""True where nothing of the call was to be kept."""
+"""True for a dry run."""
 
 # --- Calls, events and outcomes
 
@@ -52,10 +53,6 @@ class MadeUpId(str):
     """The id of a call to which its provider gave none; it means nothing to anybody else."""
 
     __slots__ = ()
-
-
-def _next_id() -> str:
-    return MadeUpId(f"call-{next(_numbers)}")
 
 
 class Stage(StrEnum):
@@ -81,11 +78,9 @@ class Status(StrEnum):
     """The status in which a call ended."""
 
     SUCCEEDED = "succeeded"
-    """It did what it should, and its changes are committed (or joined to its parent's).
-
-    In a dry run it did what it should, and its changes are rolled back."""
+    """Its changes are committed or joined to its parent's, or those of a dry run rolled back."""
     FAILED = "failed"
-    """The handler itself said so, with `ToolResult.error` or `ToolValidationError`."""
+    """The handler gave a `ToolResult.error` or raised `ToolValidationError`."""
     UNKNOWN_TOOL = "unknown_tool"
     """No tool of that name, or one without a handler."""
     INVALID = "invalid"
@@ -95,17 +90,17 @@ class Status(StrEnum):
     PENDING = "pending"
     """An approver will answer later; nothing ran."""
     ERROR = "error"
-    """Something raised that should not have."""
+    """The handler, a plugin or the host raised an exception."""
     TIMED_OUT = "timed_out"
     """The handler took longer than the tool's timeout; it may still be running."""
     CANCELLED = "cancelled"
-    """It was cancelled from outside."""
+    """The call was cancelled from outside."""
     DEADLINE = "deadline"
     """The deadline of the evaluation passed."""
     CONFLICT = "conflict"
     """Another call changed what this one had read."""
     COMMIT_FAILED = "commit_failed"
-    """A participant failed after the decision to commit; the message says what is where."""
+    """A participant failed after the decision to commit; the message says which parts are kept."""
     RAISED = "raised"
     """An exception that is not the call's own left `dispatch`."""
 
@@ -119,8 +114,8 @@ class ToolCall:
         arguments: JSON text as the provider sent it, or an object; secrets are in clear.
         id: The provider's id of the call; made up where it has none.
         cancellation: Keep it to cancel the call from outside.
-        deadline: Ends the evaluation; the executor's own holds as well.
-        meta: What came along beside the arguments, such as `traceparent`.
+        deadline: The end of the evaluation, beside the executor's own.
+        meta: Data beside the arguments, such as `traceparent`.
 
     Example:
         >>> ToolCall("add", {"a": 1, "b": 2}, id="call_1").id
@@ -129,15 +124,14 @@ class ToolCall:
 
     name: str
     arguments: str | bytes | Mapping[str, Any] = field(default="{}", repr=False)
-    id: str = field(default_factory=_next_id)
+    id: str = field(default_factory=lambda: MadeUpId(f"call-{next(_numbers)}"))
     cancellation: Cancellation | None = None
     deadline: Deadline | None = None
     meta: Mapping[str, Any] = field(default_factory=lambda: NO_META)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = (self.name, self.arguments, self.id, self.cancellation, self.deadline)
-        # The `meta` of most cannot be pickled as it is.
-        return self.__class__, (*given, dict(self.meta))
+        fields = (self.name, self.arguments, self.id, self.cancellation, self.deadline)
+        return self.__class__, (*fields, dict(self.meta))  # `NO_META` cannot be pickled
 
 
 @dataclass(frozen=True)
@@ -150,26 +144,26 @@ class ToolInvoked:
         arguments: The params as strict JSON, defaults included; None without params.
         result: The result. Of a value that could be changed, every reader gets a copy made
             from `data`, or plain JSON where its type does not take that.
-        status: What became of the call.
+        status: The status in which the call ended.
         stage: The stage at which it ended; `telemetry` for one that passed all.
         session_id: The session it ran in.
         parent_id: The id of the call that made this one, or None.
-        timestamp: When it was made; aware, UTC.
+        timestamp: The moment it began; aware, UTC.
         duration: Seconds from lookup to the event.
         handler_duration: Seconds within the handler, None where it did not run.
-        rolled_back: Whether changes it made were put back.
+        rolled_back: Whether its changes were rolled back.
         pending_parent: Whether its changes wait for its parent's commit.
         replayed: Whether the result came from a record, without running the handler.
-        reruns: How often it was run again after a conflict.
-        decisions: What each policy said, in order, where one said anything but allow.
+        reruns: The number of runs after a conflict.
+        decisions: The decisions of all policies, in order, where one did not allow it.
         error: The exception behind it, where there is one.
-        user_id: For whom it ran.
-        attributes: What plugins noted about the call, by `plugin.name`.
-        text: What the model reads.
+        user_id: The user for whom it ran.
+        attributes: The attributes that plugins set, by `plugin.name`.
+        text: The text that the model reads.
         data: The value as compact JSON, None for a failure or an excluded value.
         held_params: The typed params, where no tool can read the arguments.
-        auth: The user's credentials, so that they can be kept out of texts.
-        result_secrets: What the value held that its type or schema says is secret.
+        auth: The user's credentials, to mask them in texts.
+        result_secrets: The secrets in the value, by its type or schema.
     """
 
     call: ToolCall
@@ -191,14 +185,32 @@ class ToolInvoked:
     error: BaseException | None = None
     user_id: str | None = None
     attributes: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    text: str = ""
-    data: bytes | None = None
+    text: str = field(default_factory=str)
+    data: bytes | None = field(default_factory=lambda: None)
     held_params: Any = field(default=None, repr=False)
     auth: Secret | None = field(default=None, repr=False)
     result_secrets: tuple[str, ...] = field(default=(), repr=False)
 
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Make the form of the value that is not kept, since it is kept in one form only."""
+            if name == "text":
+                return "" if self.data is None else self.data.decode()
+            if name == "data":
+                return self.tool and self.tool.result_codec.encode(self.result.value)
+            if name == "result":
+                return ToolResult(vars(self)["message"], self._value())
+            raise AttributeError(f"ToolInvoked has no attribute {name!r}")
+
+    def _value(self) -> Any:
+        if self.data is not None and self.tool is not None:
+            with suppress(ValueError):
+                return self.tool.result_codec.copy(self.data)
+        return None if self.data is None else json.loads(self.data)
+
     def __repr__(self) -> str:
-        """Say what became of which call; texts, values and errors may hold secrets."""
+        """Return the call's ids, status and stage; all else may hold secrets."""
         return (
             f"ToolInvoked(tool={self.tool_name!r}, call={self.call_id!r}, status={self.status}, "
             f"stage={self.stage}, session={self.session_id!r})"
@@ -206,14 +218,14 @@ class ToolInvoked:
 
     @property
     def params(self) -> Any:
-        """The typed params, or None where it did not get that far; each reader gets a copy."""
+        """A copy of the typed params, or None where parsing failed."""
         if self.arguments is None or self.tool is None:
             return self.held_params
         return self.tool.params_codec.copy(self.arguments)
 
     @property
     def tool_name(self) -> str:
-        """The tool's own name, or the one that was asked for."""
+        """The tool's own name, or the name in the call."""
         return self.tool.name if self.tool is not None else self.call.name
 
     @property
@@ -253,60 +265,16 @@ class ToolInvoked:
         return tuple(secrets)
 
     def envelope(self) -> dict[str, Any]:
-        """Return the wire form: `tool`, `fetchedAt`, and `data` or `error`, never both.
-
-        A repeated call that got the result of the first one says `replayed`.
-        """
-        wire: dict[str, Any] = {
-            "tool": self.tool_name,
-            "fetchedAt": wire_time(self.timestamp, self.duration),
-        }
+        """Return the wire form: `tool`, `fetchedAt`, `data` or `error`, and `replayed`."""
+        fetched_at = wire_time(self.timestamp, self.duration)
+        wire: dict[str, Any] = {"tool": self.tool_name, "fetchedAt": fetched_at}
         if not self.success:
             wire["error"] = self.text
-        elif self.data is not None:
-            wire["data"] = json.loads(self.data)
         else:
-            wire["data"] = self.text or None
+            wire["data"] = (self.text or None) if self.data is None else json.loads(self.data)
         if REPLAYED_EFFECT in self.attributes:
             wire["replayed"] = True
         return wire
-
-
-class _FromJson:
-    """The result of an event that keeps only its message and JSON: nobody can change those."""
-
-    def __get__(self, event: ToolInvoked, kind: type[ToolInvoked]) -> ToolResult[Any]:
-        return ToolResult(vars(event)["message"], _value_of(event.tool, event.data))
-
-
-class _JsonItself:
-    """The text of an event that is its value's JSON, and so is kept once."""
-
-    def __get__(self, event: ToolInvoked | None, kind: type[ToolInvoked]) -> str:
-        return "" if event is None or event.data is None else event.data.decode()
-
-
-class _FromText:
-    """The JSON of an event whose value is a text, which is kept as itself and so once."""
-
-    def __get__(self, event: ToolInvoked | None, kind: type[ToolInvoked]) -> bytes | None:
-        if event is None or event.tool is None:
-            return None
-        return event.tool.result_codec.encode(vars(event)["result"].value)
-
-
-ToolInvoked.text = _JsonItself()  # type: ignore[assignment]
-ToolInvoked.data = _FromText()  # type: ignore[assignment]
-ToolInvoked.result = _FromJson()  # type: ignore[assignment]
-
-
-def _value_of(tool: Tool[Any, Any] | None, data: bytes | None) -> Any:
-    if data is None:
-        return None
-    try:
-        return tool.result_codec.copy(data) if tool is not None else json.loads(data)
-    except ValueError:
-        return json.loads(data)
 
 
 @dataclass(frozen=True)
@@ -334,8 +302,7 @@ class Outcome:
     @property
     def result(self) -> ToolResult[Any]:
         """The result with its typed value."""
-        held = self.held_result
-        return self.event.result if held is None else held
+        return self.event.result if self.held_result is None else self.held_result
 
     @property
     def text(self) -> str:
@@ -364,25 +331,14 @@ class Outcome:
 
     @property
     def is_error(self) -> bool:
-        """True when the host refused, rolled back or caught it; false for a tool's own failure."""
-        status = self.event.status
-        return status is not Status.SUCCEEDED and status is not Status.FAILED
+        """True when the host refused it or rolled it back; false for a tool's own failure."""
+        return self.event.status not in {Status.SUCCEEDED, Status.FAILED}
 
     @property
     def approval_token(self) -> str | None:
-        """The token that resumes a pending call after a person decides; otherwise None.
-
-        It is secret: give it to nobody but those who may decide.
-        """
+        """The token that resumes a pending call, or None; give it only to those who may decide."""
         return self.event.attributes.get(APPROVAL_TOKEN)
 
     def envelope(self) -> dict[str, Any]:
-        """Return the wire form: `tool`, `fetchedAt`, and `data` or `error`, never both."""
+        """Return the wire form; see `ToolInvoked.envelope`."""
         return self.event.envelope()
-
-
-def wire_time(moment: datetime, offset: float = 0.0) -> str:
-    """Return a moment as ISO 8601 in UTC with milliseconds, `2026-01-15T10:30:00.000Z`."""
-    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
-    later = in_utc + timedelta(seconds=offset)
-    return f"{later.isoformat(timespec='milliseconds')[:-6]}Z"

@@ -18,7 +18,8 @@ from toolstile_hookspecs import (
     ToolInvoked,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.calls import APPROVAL, DIFF, DRY_RUN, wire_time
+from toolstile_hookspecs.calls import APPROVAL, DIFF, DRY_RUN
+from toolstile_hookspecs.support.text import wire_time
 
 
 @dataclass(frozen=True, slots=True)

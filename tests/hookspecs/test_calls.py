@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from toolstile_hookspecs import Outcome, Stage, Status, Tool, ToolCall, ToolInvoked, ToolResult
-from toolstile_hookspecs.calls import wire_time
+from toolstile_hookspecs.support.text import wire_time
 
 MOMENT = datetime(2026, 1, 15, 10, 30, tzinfo=UTC)
 

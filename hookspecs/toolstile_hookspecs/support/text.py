@@ -1,10 +1,11 @@
-"""Quantities in words, for people and models."""
+"""Quantities and moments in words, for people and models."""
 
 from __future__ import annotations
 
 import difflib
 import unicodedata
 from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 FINE: Final = 0.00995
@@ -136,3 +137,15 @@ def suggest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
     found = nearest(name, known)
     return "" if found is None else f"; did you mean {found!r}?"
+
+
+def wire_time(moment: datetime, offset: float = 0.0) -> str:
+    """Return a moment, some seconds later, as ISO 8601 in UTC with milliseconds.
+
+    Example:
+        >>> wire_time(datetime(2026, 1, 15, 10, 30, tzinfo=UTC))
+        '2026-01-15T10:30:00.000Z'
+    """
+    in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
+    later = in_utc + timedelta(seconds=offset)
+    return f"{later.isoformat(timespec='milliseconds')[:-6]}Z"

@@ -14,7 +14,6 @@ from rich.table import Table
 from rich.text import Text
 
 from toolstile_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
-from toolstile_hookspecs.calls import wire_time
 from toolstile_hookspecs.codecs import MASK
 from toolstile_hookspecs.services.ledger import (
     EffectState,
@@ -22,7 +21,7 @@ from toolstile_hookspecs.services.ledger import (
     LedgerStore,
     RecordedResult,
 )
-from toolstile_hookspecs.support.text import printable
+from toolstile_hookspecs.support.text import printable, wire_time
 from toolstile_plugins.cli_support import console, print_table
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.ledger.api import DAY, end_of, read_result

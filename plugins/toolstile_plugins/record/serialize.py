@@ -33,9 +33,9 @@ from toolstile_hookspecs.calls import (
     APPROVAL_REASON,
     APPROVAL_TOKEN,
     REPLAYED_EFFECT,
-    wire_time,
 )
 from toolstile_hookspecs.codecs import MASK
+from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.record.schema import Raised, RecordedCall
 
 _OWN: Final = {own.__name__: own for own in (PromptEvaluationError, Interrupt)}

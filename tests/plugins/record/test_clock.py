@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from toolstile_hookspecs.calls import wire_time
+from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.record import Recording
 from toolstile_plugins.record.replay_run import RecordedClock
 
