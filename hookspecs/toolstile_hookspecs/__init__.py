@@ -93,16 +93,12 @@ from toolstile_hookspecs.policies import (
 from toolstile_hookspecs.prompts import Prompt, PromptTemplate, RenderedPrompt, SectionPlace
 from toolstile_hookspecs.resources import (
     Binding,
-    Branchable,
     CallResources,
     Closeable,
-    Exclusive,
     OpenResources,
     PostConstruct,
-    ResourceBranch,
     ResourceResolver,
     Scope,
-    SupportsPrepare,
 )
 from toolstile_hookspecs.results import ToolRenderableResult, ToolResult, render_value
 from toolstile_hookspecs.sections import MarkdownSection, OpenedSections, Section, Visibility
@@ -124,10 +120,14 @@ from toolstile_hookspecs.support.deprecation import CONTRACT_VERSION, ContractDe
 from toolstile_hookspecs.tools import HOST_TIMEOUT, Killable, Tool, ToolExample, ToolHandler
 from toolstile_hookspecs.tracing import CrossingTrace, StageTrace
 from toolstile_hookspecs.transactions import (
+    Branchable,
     Decider,
+    Exclusive,
     Participant,
+    ResourceBranch,
     SupportsDiff,
     SupportsJoin,
+    SupportsPrepare,
     SupportsRecovery,
 )
 

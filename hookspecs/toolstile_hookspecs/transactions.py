@@ -1,79 +1,137 @@
-"""Participants of a call's transaction beside the session."""
+"""Participants of a call's transaction beside the session, and transactional resources."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from typing import Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from toolstile_hookspecs.context import ToolContext
 
 
 class Participant(Protocol):
-    """Something to be kept or put back together with the call.
+    """A change that is committed or rolled back together with the call.
 
-    Every `prepare` runs before any `commit`. All that can fail belongs in `prepare`; a `commit`
-    that raises gives the outcome `commit_failed`. Each method may return an awaitable. Optional:
-    `decides = True` for the one whose `prepare`, the last, is the decision, with a `key` for the
-    recovery of the others; and `SupportsJoin`, `SupportsRecovery`, `SupportsDiff`.
+    Every `prepare` runs before any `commit`. Optional are `SupportsJoin`, `SupportsRecovery` and
+    `SupportsDiff`. One participant may have `decides = True` and a `key`: its `prepare` comes
+    last and is the decision, which the others look up by the key after a crash.
     """
 
     def prepare(self) -> Awaitable[None] | None:
-        """Do everything of the commit that can fail; an exception rolls the call back."""
+        """Do all of the commit that can fail; an exception rolls the call back."""
         ...
 
     def commit(self) -> Awaitable[None] | None:
-        """Make the change final; must not fail."""
+        """Make the change final; an exception gives the outcome `commit_failed`."""
         ...
 
     def rollback(self) -> Awaitable[None] | None:
-        """Put everything back; called once, whether prepared or not."""
+        """Undo the change; called once, whether prepared or not."""
         ...
 
 
 @runtime_checkable
 class SupportsJoin(Protocol):
-    """A participant that has something to do when a nested call has succeeded.
+    """A participant that acts when a nested call has succeeded.
 
     Its `prepare` and `commit` come with those of the top-level call, `rollback` with that of
     any call around it.
     """
 
     def join(self) -> Awaitable[None] | None:
-        """Take note of the success; an exception rolls the nested call back."""
+        """Record the success; an exception rolls the nested call back."""
         ...
 
 
 @runtime_checkable
 class Decider(Protocol):
-    """Knows after a crash which calls were decided. Bind one to be asked.
+    """A resource that knows after a crash which calls were decided.
 
-    The host asks the `Decider` that is bound as a resource on behalf of every resource that
-    is `SupportsRecovery`, when that is built.
+    The host asks it for every resource that is `SupportsRecovery`, when that is built.
     """
 
     def decided(self, key: str) -> bool | None:
-        """Tell whether the call of a key was committed; None when that cannot be said."""
+        """Tell whether the call of a key was committed; None where that is not known."""
         ...
 
 
 @runtime_checkable
 class SupportsRecovery(Protocol):
-    """A participant or resource that can finish after a crash what was decided before it."""
+    """A participant or resource that finishes after a crash the commits that were decided."""
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
-        """Roll forward what was decided, drop what was not.
-
-        Args:
-            decided: Tells of a top-level key whether it was; None while nobody can say.
-        """
+        """Roll forward the calls for whose keys `decided` is True, and drop those with False."""
         ...
 
 
 @runtime_checkable
 class SupportsDiff(Protocol):
-    """A participant, or the branch of a resource, that can show what its commit would change."""
+    """A participant, or the branch of a resource, that shows the changes of its commit."""
 
     def diff(self) -> str | Awaitable[str]:
-        """Return what would change, for a person to read; empty where nothing would.
+        """Return the changes for a person to read, or an empty text.
 
         Called before `prepare`, for an approver and in a dry run. Changes nothing.
+        """
+        ...
+
+
+# --- Transactional resources
+
+
+class ResourceBranch(Participant, Protocol):
+    """A call's own version of a `Branchable` resource.
+
+    Its `commit` makes the changes those of the resource, or of the parent's branch. Optional
+    are `SupportsDiff` and a `name`, shown in place of the type.
+    """
+
+    @property
+    def resource(self) -> Any:
+        """The object that the handler receives."""
+        ...
+
+
+@runtime_checkable
+class Branchable(Protocol):
+    """A resource that holds state and gives each call a branch of it."""
+
+    def branch(self, context: ToolContext, parent: Any | None) -> ResourceBranch:
+        """Return a branch, in O(1) at a call's first access; a nested call's is of its parent's."""
+        ...
+
+
+@runtime_checkable
+class Exclusive(Protocol):
+    """A resource that holds state and that one call at a time may use.
+
+    The host holds its lock from a call's first access to commit or rollback.
+    """
+
+    def begin(self) -> Any:
+        """Begin, or for a nested call begin a savepoint; return its name."""
+        ...
+
+    def commit(self, savepoint: Any) -> None:
+        """Keep the changes since `begin` returned the savepoint; see `SupportsPrepare`."""
+        ...
+
+    def rollback(self, savepoint: Any) -> None:
+        """Undo the changes since `begin` returned the savepoint."""
+        ...
+
+
+@runtime_checkable
+class SupportsPrepare(Protocol):
+    """An `Exclusive` resource that checks before the commit whether its changes can be kept.
+
+    An exception rolls the whole call back; after one in `commit`, other parts may be kept already.
+    """
+
+    def prepare(self, savepoint: Any) -> None:
+        """Do all of the commit that can fail, for the changes since the savepoint.
+
+        Called for each savepoint, the newest first; for that of a nested call when it succeeds,
+        and again with the call around it.
         """
         ...

@@ -11,7 +11,7 @@ from typing import Any, Final
 from toolstile.resources.exclusive import Claim, ExclusiveLock
 from toolstile.resources.teardown import Failures, name_of, refuse_coroutine
 from toolstile_hookspecs.errors import ResourceBusyError
-from toolstile_hookspecs.resources import ResourceBranch
+from toolstile_hookspecs.transactions import ResourceBranch
 
 # --- Roles
 
