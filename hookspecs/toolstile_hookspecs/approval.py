@@ -1,4 +1,4 @@
-"""Asking a person: the request, and the answers there can be."""
+"""Approval by a person: the request and the answers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ class ApprovalRequest:
     Args:
         call: The call as it came.
         tool: The tool.
-        params: Its params; a copy of the approver's own.
-        arguments: The params as canonical JSON, as the approval binds them; secrets are in
-            clear here, so they are in no `repr`.
-        reasons: Why it is asked, one per policy that does, or the tool's own rule.
-        digest: SHA-256 of tool and arguments (and diff): what the approval is bound to.
+        params: A copy of the params.
+        arguments: The params as canonical JSON, to which the approval is bound. Secrets are in
+            clear, so it is not part of the `repr`.
+        reasons: The reasons of the policies that ask, or the tool's own rule.
+        digest: SHA-256 of tool, arguments and diff, to which the approval is bound.
         context: The call's context, read-only.
-        diff: What the call would change, where it has run already and waits to commit.
-        withdrawn: Cancelled once the answer is not waited for any more.
+        diff: The changes of a call that has run already and waits to commit.
+        withdrawn: Cancelled once nobody waits for the answer any more.
     """
 
     call: ToolCall
@@ -59,12 +59,11 @@ class ApprovalAnswer:
     """An approver's answer.
 
     Args:
-        answer: What it is.
+        answer: The answer itself.
         reason: For the model, when denied; see `deny` and `unanswered`.
         arguments: The arguments to run instead, when edited; parsed and checked again.
         ticket: The approver's own name for the question, when pending.
-        answered: Whether somebody, or a rule in their place, has decided. Where it is denied
-            because nobody could be asked, or nobody answered, the reason says so.
+        answered: Whether a person, or a rule in their place, has decided.
 
     Raises:
         DefinitionError: For another type of answer or reason, or an edit without arguments.
@@ -77,7 +76,7 @@ class ApprovalAnswer:
     answered: bool = True
 
     def __post_init__(self) -> None:
-        """Check that it says something; what it does not say would be taken for a denial."""
+        """Check the types, and that an edit has arguments."""
         faults = type_faults(self, ApprovalAnswer, ("answer", "reason"))
         if self.answer is Answer.EDITED and self.arguments is None:
             faults.append("the edit has no arguments; write ApprovalAnswer.edit(arguments)")
@@ -91,35 +90,30 @@ class ApprovalAnswer:
 
     @classmethod
     def deny(cls, reason: str | None = None) -> ApprovalAnswer:
-        """Return the answer that refuses it.
+        """Return the answer that refuses the call.
 
         Args:
-            reason: A few words, which follow a colon: "A person did not approve send_mail: no
-                passwords in mails."
+            reason: A few words that follow "A person did not approve send_mail:".
         """
         return cls(Answer.DENIED, reason)
 
     @classmethod
     def unanswered(cls, reason: str) -> ApprovalAnswer:
-        """Return the answer that refuses it because nobody was asked, or nobody answered.
+        """Return the answer that refuses the call as nobody was asked, or nobody answered.
 
         Args:
-            reason: A whole sentence, which stands by itself: "There is no terminal to ask at."
+            reason: A whole sentence, such as "There is no terminal to ask at."
         """
         return cls(Answer.DENIED, reason, answered=False)
 
     @classmethod
     def edit(cls, arguments: Mapping[str, Any] | str) -> ApprovalAnswer:
-        """Return the answer that runs it with exactly these arguments."""
+        """Return the answer that runs the call with exactly these arguments."""
         return cls(Answer.EDITED, None, arguments)
 
     @classmethod
     def pending(cls, ticket: str | None = None, reason: str | None = None) -> ApprovalAnswer:
-        """Return the answer that nobody has decided yet.
-
-        The call ends, and its outcome has a token with which it can be resumed; see
-        `Outcome.approval_token`.
-        """
+        """Return that nobody has decided yet: `Outcome.approval_token` resumes the call later."""
         return cls(Answer.PENDING, reason, None, ticket)
 
 

@@ -1,8 +1,6 @@
-"""Values that are not text: images, audio, and resources, as tools give them to a model.
+"""Values that are not text: images, audio and resources, as the Model Context Protocol has them.
 
-A dialect that can carry them gives them to the model as they are; everybody else reads what
-`Contents.render` tells of them. Source of the shapes: the content blocks of the Model Context
-Protocol.
+A dialect that can carry them gives them to the model as they are; others use `Contents.render`.
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ class TextContent:
 
     Args:
         text: The text.
-        annotations: What its source says of it, such as whom it is for.
+        annotations: Notes of its source, such as its audience.
     """
 
     text: str
@@ -38,8 +36,8 @@ class ImageContent:
 
     Args:
         data: Its bytes as base64.
-        mime_type: Its kind, such as `image/png`.
-        annotations: What its source says of it, such as whom it is for.
+        mime_type: Its media type, such as `image/png`.
+        annotations: Notes of its source, such as its audience.
     """
 
     data: str = field(repr=False)
@@ -48,7 +46,7 @@ class ImageContent:
     type: Literal["image"] = "image"
 
     def render(self) -> str:
-        """Return what stands for it where no image can be shown."""
+        """Return a text that stands for the image."""
         return f"[image: {self.mime_type}, {_size(self.data)}]"
 
 
@@ -58,8 +56,8 @@ class AudioContent:
 
     Args:
         data: Its bytes as base64.
-        mime_type: Its kind, such as `audio/wav`.
-        annotations: What its source says of it, such as whom it is for.
+        mime_type: Its media type, such as `audio/wav`.
+        annotations: Notes of its source, such as its audience.
     """
 
     data: str = field(repr=False)
@@ -68,20 +66,20 @@ class AudioContent:
     type: Literal["audio"] = "audio"
 
     def render(self) -> str:
-        """Return what stands for it where nothing can be heard."""
+        """Return a text that stands for the recording."""
         return f"[audio: {self.mime_type}, {_size(self.data)}]"
 
 
 @dataclass(frozen=True, slots=True)
 class EmbeddedResource:
-    """A resource with what it holds: either text or bytes.
+    """A resource with its text or its bytes.
 
     Args:
-        uri: What names it.
+        uri: Its URI.
         text: Its text.
         blob: Its bytes as base64.
-        mime_type: Its kind.
-        annotations: What its source says of it, such as whom it is for.
+        mime_type: Its media type.
+        annotations: Notes of its source, such as its audience.
     """
 
     uri: str
@@ -92,11 +90,11 @@ class EmbeddedResource:
     type: Literal["resource"] = "resource"
 
     def render(self) -> str:
-        """Return its text, or what stands for its bytes."""
+        """Return its text, or a text that stands for its bytes."""
         if self.text is not None:
             return f"[resource: {self.uri}]\n{self.text}"
-        kind = f"{self.mime_type}, " if self.mime_type else ""
-        return f"[resource: {self.uri}, {kind}{_size(self.blob or '')}]"
+        media_type = f"{self.mime_type}, " if self.mime_type else ""
+        return f"[resource: {self.uri}, {media_type}{_size(self.blob or '')}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,13 +102,13 @@ class ResourceLink:
     """A resource that can be read elsewhere.
 
     Args:
-        uri: What names it.
-        name: What it is called.
+        uri: Its URI.
+        name: Its name.
         title: Its name for people.
-        description: What it is.
-        mime_type: Its kind.
-        size: How many bytes it has.
-        annotations: What its source says of it, such as whom it is for.
+        description: Its description.
+        mime_type: Its media type.
+        size: Its size in bytes.
+        annotations: Notes of its source, such as its audience.
     """
 
     uri: str
@@ -123,9 +121,9 @@ class ResourceLink:
     type: Literal["resource_link"] = "resource_link"
 
     def render(self) -> str:
-        """Return its name and where it is."""
-        told = f": {self.description}" if self.description else ""
-        return f"[link: {self.title or self.name} at {self.uri}{told}]"
+        """Return its name, its URI and its description."""
+        description = f": {self.description}" if self.description else ""
+        return f"[link: {self.title or self.name} at {self.uri}{description}]"
 
 
 Content: TypeAlias = Annotated[
@@ -141,7 +139,7 @@ class Contents:
 
     Args:
         parts: The contents.
-        structured: The same as JSON, where its source gives it as well.
+        structured: The same as JSON, where the source gives both.
 
     Example:
         >>> print(Contents((TextContent("A dot:"), ImageContent("iVBORw==", "image/png"))).render())
@@ -153,11 +151,10 @@ class Contents:
     structured: Any = None
 
     def render(self) -> str:
-        """Return the texts, and what stands for everything else, one below the other."""
+        """Return the texts, and texts that stand for the others, one below the other."""
         return "\n".join(part.render() for part in self.parts)
 
 
 def _size(data: str) -> str:
-    """Return how many bytes base64 text stands for."""
     size = len(data) * 3 // 4 - data[-2:].count("=")
     return "1 byte" if size == 1 else f"{size:,} bytes"

@@ -24,9 +24,8 @@
         ├── CircularDependencyError  the bindings depend on one another in a circle
         └── ResourceBusyError        an exclusive resource is held by another call
 
-Messages for people name the thing, the cause and the remedy. Messages for a model
-say what went wrong, why, and what to do next: recoverable ones say "retry", terminal
-ones "cannot" or "requires human intervention".
+Messages for people name the thing, the cause and the remedy. Messages for a model say what
+went wrong, why, and what to do next, such as "retry" or "requires human intervention".
 """
 
 from __future__ import annotations
@@ -63,10 +62,7 @@ class ToolValidationError(ToolstileError, ValueError):
 
 
 class ConditionError(ToolstileError):
-    """A condition declared with `require` or `ensure` does not hold.
-
-    Its text is the author's description of the condition and nothing else.
-    """
+    """A condition of `require` or `ensure` does not hold; the text is its description alone."""
 
 
 class PromptEvaluationError(ToolstileError):
@@ -80,8 +76,7 @@ class DeadlineExceededError(ToolstileError):
 class VisibilityExpansionRequired(ToolstileError):
     """The model asked for sections that are shown as summaries.
 
-    Leaves `dispatch` after the call is rolled back; the driver of the conversation opens the
-    sections and renders the prompt again.
+    Leaves `dispatch` after the call is rolled back; see `ExecutorHandle.expand`.
 
     Args:
         section_keys: The keys of the sections to open.
@@ -94,35 +89,30 @@ class VisibilityExpansionRequired(ToolstileError):
         self.reason = reason
 
     def __reduce__(self) -> tuple[type[VisibilityExpansionRequired], tuple[object, ...]]:
-        """Return what makes it again on the other side of a pipe."""
+        """Return the arguments that make it again."""
         return type(self), (self.section_keys, self.reason)
 
 
 class Interrupt(ToolstileError):
     """A handler pauses the run, for a person or a graph framework.
 
-    Leaves `dispatch` after the call is rolled back. Exceptions of other frameworks
-    are treated alike once registered with `Host(interrupts=...)`.
+    Leaves `dispatch` after the call is rolled back, as do the types in `Host(interrupts=...)`.
     """
 
 
 class CallClosed(ToolstileError):
-    """The call is over (finished, timed out or cancelled), so it can change nothing more."""
+    """The call has finished, timed out or been cancelled, so it can change nothing more."""
 
 
 class CallRefused(ToolstileError):
-    """A plugin keeps a call from running, or what it did from counting as done.
+    """A plugin keeps a call from running or counting; the model reads the text as it is.
 
-    For `toolstile_snapshot`, `toolstile_execute` and a participant's `prepare`. The model reads
-    the text as it is.
+    For `toolstile_snapshot`, `toolstile_execute` and a participant's `prepare`.
     """
 
 
 class EffectUnknownError(ToolstileError):
-    """A handler cannot tell whether it had its effect, as what it called ended without an answer.
-
-    The call fails, and the model reads the text as it is. The effect counts as unknown.
-    """
+    """A handler cannot tell whether it had its effect; the model reads the text as it is."""
 
 
 class ProcessDied(EffectUnknownError):

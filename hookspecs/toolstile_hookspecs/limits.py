@@ -6,6 +6,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -19,7 +20,7 @@ from toolstile_hookspecs.support.process import renewed_in_forks
 
 @runtime_checkable
 class Clock(Protocol):
-    """The two readings that handlers, policies and the host take."""
+    """The source of time for handlers, policies and the host."""
 
     def now(self) -> datetime:
         """Return the wall-clock time, aware, in UTC."""
@@ -46,15 +47,13 @@ class SystemClock:
 
 
 _SYSTEM: Final = SystemClock()
-# One for all: it is held for moments, and most calls are neither cancelled nor waited for.
+# One lock for all cancellations: it is held for moments only.
 _cancelling = renewed_in_forks(__name__, "_cancelling", threading.Lock)
 
 
 @dataclass(frozen=True, slots=True)
 class Deadline:
-    """The moment by which an evaluation must have ended.
-
-    Kept on the monotonic clock, so that a wall clock set back or forth does no harm.
+    """The moment by which an evaluation must have ended, on a monotonic clock.
 
     Args:
         at: The moment, as a reading of `clock.monotonic()`, in seconds.
@@ -74,8 +73,7 @@ class Deadline:
     def __post_init__(self) -> None:
         """Refuse NaN."""
         if math.isnan(self.at):
-            msg = "Deadline nan would never come; give a number of seconds, or no deadline."
-            raise DefinitionError(msg)
+            raise DefinitionError("Deadline nan would never come; give a number, or no deadline.")
 
     @classmethod
     def after(cls, seconds: float | timedelta, *, clock: Clock | None = None) -> Deadline:
@@ -107,8 +105,7 @@ class Deadline:
     def check(self) -> None:
         """Raise `DeadlineExceededError` once the moment has passed."""
         if self.elapsed():
-            msg = "The deadline of this evaluation has passed."
-            raise DeadlineExceededError(msg)
+            raise DeadlineExceededError("The deadline of this evaluation has passed.")
 
 
 class Heartbeat:
@@ -116,7 +113,7 @@ class Heartbeat:
 
     Args:
         on_beat: Called at each beat, on the beating thread; extends a lease, say.
-        clock: Where the time of a beat comes from.
+        clock: The clock that times the beats.
     """
 
     def __init__(
@@ -151,10 +148,9 @@ class BudgetTracker(Protocol):
 
 
 class Cancellation:
-    """Cancels a call from outside, and tells the handler inside that it is.
+    """Cancels a call from outside, from any thread.
 
-    Give one to `ToolCall(cancellation=...)`, keep it, and call `cancel()` from any
-    thread. A handler reads it as `context.abort_signal`, or just `context.cancelled`.
+    Give it to `ToolCall(cancellation=...)`; handlers have it as `context.abort_signal`.
 
     Example:
         >>> stop = Cancellation()
@@ -168,7 +164,7 @@ class Cancellation:
     _callbacks: tuple[Callable[[], None], ...] = ()
 
     def cancel(self) -> None:
-        """Cancel; a second time does nothing."""
+        """Cancel; a second time changes nothing."""
         with _cancelling:
             if self.aborted:
                 return
@@ -178,27 +174,19 @@ class Cancellation:
             callback()
 
     def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
-        """Call `callback` once cancelled, at once if it already is.
+        """Call `callback` once cancelled, or at once; return a function that takes it back.
 
         The callback runs on the cancelling thread and must not raise or wait.
-
-        Returns:
-            A function that takes the callback back.
         """
         with _cancelling:
             if not self.aborted:
                 self._callbacks = (*self._callbacks, callback)
                 return lambda: self._forget(callback)
         callback()
-        return _nothing
+        return lambda: None
 
     def _forget(self, callback: Callable[[], None]) -> None:
-        with _cancelling:
+        with _cancelling, suppress(ValueError):
             left = list(self._callbacks)
-            if callback in left:
-                left.remove(callback)
+            left.remove(callback)
             self._callbacks = tuple(left)
-
-
-def _nothing() -> None:
-    return None

@@ -1,12 +1,12 @@
-"""Policies: what may be called when, and what they remember."""
+"""Policies: rules over calls, their decisions and their memory."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
 
 from toolstile_hookspecs.errors import DefinitionError
 
@@ -36,7 +36,7 @@ class PolicyDecision:
         allowed: Whether the call may go on, possibly after asking.
         reason: Why not, or why to ask; the model reads it, so say what to do.
         asks: Whether a person has to decide.
-        policy: Who said it; the host fills it in.
+        policy: The name of the policy; the host fills it in.
 
     Example:
         >>> PolicyDecision.deny("Call run_tests first, then retry deploy.").verdict
@@ -55,20 +55,12 @@ class PolicyDecision:
 
     @classmethod
     def deny(cls, reason: str) -> PolicyDecision:
-        """Return the decision that refuses the call.
-
-        Args:
-            reason: Whole sentences; the model reads them as they are, so say what to do.
-        """
+        """Return the decision that refuses the call; the model reads the reason as it is."""
         return cls(allowed=False, reason=reason)
 
     @classmethod
     def ask(cls, reason: str) -> PolicyDecision:
-        """Return the decision that lets a person decide.
-
-        Args:
-            reason: Whole sentences, for the person; the model reads them where nobody answers.
-        """
+        """Return the decision that lets a person decide, who reads the reason."""
         return cls(allowed=True, reason=reason, asks=True)
 
     @property
@@ -87,7 +79,7 @@ class PolicyState:
     """The memory of one policy instance in a session, one record per instance.
 
     Args:
-        policy_name: The instance, by its unique name.
+        policy_name: The unique name of the instance.
         invoked_tools: Tools that succeeded.
         invoked_keys: Pairs of tool and key, such as `("read_file", "a.txt")`.
         data: Anything else, as JSON values.
@@ -105,15 +97,14 @@ class PolicyState:
 
     @classmethod
     def reserved(cls, context: ToolContext, name: str) -> PolicyState:
-        """Return the record, or an empty one, in which the named instance's `reserve` counts.
+        """Return the record in which the named instance's `reserve` counts, or an empty one.
 
-        The record is called `{name}/reserved`, and only `reserve` can save it. No rollback,
-        restore or reset of the session touches it.
+        Only `reserve` can save it. No rollback, restore or reset of the session touches it.
         """
         return cls.of(context, f"{name}{RESERVED}")
 
     def save(self, context: ToolContext) -> None:
-        """Keep this record as the newest: in `on_result`, that of `reserved` in `reserve`."""
+        """Make this record the newest, in `on_result`; one of `reserved` in `reserve`."""
         context.session[PolicyState].append(self)
 
     def with_tool(self, tool: str) -> PolicyState:
@@ -127,24 +118,23 @@ class PolicyState:
 
 def record_of(view: SliceView[PolicyState], name: str) -> PolicyState | None:
     """Return the newest record of the named instance, or None."""
-    # The host's own slice finds it at once, whatever else there is; stand-ins look through all.
-    named: Callable[[str], PolicyState | None] | None = getattr(view, "named", None)
-    if named is not None:
-        return named(name)
-    found = view.where(lambda each: each.policy_name == name)
+    # The host's own slice is indexed by name; others are searched.
+    if (named := getattr(view, "named", None)) is not None:
+        return cast("PolicyState | None", named(name))
+    found = view.where(lambda record: record.policy_name == name)
     return found[-1] if found else None
 
 
 POLICY_METHODS: Final = ("check", "on_result")
-"""The name that every policy has."""
+"""The names of the methods that every policy has."""
 
 
 class ToolPolicy(Protocol):
-    """A rule over calls. `check` and `on_result` may be async.
+    """A rule over calls.
 
     Optional methods: see `SupportsReserve` and `SupportsRollback`. Optional attributes:
-    `wants_params = False` spares a copy of params, `governed` names the tools that it rules, so
-    that the host warns of unknown ones.
+    `wants_params = False` spares a copy of the params; `governed` names the tools that it
+    rules, and the host warns of unknown ones.
     """
 
     @property
@@ -153,22 +143,13 @@ class ToolPolicy(Protocol):
         ...
 
     def check(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        *,
-        context: ToolContext,
+        self, tool: Tool[Any, Any], params: Any, *, context: ToolContext
     ) -> PolicyDecision | Awaitable[PolicyDecision]:
         """Decide. Changes nothing and holds no lock; an exception denies."""
         ...
 
     def on_result(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        result: ToolResult[Any],
-        *,
-        context: ToolContext,
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> Awaitable[None] | None:
         """Remember a success, before the commit; an exception vetoes it."""
         ...
@@ -178,33 +159,21 @@ class ToolPolicy(Protocol):
 class SupportsReserve(Protocol):
     """A policy that counts calls as they are admitted."""
 
-    def reserve(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        *,
-        context: ToolContext,
-    ) -> PolicyDecision:
+    def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Take a place for the call or deny it, once per call, under the admission lock.
 
-        `context.inflight` are the calls admitted and not yet ended. It must be quick and
-        must not wait. What it saves is not rolled back with the call.
+        `context.inflight` holds the calls admitted and not yet ended. It must not wait. The
+        record that it saves is not rolled back with the call.
         """
         ...
 
 
 @runtime_checkable
 class SupportsRollback(Protocol):
-    """A policy that hears of a rollback."""
+    """A policy that is told of a rollback."""
 
-    def on_rollback(
-        self,
-        tool: Tool[Any, Any],
-        params: Any,
-        *,
-        context: ToolContext,
-    ) -> None:
-        """Hear that an admitted call's changes are gone; exceptions are logged."""
+    def on_rollback(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> None:
+        """Learn that an admitted call's changes are gone; exceptions are logged."""
         ...
 
 
@@ -229,22 +198,21 @@ class PersistentPolicy:
     `reserve` takes count over all sessions of the file.
 
     Args:
-        policy: The policy; it must have a name, under which the file knows it.
+        policy: The policy.
         file: The JSON file; several policies may share one.
 
     Raises:
-        DefinitionError: When the policy has no name.
+        DefinitionError: When the policy has no name to find its records by.
     """
 
     policy: ToolPolicy
     file: Path
 
     def __post_init__(self) -> None:
-        """Check that the file can know the policy by its name."""
+        """Check that the policy has a name."""
         if not self.policy.name:
-            kind = type(self.policy).__name__
-            msg = f"{kind} is to be kept in {self.file} but has no name; give it one."
-            raise DefinitionError(msg)
+            policy = type(self.policy).__name__
+            raise DefinitionError(f"{policy} has no name to find its records by; give it one.")
 
     @property
     def name(self) -> str:

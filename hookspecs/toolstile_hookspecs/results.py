@@ -25,7 +25,7 @@ R_co = TypeVar("R_co", covariant=True)
 
 @runtime_checkable
 class ToolRenderableResult(Protocol):
-    """A value that knows what the model should read of it."""
+    """A value that renders its own text for the model."""
 
     def render(self) -> str:
         """Return the text for the model."""
@@ -37,11 +37,11 @@ class ToolResult(Generic[R_co]):
     """The result of a call.
 
     Args:
-        message: What the model reads first. On failure: what went wrong, why, what to do.
+        message: The text that the model reads first. On failure: what went wrong, why, what to do.
         value: The typed payload, or None. The model reads it rendered, after the message.
         success: False for a failure; everything the call changed is then rolled back.
-        exclude_value_from_context: Keep the value from the model and from every wire.
-            It stays in the process. This saves context; it is not a security boundary.
+        exclude_value_from_context: Keep the value from the model and from every wire. This saves
+            context; it is not a security boundary.
 
     Example:
         >>> ToolResult.ok(42, message="Computed.").value
@@ -77,53 +77,42 @@ class ToolResult(Generic[R_co]):
         return ToolResult(message, success=False)
 
     def render(self) -> str:
-        """Return what the model reads: the message, then the rendered value, if any."""
+        """Return the text that the model reads: the message, then the rendered value, if any."""
         return render_result(self)
 
 
-_warned: set[type] = set()
 _AS_JSON: tuple[Any, ...] = (BaseModel, Mapping)
 
 
 def render_result(result: ToolResult[Any], encoded: bytes | None = None) -> str:
-    """Return what the model reads of a result; see `ToolResult.render`.
-
-    Args:
-        result: The result.
-        encoded: The value as JSON, where it was written already; used where it renders so.
-    """
+    """Return the text of a result; `encoded` is its value as JSON, if it was written already."""
     value = result.value
     if value is None or not result.success or result.exclude_value_from_context:
         return result.message
-    if encoded is not None and _renders_as_json(value.__class__):
-        text = encoded.decode()
-    else:
-        text = render_value(value)
+    is_json = encoded is not None and _renders_as_json(value.__class__)
+    text = encoded.decode() if encoded is not None and is_json else render_value(value)
     return f"{result.message}\n{text}" if result.message and text else result.message or text
 
 
 def reads_as_json(result: ToolResult[Any]) -> bool:
     """Tell whether the model reads no more of a result than its value's JSON."""
     plain = result.success and not result.message and not result.exclude_value_from_context
-    kind: Any = result.value.__class__
-    return plain and _renders_as_json(kind)
+    return plain and _renders_as_json(cast("Any", result.value).__class__)
 
 
 @lru_cache(maxsize=1024)
-def _renders_as_json(kind: type[Any]) -> bool:
-    """Tell whether values of a class are read as JSON; cached, since asking a class is slow."""
-    if kind in {int, float, bool}:
+def _renders_as_json(type_: type[Any]) -> bool:
+    if type_ in {int, float, bool}:
         return True
-    return issubclass(kind, _AS_JSON) and not hasattr(kind, "render")
+    return issubclass(type_, _AS_JSON) and not hasattr(type_, "render")
 
 
 def render_value(value: object) -> str:
     """Return the text of a value, by the first rule that fits.
 
-    None is empty; a string stays as it is; a value with `render()` renders itself; a
-    dataclass without one becomes JSON, with one warning per type; a mapping, a number
-    and a pydantic model become JSON; a sequence or set is rendered line by line. What is not
-    finite becomes a JSON string, such as `"NaN"`.
+    None is empty; a string stays as it is; a value with `render()` renders itself. A dataclass
+    without one becomes JSON, with one warning per type; so do numbers, mappings and pydantic
+    models. A sequence or set is rendered line by line. NaN becomes the JSON string `"NaN"`.
 
     Raises:
         TypeError: When `render()` gives no text.
@@ -143,14 +132,14 @@ def render_value(value: object) -> str:
 def _rendered_by(value: object) -> str:
     text = cast("Any", value).render()
     if not isinstance(text, str):
-        kind = type(value).__qualname__
-        raise TypeError(f"{kind}.render() gave {type(text).__qualname__}, not text")
+        given = type(text).__qualname__
+        raise TypeError(f"{type(value).__qualname__}.render() gave {given}, not text")
     return text
 
 
 def _render_plain(value: object) -> str:
     if dataclasses.is_dataclass(value):
-        _warn_once(type(value))
+        _warn_once(cast("Any", type(value)))
     elif isinstance(value, (Sequence, AbstractSet)) and not isinstance(value, (bytes, bytearray)):
         items = cast("Sequence[object] | AbstractSet[object]", value)
         return "\n".join(render_value(item) for item in items)
@@ -161,12 +150,10 @@ def _json(value: object) -> str:
     return pydantic_core.to_json(value, inf_nan_mode="strings", fallback=as_plain).decode()
 
 
-def _warn_once(kind: type) -> None:
-    if kind in _warned:
-        return
-    _warned.add(kind)
+@lru_cache(maxsize=1024)
+def _warn_once(type_: type) -> None:
     warnings.warn(
-        f"{kind.__module__}.{kind.__qualname__} has no render(), so the model reads it as JSON; "
+        f"{type_.__module__}.{type_.__qualname__} has no render(), so the model reads it as JSON; "
         "define render() to choose what it reads.",
         stacklevel=4,
     )

@@ -1,4 +1,4 @@
-"""Session state as handlers and policies see it: typed slices, reducers, a dispatcher."""
+"""Session state as handlers and policies see it: slices, reducers, a dispatcher."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ E = TypeVar("E")
 Reducer = Callable[[Sequence[Any], Any], Sequence[Any]]
 """A pure function `(items of the slice, event) -> items`.
 
-It may return new items, `[*items, event]` say, or an `Append` of what to add at the end,
-which costs the same however long the slice is.
+It returns all items, such as `[*items, event]`, or an `Append` of those to add at the end.
 """
 
 
@@ -21,13 +20,13 @@ class SlicePolicy(Enum):
     """The role of a slice in transactions."""
 
     STATE = "state"
-    """On the call's branch: committed with the call, or gone with it."""
+    """Changed on the call's branch: committed with the call, or gone with it."""
     LOG = "log"
-    """To the session at once: append-only, never rolled back."""
+    """Appended to the session at once, never rolled back."""
 
 
 class Append(tuple[Any, ...]):
-    """The answer of a reducer that appends items at the end.
+    """The answer of a reducer that appends items; costs the same however long the slice is.
 
     Example:
         >>> Append(["a", "b"])
@@ -85,29 +84,28 @@ class Dispatcher(Protocol):
     """Publishes events to the subscribers of their type."""
 
     def subscribe(self, event: type[E], handler: Callable[[E], None]) -> Callable[[], None]:
-        """Call `handler` with each event of the type; returns what takes it back.
+        """Call `handler` with each event of the type; return a function that ends it.
 
-        State events are heard after the top-level call has committed. A handler that
-        raises is logged and changes nothing.
+        It is called after the top-level call has committed. An exception is logged.
         """
         ...
 
     def publish(self, event: object) -> None:
-        """Publish an event; inside a call it is heard after the commit, or not at all."""
+        """Publish an event; inside a call, after the commit or not at all."""
         ...
 
 
 class SessionSnapshot(Protocol):
-    """A moment of a session's state; costs a pointer."""
+    """The state of a session at a moment; costs a pointer."""
 
     @property
     def session_id(self) -> str:
-        """The session it is of."""
+        """The id of the session."""
         ...
 
     @property
     def tag(self) -> str | None:
-        """The name that its maker gave."""
+        """The name given to `snapshot`."""
         ...
 
     def to_json(self) -> str:
@@ -125,10 +123,10 @@ class SessionProtocol(Protocol):
 
     @property
     def dispatcher(self) -> Dispatcher:
-        """Where events are published."""
+        """The dispatcher of its events."""
         ...
 
-    def __getitem__(self, kind: type[S]) -> SliceView[S]:
+    def __getitem__(self, type_: type[S], /) -> SliceView[S]:
         """Return the slice of a type."""
         ...
 
@@ -157,13 +155,13 @@ class SessionProtocol(Protocol):
 class Redoable(Protocol):
     """The branch of a call: a session that also reports the call's changes.
 
-    For plugins that answer with a recorded result and have to repeat what its handler did.
+    For plugins that answer with a recorded result and repeat the changes of its handler.
     """
 
     def changes(self) -> str:
-        """Return what was done to the state here, as JSON for `redo`.
+        """Return the call's changes to the state as JSON for `redo`, which reduces events again.
 
-        Events are reduced again there. Logs and the policies' records are left out.
+        Logs and the policies' records are left out.
 
         Raises:
             SnapshotError: An event or item cannot be written as JSON.
@@ -171,12 +169,11 @@ class Redoable(Protocol):
         ...
 
     def redo(self, changes: str, *, kinds: Iterable[type[Any]] = ()) -> None:
-        """Do again what another call did to its session.
+        """Repeat the changes of another call.
 
         Args:
-            changes: What `changes` returned there.
-            kinds: Types of events and items beyond those that the session knows; nothing is
-                imported that the JSON names.
+            changes: The answer of the other call's `changes`.
+            kinds: Types of events and items beyond those that the session knows.
 
         Raises:
             SnapshotError: It is malformed, or a type is unknown or has changed.
