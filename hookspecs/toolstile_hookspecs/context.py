@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from toolstile_hookspecs.calls import Outcome, ToolCall
@@ -34,9 +34,9 @@ class RunContext:
     Args:
         run_id: This run of the agent.
         request_id: The request that started it.
-        attempt: Which try of the request it is, from 1.
+        attempt: The number of the attempt at the request, from 1.
         worker_id: The machine or process that runs it.
-        tags: Anything else to find it by.
+        tags: Further labels.
     """
 
     run_id: str = field(default_factory=lambda: uuid4().hex)
@@ -55,7 +55,7 @@ class InflightCall:
 
 
 class CallControl(Protocol):
-    """The host's side of a running call, behind the methods of `ToolContext`."""
+    """The host's side of a running call, behind the methods of `ToolContext` of these names."""
 
     def call(self, call: ToolCall) -> Outcome:
         """Dispatch a nested call and wait for it."""
@@ -83,38 +83,57 @@ class CallControl(Protocol):
 
     @property
     def handler_state(self) -> HandlerState:
-        """The progress of the handler, for plugins that need to know of its effects."""
+        """The progress of the handler, for plugins that depend on its effects."""
         ...
 
     def keep(self, effect_id: str) -> CallRecord:
-        """Return the record of a successful call, and mark the session as holding its changes.
+        """Return the record of a successful call, in a participant's `prepare` or `join`.
 
-        For a participant's `prepare` or `join`; a `Replay` of the same id then changes nothing.
+        A `Replay` of the same id then changes nothing in this session.
         """
         ...
 
 
+class _NoResources:
+    """The resources of a context made by hand without any."""
+
+    def get(self, kind: type[Any], default: Any = ...) -> Any:
+        if default is ...:
+            told = f"No resource is bound for {kind.__qualname__}: this context has none. Give it "
+            raise UnboundResourceError(f"{told}some with ToolContext(resources=...).")
+        return default
+
+    def __contains__(self, kind: type[object]) -> bool:
+        return False
+
+    async def aget(self, kind: type[Any]) -> Any:
+        return self.get(kind)
+
+    def is_portable(self, kind: type[object]) -> bool:  # noqa: ARG002 - the protocol's
+        return False
+
+
 @dataclass(frozen=True, repr=False)
 class ToolContext:
-    """The state a call runs with; frozen, and the call's own.
+    """The context a call runs in; frozen, and the call's own.
 
     Args:
         session: The call's branch of the session.
         resources: Resources by type; transactional ones are the call's own branch.
         prompt: The prompt whose tools are called.
-        adapter: Whatever talks to the provider.
-        deadline: When the evaluation must have ended.
+        adapter: The application's adapter to the provider.
+        deadline: The end of the evaluation.
         heartbeat: Extends a lease during long work.
         run_context: Ids for correlation.
-        user_id: For whom the call runs.
-        auth: The user's credentials, masked wherever they could be written.
+        user_id: The user for whom the call runs.
+        auth: The user's credentials, masked in every text.
         client: The application's own client for its services.
         abort_signal: Set when the call is cancelled from outside.
-        clock: Where time comes from; never use `time` itself.
+        clock: The source of time, in place of `time` itself.
         inflight: Calls of this session that were admitted and have not ended.
         tool_call: The call itself.
         parent: The context of the call that made this one, or None.
-        control: What the host does behind the methods; None in a context made by hand.
+        control: The host behind the methods; None in a context made by hand.
 
     Example:
         >>> context = ToolContext(session=None)  # type: ignore[arg-type]
@@ -123,7 +142,7 @@ class ToolContext:
     """
 
     session: SessionProtocol
-    resources: CallResources = field(default_factory=lambda: _NO_RESOURCES)
+    resources: CallResources = field(default_factory=_NoResources)
     prompt: Prompt | None = None
     adapter: Any = None
     deadline: Deadline | None = None
@@ -140,17 +159,14 @@ class ToolContext:
     control: CallControl | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
-        """Return the call's id and nothing of the state, since texts reach the model."""
+        """Return the call's id alone, since texts reach the model."""
         return f"ToolContext({self.tool_call.id if self.tool_call is not None else ''})"
 
     @property
     def rendered_prompt(self) -> RenderedPrompt | None:
-        """The prompt as the model would get it now, or None without one.
+        """The prompt as the model would get it now, or None; see `Prompt.render`.
 
         Sections' look-ups in the session count as reads of the call.
-
-        Raises:
-            PromptValidationError: As `Prompt.render` does.
         """
         return None if self.prompt is None else self.prompt.render(self.session)
 
@@ -166,16 +182,16 @@ class ToolContext:
 
     @property
     def cancelled(self) -> bool:
-        """True when the call was cancelled; check it before anything slow."""
+        """True when the call was cancelled; check it before slow work."""
         return self.abort_signal.aborted
 
     def beat(self) -> None:
-        """Record that the work goes on."""
+        """Report that the work goes on."""
         if self.heartbeat is not None:
             self.heartbeat.beat()
 
     def progress(self, done: float, total: float | None = None, message: str | None = None) -> None:
-        """Report how far the work is; also counts as a heartbeat."""
+        """Report the progress of the work; also a heartbeat."""
         self.beat()
         if self.control is not None:
             self.control.progress(done, total, message)
@@ -184,16 +200,13 @@ class ToolContext:
         """Set an attribute of the call's event, under `plugin.name`.
 
         Raises:
-            CallClosed: When the call was abandoned or has ended; `toolstile_rollback` can note.
+            CallClosed: When the call was abandoned or has ended, but for `toolstile_rollback`.
         """
         if self.control is not None:
             self.control.set_attribute(name, value)
 
     def check_exclusive(self, what: str) -> None:
-        """Check that the call may have something for itself alone.
-
-        Args:
-            what: What it is, for the message.
+        """Check that the call may have something for itself alone; `what` names it.
 
         Raises:
             ResourceBusyError: In a dry run, and before a person has approved the changes.
@@ -219,27 +232,3 @@ class ToolContext:
                 "Dispatch through an executor."
             )
         return self.control
-
-
-class _NoResources:
-    """Resources of a context made by hand without any."""
-
-    def get(self, kind: type[Any], default: Any = ...) -> Any:
-        if default is ...:
-            raise UnboundResourceError(
-                f"No resource is bound for {kind.__qualname__}: this context has none. Give it "
-                "some with ToolContext(resources=...)."
-            )
-        return default
-
-    def __contains__(self, kind: type[object]) -> bool:
-        return False
-
-    async def aget(self, kind: type[Any]) -> Any:
-        return self.get(kind)
-
-    def is_portable(self, kind: type[object]) -> bool:  # noqa: ARG002 - the protocol's
-        return False
-
-
-_NO_RESOURCES: Final[CallResources] = _NoResources()

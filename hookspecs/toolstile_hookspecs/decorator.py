@@ -98,16 +98,15 @@ class FunctionTool(Tool[Any, Any], Generic[Q, T]):
     def _read_handler(self) -> Signature:
         reading = self.reading or read_function(self.function, owner=self._owner, name=self.name)
         object.__setattr__(self, "reading", reading)
-        if self.handler is None:
-            object.__setattr__(self, "handler", self.function)
         if self.handler is None or self.handler is self.function:
+            object.__setattr__(self, "handler", self.function)
             return reading
         return read_full_form(
             self.handler, owner=self._owner, params=reading.params, result=reading.result
         )
 
     def __reduce__(self) -> Any:
-        """Pickle as a reference to where the function stands, and what differs from there."""
+        """Pickle the place of the function, and the options that differ from the tool there."""
         function: Any = self.function
         place = f"{getattr(function, '__module__', '')}:{getattr(function, '__qualname__', '')}"
         try:

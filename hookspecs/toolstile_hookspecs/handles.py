@@ -20,9 +20,9 @@ from toolstile_hookspecs.sessions import SessionProtocol
 from toolstile_hookspecs.tools import Tool
 
 Progress = Callable[[ToolCall, float, float | None, str | None], None]
-"""Hears how far a call is: what is done, of how much in all, and what is being done.
+"""Called with a call, the work done, the total and a message, on the handler's thread.
 
-It is called on the thread of the handler and in its context, and must not wait.
+It must not wait.
 """
 
 
@@ -30,7 +30,7 @@ class Catalog(Protocol):
     """The tools of all plugins, by name."""
 
     def get(self, name: str) -> Tool[Any, Any] | None:
-        """Return the tool of that name or wire name, or None."""
+        """Return the tool of a name or wire name, or None."""
         ...
 
     def names(self) -> Sequence[str]:
@@ -38,7 +38,7 @@ class Catalog(Protocol):
         ...
 
     def plugin_of(self, name: str) -> str | None:
-        """Return the plugin that has the tool, or None."""
+        """Return the plugin that offers the tool, or None."""
         ...
 
     def invalidate(self, plugin: str) -> None:
@@ -87,18 +87,14 @@ class ExecutorHandle(Protocol):
     def resume(self, call: ToolCall, token: str, answer: ApprovalAnswer | bool) -> Outcome:  # noqa: FBT001 - as approvers answer
         """Dispatch a pending call again, with the answer that a person has given.
 
-        All stages are passed again. The answer counts if the params (and the diff) are those that
-        were asked about; else the approver is asked again.
+        All stages are passed again. If the params or the diff differ from those of the
+        question, the approver is asked again.
 
         Args:
             call: The call as it was.
-            token: The `approval_token` of its outcome; it holds once, for a time, and for the
-                session, the user and the tool that it was given for.
-            answer: What the person says.
-
-        Returns:
-            The outcome, whatever became of the call. With a token that does not hold it is
-            denied, and says why.
+            token: The `approval_token` of its outcome. It holds once, for a time, and for its
+                session, user and tool; with another token the call is denied.
+            answer: The answer of the person.
         """
         ...
 
@@ -108,7 +104,7 @@ class ExecutorHandle(Protocol):
         token: str,
         answer: ApprovalAnswer | bool,  # noqa: FBT001 - as approvers answer
     ) -> Awaitable[Outcome]:
-        """Dispatch a call again that was pending; see `resume`."""
+        """Dispatch a pending call again; see `resume`."""
         ...
 
     def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
@@ -120,8 +116,8 @@ class HostHandle(Protocol):
     """The host as its plugins see it.
 
     Attributes:
-        kept_apart: Where policies of executors keep their records unless an executor says,
-            None for their own files. A plugin that answers in the tools' place sets it meanwhile.
+        kept_apart: The folder for policies' records of executors that name none; None for the
+            policies' own files. A plugin that answers in the tools' place sets it meanwhile.
     """
 
     kept_apart: PolicyStoreLocation | None
@@ -133,7 +129,7 @@ class HostHandle(Protocol):
 
     @property
     def clock(self) -> Clock:
-        """Where time comes from."""
+        """The source of time."""
         ...
 
     @property
@@ -146,7 +142,7 @@ class HostHandle(Protocol):
         ...
 
     def dialect(self, name: str) -> Dialect:
-        """Return a provider's dialect; an unknown name is an error that lists the known."""
+        """Return a provider's dialect; the error for an unknown name lists the known."""
         ...
 
     def executor(  # noqa: PLR0913 - each is named and has a default
@@ -164,17 +160,16 @@ class HostHandle(Protocol):
         clock: Clock | None = None,
         kept_apart: PolicyStoreLocation | None = None,
     ) -> AbstractContextManager[ExecutorHandle]:
-        """Return what dispatches calls, in a new session unless one is given.
+        """Return an executor, in a new session unless one is given.
 
-        Its calls run for `user_id`; the credentials `auth` are masked in every text. `on_progress`
-        hears how far calls are. With `dry_run` contained tools run and show what they would
-        change, nothing is kept, and other tools are denied. `clock` gives the calls a time of their
-        own, `kept_apart` another place to the records of policies.
+        Its calls run for `user_id`, whose credentials `auth` are masked in every text. With
+        `dry_run` contained tools run and show their changes, nothing is kept, and other tools
+        are denied. `kept_apart` is the folder of policies' records.
         """
         ...
 
     def register(self, plugin: object, name: str | None = None) -> None:
-        """Register one more plugin, one that is wanted only as the settings are, say.
+        """Register one more plugin.
 
         Raises:
             PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
@@ -199,7 +194,7 @@ class Dialect(Protocol):
         ...
 
     def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Any]:
-        """Return the tools as the provider takes them."""
+        """Return the tools in the provider's shape."""
         ...
 
     def calls(self, reply: Any) -> list[ToolCall]:
@@ -211,16 +206,8 @@ class Dialect(Protocol):
         ...
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
-        """Return the calls of a recorded conversation, or None if it is not of this kind."""
+        """Return the calls of a recorded conversation, or None if it has another shape."""
         ...
-
-
-def _no_arguments(parser: argparse.ArgumentParser) -> None:  # noqa: ARG001 - has none to add
-    return None
-
-
-def _no_settings(args: argparse.Namespace) -> Mapping[str, Any]:  # noqa: ARG001 - has none
-    return {}
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,19 +215,16 @@ class Command:
     """A command of the command line, or more options for one that exists.
 
     Args:
-        name: What is typed.
+        name: The name that is typed.
         help: One line for `toolstile --help`.
-        run: Does it; returns the exit status. None with `extends`.
+        run: Runs it and returns the exit status. None with `extends`.
         configure: Adds arguments to its parser.
-        extends: Whether `name` is a command that exists and gets the options; `log`, `out` and
-            `stopping` are then the host's, so that an option `--out` needs another `dest`.
-        settings: Turns the parsed arguments into configuration for this run, by dotted key;
-            it wins over the file and the environment. Which plugins are loaded is settled by
-            then.
-        defaults: Configuration for this command, by dotted key, where neither the file nor
-            the environment says anything.
-        optional: Whether, with `extends`, the command may not be there, as it is another
-            plugin's.
+        extends: Whether `name` is a command that exists and gets the options. The host has the
+            names `log`, `out` and `stopping` then: an option `--out` needs another `dest`.
+        settings: Turns the parsed arguments into configuration for this run, by dotted key. It
+            wins over file and environment, and cannot change which plugins are loaded.
+        defaults: Configuration for this command, by dotted key, below file and environment.
+        optional: Whether, with `extends`, the command of another plugin may not be there.
 
     Example:
         >>> Command(
@@ -255,8 +239,8 @@ class Command:
     name: str
     help: str = ""
     run: Callable[[HostHandle, argparse.Namespace], int] | None = None
-    configure: Callable[[argparse.ArgumentParser], object] = _no_arguments
+    configure: Callable[[argparse.ArgumentParser], object] = lambda _: None
     extends: bool = False
-    settings: Callable[[argparse.Namespace], Mapping[str, Any]] = _no_settings
+    settings: Callable[[argparse.Namespace], Mapping[str, Any]] = lambda _: {}
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     optional: bool = False

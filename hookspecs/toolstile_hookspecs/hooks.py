@@ -381,11 +381,7 @@ def toolstile_render(tool: Tool[Any, Any], result: ToolResult[Any], settings: An
 
 @hookspec
 def toolstile_on_result(
-    tool: Tool[Any, Any],
-    params: Any,
-    result: ToolResult[Any],
-    context: ToolContext,
-    settings: Any,
+    tool: Tool[Any, Any], params: Any, result: ToolResult[Any], context: ToolContext, settings: Any
 ) -> Awaitable[None] | None:
     """See a success before it is committed.
 

@@ -1,4 +1,4 @@
-"""The two pluggy markers and the names they rest on."""
+"""The pluggy markers, and their names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import pluggy
 
 if TYPE_CHECKING:
     from toolstile_hookspecs.tools import Tool
-
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -34,13 +33,10 @@ CONCERNS: Final = "toolstile_concerns"
 
 
 def applies_to(predicate: Callable[[Tool[Any, Any]], bool]) -> Callable[[F], F]:
-    """Leave an implementation out of the calls of tools that it does not concern.
-
-    For `toolstile_snapshot` and `toolstile_execute`: it is not asked for other tools, whose
-    calls then cost and wait for nothing.
+    """Ask an implementation of `toolstile_snapshot` or `toolstile_execute` for some tools only.
 
     Args:
-        predicate: Tells of a tool whether it is to be asked; evaluated once for each tool.
+        predicate: Tells whether a tool is one of them; evaluated once for each tool.
 
     Example:
         >>> from toolstile_hookspecs import hookimpl

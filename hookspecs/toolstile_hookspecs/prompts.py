@@ -226,22 +226,17 @@ class SectionPlace:
 
 def _summary(place: SectionPlace) -> str:
     summary = getattr(place.section, "summary", None) or ""
-    return (
-        f"{summary}\n\n(This is a summary. Call open_sections with {place.path!r} for all of it.)"
-    )
+    hint = f"(This is a summary. Call open_sections with {place.path!r} for all of it.)"
+    return f"{summary}\n\n{hint}"
 
 
 def _as_mapping(params: Any, where: str) -> dict[str, Any]:
-    if isinstance(params, BaseModel):
-        return dict(params)
     if dataclasses.is_dataclass(params) and not isinstance(params, type):
         return {field.name: getattr(params, field.name) for field in dataclasses.fields(params)}
-    if params is None or isinstance(params, Mapping):
+    if params is None or isinstance(params, (Mapping, BaseModel)):
         return dict(cast("Mapping[str, Any]", params or {}))
-    raise DefinitionError(
-        f"{where}: {params!r} has no fields that could fill placeholders; give a mapping, "
-        "a dataclass or a model."
-    )
+    told = "has no fields that could fill placeholders; give a mapping, a dataclass or a model."
+    raise DefinitionError(f"{where}: {params!r} {told}")
 
 
 def _places(
@@ -271,9 +266,7 @@ def _is_enabled(section: Section, session: SessionProtocol | None, path: str) ->
     try:
         return section.is_enabled(session)
     except Exception as error:
-        reason = str(error).rstrip(".")
-        msg = (
-            f"Section {path!r} cannot tell whether it is part of the prompt: its `enabled` raised "
-            f"{type(error).__name__} ({reason}). Fix it; without a session it is given None."
-        )
+        raised = f"{type(error).__name__} ({str(error).rstrip('.')})"
+        told = f"its `enabled` raised {raised}. Fix it; without a session it is given None."
+        msg = f"Section {path!r} cannot tell whether it is part of the prompt: {told}"
         raise PromptValidationError(msg) from error
