@@ -90,20 +90,12 @@ class ApprovalAnswer:
 
     @classmethod
     def deny(cls, reason: str | None = None) -> ApprovalAnswer:
-        """Return the answer that refuses the call.
-
-        Args:
-            reason: A few words that follow "A person did not approve send_mail:".
-        """
+        """Return the answer that refuses the call; the reason is a few words after a colon."""
         return cls(Answer.DENIED, reason)
 
     @classmethod
     def unanswered(cls, reason: str) -> ApprovalAnswer:
-        """Return the answer that refuses the call as nobody was asked, or nobody answered.
-
-        Args:
-            reason: A whole sentence, such as "There is no terminal to ask at."
-        """
+        """Return the answer that refuses the call as nobody answered; the reason is a sentence."""
         return cls(Answer.DENIED, reason, answered=False)
 
     @classmethod

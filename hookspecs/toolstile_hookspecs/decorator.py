@@ -22,12 +22,11 @@ from typing import (
 )
 
 from toolstile_hookspecs._schema.validation_errors import as_sentence
-from toolstile_hookspecs._tools.field_checks import MAX_DESCRIPTION
+from toolstile_hookspecs._tools.field_checks import MAX_DESCRIPTION, function_fault, option_faults
 from toolstile_hookspecs._tools.signatures import Signature, read_full_form, read_function
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.idempotency import IdempotencyConfig
 from toolstile_hookspecs.support.docstrings import docstring_of, first_paragraph, first_sentence
-from toolstile_hookspecs.support.text import suggest
 from toolstile_hookspecs.tools import (
     Category,
     Concurrency,
@@ -175,42 +174,16 @@ def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
 def _make(
     function: Callable[..., Any], *, options: ToolOptions, localns: dict[str, Any]
 ) -> FunctionTool[..., Any]:
-    _refuse_other_than_function(function)
+    if fault := function_fault(function):
+        raise DefinitionError(f"@tool: {fault}.")
     name = options.get("name") or getattr(function, "__name__", None)
     if name is None:
         raise DefinitionError(f"@tool: {function!r} has no name of its own; give name='...'.")
-    _refuse_unknown_options(name, options)
+    if faults := option_faults(options, ToolOptions.__optional_keys__):
+        raise DefinitionError(f"Tool {name!r}: {as_sentence('; '.join(faults))}")
     reading = read_function(function, owner=f"Tool {name!r}", name=name, localns=localns)
     given: dict[str, Any] = {**_described(function), **options, "name": name}
     return FunctionTool[..., Any](function=function, reading=reading, **given)
-
-
-def _refuse_other_than_function(function: object) -> None:
-    if isinstance(function, type):
-        raise DefinitionError(
-            f"@tool: {function.__qualname__} is a class; decorate a function, or give an "
-            "instance's method: tool(instance.method)."
-        )
-    if isinstance(function, (classmethod, staticmethod)) or not callable(function):
-        raise DefinitionError(
-            f"@tool: {function!r} is not a function; decorate a function, with options as "
-            "keywords: @tool(name='...')."
-        )
-    if isinstance(function, Tool):
-        raise DefinitionError(f"@tool: {function.name!r} is a tool already; decorate it once.")
-
-
-def _refuse_unknown_options(tool_name: str, options: ToolOptions) -> None:
-    taken = {option.name for option in fields(Tool) if option.init}
-    known = sorted(ToolOptions.__optional_keys__)
-    others = f"; the options are {', '.join(known)}"
-    faults = [
-        f"there is no option {name!r}{suggest(name, known) or others}"
-        for name in options
-        if name not in taken
-    ]
-    if faults:
-        raise DefinitionError(f"Tool {tool_name!r}: {as_sentence('; '.join(faults))}")
 
 
 def _described(function: Callable[..., Any]) -> dict[str, str]:

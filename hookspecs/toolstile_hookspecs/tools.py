@@ -15,18 +15,10 @@ from typing import (
     Protocol,
     TypeVar,
     cast,
-    get_origin,
     runtime_checkable,
 )
 
-from toolstile_hookspecs._schema.codec import (
-    NOT_READ_BACK,
-    NoParams,
-    ValueCodec,
-    codec_of,
-    describe,
-)
-from toolstile_hookspecs._schema.schema_codec import SchemaCodec
+from toolstile_hookspecs._schema.codec import ValueCodec, describe
 from toolstile_hookspecs._schema.serialize import as_json
 from toolstile_hookspecs._tools.field_checks import (
     MAX_DESCRIPTION,
@@ -35,7 +27,13 @@ from toolstile_hookspecs._tools.field_checks import (
     tool_faults,
     typed_examples,
 )
-from toolstile_hookspecs._tools.signatures import ANYTHING, Signature, read_full_form
+from toolstile_hookspecs._tools.signatures import (
+    ANYTHING,
+    Signature,
+    params_codec,
+    read_full_form,
+    result_codec,
+)
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 from toolstile_hookspecs.idempotency import IdempotencyConfig
@@ -220,8 +218,8 @@ class Tool(Generic[P, R]):
         for name in ("examples", "tags", "depends_on"):
             settle(self, name, tuple(getattr(self, name)))
         settle(self, "signature", self._read_handler())
-        settle(self, "params_codec", self._make_params_codec())
-        settle(self, "result_codec", self._make_result_codec())
+        settle(self, "params_codec", params_codec(self, self._owner))
+        settle(self, "result_codec", result_codec(self, self._owner))
         examples, faults = typed_examples(self.examples, self.params_codec, self.result_codec)
         settle(self, "examples", examples)
         if self.idempotency is not None:
@@ -269,30 +267,6 @@ class Tool(Generic[P, R]):
             return Signature(_no_handler, params, result, is_async=False, wraps=False)
         return read_full_form(self.handler, owner=self._owner, params=params, result=result)
 
-    def _make_params_codec(self) -> ValueCodec:
-        owner = f"{self._owner}, params"
-        if self.params_schema is not None:
-            return SchemaCodec(self.params_schema, owner=owner)
-        type_ = self.signature.params
-        if type_ is None:
-            return NoParams()
-        if type_ is ANYTHING:
-            self._refuse(["the type of its params is not known; write Tool[Params, Result](...)"])
-        if (get_origin(type_) or type_) in _NO_OBJECTS:
-            given = describe(type_)
-            self._refuse([f"its params are {given}, but arguments are an object; use a dataclass"])
-        return codec_of(type_, owner=owner, reveals=True)
-
-    def _make_result_codec(self) -> ValueCodec:
-        owner = f"{self._owner}, result"
-        if self.result_schema is not None:
-            return SchemaCodec(self.result_schema, owner=owner)
-        codec = codec_of(self.signature.result, owner=owner)
-        records = self.idempotency is not None and self.idempotency.strategy != "none"
-        if records and (reason := codec.why_not_read_back()):
-            self._refuse([f"its result {NOT_READ_BACK}, to be recorded: {reason}"])
-        return codec
-
     @property
     def _owner(self) -> str:
         return f"Tool {self.name!r}"
@@ -301,9 +275,6 @@ class Tool(Generic[P, R]):
         if faults:
             told = "; ".join(faults)
             raise DefinitionError(f"{self._owner}: {told if told.endswith('?') else f'{told}.'}")
-
-
-_NO_OBJECTS: Final = (str, bytes, int, float, bool, list, tuple, set, frozenset)
 
 
 def _remake(declared: tuple[Any, Any], options: dict[str, Any]) -> Tool[Any, Any]:

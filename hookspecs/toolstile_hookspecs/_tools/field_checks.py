@@ -115,6 +115,25 @@ def _params_schema_faults(schema: object) -> list[str]:
     return [f"params_schema allows type {types!r} only, but arguments are an object"]
 
 
+def function_fault(function: object) -> str | None:
+    """Return why no tool can be made of it."""
+    if isinstance(function, type):
+        remedy = "decorate a function, or give an instance's method: tool(instance.method)"
+        return f"{function.__qualname__} is a class; {remedy}"
+    if isinstance(function, (classmethod, staticmethod)) or not callable(function):
+        remedy = "decorate a function, with options as keywords: @tool(name='...')"
+        return f"{function!r} is not a function; {remedy}"
+    name = getattr(function, "name", None)
+    return f"{name!r} is a tool already; decorate it once" if _is_tool(function) else None
+
+
+def option_faults(options: Iterable[str], known: Collection[str]) -> list[str]:
+    """Return the options of `@tool` that a tool does not have, with those that may be meant."""
+    others = f"; the options are {', '.join(sorted(known))}"
+    unknown = [name for name in options if name not in known]
+    return [f"there is no option {name!r}{suggest(name, known) or others}" for name in unknown]
+
+
 _FUNCTIONS: Final = ("enabled", "on_session")
 _TEXTS: Final = ("key", "title", "template", "summary")
 _SECTION_FIELDS: Final = (*_TEXTS, *_FUNCTIONS, "visibility", "accepts_overrides")

@@ -1,4 +1,4 @@
-"""Signatures of handlers: the types, the form, sync or async."""
+"""Signatures of handlers: the types and their codecs, the form, sync or async."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ from typing import Annotated, Any, Final, NoReturn, Union, cast, get_args, get_o
 
 from pydantic import BaseModel
 
+from toolstile_hookspecs._schema.codec import (
+    NOT_READ_BACK,
+    NoParams,
+    ValueCodec,
+    codec_of,
+    describe,
+)
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 from toolstile_hookspecs._tools.function_params import make_record
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import DefinitionError
@@ -283,3 +291,43 @@ def _is_record(kind: Any) -> bool:
 def _is_typed_dict(kind: object) -> bool:
     """Tell whether it is a TypedDict, of `typing` or of `typing_extensions`."""
     return isinstance(kind, type) and hasattr(kind, "__total__")
+
+
+# --- Codecs
+
+_NO_OBJECTS: Final = (str, bytes, int, float, bool, list, tuple, set, frozenset)
+
+
+def params_codec(tool: Any, owner: str) -> ValueCodec:
+    """Return the codec of a tool's params, by its schema or its signature.
+
+    Raises:
+        DefinitionError: When no JSON object can be read as its params.
+    """
+    if tool.params_schema is not None:
+        return SchemaCodec(tool.params_schema, owner=f"{owner}, params")
+    type_ = tool.signature.params
+    if type_ is None:
+        return NoParams()
+    if type_ is ANYTHING:
+        fault = "the type of its params is not known; write Tool[Params, Result](...)"
+        raise DefinitionError(f"{owner}: {fault}.")
+    if (get_origin(type_) or type_) in _NO_OBJECTS:
+        fault = f"its params are {describe(type_)}, but arguments are an object; use a dataclass"
+        raise DefinitionError(f"{owner}: {fault}.")
+    return codec_of(type_, owner=f"{owner}, params", reveals=True)
+
+
+def result_codec(tool: Any, owner: str) -> ValueCodec:
+    """Return the codec of the value of a tool's result, by its schema or its signature.
+
+    Raises:
+        DefinitionError: When the tool is idempotent, and its value cannot be read back.
+    """
+    if tool.result_schema is not None:
+        return SchemaCodec(tool.result_schema, owner=f"{owner}, result")
+    codec = codec_of(tool.signature.result, owner=f"{owner}, result")
+    records = tool.idempotency is not None and tool.idempotency.strategy != "none"
+    if records and (reason := codec.why_not_read_back()):
+        raise DefinitionError(f"{owner}: its result {NOT_READ_BACK}, to be recorded: {reason}.")
+    return codec
