@@ -103,11 +103,10 @@ from toolstile_hookspecs.resources import (
 from toolstile_hookspecs.results import ToolRenderableResult, ToolResult, render_value
 from toolstile_hookspecs.sections import MarkdownSection, OpenedSections, Section, Visibility
 from toolstile_hookspecs.services.filesystem import FileMatch, FileStat, Filesystem, SupportsNotes
-from toolstile_hookspecs.services.replay import CallRecord, HandlerState, Replay
+from toolstile_hookspecs.services.replay import CallRecord, HandlerState, Redoable, Replay
 from toolstile_hookspecs.sessions import (
     Append,
     Dispatcher,
-    Redoable,
     Reducer,
     SessionProtocol,
     SessionSnapshot,

@@ -20,10 +20,7 @@ from toolstile_hookspecs.sessions import SessionProtocol
 from toolstile_hookspecs.tools import Tool
 
 Progress = Callable[[ToolCall, float, float | None, str | None], None]
-"""Called with a call, the work done, the total and a message, on the handler's thread.
-
-It must not wait.
-"""
+"""Called with a call, the work done, the total and a message, on its thread; must not wait."""
 
 
 class Catalog(Protocol):

@@ -14,9 +14,12 @@ Rules that hold for all hooks:
 - `wrapper=True` works on parse, execute and render. Other wrappers, and
   `hookwrapper=True`, are refused at registration.
 
-Arguments that many hooks take:
+Arguments that several hooks take, or that a line explains:
 
 - `settings`: The plugin's own validated settings, or None.
+- `host`: The host; dispatch calls with it while it is open.
+- `catalog`: The tools of all plugins.
+- `request`: The question for a person.
 - `call`: The call as it came. Its arguments are JSON text, with secrets in clear.
 - `tool`: The tool that is called.
 - `params`: The typed params; no plugin can change those that another receives.
@@ -24,7 +27,7 @@ Arguments that many hooks take:
 - `result`: The result of the handler, or of the plugin that answered in its place.
 """
 
-# ruff: noqa: D417 - the module's docstring documents the arguments that many hooks take
+# ruff: noqa: D417 - the module's docstring explains the other arguments
 
 from __future__ import annotations
 
@@ -170,9 +173,6 @@ def toolstile_lifespan(
     Called when the host opens; left in reverse order when it closes, also after errors.
     Async ones live on the host's background loop.
 
-    Args:
-        host: The host; dispatch calls with it while it is open.
-
     Returns:
         A sync or async context manager, or None. After an exception on entering, those
         entered are left and the host does not open: `PluginError` names the plugin. An
@@ -243,9 +243,6 @@ def toolstile_lookup(
     Called for every call, after trace. Without an answer the host looks up the name, then
     the wire name, among the tools of the prompt.
 
-    Args:
-        catalog: The tools of all plugins.
-
     Returns:
         A tool, or None for "not mine". An exception fails the call.
 
@@ -303,9 +300,6 @@ def toolstile_approve(
 
     Called only for the one plugin that the configuration names as approver. The deadline
     goes on while it waits, the tool's timeout does not.
-
-    Args:
-        request: What to show.
 
     Returns:
         An answer; `True` approves. `False`, None, an exception, a timeout and anything

@@ -97,10 +97,7 @@ class PolicyState:
 
     @classmethod
     def reserved(cls, context: ToolContext, name: str) -> PolicyState:
-        """Return the record in which the named instance's `reserve` counts, or an empty one.
-
-        Only `reserve` can save it. No rollback, restore or reset of the session touches it.
-        """
+        """Return the record of `reserve`, or an empty one; no rollback, restore or reset touches it."""
         return cls.of(context, f"{name}{RESERVED}")
 
     def save(self, context: ToolContext) -> None:
@@ -212,7 +209,7 @@ class PersistentPolicy:
         """Check that the policy has a name."""
         if not self.policy.name:
             policy = type(self.policy).__name__
-            raise DefinitionError(f"{policy} has no name to find its records by; give it one.")
+            raise DefinitionError(f"{policy} has no name; give it one to find its records by.")
 
     @property
     def name(self) -> str:

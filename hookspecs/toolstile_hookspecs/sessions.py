@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Protocol, TypeVar
 
 S = TypeVar("S")
 E = TypeVar("E")
 
 Reducer = Callable[[Sequence[Any], Any], Sequence[Any]]
-"""A pure function `(items of the slice, event) -> items`.
-
-It returns all items, such as `[*items, event]`, or an `Append` of those to add at the end.
-"""
+"""A pure function from a slice's items and an event to all items, or to an `Append` of new ones."""
 
 
 class SlicePolicy(Enum):
@@ -148,34 +145,4 @@ class SessionProtocol(Protocol):
 
     def clone(self, *, id: str | None = None) -> SessionProtocol:  # noqa: A002 - it is the id
         """Return an independent session with the same state and reducers."""
-        ...
-
-
-@runtime_checkable
-class Redoable(Protocol):
-    """The branch of a call: a session that also reports the call's changes.
-
-    For plugins that answer with a recorded result and repeat the changes of its handler.
-    """
-
-    def changes(self) -> str:
-        """Return the call's changes to the state as JSON for `redo`, which reduces events again.
-
-        Logs and the policies' records are left out.
-
-        Raises:
-            SnapshotError: An event or item cannot be written as JSON.
-        """
-        ...
-
-    def redo(self, changes: str, *, kinds: Iterable[type[Any]] = ()) -> None:
-        """Repeat the changes of another call.
-
-        Args:
-            changes: The answer of the other call's `changes`.
-            kinds: Types of events and items beyond those that the session knows.
-
-        Raises:
-            SnapshotError: It is malformed, or a type is unknown or has changed.
-        """
         ...

@@ -103,10 +103,7 @@ class Branchable(Protocol):
 
 @runtime_checkable
 class Exclusive(Protocol):
-    """A resource that holds state and that one call at a time may use.
-
-    The host holds its lock from a call's first access to commit or rollback.
-    """
+    """A resource with state that one call at a time has, from its first access to its end."""
 
     def begin(self) -> Any:
         """Begin, or for a nested call begin a savepoint; return its name."""
@@ -131,7 +128,7 @@ class SupportsPrepare(Protocol):
     def prepare(self, savepoint: Any) -> None:
         """Do all of the commit that can fail, for the changes since the savepoint.
 
-        Called for each savepoint, the newest first; for that of a nested call when it succeeds,
-        and again with the call around it.
+        Called for the newest savepoint first; for a nested call's at its success, and again with
+        the call around it.
         """
         ...

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from toolstile_hookspecs.results import ToolResult
 
@@ -63,6 +63,36 @@ class Replay:
     effect_id: str | None
     changes: str | None = None
     unportable: str | None = None
+
+
+@runtime_checkable
+class Redoable(Protocol):
+    """The branch of a call: a session that also reports the call's changes.
+
+    For plugins that answer with a recorded result and repeat the changes of its handler.
+    """
+
+    def changes(self) -> str:
+        """Return the call's changes to the state as JSON for `redo`, which reduces events again.
+
+        Logs and the policies' records are left out.
+
+        Raises:
+            SnapshotError: An event or item cannot be written as JSON.
+        """
+        ...
+
+    def redo(self, changes: str, *, kinds: Iterable[type[Any]] = ()) -> None:
+        """Repeat the changes of another call.
+
+        Args:
+            changes: The answer of the other call's `changes`.
+            kinds: Types of events and items beyond those that the session knows.
+
+        Raises:
+            SnapshotError: It is malformed, or a type is unknown or has changed.
+        """
+        ...
 
 
 def without_effects(changes: str, is_left_out: Callable[[str], bool]) -> str:
