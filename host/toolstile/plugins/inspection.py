@@ -10,8 +10,6 @@ from collections.abc import Set as AbstractSet
 from pathlib import PurePath
 from typing import Any, Final
 
-import pluggy
-
 from toolstile.plugins.hook_manager import HookManager
 from toolstile.plugins.plugin_errors import PluginFault, one_line
 from toolstile.settings.table_validation import show
@@ -69,15 +67,12 @@ def register_hooks(plugin: object, name: str, manager: HookManager) -> tuple[str
         return tuple(sorted({caller.name for caller in callers}.intersection(manager.arguments)))
     except PluginFault:
         raise
-    except pluggy.PluginValidationError as error:
-        cause = f"It cannot be registered: {one_line(error)}."
-        raise PluginFault(cause, "Fix the hook function.") from error
     except ContractDeprecationWarning as warning:
         cause = f"It uses what is deprecated, and warnings are errors here: {warning}"
         raise PluginFault(cause, "Fix it, or let this warning be none.") from warning
     except Exception as error:
-        cause = f"Its hook functions cannot be read: {one_line(error)}."
-        raise PluginFault(cause, "Fix the plugin.") from error
+        cause = f"It cannot be registered: {one_line(error)}."
+        raise PluginFault(cause, "Fix its hook functions.") from error
 
 
 def hook_faults(plugin: object, manager: HookManager) -> list[PluginFault]:

@@ -260,7 +260,9 @@ class Branch(Transaction):
                 self._commit_to_store()
             self._shut(OVER)
         if self._store.subscribers.handlers:
-            self._store.subscribers.publish_all(redoing.events_of(log))
+            for change in log:
+                if change.doing in {"dispatch", "publish"}:
+                    self._store.subscribers.publish(*change.items)
 
     def rollback(self) -> None:
         """Drop all changes and close.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from threading import Lock
 from typing import Any, TypeVar
 
@@ -62,11 +62,6 @@ class Subscribers:
                     log.exception(
                         "A subscriber of %s raised; the event stays published.", kind.__qualname__
                     )
-
-    def publish_all(self, events: Iterable[object]) -> None:
-        """Publish several events, in their order."""
-        for event in events:
-            self.publish(event)
 
 
 def fault_of(event: object, function: object, role: str) -> str | None:

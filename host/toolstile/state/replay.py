@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, NotRequired, cast
@@ -48,13 +48,6 @@ class Change(NamedTuple):
     kind: type[Any]
     items: Sequence[Any]
     effect_id: str | None = None
-
-
-def events_of(changes: Iterable[Change]) -> Iterator[object]:
-    """Yield the events that were dispatched or published, in their order."""
-    for change in changes:
-        if change.doing in {"dispatch", "publish"}:
-            yield from change.items
 
 
 def written(changes: Iterable[Change]) -> str:
@@ -127,20 +120,6 @@ def _entries() -> TypeAdapter[list[_Entry]]:
     return TypeAdapter(list[_Entry])
 
 
-def _remedy_for(name: str) -> str:
-    """Return the remedy for an unknown type."""
-    module = name.partition(":")[0]
-    if module == "__main__":
-        return (
-            "It was defined in the script that was run then, which no other program can find. "
-            "Define it in a module, and import that in both."
-        )
-    return (
-        "Types are never imported from a text: import its module, register a reducer for it, or "
-        "pass the class in kinds=[...]."
-    )
-
-
 def _as_entry(change: Change) -> _Entry:
     name, items = _name(change.kind), dumped_exactly(change.kind, change.items)
     _written_here[name] = change.kind
@@ -153,7 +132,8 @@ def _change_of(entry: _Entry, known: Mapping[str, type[Any]]) -> Change:
     if kind is None:
         raise SnapshotError(
             f"What a call did to the session names {entry['type']}, a type that is not known "
-            f"here. {_remedy_for(entry['type'])}"
+            "here. Types are never imported from a text: define it in a module and import that, "
+            "register a reducer for it, or pass the class in kinds=[...]."
         )
     return Change(entry["do"], kind, loaded(kind, entry["items"]), entry.get("effect"))
 

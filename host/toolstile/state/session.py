@@ -55,9 +55,8 @@ class Session:
         history_events: int = HISTORY_EVENTS,
         history_bytes: int = HISTORY_BYTES,
     ) -> None:
-        bounded = history_events or history_bytes
-        calls = History(history_events, history_bytes) if bounded else Log()
-        self._store = Store(id or uuid4().hex, _over, object(), calls)
+        calls = History(history_events, history_bytes)
+        self._store = Store(id or uuid4().hex, _over, object(), {ToolInvoked: calls})
 
     @property
     def id(self) -> str:

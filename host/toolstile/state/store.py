@@ -12,7 +12,6 @@ from toolstile.state.log_slice import History, Log
 from toolstile.state.persistent_list import EMPTY, Items, ItemsView
 from toolstile.state.policy_records import NO_RECORDS, Records, overlaid
 from toolstile.state.reducers import ReducerTable, impure, keep, name_of, reduced
-from toolstile_hookspecs.calls import ToolInvoked
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import Append, Reducer, SessionProtocol, SlicePolicy
@@ -42,7 +41,7 @@ class Store:
         id: The session's id.
         face: Makes a session of a store; so that a branch can clone without knowing sessions.
         lineage: The same for a session and its clones: their snapshots fit one another.
-        calls: The LOG slice of the calls' events; an unbounded one unless it is given.
+        logs: The LOG slices, that of the calls' events among them.
 
     Raises:
         StateError: The id is not a text.
@@ -53,7 +52,7 @@ class Store:
         id: str,  # noqa: A002 - it is the id
         face: Callable[[Store], SessionProtocol],
         lineage: object,
-        calls: Log | History | None = None,
+        logs: dict[type[Any], Log | History],
     ) -> None:
         if not isinstance(id, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise StateError(f"A session's id is a text, and {id!r} is not; give one, or no id.")
@@ -62,16 +61,16 @@ class Store:
         self.lineage = lineage
         self.lock = RLock()
         self.head = _START
-        self.logs: dict[type[Any], Log | History] = {ToolInvoked: Log() if calls is None else calls}
+        self.logs = logs
         self.reducers: ReducerTable = {}
         self.subscribers = Subscribers()
 
     def cloned(self, id: str | None, head: Head) -> Store:  # noqa: A002 - it is the id
         """Return an independent store with the same logs and reducers, at a head."""
-        other = Store(id or uuid4().hex, self.face, self.lineage)
         with self.lock:
+            logs = {kind: log.fork() for kind, log in self.logs.items()}
+            other = Store(id or uuid4().hex, self.face, self.lineage, logs)
             other.head = Head(head.slices, head.records, 0)
-            other.logs = {kind: log.fork() for kind, log in self.logs.items()}
             other.reducers = self.reducers
         return other
 

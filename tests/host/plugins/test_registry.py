@@ -208,7 +208,7 @@ def test_a_plugin_that_cannot_be_looked_at_is_refused(plugins):
         def __dir__(self):
             raise OSError("hidden")
 
-    with pytest.raises(PluginError, match=r"hook functions cannot be read: OSError: hidden\."):
+    with pytest.raises(PluginError, match=r"cannot be registered: OSError: hidden\."):
         plugins.register(Hiding())
     assert plugins.reports == ()
 

@@ -300,8 +300,8 @@ def test_a_type_that_nobody_has_named_is_not_imported():
     text = '[{"do": "append", "type": "os:system", "items": [{"text": "a"}]}]'
     told = (
         "What a call did to the session names os:system, a type that is not known here. Types are "
-        "never imported from a text: import its module, register a reducer for it, or pass the "
-        "class in kinds=[...]."
+        "never imported from a text: define it in a module and import that, register a reducer "
+        "for it, or pass the class in kinds=[...]."
     )
     with pytest.raises(SnapshotError) as unknown:
         done_again(session_of(), text)
@@ -310,7 +310,7 @@ def test_a_type_that_nobody_has_named_is_not_imported():
 
 def test_a_type_of_the_script_that_was_run_belongs_into_a_module():
     text = '[{"do": "append", "type": "__main__:Paid", "items": [{"text": "a"}]}]'
-    with pytest.raises(SnapshotError, match="Define it in a module, and import that in both"):
+    with pytest.raises(SnapshotError, match="define it in a module and import that"):
         done_again(session_of(), text)
 
 
