@@ -1,4 +1,4 @@
-"""Items of one type as JSON values, which are read as the same items or refused."""
+"""Items of one type as JSON values; `SnapshotError` where they are not read as the same items."""
 
 from __future__ import annotations
 
@@ -34,11 +34,7 @@ def type_name(kind: type[Any]) -> str:
 
 
 def dumped(kind: Any, items: Iterable[Any]) -> Any:
-    """Return items of a type as JSON values.
-
-    Raises:
-        SnapshotError: One cannot be written as JSON.
-    """
+    """Return items of a type as JSON values."""
     try:
         # Not `dump_json`: a model would write infinities as null, which cannot be read back.
         plain = _adapter(kind).dump_python(list(items), mode="json")
@@ -52,11 +48,7 @@ def dumped(kind: Any, items: Iterable[Any]) -> Any:
 
 
 def loaded(kind: Any, items: list[Any]) -> list[Any]:
-    """Return the items of a type that JSON values stand for.
-
-    Raises:
-        SnapshotError: They do not fit the type.
-    """
+    """Return the items of a type that JSON values stand for."""
     try:
         return _read(kind, items)
     except Exception as error:
@@ -67,11 +59,7 @@ def loaded(kind: Any, items: list[Any]) -> list[Any]:
 
 
 def dumped_exactly(kind: type[Any], items: Iterable[Any]) -> list[Any]:
-    """Return items of a type as JSON values from which the same items are read.
-
-    Raises:
-        SnapshotError: One cannot be written as JSON, or reading that comes to something else.
-    """
+    """Return items of a type as JSON values from which the same items are read."""
     items = list(items)
     written: list[Any] = dumped(kind, items)
     try:

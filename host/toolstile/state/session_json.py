@@ -1,4 +1,4 @@
-"""The JSON of a session or a snapshot, versioned."""
+"""The JSON of a session or a snapshot, versioned; `SnapshotError` for all that does not fit."""
 
 from __future__ import annotations
 
@@ -29,11 +29,7 @@ class Saved(NamedTuple):
 
 
 def write(saved: Saved) -> str:
-    """Return versioned JSON.
-
-    Raises:
-        SnapshotError: An item cannot be written as JSON, or two types have one name.
-    """
+    """Return versioned JSON."""
     _refuse_namesakes([*saved.slices, *saved.logs])
     document: _Document = {
         "format": "toolstile.session",
@@ -50,12 +46,7 @@ def write(saved: Saved) -> str:
 
 
 def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
-    """Return the state in JSON. Types are looked up among those given, never imported.
-
-    Raises:
-        SnapshotError: It is not JSON, of another format or version, or does not fit the types,
-            or two of these have one name.
-    """
+    """Return the state in JSON. Types are looked up among those given, never imported."""
     try:
         document = _documents().validate_json(text)
     except ValidationError as error:
