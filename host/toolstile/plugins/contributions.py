@@ -124,9 +124,9 @@ def with_sections(contribution: Contribution, implementations: Implementations) 
 def _settings(plugin: str, implementations: Implementations, settings: Settings) -> Any:
     written = settings.table_of(plugin)
     table = {key: value for key, value in written.items() if key not in RESERVED}
-    for each in implementations("toolstile_settings", None):
+    for implementation in implementations("toolstile_settings", None):
         with guarded("toolstile_settings"):
-            model = each.call()
+            model = implementation.call()
         if model is None:
             continue
         _check_model(model)
@@ -155,7 +155,7 @@ def _beside_the_file(
         return table
     name = f"plugins.{settings.table_name(plugin)}"
     written = {
-        key: each for key, each in table.items() if f"{name}.{key}" not in settings.variables
+        key: value for key, value in table.items() if f"{name}.{key}" not in settings.variables
     }
     return {**table, **beside(settings.path.parent, written, model)}
 
@@ -185,9 +185,9 @@ def undefined_in(model: type[BaseModel]) -> PluginFault | None:
 def _policies(implementations: Implementations, settings: object) -> dict[str, type[Any]]:
     hook = "toolstile_policies"
     kinds: dict[str, type[Any]] = {}
-    for each in implementations(hook, settings):
+    for implementation in implementations(hook, settings):
         with guarded(hook):
-            answer = each.call()
+            answer = implementation.call()
         if answer is None:
             continue
         if not isinstance(answer, Mapping):
@@ -202,21 +202,21 @@ def _policies(implementations: Implementations, settings: object) -> dict[str, t
 def _bindings(implementations: Implementations, settings: object) -> tuple[Binding[Any], ...]:
     hook = "toolstile_resources"
     bindings: dict[type[Any], Binding[Any]] = {}
-    for each in _asked(hook, implementations(hook, settings)):
-        if not issubclass(type(each), Binding):
-            raise wrong_answer(hook, each, "bindings, such as Binding(Tracker, make_tracker)")
-        if each.kind in bindings:
-            cause = f"It binds {each.kind.__qualname__} twice."
+    for binding in _asked(hook, implementations(hook, settings)):
+        if not issubclass(type(binding), Binding):
+            raise wrong_answer(hook, binding, "bindings, such as Binding(Tracker, make_tracker)")
+        if binding.kind in bindings:
+            cause = f"It binds {binding.kind.__qualname__} twice."
             raise PluginFault(cause, "Remove one of the bindings.")
-        bindings[each.kind] = each
+        bindings[binding.kind] = binding
     return tuple(bindings.values())
 
 
 def _asked(hook: str, implementations: Iterable[Implementation]) -> tuple[Any, ...]:
     answers: list[object] = []
     # Implementations come last registered first; what is offered stays in the order written.
-    for each in reversed(tuple(implementations)):
-        answers.extend(listed(hook, each.call))
+    for implementation in reversed(tuple(implementations)):
+        answers.extend(listed(hook, implementation.call))
     return tuple(answers)
 
 

@@ -50,7 +50,7 @@ class HookManager(pluggy.PluginManager):
                 if caller.spec.warn_on_impl:
                     warnings.append(caller.spec.warn_on_impl)
                 by_argument: dict[str, Warning] = caller.spec.warn_on_impl_args or {}
-                warnings += [by_argument[each] for each in by_argument if each in found.argnames]
+                warnings += [by_argument[key] for key in by_argument if key in found.argnames]
         return tuple(dict.fromkeys(map(str, warnings)))
 
     def in_order(self, hook: str, settings: Mapping[str, object]) -> Iterator[Implementation]:

@@ -135,7 +135,7 @@ def _refuse_unmarked(plugin: object, name: str, manager: HookManager) -> None:
 
 def _nearest_hook(name: str, known: Iterable[str]) -> str | None:
     # With the prefix that all share, every name would be near.
-    bare = [each.removeprefix(HOOK_PREFIX) for each in known]
+    bare = [hook.removeprefix(HOOK_PREFIX) for hook in known]
     near = nearest(name.removeprefix(HOOK_PREFIX), bare)
     return None if near is None else HOOK_PREFIX + near
 

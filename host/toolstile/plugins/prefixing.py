@@ -29,7 +29,7 @@ def renamed(tool: T, name: str, renamed_tools: Mapping[str, str] = NO_NAMES) -> 
             misconfigured=True,
         )
     twin = object.__new__(type(tool))
-    depends_on = tuple(renamed_tools.get(each, each) for each in tool.depends_on)
+    depends_on = tuple(renamed_tools.get(other, other) for other in tool.depends_on)
     vars(twin).update(vars(tool), name=name, depends_on=depends_on, renamed_tools=renamed_tools)
     return twin
 

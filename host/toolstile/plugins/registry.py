@@ -78,16 +78,16 @@ class Plugins:
             PluginError: When one of `only` is not installed; then nothing changes.
         """
         every = installed()
-        self._installed = frozenset(each.name for each in every)
+        self._installed = frozenset(found.name for found in every)
         for name in only or ():
             if name not in self._installed:
                 those = f"Those are: {', '.join(sorted(self._installed))}."
                 remedy = _near(name, self._installed, those)
                 raise PluginError(f"There is no installed plugin {name!r}. {remedy}")
         with self._lock:
-            self._refused = [each for each in self._refused if each.source == "python"]
+            self._refused = [report for report in self._refused if report.source == "python"]
             met: dict[str, PluginSource] = {}
-            chosen = [each for each in every if only is None or each.name in only]
+            chosen = [found for found in every if only is None or found.name in only]
             # Some files are others by another path.
             files = {path.resolve(): path for path in reversed(self.settings.plugin_files)}
             for origin in (*chosen, *map(_file, reversed(files.values()))):

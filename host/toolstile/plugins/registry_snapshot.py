@@ -50,7 +50,7 @@ def snapshot_of(
 ) -> RegistrySnapshot:
     """Return what the loaded plugins offer now."""
     offered = {name: record.contribution for name, record in records.items()}
-    settings = {name: each.settings for name, each in offered.items()}
+    settings = {name: offer.settings for name, offer in offered.items()}
     calls = {hook: tuple(manager.in_order(hook, settings)) for hook in manager.arguments}
     # Wire names of plugins with a prefix give way.
     settled = sorted(offered.values(), key=lambda each: bool(each.prefix))
@@ -58,23 +58,23 @@ def snapshot_of(
         generation=generation,
         implementations=_only(calls, wrappers=False),
         wrappers=_only(calls, wrappers=True),
-        sections=tuple(section for each in offered.values() for section in each.sections),
-        bindings=tuple(binding for each in offered.values() for binding in each.bindings),
+        sections=tuple(section for offer in offered.values() for section in offer.sections),
+        bindings=tuple(binding for offer in offered.values() for binding in offer.bindings),
         providers=MappingProxyType(
-            {binding.kind: name for name, each in offered.items() for binding in each.bindings}
+            {binding.kind: name for name, offer in offered.items() for binding in offer.bindings}
         ),
         policies=MappingProxyType(
-            {kind: made for each in offered.values() for kind, made in each.policies.items()}
+            {kind: made for offer in offered.values() for kind, made in offer.policies.items()}
         ),
-        tools={tool.name: tool for each in offered.values() for tool in each.tools},
-        wire=serving_wire_names(tool for each in settled for tool in each.tools),
-        owners={tool.name: name for name, each in offered.items() for tool in each.tools},
+        tools={tool.name: tool for offer in offered.values() for tool in offer.tools},
+        wire=serving_wire_names(tool for offer in settled for tool in offer.tools),
+        owners={tool.name: name for name, offer in offered.items() for tool in offer.tools},
     )
 
 
 def _only(calls: Calls, *, wrappers: bool) -> Calls:
     return {
-        hook: tuple(each for each in found if each.wrapper is wrappers)
+        hook: tuple(call for call in found if call.wrapper is wrappers)
         for hook, found in calls.items()
     }
 

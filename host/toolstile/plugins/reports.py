@@ -48,7 +48,7 @@ class PluginSource:
 
     def report(self, status: Status, **more: Any) -> PluginReport:
         """Return the report of a plugin that comes from here."""
-        own = {each.name: getattr(self, each.name) for each in fields(PluginSource)}
+        own = {part.name: getattr(self, part.name) for part in fields(PluginSource)}
         return PluginReport(**own, status=status, **more)
 
     def refused(self, status: Status, fault: PluginFault) -> PluginReport:
@@ -141,7 +141,7 @@ class LoadedPlugin:
 
     def report(self) -> PluginReport:
         """Return what is told of it."""
-        faults = [fault for each in self.complaints.values() for fault in each]
+        faults = [fault for several in self.complaints.values() for fault in several]
         if not self.hooks:
             faults.append(PluginFault("It implements no hook.", _where_hooks_stand(self.plugin)))
         return self.origin.report(
@@ -158,10 +158,10 @@ class LoadedPlugin:
 
 def _where_hooks_stand(plugin: object) -> str:
     if isinstance(plugin, ModuleType):
-        for each in vars(plugin).values():
-            if isinstance(each, type) and any(name.startswith(HOOK_PREFIX) for name in vars(each)):
+        for made in vars(plugin).values():
+            if isinstance(made, type) and any(name.startswith(HOOK_PREFIX) for name in vars(made)):
                 return (
-                    f"Those of its class {each.__name__} are methods; write them as functions of "
+                    f"Those of its class {made.__name__} are methods; write them as functions of "
                     "the module, without self."
                 )
     return (

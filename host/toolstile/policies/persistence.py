@@ -98,7 +98,7 @@ class PolicyStore:
     def __init__(
         self, policies: Iterable[PersistentPolicy], apart: PolicyStoreLocation | None = None
     ) -> None:
-        self._files = {each.name: each.file for each in policies}
+        self._files = {policy.name: policy.file for policy in policies}
         if apart is not None:
             self._files = {name: _apart(file, apart) for name, file in self._files.items()}
 
@@ -112,9 +112,9 @@ class PolicyStore:
             if name in loaded:
                 continue
             found = read(file)
-            for each in (name, f"{name}{RESERVED}"):
-                if each in found and record_of(records, each) is None:
-                    records.seed(found[each])
+            for record in (name, f"{name}{RESERVED}"):
+                if record in found and record_of(records, record) is None:
+                    records.seed(found[record])
             loaded.add(name)
 
     @contextmanager
@@ -215,7 +215,7 @@ def read(file: Path) -> Records:
         document = Document.model_validate_json(content)
     except ValidationError as error:
         raise _unusable(file, f"its content does not fit ({first_fault(error)})") from error
-    return {each.policy_name: each for each in document.policies}
+    return {record.policy_name: record for record in document.policies}
 
 
 def write(file: Path, records: Records) -> None:
@@ -255,9 +255,9 @@ def _text(records: Records) -> str:
     document = Document.model_construct(
         format="toolstile.policies", version=1, policies=list(records.values())
     ).model_dump(mode="json")
-    for each in document["policies"]:
-        each["invoked_tools"].sort()
-        each["invoked_keys"].sort()
+    for record in document["policies"]:
+        record["invoked_tools"].sort()
+        record["invoked_keys"].sort()
     return json.dumps(document, ensure_ascii=False, allow_nan=False, indent=1) + "\n"
 
 

@@ -88,7 +88,7 @@ class PromptRules:
     def tell_of_strays(self) -> None:
         """Tell of policies that rule by a name which no tool has, such as one misspelt."""
         sections = self._prompt.everywhere()
-        ruling = [each for each in sections if any(map(governed_by, each.policies))]
+        ruling = [section for section in sections if any(map(governed_by, section.policies))]
         if not ruling and not any(map(governed_by, self._shared)):
             return
         names = names_within(self._prompt, self._host.catalog)

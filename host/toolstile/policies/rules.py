@@ -85,12 +85,12 @@ def rules_of_plugins(
 ) -> list[Rule]:
     """Return one rule for each hook of a plugin, in the order of the hooks."""
     rules = [
-        Rule(f"plugin {each.plugin}", check=each.call, wants_params=each.wants_params)
-        for each in checks
+        Rule(f"plugin {hook.plugin}", check=hook.call, wants_params=hook.wants_params)
+        for hook in checks
     ]
     rules += [
-        Rule(f"plugin {each.plugin}", on_result=each.call, wants_params=each.wants_params)
-        for each in on_results
+        Rule(f"plugin {hook.plugin}", on_result=hook.call, wants_params=hook.wants_params)
+        for hook in on_results
     ]
     return rules
 

@@ -64,8 +64,8 @@ def names_known_to(section: Section, names: frozenset[str]) -> frozenset[str]:
 
 
 def _names_of(tools: Iterable[Tool[Any, Any]]) -> Iterator[str]:
-    for each in tools:
-        yield from each.policy_names
+    for tool in tools:
+        yield from tool.policy_names
 
 
 def _hint(name: str, known: Collection[str]) -> str:

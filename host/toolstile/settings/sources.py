@@ -131,7 +131,7 @@ KEYS: Final = {
 }
 """The variables that stand for a key."""
 _TABLES: Final = TABLES.removeprefix(PREFIX).rstrip("_")
-_SPELT: Final = (*(each.removeprefix(PREFIX) for each in (*KEYS, BLOCK)), _TABLES)
+_SPELT: Final = (*(variable.removeprefix(PREFIX) for variable in (*KEYS, BLOCK)), _TABLES)
 _ALIKE: Final = 0.8
 """The similarity at which a variable counts as a misspelling of one of ours."""
 _TEXTS: Final = frozenset({"approval_key", "approval_spent", "approver"})
@@ -221,7 +221,7 @@ def _path(variable: str, plugins: Mapping[str, object]) -> Keys:
             f"{variable}: write TOOLSTILE_PLUGINS__NAME__KEY, a plugin's name and one of its keys."
         )
         raise ConfigurationError(msg)
-    table = next((each for each in plugins if folded(each) == name), name)
+    table = next((plugin for plugin in plugins if folded(plugin) == name), name)
     return ("plugins", table, *keys)
 
 

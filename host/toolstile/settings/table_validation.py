@@ -33,10 +33,10 @@ def keys_within(model: type[Any], path: Sequence[str | int]) -> list[str]:
     """
     models = [model]
     for step in path:
-        taken = [fields(each) for each in models]
-        inner = [found for each in taken for found in _models(each.get(str(step)))]
+        taken = [fields(type_) for type_ in models]
+        inner = [found for hints in taken for found in _models(hints.get(str(step)))]
         models = inner or models
-    return [key for each in dict.fromkeys(models) for key in fields(each)]
+    return [key for type_ in dict.fromkeys(models) for key in fields(type_)]
 
 
 def fields(model: type[Any]) -> dict[str, Any]:
@@ -46,7 +46,7 @@ def fields(model: type[Any]) -> dict[str, Any]:
     """
     if dataclasses.is_dataclass(model):
         hints = _hints(model)
-        return {each.name: hints.get(each.name) for each in dataclasses.fields(model) if each.init}
+        return {part.name: hints.get(part.name) for part in dataclasses.fields(model) if part.init}
     if not issubclass(model, BaseModel):
         return {}
     return {
@@ -68,8 +68,8 @@ def _models(annotation: Any) -> Iterator[type[Any]]:
     is_dataclass = dataclasses.is_dataclass(annotation)
     if is_dataclass or (isinstance(annotation, type) and issubclass(annotation, BaseModel)):
         yield cast("type[Any]", annotation)
-    for each in get_args(annotation):
-        yield from _models(each)
+    for part in get_args(annotation):
+        yield from _models(part)
 
 
 # --- Undefined names in annotations
@@ -139,11 +139,11 @@ def _texts(
     value: object, path: tuple[str | int, ...]
 ) -> Iterator[tuple[tuple[str | int, ...], str]]:
     if isinstance(value, Mapping):
-        for key, each in cast("Mapping[str, object]", value).items():
-            yield from _texts(each, (*path, key))
+        for key, item in cast("Mapping[str, object]", value).items():
+            yield from _texts(item, (*path, key))
     elif isinstance(value, (list, tuple)):
-        for position, each in enumerate(cast("list[object]", value)):
-            yield from _texts(each, (*path, position))
+        for position, item in enumerate(cast("list[object]", value)):
+            yield from _texts(item, (*path, position))
     elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
         yield path, str(value)
 
@@ -152,7 +152,7 @@ def _is_secret(annotation: Any) -> bool:
     kind = get_origin(annotation) or annotation
     if isinstance(kind, type) and issubclass(kind, HIDING):
         return True
-    return any(_is_secret(each) for each in get_args(annotation))
+    return any(_is_secret(part) for part in get_args(annotation))
 
 
 # --- Validation of a table
@@ -192,7 +192,7 @@ def validate_table(
         return adapter.validate_python(dict(table), extra="forbid")
     except ValidationError as error:
         faults = [
-            _fault(each, model, others, table, prefix) for each in error.errors(include_url=False)
+            _fault(fault, model, others, table, prefix) for fault in error.errors(include_url=False)
         ]
     except PydanticUserError as error:
         fault = f"no table can be made into {model.__name__}, which its author has to fix"

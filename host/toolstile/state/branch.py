@@ -150,7 +150,7 @@ class Branch(Transaction):
             store = self._store
             known = [*kinds, AppliedEffect, *store.kinds(), *store.reducers]
             made = redoing.read(changes, known)
-            held = {each for _, _, _, each in made if each is not None and self.has_applied(each)}
+            held = {id_ for *_, id_ in made if id_ is not None and self.has_applied(id_)}
             for effect_id, run in groupby(made, lambda change: change.effect_id):
                 if effect_id not in held:
                     self._redo(run, effect_id)
@@ -342,7 +342,7 @@ class Branch(Transaction):
             for kind in {**self.all_now(), **slices}:
                 self.cell(kind).put_back(slices.get(kind, EMPTY))
             update = {**dict.fromkeys(self.read_records()), **records}
-            self._update_records({n: each for n, each in update.items() if not is_reserved(n)})
+            self._update_records({n: record for n, record in update.items() if not is_reserved(n)})
 
 
 class BranchDispatcher:

@@ -33,7 +33,7 @@ def _counted(items: list[object]) -> str:
 
 
 def _listed(items: list[object]) -> str:
-    shown = [_short(each) for each in items[-_SHOWN:]]
+    shown = [_short(item) for item in items[-_SHOWN:]]
     if len(items) > _SHOWN:
         shown.insert(0, "...")
     return ", ".join(shown)

@@ -43,7 +43,7 @@ class Subscribers:
         def unsubscribe() -> None:
             with self._lock:
                 left = tuple(
-                    each for each in self.handlers.get(event, ()) if each is not subscriber
+                    other for other in self.handlers.get(event, ()) if other is not subscriber
                 )
                 self.handlers = {**self.handlers, event: left}
 

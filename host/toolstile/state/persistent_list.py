@@ -99,8 +99,8 @@ class Items:
         while segment is not None:
             segments.append(segment)
             segment = segment.below
-        for each in reversed(segments):
-            yield from islice(each.tail, each.length - each.start)
+        for part in reversed(segments):
+            yield from islice(part.tail, part.length - part.start)
 
 
 EMPTY = Items(None, [], 0, None)
@@ -217,4 +217,4 @@ class SliceReader:
 
     def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
         """Return the items for which the predicate holds."""
-        return [each for each in self.all() if predicate(each)]
+        return [item for item in self.all() if predicate(item)]

@@ -22,8 +22,8 @@ def overlaid(records: Records, overlay: Overlay) -> Records:
     """Return the records with those of an overlay over them, the overlay's last."""
     if not overlay:
         return records
-    merged = {name: each for name, each in records.items() if name not in overlay}
-    merged.update((name, each) for name, each in overlay.items() if each is not None)
+    merged = {name: record for name, record in records.items() if name not in overlay}
+    merged.update((name, record) for name, record in overlay.items() if record is not None)
     return merged
 
 
@@ -34,8 +34,8 @@ def is_reserved(name: str) -> bool:
 
 def with_reserved_of(records: Records, reserved: Records) -> Records:
     """Return the reserved records of the one and all others of the other."""
-    kept = {name: each for name, each in records.items() if not is_reserved(name)}
-    kept.update((name, each) for name, each in reserved.items() if is_reserved(name))
+    kept = {name: record for name, record in records.items() if not is_reserved(name)}
+    kept.update((name, record) for name, record in reserved.items() if is_reserved(name))
     return kept
 
 
@@ -82,10 +82,10 @@ def _are_fixed(values: Collection[object]) -> bool:
     if set(map(type, values)) <= _ATOMS:
         return True
     return all(
-        _are_fixed(cast("tuple[object, ...]", each))
-        if type(each) is tuple
-        else type(each) in _ATOMS
-        for each in values
+        _are_fixed(cast("tuple[object, ...]", value))
+        if type(value) is tuple
+        else type(value) in _ATOMS
+        for value in values
     )
 
 
@@ -123,7 +123,7 @@ class RecordSlice:
 
     def all(self) -> Sequence[PolicyState]:
         """Return all records, the one updated last at the end."""
-        return [own(each) for each in self._owner.read_records().values()]
+        return [own(record) for record in self._owner.read_records().values()]
 
     def named(self, name: str) -> PolicyState | None:
         """Return the record of a name, or None; costs the same however many there are."""
@@ -132,7 +132,7 @@ class RecordSlice:
 
     def where(self, predicate: Callable[[PolicyState], bool]) -> Sequence[PolicyState]:
         """Return the records for which the predicate holds."""
-        return [own(each) for each in self._owner.read_records().values() if predicate(each)]
+        return [own(record) for record in self._owner.read_records().values() if predicate(record)]
 
     def append(self, item: PolicyState) -> None:
         """Keep a record as the newest of its name."""
@@ -140,7 +140,7 @@ class RecordSlice:
 
     def seed(self, *items: PolicyState) -> None:
         """Keep records as the newest of their names; those of other names stay."""
-        self._owner.write_records({each.policy_name: kept(each) for each in items})
+        self._owner.write_records({record.policy_name: kept(record) for record in items})
 
     def clear(self, predicate: Callable[[PolicyState], bool] | None = None) -> None:
         """Remove all records, or those for which the predicate holds; reserved ones stay."""
@@ -148,8 +148,8 @@ class RecordSlice:
         self._owner.write_records(
             {
                 name: None
-                for name, each in records.items()
-                if not is_reserved(name) and (predicate is None or predicate(each))
+                for name, record in records.items()
+                if not is_reserved(name) and (predicate is None or predicate(record))
             }
         )
 

@@ -60,7 +60,7 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
             raise _malformed(f"it has two slices of {type_name(kind)}")
         target = logs if entry["policy"] == "log" else slices
         target[kind] = loaded(kind, entry["items"])
-    records = {each.policy_name: each for each in loaded(PolicyState, document["policies"])}
+    records = {record.policy_name: record for record in loaded(PolicyState, document["policies"])}
     return Saved(document["id"], document.get("tag"), slices, logs, records)
 
 

@@ -138,7 +138,7 @@ class Transaction:
 
     def _update_records(self, update: Overlay) -> None:
         # A new mapping each time: readers in other threads may be looking at the old one.
-        kept = {name: each for name, each in self._overlay.items() if name not in update}
+        kept = {name: record for name, record in self._overlay.items() if name not in update}
         self._overlay = {**kept, **update}
 
     # --- children
@@ -294,4 +294,4 @@ class Transaction:
 def _holds_some_of(now: Items, cell: Cell) -> bool:
     """Tell whether the items that came after the fork are among those that were added here."""
     here = cell.items.after(cell.origin.length)
-    return any(each in here for each in now.after(cell.origin.length))
+    return any(item in here for item in now.after(cell.origin.length))
