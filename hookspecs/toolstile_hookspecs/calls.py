@@ -42,8 +42,6 @@ NO_CHANGES: Final = "no changes"
 DRY_RUN: Final = "toolstile.dry_run"
 """True for a dry run."""
 
-# --- Calls, events and outcomes
-
 NO_META: Final[Mapping[str, Any]] = MappingProxyType({})
 
 _numbers = itertools.count(1)

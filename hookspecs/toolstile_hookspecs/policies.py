@@ -97,7 +97,7 @@ class PolicyState:
 
     @classmethod
     def reserved(cls, context: ToolContext, name: str) -> PolicyState:
-        """Return the record of `reserve`, or an empty one; no rollback, restore or reset touches it."""
+        """Return the record of `reserve`, or an empty one; it survives rollbacks and resets."""
         return cls.of(context, f"{name}{RESERVED}")
 
     def save(self, context: ToolContext) -> None:
