@@ -170,11 +170,11 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 MOST = {
     # The goal of each figure stands behind it.
-    "core": 4003,  # 3,700
-    "contract": 8314,  # 7,500
+    "core": 3699,  # 3,700
+    "contract": 8119,  # 7,500
     "host": 16108,  # 15,500
-    "lines": 55782,  # 55,500
-    "statements": 28465,  # 27,500
+    "lines": 55587,  # 55,500
+    "statements": 28435,  # 27,500
     "files": 329,  # 355
 }
 
@@ -291,7 +291,7 @@ def test_no_modules_import_one_another_at_run_time():
 
 TYPE_RINGS = {
     # The types of the contract's core know one another; the goal is six.
-    "toolstile_hookspecs": 10,
+    "toolstile_hookspecs": 9,
 }
 
 
