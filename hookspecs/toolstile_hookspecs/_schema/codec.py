@@ -8,11 +8,11 @@ at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from math import inf
-from typing import Any, Final, NoReturn, Protocol, get_type_hints
+from typing import Any, Final, NoReturn, Protocol
 from weakref import WeakValueDictionary
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
@@ -256,21 +256,7 @@ def _no_schema(owner: str, kind: object, error: Exception) -> str:
         remedy = "Define the types it names at the top level of a module, before the tool."
     else:
         remedy = "Use a dataclass, a pydantic model, a TypedDict or plain JSON types."
-    fields = "".join(f", whose {each}" for each in _without_schema(kind))
-    return f"{owner}: no JSON schema can be made of {describe(kind)}{fields} ({reason}). {remedy}"
-
-
-def _without_schema(kind: Any) -> Iterator[str]:
-    """Yield what the fields of a type are that no schema can be made of."""
-    try:
-        hints = get_type_hints(kind, include_extras=True)
-    except Exception:  # noqa: BLE001 - a name cannot be found, or it is not a class
-        return
-    for name, inside in hints.items():
-        try:
-            TypeAdapter(inside)
-        except Exception:  # noqa: BLE001 - a type may make its schema itself
-            yield f"{name} is {describe(inside)}"
+    return f"{owner}: no JSON schema can be made of {describe(kind)} ({reason}). {remedy}"
 
 
 @dataclass(frozen=True)

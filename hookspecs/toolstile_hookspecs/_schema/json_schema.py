@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import ast
-import dataclasses
 import inspect
 import itertools
 import textwrap
 import threading
 import typing
 from functools import lru_cache
-from typing import Annotated, Any, cast, get_args, get_origin
+from typing import Any, cast
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue, JsonSchemaWarningKind
 from pydantic_core import core_schema
@@ -84,16 +83,8 @@ def field_descriptions(kind: type) -> dict[str, str]:
     """
     found = argument_texts(kind.__doc__ or "")
     found.update(_attribute_docstrings(kind))
-    found.update(_metadata_texts(kind))
     found.update(_annotated_texts(kind))
     return found
-
-
-def _metadata_texts(kind: type) -> dict[str, str]:
-    if not dataclasses.is_dataclass(kind):
-        return {}
-    texts = {each.name: each.metadata.get("description") for each in dataclasses.fields(kind)}
-    return {name: text for name, text in texts.items() if isinstance(text, str)}
 
 
 def _annotated_texts(kind: type) -> dict[str, str]:
@@ -103,11 +94,10 @@ def _annotated_texts(kind: type) -> dict[str, str]:
         return {}
     found: dict[str, str] = {}
     for name, hint in hints.items():
-        if get_origin(hint) is Annotated:
-            for extra in get_args(hint)[1:]:
-                text = extra if isinstance(extra, str) else getattr(extra, "documentation", None)
-                if isinstance(text, str):
-                    found[name] = text
+        for extra in getattr(hint, "__metadata__", ()):
+            text = extra if isinstance(extra, str) else getattr(extra, "documentation", None)
+            if isinstance(text, str):
+                found[name] = text
     return found
 
 

@@ -15,7 +15,6 @@ _TOLD: Final = 'Input should be written as ISO 8601 has it, such as "{example}"'
 _EXAMPLES: Final = {"date": "2026-01-31", "datetime": "2026-01-31T09:30:00Z"}
 _begins_as_date: Final = re.compile(r"\d{4}-\d{2}-\d{2}").match
 _GUARD: Final = re.compile(r"function-after\[(date(?:time)?)\(\), any\]")
-_LONGEST_LABEL: Final = 1_000
 
 
 def exact_validator(schema: Schema) -> SchemaValidator | None:
@@ -43,9 +42,6 @@ def exact_validator(schema: Schema) -> SchemaValidator | None:
 
 def without_guards(label: str) -> str:
     """Return what pydantic calls a choice of a union as it would be called without guards in it."""
-    # Names that a model gave are asked for, too, and may be as long as arguments are.
-    if len(label) > _LONGEST_LABEL:
-        return label
     return _GUARD.sub(r"\1", label)
 
 

@@ -11,8 +11,6 @@ from typing import Any, TypeVar
 
 def is_on_loop() -> bool:
     """Tell whether the caller runs on an event loop."""
-    import asyncio  # late: commands that make no calls need not wait for it
-
     try:
         asyncio.get_running_loop()
     except RuntimeError:

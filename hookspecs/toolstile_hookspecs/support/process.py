@@ -84,14 +84,9 @@ T = TypeVar("T")
 
 
 def renewed_in_forks(module: str, name: str, make: Callable[[], T]) -> T:
-    """Return a lock of a module, in whose place each fork of the process gets one of its own.
+    """Return a lock of a module that each fork of the process replaces by one of its own.
 
     A thread may hold the old one at that moment, and a fork does not have that thread.
-
-    Args:
-        module: The module's name.
-        name: The name of the lock in the module.
-        make: Makes one.
     """
 
     def renew() -> None:
@@ -112,13 +107,7 @@ def unshared(
     """Open a file that is locked, so that no fork of the process keeps the lock.
 
     A lock belongs to the open file, which a child shares: it would last as long as the child. In
-    the child the descriptor leads to the null device.
-
-    Args:
-        path: The file.
-        flags: Those of `os.open`.
-        mode: The permissions of a file that is made.
-        folder: The descriptor of the folder that the path begins in, None for the current one.
+    the child the descriptor leads to the null device. The arguments are those of `os.open`.
     """
     with _opening:
         _unshared.add(file := FileIO(os.open(path, flags, mode, dir_fd=folder)))
