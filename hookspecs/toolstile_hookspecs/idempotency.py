@@ -50,7 +50,7 @@ class IdempotencyConfig:
 
     def faults(self) -> list[str]:
         """Return what is wrong with it, each with its remedy."""
-        if typed := type_faults(self, IdempotencyConfig, [each.name for each in fields(self)]):
+        if typed := type_faults(self, IdempotencyConfig, [field.name for field in fields(self)]):
             return [f"idempotency {fault}" for fault in typed]
         key_fn, strategy = self.key_fn, self.strategy
         checks = {

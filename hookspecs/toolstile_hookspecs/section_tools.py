@@ -27,7 +27,7 @@ def section_tools() -> tuple[Tool[Any, Any], ...]:
     ) -> ToolResult[str]:
         """Read all of a section that is shown as a summary, without opening it."""
         prompt = _prompt(context)
-        known = {each.path: each for each in prompt.places(context.session)}
+        known = {place.path: place for place in prompt.places(context.session)}
         place = known.get(section_key)
         if place is None:
             return ToolResult.error(_unknown([section_key], list(known)))
@@ -41,7 +41,9 @@ def section_tools() -> tuple[Tool[Any, Any], ...]:
         context: ToolContext,
     ) -> ToolResult[None]:
         """Open sections that are shown as summaries, to read them and call their tools."""
-        closed = [each.path for each in _prompt(context).places(context.session) if not each.open]
+        closed = [
+            place.path for place in _prompt(context).places(context.session) if not place.open
+        ]
         unknown = [key for key in section_keys if key not in closed]
         if unknown or not section_keys:
             return ToolResult.error(_unknown(unknown, closed))

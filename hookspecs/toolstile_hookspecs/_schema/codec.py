@@ -80,7 +80,7 @@ class Codec:
     """The codec of a Python type.
 
     Args:
-        kind: A dataclass, pydantic model, TypedDict or anything else pydantic can adapt.
+        type_: A dataclass, pydantic model, TypedDict or anything else pydantic can adapt.
         owner: What the type belongs to, for error messages.
         reveals: Whether `encode` writes what `decode` reads and no more: secrets (pydantic's
             `SecretStr`) as they are, no computed fields. For params; results keep their secrets.
@@ -107,15 +107,15 @@ class Codec:
         "immutable",
     )
 
-    def __init__(self, kind: Any, *, owner: str, reveals: bool = False) -> None:
+    def __init__(self, type_: Any, *, owner: str, reveals: bool = False) -> None:
         self._reveals = reveals
         try:
-            self.adapter: TypeAdapter[Any] = TypeAdapter(kind)
+            self.adapter: TypeAdapter[Any] = TypeAdapter(type_)
             self._read = self.adapter.validator.validate_json
         except Exception as error:
-            raise DefinitionError(_no_schema(owner, kind, error)) from error
+            raise DefinitionError(_no_schema(owner, type_, error)) from error
         if reveals and (reason := self.why_not_read_back()):
-            raise DefinitionError(f"{owner}: {describe(kind)} {NOT_READ_BACK}: {reason}.")
+            raise DefinitionError(f"{owner}: {describe(type_)} {NOT_READ_BACK}: {reason}.")
         self._extra: Extra = "forbid" if reveals else extra_of_results(self.adapter.core_schema)
         # Only what models write is read exactly: results were made here.
         exact = exact_validator(self.adapter.core_schema) if reveals else None
@@ -223,29 +223,29 @@ class Codec:
 _KNOWN: Final[WeakValueDictionary[tuple[type[Any], bool], Codec]] = WeakValueDictionary()
 
 
-def codec_of(kind: Any, *, owner: str, reveals: bool = False) -> Codec:
+def codec_of(type_: Any, *, owner: str, reveals: bool = False) -> Codec:
     """Return the codec of a type, cached per class, since it is expensive to make.
 
     Only classes are shared. Other types may be equal and read differently, as unions of the same
     members in another order do.
 
     Args:
-        kind: The type, see `Codec`.
+        type_: The type, see `Codec`.
         owner: What the type belongs to, for error messages.
         reveals: Whether all that is written can be read, see `Codec`.
 
     Raises:
         DefinitionError: See `Codec`.
     """
-    if not isinstance(kind, type):
-        return Codec(kind, owner=owner, reveals=reveals)
-    codec = _KNOWN.get((kind, reveals))
+    if not isinstance(type_, type):
+        return Codec(type_, owner=owner, reveals=reveals)
+    codec = _KNOWN.get((type_, reveals))
     if codec is None:
-        codec = _KNOWN[kind, reveals] = Codec(kind, owner=owner, reveals=reveals)
+        codec = _KNOWN[type_, reveals] = Codec(type_, owner=owner, reveals=reveals)
     return codec
 
 
-def _no_schema(owner: str, kind: object, error: Exception) -> str:
+def _no_schema(owner: str, type_: object, error: Exception) -> str:
     # Pydantic's advice follows; the remedy is ours.
     told = str(error).partition("\n")[0].partition(" Set `")[0].rstrip(".")
     reason = told or type(error).__name__
@@ -256,7 +256,7 @@ def _no_schema(owner: str, kind: object, error: Exception) -> str:
         remedy = "Define the types it names at the top level of a module, before the tool."
     else:
         remedy = "Use a dataclass, a pydantic model, a TypedDict or plain JSON types."
-    return f"{owner}: no JSON schema can be made of {describe(kind)} ({reason}). {remedy}"
+    return f"{owner}: no JSON schema can be made of {describe(type_)} ({reason}). {remedy}"
 
 
 @dataclass(frozen=True)
@@ -292,9 +292,9 @@ class NoParams(Codec):
         return None if value is None else "the tool takes no params; give None"
 
 
-def describe(kind: object) -> str:
+def describe(type_: object) -> str:
     """Return a type's name as a person would write it."""
-    return kind.__qualname__ if isinstance(kind, type) else str(kind).removeprefix("typing.")
+    return type_.__qualname__ if isinstance(type_, type) else str(type_).removeprefix("typing.")
 
 
 # --- Strict JSON: RFC 8259, sections 4 (unique names) and 6 (finite numbers)

@@ -59,37 +59,37 @@ class ClosedJsonSchema(PlainJsonSchema):
         """Describe the fields of a pydantic model and close it."""
         return self._close(super().model_schema(schema), schema["cls"])
 
-    def _close(self, schema: JsonSchemaValue, kind: Any) -> JsonSchemaValue:
+    def _close(self, schema: JsonSchemaValue, cls: Any) -> JsonSchemaValue:
         properties = cast("dict[str, Any] | None", schema.get("properties"))
         if properties is None:
             return schema
         # What is read may have no other names; what is written may, where the type says so.
         if self.mode == "validation" or not schema.get("additionalProperties"):
             schema["additionalProperties"] = False
-        if not isinstance(kind, type):
+        if not isinstance(cls, type):
             return schema
-        for name, text in field_descriptions(kind).items():
+        for name, text in field_descriptions(cls).items():
             if name in properties:
                 cast("dict[str, Any]", properties[name]).setdefault("description", text)
         return schema
 
 
 @lru_cache(maxsize=1024)
-def field_descriptions(kind: type) -> dict[str, str]:
+def field_descriptions(cls: type) -> dict[str, str]:
     """Return what the author says of each field, the closest to it first.
 
     Text in `Annotated` (a string or `typing_extensions.Doc`), `description` in the field's
     metadata, a docstring below the field, an entry in the class's `Args:` or `Attributes:`.
     """
-    found = argument_texts(kind.__doc__ or "")
-    found.update(_attribute_docstrings(kind))
-    found.update(_annotated_texts(kind))
+    found = argument_texts(cls.__doc__ or "")
+    found.update(_attribute_docstrings(cls))
+    found.update(_annotated_texts(cls))
     return found
 
 
-def _annotated_texts(kind: type) -> dict[str, str]:
+def _annotated_texts(cls: type) -> dict[str, str]:
     try:
-        hints = typing.get_type_hints(kind, include_extras=True)
+        hints = typing.get_type_hints(cls, include_extras=True)
     except Exception:  # noqa: BLE001 - names that cannot be resolved describe nothing
         return {}
     found: dict[str, str] = {}
@@ -101,9 +101,9 @@ def _annotated_texts(kind: type) -> dict[str, str]:
     return found
 
 
-def _attribute_docstrings(kind: type) -> dict[str, str]:
+def _attribute_docstrings(cls: type) -> dict[str, str]:
     found: dict[str, str] = {}
-    for base in reversed(kind.__mro__[:-1]):
+    for base in reversed(cls.__mro__[:-1]):
         try:
             source = textwrap.dedent(inspect.getsource(base))
             with _parsing:

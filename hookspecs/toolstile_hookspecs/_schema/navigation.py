@@ -50,7 +50,7 @@ def of_item(schemas: Iterable[Schema], index: int) -> list[Schema]:
 
 def schemas_among(found: Iterable[object]) -> list[Schema]:
     """Return those that are schemas: a schema may also be true or false."""
-    return [cast("Schema", each) for each in found if isinstance(each, Mapping)]
+    return [cast("Schema", part) for part in found if isinstance(part, Mapping)]
 
 
 def known_names(schema: Schema, path: Iterable[object] = ()) -> list[str]:
@@ -59,7 +59,7 @@ def known_names(schema: Schema, path: Iterable[object] = ()) -> list[str]:
     for part in path:
         inside = of_item(found, part) if isinstance(part, int) else of_property(found, str(part))
         found = list(alternatives(inside, schema))
-    return [name for each in found for name in each.get("properties", ())]
+    return [name for part in found for name in part.get("properties", ())]
 
 
 def pointed(root: Schema, target: str) -> object:
@@ -84,13 +84,13 @@ def subschemas(value: object) -> Iterator[Schema]:
     """Yield every object in a schema, itself first; some may be mere values."""
     waiting = [value]
     while waiting:
-        each = waiting.pop()
-        if isinstance(each, Mapping):
-            part = cast("Schema", each)
-            yield part
-            waiting += part.values()
-        elif isinstance(each, list):
-            waiting += cast("list[object]", each)
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            schema = cast("Schema", part)
+            yield schema
+            waiting += schema.values()
+        elif isinstance(part, list):
+            waiting += cast("list[object]", part)
 
 
 def _named(schema: Schema, name: str) -> list[Schema]:

@@ -77,9 +77,9 @@ class SchemaCodec:
         self._secrecy = secrecy_of(self._schema)
         self._shows = not self._secrecy
         drafts: Any = validators
-        kind: Any = drafts.validator_for(self._schema, default=Draft202012Validator)
+        draft: Any = drafts.validator_for(self._schema, default=Draft202012Validator)
         try:
-            kind.check_schema(self._schema)
+            draft.check_schema(self._schema)
         except SchemaError as error:
             raise DefinitionError(
                 f"{owner}: its JSON Schema is not valid at {error.json_path}: {error.message}; "
@@ -92,7 +92,7 @@ class SchemaCodec:
                     "that part into $defs and refer to it as '#/$defs/...'."
                 )
         nothing_fetched: Registry[Any] = Registry()
-        extended: Any = drafts.extend(kind, _KEYWORDS)
+        extended: Any = drafts.extend(draft, _KEYWORDS)
         self._validator: Any = extended(self._schema, registry=nothing_fetched)
 
     def schema(self) -> dict[str, Any]:
@@ -152,7 +152,7 @@ class SchemaCodec:
             raise Unchecked(UNCHECKED) from None
         found.sort(key=operator.attrgetter("json_path"))
         # A stranger may be told of by several parts of a schema.
-        return [*dict.fromkeys(line for each in found for line in self._lines(each))]
+        return [*dict.fromkeys(line for fault in found for line in self._lines(fault))]
 
     def _lines(self, fault: Any) -> Iterator[str]:
         """Yield a line for a fault, or for each name that it is about."""

@@ -82,9 +82,9 @@ def _hidden_within(value: object, forms: list[str]) -> Any:
         return _hidden(value, forms)
     if isinstance(value, dict):
         inside = cast("dict[str, object]", value)
-        return {_hidden(name, forms): _hidden_within(each, forms) for name, each in inside.items()}
+        return {_hidden(name, forms): _hidden_within(part, forms) for name, part in inside.items()}
     if isinstance(value, list):
-        return [_hidden_within(each, forms) for each in cast("list[object]", value)]
+        return [_hidden_within(part, forms) for part in cast("list[object]", value)]
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return MASK if str(value) in forms else value
     return value
@@ -109,8 +109,8 @@ def secrets_of(value: object, schema: Schema) -> Iterator[str]:
     """Yield the texts in a JSON value that its schema says are never to be shown."""
     found: list[object] = []
     _replaced(value, [schema], schema, found.append)
-    for each in found:
-        yield from _texts(each)
+    for secret in found:
+        yield from _texts(secret)
 
 
 def secrets_in(value: object) -> Iterator[str]:
@@ -175,20 +175,20 @@ def _replaced(
         names_too = _hides_names(schemas, root)
         return {
             replace(name) if names_too else name: _replaced(
-                each, of_property(schemas, name), root, replace
+                part, of_property(schemas, name), root, replace
             )
-            for name, each in cast("dict[str, object]", value).items()
+            for name, part in cast("dict[str, object]", value).items()
         }
     if isinstance(value, list):
         return [
-            _replaced(each, of_item(schemas, index), root, replace)
-            for index, each in enumerate(cast("list[object]", value))
+            _replaced(part, of_item(schemas, index), root, replace)
+            for index, part in enumerate(cast("list[object]", value))
         ]
     return value
 
 
 def _hide(schemas: Iterable[Schema]) -> bool:
-    return any(each.get("writeOnly") is True for each in schemas)
+    return any(schema.get("writeOnly") is True for schema in schemas)
 
 
 def _hides_names(schemas: Iterable[Schema], root: Schema) -> bool:

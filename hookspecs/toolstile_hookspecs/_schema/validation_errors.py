@@ -44,19 +44,19 @@ def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
     shows = not holds_secret(schema)
     lines: list[str] = []
     for fault in error.errors(include_url=False, include_context=False):
-        kind, path = fault["type"], fault["loc"]
-        if kind == "json_invalid":
+        type_, path = fault["type"], fault["loc"]
+        if type_ == "json_invalid":
             return not_json(fault["msg"].removeprefix("Invalid JSON: "))
-        if kind == "string_unicode" and not path:
+        if type_ == "string_unicode" and not path:
             return not_json(_NOT_TEXT)
-        if kind in {"missing", "missing_argument"}:
+        if type_ in {"missing", "missing_argument"}:
             what = MISSING
-        elif kind in {"extra_forbidden", "unexpected_keyword_argument"}:
+        elif type_ in {"extra_forbidden", "unexpected_keyword_argument"}:
             what = f"{NOT_KNOWN}{suggest(str(path[-1]), known_names(schema, path[:-1]))}"
         elif shows:
             what = f"{_reason(fault['msg'])}{_given(fault['input'])}"
         else:
-            what = _reason(fault["msg"]) if kind in _NOT_BY_AUTHORS else REFUSED
+            what = _reason(fault["msg"]) if type_ in _NOT_BY_AUTHORS else REFUSED
         lines.append(f"{place(path)}: {what}")
     return listing(lines)
 
@@ -99,7 +99,7 @@ def in_one_line(error: Exception) -> str:
         'a: required, but missing; b: not known'
     """
     lines = str(error).removesuffix(RETRY).splitlines()[1:]
-    return "; ".join(each.removeprefix("  - ").removeprefix("arguments: ") for each in lines)
+    return "; ".join(line.removeprefix("  - ").removeprefix("arguments: ") for line in lines)
 
 
 def as_sentence(text: str) -> str:

@@ -37,7 +37,9 @@ def make_record(
     Raises:
         DefinitionError: Naming every argument that no JSON object can give.
     """
-    faults = [fault for each in arguments if (fault := _fault(each, hints, function, owner))]
+    faults = [
+        fault for argument in arguments if (fault := _fault(argument, hints, function, owner))
+    ]
     if faults:
         raise DefinitionError(f"{owner}: {'; '.join(faults)}.")
     texts = {
@@ -45,7 +47,9 @@ def make_record(
         for name, text in argument_texts(docstring_of(function)).items()
         if not _says_itself(hints.get(name))
     }
-    fields = [(each.name, hints[each.name], _field(each, texts)) for each in arguments]
+    fields = [
+        (argument.name, hints[argument.name], _field(argument, texts)) for argument in arguments
+    ]
     title = "".join(part.capitalize() for part in name.replace("-", "_").split("_"))
     return dataclasses.make_dataclass(f"{title}Params", fields, frozen=True, kw_only=True)
 
@@ -100,8 +104,9 @@ def _default_fault(argument: inspect.Parameter, type_: Any, owner: str) -> str |
 def _says_itself(hint: Any) -> bool:
     """Tell whether an annotation has a description, which is nearer than the docstring's."""
     return any(
-        isinstance(each, str) or getattr(each, "description", getattr(each, "documentation", None))
-        for each in getattr(hint, "__metadata__", ())
+        isinstance(extra, str)
+        or getattr(extra, "description", getattr(extra, "documentation", None))
+        for extra in getattr(hint, "__metadata__", ())
     )
 
 

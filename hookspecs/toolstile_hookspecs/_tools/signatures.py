@@ -105,7 +105,7 @@ def read_function(
         localns: Names that annotations may use beside the module's.
 
     Raises:
-        DefinitionError: When an argument has no type, or a kind no JSON object can fill, or
+        DefinitionError: When an argument has no type, or a form no JSON object can fill, or
             when the type of the result cannot be found.
     """
     _refuse_generator(function, owner)
@@ -113,7 +113,9 @@ def read_function(
     hints = _hints(function, localns)
     wants_context = "context" in signature.parameters
     _check_context(hints, owner)
-    arguments = [each for each in signature.parameters.values() if each.name != "context"]
+    arguments = [
+        argument for argument in signature.parameters.values() if argument.name != "context"
+    ]
     _refuse_lost_return(signature, hints, owner)
     result, wraps = _result_of(hints.get("return", ANYTHING))
     take: Callable[[Any], dict[str, Any]] = vars
@@ -133,10 +135,10 @@ def _refuse_plain(owner: str, hint: Any) -> None:
         hint = get_args(hint)[-1]
     plain = isinstance(hint, type) and not issubclass(hint, ToolResult)
     if plain and get_origin(hint) is None and hint not in {ANYTHING, object}:
-        kind = _name(_none(hint))
+        type_ = _name(_none(hint))
         raise DefinitionError(
-            f"{owner}: its handler returns {kind}, not a ToolResult; let it return "
-            f"ToolResult[{kind}], as ToolResult.ok(...), or make a tool of it with @tool."
+            f"{owner}: its handler returns {type_}, not a ToolResult; let it return "
+            f"ToolResult[{type_}], as ToolResult.ok(...), or make a tool of it with @tool."
         )
 
 
@@ -243,7 +245,7 @@ def _result_of(hint: Any) -> tuple[Any, bool]:
     if origin in {Awaitable, Coroutine}:
         return _result_of(get_args(hint)[-1])
     if origin in _UNIONS:
-        values = [_result_of(each)[0] for each in get_args(hint)]
+        values = [_result_of(member)[0] for member in get_args(hint)]
         return Union[tuple(values)], True  # noqa: UP007 - the members are known at run time only
     return (None, True) if hint is NoReturn else (_none(hint), True)
 
@@ -272,25 +274,25 @@ def _clash(wanted: Any, given: Any) -> bool:
     return not issubclass(given, wanted)
 
 
-def _name(kind: Any) -> str:
-    return kind.__qualname__ if isinstance(kind, type) else str(kind)
+def _name(type_: Any) -> str:
+    return type_.__qualname__ if isinstance(type_, type) else str(type_)
 
 
 def _none(hint: Any) -> Any:
     return None if hint is type(None) else hint
 
 
-def _is_record(kind: Any) -> bool:
-    plain = get_origin(kind) or kind
+def _is_record(type_: Any) -> bool:
+    plain = get_origin(type_) or type_
     if not isinstance(plain, type):
         return False
     known = cast("type[object]", plain)
     return is_dataclass(known) or issubclass(known, BaseModel) or _is_typed_dict(known)
 
 
-def _is_typed_dict(kind: object) -> bool:
+def _is_typed_dict(type_: object) -> bool:
     """Tell whether it is a TypedDict, of `typing` or of `typing_extensions`."""
-    return isinstance(kind, type) and hasattr(kind, "__total__")
+    return isinstance(type_, type) and hasattr(kind, "__total__")
 
 
 # --- Codecs

@@ -108,5 +108,5 @@ def without_effects(changes: str, is_left_out: Callable[[str], bool]) -> str:
         '[]'
     """
     entries = json.loads(changes)
-    kept = [each for each in entries if "effect" not in each or not is_left_out(each["effect"])]
+    kept = [entry for entry in entries if "effect" not in entry or not is_left_out(entry["effect"])]
     return changes if kept == entries else json.dumps(kept, ensure_ascii=False)

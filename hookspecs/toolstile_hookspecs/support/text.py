@@ -18,7 +18,7 @@ def duration(seconds: float) -> str:
     """Return a time as short as it is still telling.
 
     Example:
-        >>> [duration(each) for each in (0.000_42, 0.0123, 3.21, 125)]
+        >>> [duration(seconds) for seconds in (0.000_42, 0.0123, 3.21, 125)]
         ['0.4 ms', '12 ms', '3.2 s', '2 min 5 s']
     """
     if seconds < FINE:
@@ -86,7 +86,7 @@ def printable(text: str, *, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        each if each in keep or not _is_steering(each) else _escaped(each) for each in text
+        char if char in keep or not _is_steering(char) else _escaped(char) for char in text
     )
 
 
