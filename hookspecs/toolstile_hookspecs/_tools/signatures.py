@@ -292,7 +292,7 @@ def _is_record(type_: Any) -> bool:
 
 def _is_typed_dict(type_: object) -> bool:
     """Tell whether it is a TypedDict, of `typing` or of `typing_extensions`."""
-    return isinstance(type_, type) and hasattr(kind, "__total__")
+    return isinstance(type_, type) and hasattr(type_, "__total__")
 
 
 # --- Codecs
