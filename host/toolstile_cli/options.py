@@ -393,7 +393,7 @@ def _seconds(text: str) -> float | None:
         seconds = float(text)
         if 0 < seconds < math.inf:
             return seconds
-    msg = f"{text!r} is no positive number of seconds; 'none' stands for no limit"
+    msg = f"{text!r} is not a positive number of seconds; 'none' stands for no limit"
     raise argparse.ArgumentTypeError(msg)
 
 

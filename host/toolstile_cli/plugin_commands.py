@@ -123,7 +123,7 @@ def _runner(command: Command) -> Run:
             status.close()
         msg = (
             f"The command {command.name!r} returned a value of type {type(status).__name__}, which "
-            "is no exit status. Fix the plugin: have it print what it tells, and return a number, "
+            "is not an exit status. Fix the plugin: have it print its output, and return a number, "
             "or nothing for 0."
         )
         raise PluginError(msg)

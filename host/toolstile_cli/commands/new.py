@@ -89,7 +89,7 @@ def names_for(name: str) -> Names:
     """Return the names of a package, from the plugin's name with or without the prefix.
 
     Raises:
-        ValueError: When it is no name, or cannot be taken; says why and what to do.
+        ValueError: When it is not a name, or is taken; says why and what to do.
 
     Example:
         >>> names_for("toolstile-lunch-menu")["package"]
@@ -98,8 +98,8 @@ def names_for(name: str) -> Names:
     plugin = name.removeprefix(PREFIX)
     if _NAME.fullmatch(plugin) is None or len(plugin) > MAX_NAME:
         raise ValueError(
-            f"{name!r} is no name for a plugin: it is made of lower-case letters, digits and "
-            f"single hyphens, begins with a letter, and has at most {MAX_NAME} characters"
+            f"{name!r} is not a name for a plugin. Use lower-case letters, digits and single "
+            f"hyphens, at most {MAX_NAME} characters, and begin with a letter"
             f"{_suggested(plugin)}."
         )
     distribution = PREFIX + plugin
@@ -166,7 +166,7 @@ def write_package(names: Names, kind: str, parent: Path) -> tuple[Path, list[str
     """
     target = parent / names["distribution"]
     if not parent.is_dir():
-        raise ValueError(f"{parent} is no folder. Make it, or give another with --path.")
+        raise ValueError(f"{parent} is not a folder. Make it, or give another with --path.")
     if os.path.lexists(target):
         raise ValueError(
             f"{target} is there already. Remove it, choose another name, or another place with "

@@ -1,4 +1,4 @@
-"""The process a handler runs in: finds the handler, runs it, asks the parent for the rest."""
+"""The process of a handler: it finds and runs the handler, and asks the parent for the rest."""
 
 from __future__ import annotations
 
@@ -65,14 +65,14 @@ def _run(start: Start, parent: Parent) -> Any:
     rest: Rest = pickle.loads(start.rest)  # noqa: S301 - sent by the parent
     invoke, params = _invoked(found, start, rest)
     with contextlib.ExitStack() as stack:
-        for each in start.crossings:
-            _enter(stack, each)
+        for crossing in start.crossings:
+            _enter(stack, crossing)
         value = invoke(params, context=make_context(rest, parent))
         return asyncio.run(value) if asyncio.iscoroutine(value) else value
 
 
 def _enter(stack: contextlib.ExitStack, crossing: bytes) -> None:
-    """Enter the trace of a plugin; what it raises is logged and changes nothing."""
+    """Enter the trace of a plugin; an exception is logged and changes nothing."""
     try:
         trace = pickle.loads(crossing)  # noqa: S301 - sent by the parent
         trace.__enter__()

@@ -26,13 +26,13 @@ class Start:
 
     Args:
         module: The module the handler is in.
-        file: Where that module lies, for modules that no import finds.
+        file: The file of that module, for modules that no import finds.
         name: The handler's qualified name.
         path: The parent's `sys.path`.
         python_path: The parent's `PYTHONPATH`, for the programs that the handler starts.
         tool: The tool's name.
-        arguments: The params as JSON, for a decorated function, whose tool makes them anew.
-        rest: Everything else, a pickled `Rest`: what it holds may need the module.
+        arguments: The params as JSON, for a decorated function, whose tool reads them again.
+        rest: Everything else, a pickled `Rest`: unpickling it may need the module.
         crossings: Pickled traces of plugins, entered around the handler.
     """
 
@@ -53,9 +53,9 @@ class Rest:
 
     Args:
         params: The typed params, None where they are made of the arguments.
-        fields: What of the context can travel.
+        fields: The fields of the context that can travel.
         session_id: The session's id.
-        has_heartbeat: Whether somebody waits for heartbeats.
+        has_heartbeat: Whether the context has a heartbeat.
     """
 
     params: Any
@@ -98,11 +98,11 @@ def portable_error(error: BaseException) -> BaseException:
     try:
         pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
     except Exception:  # noqa: BLE001 - pickling runs anybody's code
-        for kind in type(error).__mro__:
-            if kind.__module__ == ToolstileError.__module__ and kind is not ToolstileError:
-                if kind is VisibilityExpansionRequired:
+        for base in type(error).__mro__:
+            if base.__module__ == ToolstileError.__module__ and base is not ToolstileError:
+                if base is VisibilityExpansionRequired:
                     return RuntimeError(_text_of(error))
-                made: BaseException = kind(_text_of(error))
+                made: BaseException = base(_text_of(error))
                 return made
         return RuntimeError(f"{type(error).__name__}: {_text_of(error)}")
     return error

@@ -1,4 +1,4 @@
-"""The call's side of an isolated handler: starts the process, serves it, kills it."""
+"""The host's side of an isolated handler: it starts the process, serves it and kills it."""
 
 from __future__ import annotations
 
@@ -163,8 +163,8 @@ class _Process:
         return f"its process ended without a result ({how})"
 
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
-        # It is killed before it is reaped, as only until then its number is its own; and what
-        # it started and left behind would keep the pipe open.
+        # It is killed before it is reaped, as its number may then be given again; and processes
+        # that it left behind would keep the pipe open.
         _await_end(process)
         with self._lock:
             _kill_group(process.pid)

@@ -1,4 +1,4 @@
-"""The context as an isolated handler sees it: everything it does is done by the parent."""
+"""The context of an isolated handler: the parent does everything that is asked of it."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Parent:
         self._numbers = itertools.count(1)
 
     def ask(self, target: str, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Let the parent do something; return what came of it, or raise what it raised."""
+        """Let the parent do something; return its answer, or raise its exception."""
         with self._lock:
             self._pipe.send(Ask(next(self._numbers), target, method, args, kwargs))
             answer: Answer = self._pipe.recv()
@@ -55,7 +55,7 @@ class Remote:
     Args:
         parent: The parent.
         target: The name of the object there.
-        first: The arguments that each of its methods is given first.
+        first: The first arguments of all its methods.
     """
 
     def __init__(self, parent: Parent, target: str, *first: object) -> None:
@@ -157,13 +157,13 @@ class RemoteSession(Remote):
         return RemoteSlice(self.parent, "slice", kind)
 
     def clone(self, *, id: str | None = None) -> Any:  # noqa: A002, ARG002 - the contract's name
-        """Refuse: a copy here would be of no use to anybody."""
+        """Refuse: a copy would end with this process."""
         msg = "A session cannot be cloned within an isolated process; clone it outside."
         raise StateError(msg)
 
 
 class RemoteDispatcher(Remote):
-    """The dispatcher of the branch; what is published is heard after the commit."""
+    """The dispatcher of the branch; subscribers get its events after the commit."""
 
     publish = asked("publish")
 

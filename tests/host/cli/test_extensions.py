@@ -135,7 +135,7 @@ def test_what_a_command_returns_that_is_no_exit_status_is_told(toolstile, folder
     (folder / "mine.py").write_text(COMMAND.format(run=run), encoding="utf-8")
     status, out, err = toolstile("--plugin", "mine.py", "greet", plugin=False)
     assert (status, out) == (2, "")
-    assert f"'greet' returned a value of type {kind}, which is no exit status" in err
+    assert f"'greet' returned a value of type {kind}, which is not an exit status" in err
 
 
 @pytest.mark.parametrize(("given", "status"), [("None", 0), ("True", 1), ("7", 7)])

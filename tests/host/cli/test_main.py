@@ -349,4 +349,4 @@ def test_an_option_of_a_command_before_the_command_is_told_where_it_belongs(tool
 def test_a_timeout_that_is_none_is_told_what_can_be_given(toolstile, given):
     status, _, err = toolstile("--timeout", given, "tools", plugin=False)
     assert status == 2
-    assert f"{given!r} is no positive number of seconds; 'none' stands for no limit." in err
+    assert f"{given!r} is not a positive number of seconds; 'none' stands for no limit." in err

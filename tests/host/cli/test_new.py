@@ -142,7 +142,7 @@ def test_what_is_there_stays_as_it_is(toolstile, folder):
 def test_there_must_be_a_place_for_it(toolstile, folder):
     status, _, err = toolstile("new", "weather", "--path", "nowhere", plugin=False)
     assert status == 2
-    assert "nowhere is no folder. Make it, or give another with --path." in err
+    assert "nowhere is not a folder. Make it, or give another with --path." in err
 
 
 def test_nothing_is_left_of_what_cannot_be_written(toolstile, folder, monkeypatch):
