@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final, Protocol
+from typing import Any, ClassVar, Protocol
 
 from toolstile.drivers.limit import Limit
 from toolstile.resources.waiting import Turn
@@ -74,18 +74,3 @@ Step = Run | WaitFor
 
 Staged = Generator[Step, Any, Any]
 """A part of a pipeline: what it asks for, what it is sent for that, what it returns."""
-
-
-_MARK: Final = "_toolstile_raised"
-
-
-def raised(error: BaseException) -> BaseException:
-    """Return what a step's function raised itself, marked where it looks like a pipeline's end."""
-    if isinstance(error, GeneratorExit):
-        vars(error)[_MARK] = True
-    return error
-
-
-def was_raised(error: GeneratorExit) -> bool:
-    """Tell whether a function raised it; if not, the pipeline is closed, and cannot wait."""
-    return _MARK in vars(error)

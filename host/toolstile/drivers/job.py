@@ -15,7 +15,7 @@ from time import monotonic, perf_counter
 from typing import Any, Final
 
 from toolstile.drivers.background_loop import Background
-from toolstile.drivers.commands import Run, Step, WaitFor, raised
+from toolstile.drivers.commands import Run, Step, WaitFor
 from toolstile.drivers.limit import why_given_up
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.support.event_loop import begin
@@ -223,16 +223,17 @@ class Job:
     def _work(self, step: Run) -> None:
         if not self._begun.acquire(blocking=False):
             return
-        answer: Any = None
-        error: BaseException | None = None
         started = perf_counter()
         try:
-            answer = step.function()
-        except BaseException as failure:  # noqa: BLE001 - raised where the call was dispatched
-            error = raised(failure)
-        if step.pace is not None:
-            step.pace.seconds = perf_counter() - started
-        self._finish(step, answer, error)
+            try:
+                answer = step.function()
+            finally:
+                if step.pace is not None:
+                    step.pace.seconds = perf_counter() - started
+        except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
+            self._finish(step, None, error)
+        else:
+            self._finish(step, answer, None)
 
     def _begin(self, step: Run) -> None:
         if self._begun.acquire(blocking=False):
@@ -240,13 +241,12 @@ class Job:
 
     async def _await(self, step: Run) -> None:
         # A task that raises KeyboardInterrupt or SystemExit would tear its loop down.
-        answer: Any = None
-        error: BaseException | None = None
         try:
             answer = await step.function()
-        except BaseException as failure:  # noqa: BLE001 - raised where the call was dispatched
-            error = raised(failure)
-        self._finish(step, answer, error)
+        except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
+            self._finish(step, None, error)
+        else:
+            self._finish(step, answer, None)
 
     def _finish(self, step: Run, answer: Any, error: BaseException | None) -> None:
         if self._claim.acquire(blocking=False):

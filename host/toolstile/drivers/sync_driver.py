@@ -13,7 +13,7 @@ from time import monotonic
 from typing import Any, TypeVar
 
 from toolstile.drivers.background_loop import Background
-from toolstile.drivers.commands import Step, WaitFor, raised
+from toolstile.drivers.commands import Step, WaitFor
 from toolstile.drivers.job import Job, Workers
 from toolstile.drivers.limit import INTERRUPTED
 
@@ -71,10 +71,7 @@ class SyncDriver:
             if step.waitable.granted:
                 return None
         elif step.inline and not step.is_async:
-            try:
-                return step.function()
-            except GeneratorExit as error:
-                raise raised(error) from error.__cause__
+            return step.function()
         # Not an event: a signal handler can ring this one, too.
         bell: SimpleQueue[None] = SimpleQueue()
         job = Job(step, partial(bell.put, None))

@@ -8,7 +8,7 @@ import traceback
 from dataclasses import replace
 from typing import Any, Final, cast
 
-from toolstile.drivers.commands import Staged, was_raised
+from toolstile.drivers.commands import Staged
 from toolstile.drivers.limit import CANCELLED, Cancelled
 from toolstile.pipeline.call import SUCCEEDED, TELEMETRY, ActiveCall
 from toolstile.pipeline.check import params_copy_for
@@ -51,7 +51,7 @@ def roll_back(run: ActiveCall, table: DispatchTable, error: BaseException) -> St
 
 
 def _fail(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
-    if isinstance(error, GeneratorExit) and not was_raised(error):
+    if isinstance(error, GeneratorExit):
         _finish_without_waiting(run, table, error)
     else:
         yield from fail(run, table, error)

@@ -7,7 +7,7 @@ from functools import partial
 from types import CoroutineType, GeneratorType
 from typing import Any
 
-from toolstile.drivers.commands import Run, Staged, WaitFor, raised
+from toolstile.drivers.commands import Run, Staged, WaitFor
 from toolstile.drivers.limit import Cancelled, Limit, TimedOut
 from toolstile.pipeline.batch import Milestone, OneShotGate
 from toolstile.pipeline.call import BEGUN, RETURNED, ActiveCall
@@ -121,8 +121,6 @@ def run_handler(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> ToolRes
     run.handler_state = BEGUN
     try:
         result = invoke(run.params, context=run.context)
-    except GeneratorExit as error:
-        raise raised(error) from error.__cause__
     except BaseException as error:
         if (told := _as_raised(run, error)) is error:
             raise
@@ -157,10 +155,7 @@ def _run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any) -> Staged:
     run.handler_state = BEGUN
     try:
         if inline and not is_async and not run.on_loop and run.batch is None:
-            try:
-                result = function(params, context=context)
-            except GeneratorExit as error:
-                raise raised(error) from error.__cause__
+            result = function(params, context=context)
         else:
             work = partial(function, params, context=context)
             result = yield Run(work, is_async, limit, run, inline, pace=plan.pace)

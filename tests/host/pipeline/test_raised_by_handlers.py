@@ -135,21 +135,3 @@ def test_a_cancelled_caller_is_cancelled(make_yard, touch, timeout):
     asyncio.run(cancel_it())
     yard.assert_untouched()
     assert [event.status for event in yard.events] == [Status.RAISED]
-
-
-@KINDS
-@TIMEOUTS
-def test_what_has_to_be_awaited_is_put_back_when_a_handler_raises_generator_exit(
-    yard, touch, is_async, timeout
-):
-    if yard.driver == "async" and is_async and timeout is None:
-        pytest.skip("there it cannot be told from the end of the caller's own coroutine")
-    keeping = Keeping()
-    error = GeneratorExit()
-    yard.open(raising(error, touch, is_async=is_async, timeout=timeout), plugins=(keeping,))
-    with pytest.raises(GeneratorExit) as raised:
-        yard.call("araises")
-    assert raised.value is error
-    assert keeping.told == ["rollback"]
-    yard.assert_untouched()
-    assert [event.status for event in yard.events] == [Status.RAISED]
