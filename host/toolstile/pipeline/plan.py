@@ -16,7 +16,7 @@ from toolstile.policies.rule_set import Governed, PromptRules
 from toolstile.policies.rules import Rule
 from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import Catalog, OpenedSections, Prompt, Section, Tool, Visibility
-from toolstile_hookspecs.support.process import renewed_in_forks
+from toolstile_hookspecs.support.process import deferred_interrupts, renewed_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
@@ -342,7 +342,7 @@ _keeping = renewed_in_forks(__name__, "_keeping", threading.Lock)
 
 
 def _keep(kept: dict[Any, Any], key: Any, plans: Any, most: int) -> None:
-    with _keeping:
+    with deferred_interrupts(), _keeping:
         while len(kept) >= most:
             del kept[next(iter(kept))]
         kept[key] = plans
