@@ -173,15 +173,7 @@ def refuse_newer(stated: object, origin: PluginSource) -> None:
 
 
 def refuse_unknown(error: BaseException | None, origin: PluginSource) -> None:
-    """Refuse a plugin that imports from the contract what only a newer one can have.
-
-    Args:
-        error: The error for which it cannot be imported.
-        origin: Where it comes from.
-
-    Raises:
-        PluginFault: Naming what it imports, and the version present.
-    """
+    """Refuse a plugin that cannot be imported for a name that only a newer contract has."""
     if isinstance(error, ImportError) and (error.name or "").partition(".")[0] == _CONTRACT:
         raise PluginFault(
             f"It needs a newer version of Toolstile's contract: toolstile {__version__}, which is "

@@ -33,13 +33,7 @@ class SpentInMemory:
         self._lock = threading.Lock()
 
     def spend(self, token_id: str, expires: float, now: float) -> bool:
-        """Note a token; return whether it is the first time.
-
-        Args:
-            token_id: The token's id.
-            expires: When it expires, in seconds since 1970.
-            now: The time.
-        """
+        """Note a token, which expires in seconds since 1970; tell whether it is the first time."""
         with self._lock:
             self._ends = {id_: end for id_, end in self._ends.items() if end >= now - DAY}
             is_first = token_id not in self._ends
@@ -54,11 +48,7 @@ class SpentInFile:
         self._file = file
 
     def spend(self, token_id: str, expires: float, now: float) -> bool:
-        """Note a token; return whether it is the first time.
-
-        Raises:
-            OSError: When it cannot be noted.
-        """
+        """Note a token; tell whether it is the first time, `OSError` where it cannot be noted."""
         try:
             self._file.parent.mkdir(parents=True, exist_ok=True)
             # The transaction is committed by the inner context, the file closed by the outer.

@@ -65,13 +65,7 @@ class Subscribers:
 
 
 def fault_of(event: object, function: object, role: str) -> str | None:
-    """Return why a function cannot be given events of a type, or None.
-
-    Args:
-        event: The type.
-        function: The function.
-        role: Its name in the message.
-    """
+    """Return why a function, called by its role, cannot be given events of a type, or None."""
     if not isinstance(event, type):
         return f"events are known by their class, and {event!r} is not a class"
     if not callable(function):

@@ -14,11 +14,7 @@ ReducerTable = Mapping[type[Any], Mapping[type[Any], Reducer]]
 
 
 def keep(kind: type[Any], items: Iterable[Any]) -> list[Any]:
-    """Return items as a slice keeps them: of its type, and copies of those that can change.
-
-    Raises:
-        StateError: One is not of the slice's type, or cannot be copied.
-    """
+    """Return items as a slice keeps them: of its type, and copies of those that can change."""
     kept: list[Any] = []
     for item in items:
         if not isinstance(item, kind):
@@ -45,20 +41,10 @@ def cleared(items: Sequence[Any], event: Any) -> Sequence[Any]:
 def reduced(
     kind: type[Any], items: Items, reducer: Reducer, event: Any, owner: object
 ) -> tuple[Items, bool]:
-    """Apply a reducer.
-
-    Args:
-        kind: The type of the slice.
-        items: The slice before.
-        reducer: The reducer.
-        event: The event.
-        owner: Who will hold what comes out.
+    """Apply a reducer to the items of a slice; the owner will hold what comes out.
 
     Returns:
-        The slice after, and whether it is more than the one before with items added.
-
-    Raises:
-        StateError: It returned no sequence, or items of another type.
+        The items after, and whether they are more than those before with some added.
     """
     view = ItemsView(items)
     result = reducer(view, event)

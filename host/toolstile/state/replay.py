@@ -51,11 +51,7 @@ class Change(NamedTuple):
 
 
 def written(changes: Iterable[Change]) -> str:
-    """Return changes as JSON.
-
-    Raises:
-        SnapshotError: An event or item cannot be written as JSON.
-    """
+    """Return changes as JSON; `SnapshotError` where an event or item cannot be written."""
     entries = [_as_entry(change) for change in changes]
     return json.dumps(entries, ensure_ascii=False, allow_nan=False)
 
@@ -78,11 +74,7 @@ def read(text: str, kinds: Iterable[type[Any]]) -> list[Change]:
 
 
 def named_in(text: str) -> list[type[Any]]:
-    """Return the types that JSON names and that this process has; none is imported for it.
-
-    Args:
-        text: JSON that `written` returned, here or in another process.
-    """
+    """Return the types that changes as JSON name and that this process has imported."""
     names = [entry["type"] for entry in _entries().validate_json(text)]
     kinds = (_written_here.get(name) or _imported(name) for name in names)
     return [kind for kind in kinds if kind is not None]

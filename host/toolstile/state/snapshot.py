@@ -37,16 +37,7 @@ class Snapshot:
 
 
 def fitting(snapshot: object, store: Store) -> Head:
-    """Return the state of a snapshot, if it may be restored in a session.
-
-    Args:
-        snapshot: The snapshot.
-        store: The session's.
-
-    Raises:
-        SnapshotError: It is of another session, not a snapshot at all, or holds a slice that is
-            a LOG by now.
-    """
+    """Return the state of a snapshot; `SnapshotError` where it does not fit the session."""
     if not isinstance(snapshot, Snapshot):
         raise SnapshotError(
             f"A {type(snapshot).__qualname__} is not a snapshot of a session. Pass one that "

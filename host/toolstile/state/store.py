@@ -87,11 +87,7 @@ class Store:
     def register(
         self, kind: type[Any], event: type[Any], reducer: Reducer, policy: SlicePolicy
     ) -> None:
-        """Let events of a type change a slice.
-
-        Raises:
-            StateError: The slice takes part in transactions differently already.
-        """
+        """Let events of a type change a slice; `StateError` where its policy is another already."""
         with self.lock:
             self._settle(kind, policy)
             there = self.reducers.get(event, {})
@@ -121,11 +117,7 @@ class Store:
             self.logs[kind].extend(items)
 
     def log_additions(self, kind: type[Any], reducer: Reducer, event: object) -> list[Any]:
-        """Return what a reducer adds to its LOG slice.
-
-        Raises:
-            StateError: It does not add but replace.
-        """
+        """Return what a reducer adds to its LOG slice; `StateError` where it replaces items."""
         result = reducer(ItemsView(self.logs[kind].items()), event)
         if not isinstance(result, Append):
             raise StateError(
@@ -142,15 +134,7 @@ class Store:
             self.put({kind: items})
 
     def dispatch(self, event: object, *, besides: type[Any] | None = None) -> None:
-        """Apply the reducers of an event from outside any call: all of them or none.
-
-        Args:
-            event: The event.
-            besides: A slice to leave out, because it has the event already.
-
-        Raises:
-            StateError: A reducer did not return items, or changed its slice itself.
-        """
+        """Apply the reducers of an event from outside any call: all but `besides`, or none."""
         with self.lock:
             head = self.head
             before: dict[type[Any], Items] = {}

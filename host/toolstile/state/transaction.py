@@ -200,9 +200,6 @@ class Transaction:
 
         Does not wait for a handler that is just writing, and closes the branches forked from
         this one too. A branch that is closed already keeps its reason.
-
-        Args:
-            reason: The reason why the call is over, for the handler.
         """
         if self._closed is None:
             self._shut(reason)
