@@ -172,8 +172,8 @@ MOST = {
     # The goal of each figure stands behind it.
     "core": 3699,  # 3,700
     "contract": 8087,  # 7,500
-    "host": 16034,  # 15,500
-    "lines": 55481,  # 55,500
+    "host": 15960,  # 15,500
+    "lines": 55407,  # 55,500
     "statements": 28384,  # 27,500
     "files": 329,  # 355
 }
