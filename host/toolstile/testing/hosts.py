@@ -12,7 +12,7 @@ from toolstile.plugins.discovery import installed
 from toolstile.plugins.reports import PluginSource
 from toolstile.settings import Settings
 from toolstile.settings.model import folded
-from toolstile_hookspecs import MarkdownSection, PluginError, Section, Tool, hookimpl
+from toolstile_hookspecs import PluginError, Tool
 from toolstile_hookspecs.support.text import nearest
 
 Tables = Mapping[str, Mapping[str, Any]]
@@ -46,12 +46,13 @@ class Hosts:
             ConfigurationError: When a setting does not fit.
         """
         there = {found.name: found for found in installed()}
-        chosen, objects = _sorted(plugins, there)
+        chosen, objects, tools = _sorted(plugins, there)
         made = settings if isinstance(settings, Settings) else Settings(plugins=settings or {})
         host = Host(
             settings=made,
             discover=chosen,
             plugins=objects,
+            tools=[*tools, *options.pop("tools", ())],
             **options,
         )
         _refuse_strange_tables(host, made)
@@ -72,30 +73,14 @@ def with_plugin_table(
     return made.replaced(plugins=tables)
 
 
-class LooseTools:
-    """A plugin that offers tools which belong to no section.
-
-    Args:
-        tools: The tools.
-    """
-
-    def __init__(self, tools: Iterable[Tool[Any, Any]]) -> None:
-        self._tools = tuple(tools)
-
-    @hookimpl
-    def toolstile_sections(self) -> list[Section]:
-        """Offer the tools in a section of their own."""
-        return [MarkdownSection(key="tools-of-the-test", title="Tools", tools=self._tools)]
-
-
 def _sorted(
     plugins: Iterable[object], there: Mapping[str, PluginSource]
-) -> tuple[set[str], list[object]]:
-    """Return the names of installed plugins, and the objects to register."""
+) -> tuple[set[str], list[object], list[Tool[Any, Any]]]:
+    """Return the names of installed plugins, the objects to register, and the tools."""
     names_of = {found.location: name for name, found in there.items()}
     chosen: set[str] = set()
     objects: list[object] = []
-    tools: list[Any] = []
+    tools: list[Tool[Any, Any]] = []
     for each in plugins:
         if isinstance(each, str):
             chosen.add(_installed(each, there))
@@ -105,9 +90,7 @@ def _sorted(
             tools.append(each)
         else:
             objects.append(each)
-    if tools:
-        objects.append(LooseTools(tools))
-    return chosen, objects
+    return chosen, objects, tools
 
 
 def _refuse_strange_tables(host: Host, settings: Settings) -> None:

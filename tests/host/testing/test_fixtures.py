@@ -104,7 +104,7 @@ def test_a_call_that_would_block_the_loop_it_is_made_on_is_told_with_the_other_w
 def test_only_chosen_plugins_are_there(toolstile_host):
     host = toolstile_host("planning", note)
     loaded = [each.name for each in host.plugins.reports if each.status == "loaded"]
-    assert loaded == ["planning", "LooseTools"]
+    assert loaded == ["planning", "tools"]
     assert isinstance(host, Host)
     assert host.is_open
 
