@@ -80,7 +80,7 @@ def _sorted(
     names_of = {found.location: name for name, found in there.items()}
     chosen: set[str] = set()
     objects: list[object] = []
-    tools: list[Tool[Any, Any]] = []
+    tools: list[Any] = []
     for each in plugins:
         if isinstance(each, str):
             chosen.add(_installed(each, there))
