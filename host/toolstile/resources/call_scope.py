@@ -26,7 +26,6 @@ log = logging.getLogger(__name__)
 # Held for moments: the second of a call's close and its handler's end gives everything back.
 _ending = renewed_in_forks(__name__, "_ending", threading.Lock)
 _MISSING: Any = object()
-_PLAIN = Role.PLAIN
 _ENDED = "The call has ended, so it can use no resources any more."
 _CALLER_ENDED = "The call that made this one has ended, so this one can use no resources any more."
 
@@ -109,7 +108,7 @@ class CallScope(Waiter):
         if given is not _MISSING:
             return given
         built = self._resources.settled(kind)
-        if built is not None and built.role is _PLAIN:
+        if built is not None and built.role is Role.PLAIN:
             return self._given.setdefault(kind, built.value)
         if default is not _MISSING and kind not in self._resources:
             return default
