@@ -172,9 +172,9 @@ MOST = {
     # The goal of each figure stands behind it.
     "core": 3699,  # 3,700
     "contract": 8087,  # 7,500
-    "host": 15960,  # 15,500
-    "lines": 55390,  # 55,500
-    "statements": 28377,  # 27,500
+    "host": 15959,  # 15,500
+    "lines": 55389,  # 55,500
+    "statements": 28376,  # 27,500
     "files": 329,  # 355
 }
 
