@@ -179,7 +179,7 @@ def _make(
     name = options.get("name") or getattr(function, "__name__", None)
     if name is None:
         raise DefinitionError(f"@tool: {function!r} has no name of its own; give name='...'.")
-    if faults := option_faults(options, ToolOptions.__optional_keys__):
+    if faults := option_faults(options, Tool, ToolOptions.__optional_keys__):
         raise DefinitionError(f"Tool {name!r}: {as_sentence('; '.join(faults))}")
     reading = read_function(function, owner=f"Tool {name!r}", name=name, localns=localns)
     given: dict[str, Any] = {**_described(function), **options, "name": name}

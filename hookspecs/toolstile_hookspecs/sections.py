@@ -58,7 +58,7 @@ class Section(Protocol):
         ...
 
     def setup(self, session: SessionProtocol) -> None:
-        """Register the slices and reducers its tools need, in each executor of a session anew.
+        """Register the slices and reducers its tools need, again in each executor of a session.
 
         A reducer registered again replaces the first; a slice seeded again loses its items.
         """

@@ -127,11 +127,15 @@ def function_fault(function: object) -> str | None:
     return f"{name!r} is a tool already; decorate it once" if _is_tool(function) else None
 
 
-def option_faults(options: Iterable[str], known: Collection[str]) -> list[str]:
-    """Return the options of `@tool` that a tool does not have, with those that may be meant."""
+def option_faults(options: Iterable[str], of: type, known: Collection[str]) -> list[str]:
+    """Return the options that are not fields of the class, with those that may be meant."""
     others = f"; the options are {', '.join(sorted(known))}"
-    unknown = [name for name in options if name not in known]
-    return [f"there is no option {name!r}{suggest(name, known) or others}" for name in unknown]
+    fields = {field.name for field in dataclasses.fields(of) if field.init}
+    return [
+        f"there is no option {name!r}{suggest(name, known) or others}"
+        for name in options
+        if name not in fields
+    ]
 
 
 _FUNCTIONS: Final = ("enabled", "on_session")
@@ -140,12 +144,7 @@ _SECTION_FIELDS: Final = (*_TEXTS, *_FUNCTIONS, "visibility", "accepts_overrides
 
 
 def section_faults(section: Any, of: type) -> list[str]:
-    """Return the faults in the fields of a `MarkdownSection`.
-
-    Args:
-        section: The section.
-        of: The class that declares the fields.
-    """
+    """Return the faults in the fields of a section, by the class that declares them."""
     faults = type_faults(section, of, _SECTION_FIELDS)
     for name in _FUNCTIONS:
         function = getattr(section, name)
