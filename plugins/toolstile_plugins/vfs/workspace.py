@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
 import os
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
@@ -244,11 +243,6 @@ class WorkspaceBranch:
     def diff(self) -> str:
         """Return what the call has changed, as a unified diff; empty when nothing is."""
         return diff(self._layer)
-
-    def changed_paths(self) -> builtins.list[str]:
-        """Return the paths that the call has changed, sorted."""
-        changes = self._layer.changes().made
-        return [change.path for change in changes if not change.only_empties]
 
     def prepare(self) -> Awaitable[None] | None:
         """Check what was read and prepare what was written.

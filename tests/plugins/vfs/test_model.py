@@ -267,7 +267,8 @@ class Histories(RuleBasedStateMachine):
             call.parent.child = None
             return
         self.calls[slot] = None
-        changed = set(call.branch.changed_paths())
+        made = call.branch._layer.changes().made
+        changed = {change.path for change in made if not change.only_empties}
         before = self.signatures()
         try:
             assert call.branch.prepare() is None
