@@ -603,7 +603,7 @@ def test_only_a_record_that_is_as_it_was_written_is_loaded(desk, path, damage):
     told = {
         "changed": "line 3: it is not what was written",
         "empty": "is empty",
-        "other": "is not a record: it seems to be",
+        "other": "is not a record: it has no line of one",
     }
     with pytest.raises(RecordError, match=told[damage]):
         Recording.load(path)
