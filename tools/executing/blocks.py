@@ -126,8 +126,8 @@ class Execution:
         workplace = self._workplace(example)
         self.done["console"] += 1
         said = markers(example.document.text, example.start)
-        expected = {int(each) for each in said["exit"]}
-        instead = dict(each.split(" => ", 1) for each in said["instead"])
+        expected = {int(status) for status in said["exit"]}
+        instead = dict(pair.split(" => ", 1) for pair in said["instead"])
         typed = next(iter(said["typed"]), None)
         ended: set[int] = set()
         for command in transcripts.commands(example.parsed):

@@ -27,7 +27,7 @@ def fault(text: str, folder: Path) -> str | None:
     """Return what the host says against a configuration in a directory, None where nothing."""
     unknown = [key for key in tomllib.loads(text) if key not in HostTable.model_fields]
     if unknown:
-        return f"{unknown} are no keys of ours; say whose file it is: <!-- of: NAME -->"
+        return f"{unknown} are not keys of ours; say whose file it is: <!-- of: NAME -->"
     with NamedTemporaryFile("w", suffix=".toml", dir=folder, encoding="utf-8") as file:
         file.write(text)
         file.flush()
@@ -35,7 +35,9 @@ def fault(text: str, folder: Path) -> str | None:
             host = Host(config=file.name)
         except ToolstileError as error:
             return str(error)
-        faulty = (each for each in host.plugins.reports if each.fault and each.status != "blocked")
+        faulty = (
+            report for report in host.plugins.reports if report.fault and report.status != "blocked"
+        )
         return "\n".join(map(str, faulty)) or None
 
 

@@ -45,7 +45,7 @@ class Environment:
         site = Path(sysconfig.get_path("purelib", vars=paths))
         outer = dict.fromkeys(sysconfig.get_path(name) for name in ("purelib", "platlib"))
         # Each is a site of its own there, with the .pth files in it.
-        lines = (f"import site; site.addsitedir({each!r})" for each in outer)
+        lines = (f"import site; site.addsitedir({path!r})" for path in outer)
         (site / "dependencies.pth").write_text("\n".join(lines), encoding="utf-8")
         self._pip("install", "--quiet", "--force-reinstall", "--no-deps", str(self.wheel))
         for name, code in _PROGRAMS.items():
@@ -115,8 +115,8 @@ _PROGRAMS = {
 def built(folder: Path) -> Path:
     """Return the wheel that tox has built, or build it into a directory."""
     folder.mkdir(parents=True)
-    given = [each for each in os.environ.get("TOX_PACKAGE", "").split(os.pathsep) if each]
-    wheels = [Path(each) for each in given if each.endswith(".whl")]
+    given = [name for name in os.environ.get("TOX_PACKAGE", "").split(os.pathsep) if name]
+    wheels = [Path(name) for name in given if name.endswith(".whl")]
     if wheels:
         return Path(shutil.copy(wheels[0], folder))
     here = ["--no-isolation"] if find_spec("hatchling") else []

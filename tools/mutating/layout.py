@@ -22,7 +22,7 @@ def lay_out(place: Path) -> None:
 
     mutmut names a mutant after its file's path, less `src`, and what the tests call by the
     module's name. So the three packages lie side by side in `src`. A file that did not change is
-    not mutated anew.
+    not mutated again.
     """
     mutants = place / "mutants"
     mutants.mkdir(parents=True, exist_ok=True)

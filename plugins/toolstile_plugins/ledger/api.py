@@ -93,7 +93,7 @@ def _finite(number: str) -> float:
 
 
 def _refuse(number: str) -> Never:
-    msg = f"{number} is no finite number"
+    msg = f"{number} is not a finite number"
     raise ValueError(msg)
 
 

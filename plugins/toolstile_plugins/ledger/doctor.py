@@ -66,7 +66,7 @@ def _opened(found: Diagnostic, file: Path) -> Diagnostic:
     except sqlite3.DatabaseError as error:
         return Diagnostic.error(
             found.subject,
-            f"It is no database ({error}).",
+            f"It is not a database ({error}).",
             "Move it away, or configure another path.",
         )
     return found

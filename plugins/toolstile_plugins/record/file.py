@@ -128,7 +128,7 @@ class RecordFile:
     def _check_kind(self) -> None:
         if not stat.S_ISREG(os.fstat(self._handle).st_mode):
             raise RecordError(
-                f"{self._path} cannot hold a record: it is no file that lines can be read from "
+                f"{self._path} cannot hold a record: it is not a file that lines can be read from "
                 "again. Name a file."
             )
 

@@ -332,9 +332,9 @@ class TestFullDisk:
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("postgresql://u:hun%ter2@localhost/db", "is no connection string"),
-        ("hunter2", "is no connection string"),
-        ("host=127.0.0.1 password='hunter2", "is no connection string"),
+        ("postgresql://u:hun%ter2@localhost/db", "is not a connection string"),
+        ("hunter2", "is not a connection string"),
+        ("host=127.0.0.1 password='hunter2", "is not a connection string"),
         ("postgresql://u:hunter2[@127.0.0.1:1/db", "on 127.0.0.1 cannot be used"),
         ("postgresql://127.0.0.1:1/hunter2?password=hunter2", "on 127.0.0.1 cannot be used"),
     ],

@@ -181,7 +181,7 @@ class PostgresStore(SqlStore):
         except self._psycopg.ProgrammingError:
             # Its text quotes what it does not understand, which may be the password.
             return LedgerError(
-                "The ledger in PostgreSQL cannot be used: plugins.ledger.url is no connection "
+                "The ledger in PostgreSQL cannot be used: plugins.ledger.url is not a connection "
                 "string. Write postgresql://USER:PASSWORD@HOST/NAME, with what is neither letter "
                 "nor digit in the password percent-encoded, then retry."
             )

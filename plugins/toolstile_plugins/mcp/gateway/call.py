@@ -188,7 +188,7 @@ def reporter(context: ToolContext, home: asyncio.AbstractEventLoop) -> Report:
 
 def _short(error: Exception) -> str:
     if isinstance(error, ValidationError):
-        return "it is no result of the protocol"
+        return "it is not a result of the protocol"
     return told(error)[:200]
 
 

@@ -33,7 +33,7 @@ class Found:
         fault: Why it cannot be reached.
         changed: Its tools about which a person is asked, and what has changed of each.
         left_out: Its tools that are not offered, and why.
-        misnamed: The names in its settings that are no tool's of it.
+        misnamed: The names in its settings that none of its tools has.
     """
 
     name: str

@@ -215,7 +215,7 @@ def _is_toolstile(keys: Mapping[str, Any]) -> bool:
 def _arguments(made: Imported, given: object) -> list[str]:
     if isinstance(given, list):
         return [str(argument) for argument in cast("list[object]", given)]
-    made.notes.append("Its args are no list, and are left out; write them as one.")
+    made.notes.append("Its args are not a list, and are left out; write them as one.")
     return []
 
 

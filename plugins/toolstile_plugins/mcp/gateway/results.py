@@ -33,10 +33,10 @@ def contents_of(result: types.CallToolResult, *, max_text: int, max_binary: int)
         result: The answer.
         max_text: The most characters of all texts; what is structured has as many again, and so
             have names, URIs and the like.
-        max_binary: The most bytes of everything that is no text.
+        max_binary: The most bytes of everything that is not text.
 
     Raises:
-        ValueError: When what is structured is no JSON.
+        ValueError: When what is structured is not JSON.
     """
     room = _Room(max_text, max_binary)
     parts = room.fit_all([_part(block) for block in result.content[:PARTS]], len(result.content))

@@ -35,7 +35,7 @@ def enforceable(schema: Schema) -> dict[str, Any]:
 
     Raises:
         DefinitionError: When the schema is too long, or too large once all it refers to is in its
-            place; when it is no JSON, or has names of which something cannot be seen.
+            place; when it is not JSON, or has names of which something cannot be seen.
     """
     try:
         length = len(json.dumps(schema, ensure_ascii=False, allow_nan=False))
@@ -56,7 +56,9 @@ def _kept(schema: Schema) -> dict[str, Any]:
         if key == "pattern" and isinstance(value, str) and not _is_bounded(value):
             continue
         if key in _REFERRING and isinstance(value, str) and not _leads_to_schema(value):
-            raise DefinitionError(f"its schema refers to {one_line(value, 80)}, which is no schema")
+            raise DefinitionError(
+                f"its schema refers to {one_line(value, 80)}, which is not a schema"
+            )
         if key in _NAMED and isinstance(value, Mapping):
             named = cast("Mapping[str, object]", value)
             if not all(map(is_plain, named)):

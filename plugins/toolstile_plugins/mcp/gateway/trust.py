@@ -173,7 +173,7 @@ class Standing:
         return None if self._found is None else self._found.get(name)
 
     def misnamed(self, names: Iterable[str]) -> dict[str, str]:
-        """Return which of these names are no tool's of the server, once it was met, and why."""
+        """Return which of these names no tool of the server has, once it was met, and why."""
         found = self._found
         if found is None:
             return {}

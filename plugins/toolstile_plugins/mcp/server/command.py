@@ -62,6 +62,6 @@ def _read(file: Path) -> str:
     try:
         return file.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is no text"
+        why = error.strerror if isinstance(error, OSError) else "it is not text"
         told = f"The token file {file} cannot be read: {why}."
         raise ConfigurationError(f"{told} Name a file with the token as text, on a line.") from None

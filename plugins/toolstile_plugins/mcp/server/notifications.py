@@ -36,7 +36,7 @@ Report = tuple[float, float | None, str | None]
 class ProgressRelay:
     """Sends reports in the order in which handlers make them, on whatever thread.
 
-    The protocol wants progress to grow, so a report that does not, and one that is no number, is
+    The protocol wants progress to grow, so a report that does not, and one that is not a number, is
     left out.
     """
 

@@ -36,7 +36,7 @@ from toolstile_plugins.mcp.settings import ServeSettings
 
 UNREAD: Final = 100
 """The maximum number of messages that wait for a client that does not read."""
-NO_MESSAGE: Final = "That is no JSON-RPC 2.0 request, notification or response."
+NO_MESSAGE: Final = "That is not a JSON-RPC 2.0 request, notification or response."
 NO_ID: Final = "A request needs an `id`: a string or an integer."
 NO_JSON: Final = "That is not JSON: one message, on one line."
 UNREADABLE: Final = (

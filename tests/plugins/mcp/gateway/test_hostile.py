@@ -41,10 +41,10 @@ def open_beside(yard, mode, **more):
     [
         ("dies", {}, "it has ended"),
         ("oversized", {"max_message": 1_000_000}, "it sent a message of more than 1 MB"),
-        ("nested", {}, "it sent what is no message of the protocol"),
-        ("malformed", {}, "it sent what is no message of the protocol"),
+        ("nested", {}, "it sent what is not a message of the protocol"),
+        ("malformed", {}, "it sent what is not a message of the protocol"),
         ("floods", {}, "it floods its client with messages that nobody asked for"),
-        ("no_result", {}, "no result of the protocol"),
+        ("no_result", {}, "not a result of the protocol"),
     ],
 )
 def test_no_usable_answer_fails_the_call_and_the_next_one_works(yard, beside, mode, more, why):

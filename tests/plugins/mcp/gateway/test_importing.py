@@ -134,7 +134,7 @@ def test_arguments_that_are_no_list_are_left_out_and_noted(tmp_path, args):
     file.write_text(json.dumps({"mcpServers": {"a": {"command": "x", "args": args}}}))
     (server,) = read_servers(file)
     assert server.keys == {"command": "x"}
-    assert server.notes == ["Its args are no list, and are left out; write them as one."]
+    assert server.notes == ["Its args are not a list, and are left out; write them as one."]
 
 
 def test_secrets_are_found_wherever_arguments_have_them(tmp_path):

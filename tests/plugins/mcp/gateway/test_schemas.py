@@ -39,8 +39,11 @@ def test_values_stay_as_they_are():
         (an_object(text={"maximum": float("nan")}), "a number that JSON does not have"),
         (an_object(text={"default": [float("inf")]}), "a number that JSON does not have"),
         (an_object(text={"description": "x" * LONGEST}), "more than 200,000 characters"),
-        (an_object(a={"$ref": "#/default"}) | {"default": SLOW}, "#/default, which is no schema"),
-        (an_object(a={"$ref": "#/properties"}, **SLOW), "#/properties, which is no schema"),
+        (
+            an_object(a={"$ref": "#/default"}) | {"default": SLOW},
+            "#/default, which is not a schema",
+        ),
+        (an_object(a={"$ref": "#/properties"}, **SLOW), "#/properties, which is not a schema"),
     ],
 )
 def test_what_no_model_should_be_shown_is_refused(schema, why):

@@ -167,7 +167,7 @@ def test_without_a_token_nobody_serves_others(tmp_path):
 
 @pytest.mark.parametrize(
     ("content", "why"),
-    [(None, "No such file or directory"), (b"\xff", "it is no text")],
+    [(None, "No such file or directory"), (b"\xff", "it is not text")],
 )
 def test_a_token_file_that_cannot_be_read_is_told_with_the_remedy(tmp_path, content, why):
     if content is not None:

@@ -133,7 +133,7 @@ def _message(line: bytes) -> Item:
                 return _read_message(_whole(line))
         if _MEANT.match(line):
             return ServerBroken(
-                f"it sent what is no message of the protocol: "
+                f"it sent what is not a message of the protocol: "
                 f"{one_line(line[:200].decode(errors='replace'), 80)}"
             )
         # Some programs log to their standard output first.
