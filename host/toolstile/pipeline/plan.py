@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final
@@ -16,7 +15,6 @@ from toolstile.policies.rule_set import Governed, PromptRules
 from toolstile.policies.rules import Rule
 from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import Catalog, OpenedSections, Prompt, Section, Tool, Visibility
-from toolstile_hookspecs.support.process import deferred_interrupts, renewed_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
@@ -103,12 +101,8 @@ def plan_for(
 ) -> ToolPlan:
     """Return the plan of a tool.
 
-    Args:
-        tool: The tool.
-        own: The rules of its section, its prompt and the host, and the plugins' hooks.
-        everywhere: All rules there are; each hears of every success.
-        manner: How all calls of the executor pass.
-        plugins: Whose hooks may be asked.
+    Its own rules are those of its section, its prompt, the host and the plugins' hooks. The rules
+    everywhere are all there are: each hears of every success.
     """
     timeout = manner.timeout if isinstance(tool.timeout, HostDefault) else tool.timeout
     approves_diff = manner.approves_diff(tool)
@@ -143,12 +137,7 @@ def plan_for(
 
 
 def with_rules_of(plan: ToolPlan, kin: Iterable[ToolPlan]) -> ToolPlan:
-    """Return a plan under which no rule is missing that holds for the same tool elsewhere.
-
-    Args:
-        plan: That of a tool which a plugin gave, or that a call began with.
-        kin: Those of known tools with its name or its handler, or the one of now.
-    """
+    """Return a plan with all rules of its kin, which are plans of the same tool elsewhere."""
     for each in kin:
         plan = replace(
             plan,
@@ -200,13 +189,7 @@ class DispatchTable:
 def table_of(
     plugins: Plugins, plans: Mapping[str, ToolPlan], behind: Mapping[str, str]
 ) -> DispatchTable:
-    """Return the table of the plugins as they are now.
-
-    Args:
-        plugins: The plugins.
-        plans: The plans by name and wire name.
-        behind: The section to open first, by the names of tools that cannot be called yet.
-    """
+    """Return the table of the plugins as they are now; `behind` has the tools of summaries."""
     hooks: Callable[[str], Implementations] = plugins.implementations
     switched_off = (each.name for each in plugins.reports if each.status == "blocked")
     names = dict.fromkeys(plan.tool.name for plan in plans.values())
@@ -318,15 +301,7 @@ class HostPlans:
         manner: DispatchOptions,
         shown: Hashable,
     ) -> PromptPlans:
-        """Return the plans of a prompt, as the plugins and the session are now.
-
-        Args:
-            host: Whose policies and plugins have a say.
-            prompt: The prompt.
-            session: The session.
-            manner: How all calls pass.
-            shown: What decides which sections are part of the prompt; see `shown_of`.
-        """
+        """Return the plans of a prompt as the plugins are now; see `shown_of`."""
         parts: list[object] = [*prompt.policies]
         for section in prompt.everywhere():
             parts += (section, *section.tools, *section.policies)
@@ -338,14 +313,12 @@ class HostPlans:
         return plans
 
 
-_keeping = renewed_in_forks(__name__, "_keeping", threading.Lock)
-
-
 def _keep(kept: dict[Any, Any], key: Any, plans: Any, most: int) -> None:
-    with deferred_interrupts(), _keeping:
-        while len(kept) >= most:
-            del kept[next(iter(kept))]
-        kept[key] = plans
+    """Keep plans, and the newest of the others, without a lock that an interruption could leave."""
+    kept[key] = plans
+    if (excess := len(kept) - most) > 0:
+        for oldest in list(kept)[:excess]:
+            kept.pop(oldest, None)
 
 
 def changing_sections(prompt: Prompt) -> list[Section]:
