@@ -1,4 +1,4 @@
-"""Staged a person: what the approver is shown, how long it is waited for, what it may say."""
+"""Asking for approval: what the approver sees, how long the call waits, which answers count."""
 
 from __future__ import annotations
 
@@ -112,12 +112,7 @@ _counting = renewed_in_forks(__name__, "_counting", threading.Lock)
 
 
 def approve(run: ActiveCall, reasons: Iterable[str], diff: str | None = None) -> Staged:
-    """Return the approver's answer, which approves or edits.
-
-    Args:
-        run: The call.
-        reasons: Why a person is asked.
-        diff: What the call would change, where it has run already.
+    """Return the approver's answer, which approves or edits; a diff is that of a call that has run.
 
     Raises:
         CallRejected: When it is denied or pending, or when nobody answers.

@@ -14,11 +14,10 @@ from toolstile_hookspecs import Cancellation, Deadline, ToolCall
 
 
 class OneShotGate:
-    """Something to wait for that happens once.
+    """Something to wait for that happens once: threads and event loops are told by a callback.
 
-    It is opened from any thread; a callback tells those who wait, so that threads and event
-    loops can both wait. Each step is atomic, without a lock that an interruption could leave
-    locked: interrupted between two of them, opening is done again, and a callback may run twice.
+    Each step is atomic, without a lock that an interruption could leave locked: interrupted
+    between two of them, opening is done again, and a callback may run twice.
     """
 
     __slots__ = ("_callbacks", "granted")
@@ -110,13 +109,10 @@ class Milestone(IntEnum):
 
 
 class BatchOrder:
-    """Tells each call of a batch when the earlier ones have got far enough.
+    """Tells each of the `size` calls of a batch when the earlier ones have got far enough.
 
-    It does without a lock, which an interruption could leave locked: a call first notes what it
-    has passed, or where it waits, and looks at what the others have noted only then.
-
-    Args:
-        size: The number of calls.
+    It needs no lock, which an interruption could leave locked: a call first notes what it has
+    passed, or where it waits, and looks at what the others have noted only then.
     """
 
     __slots__ = ("_gates", "_passed", "_size", "_upto")

@@ -63,13 +63,13 @@ class ActiveCall(Lifetime["ActiveCall"]):
     """One call on its way through the stages.
 
     Args:
-        executor: What dispatches it.
+        executor: The executor that dispatches it.
         call: The call as it came.
         parent: The call whose handler made it, None for a top-level one.
         batch: The order it keeps with calls dispatched beside it, None for a single one.
         index: Its place in the batch.
         on_loop: Whether an event loop waits for it.
-        resumption: What it is resumed with, where it was pending.
+        resumption: The answer it is resumed with, where it was pending.
     """
 
     # Slots, all of them filled: every stage of every call reads and writes them.
@@ -247,14 +247,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         return children is not None and any(each.committed for each in list(children))
 
     def adopt_participants(self, participants: list[Participant]) -> bool:
-        """Have participants kept or rolled back with this call, if it still is.
-
-        Args:
-            participants: Those of a nested call, or one that had to be awaited.
-
-        Returns:
-            Whether it is; a call that was given up may be rolled back at any moment.
-        """
+        """Take responsibility for participants; return False where it is rolled back already."""
         with _lock:
             if not self.undone:
                 self.participants += participants

@@ -1,8 +1,4 @@
-"""The control of a running call, for its handler, plugins and resources.
-
-A `CallControlImpl` stands behind the context, and owns the call's resources: everything that is not
-a stage asks the call through it.
-"""
+"""The control of a running call, through which its handler, plugins and resources ask it."""
 
 from __future__ import annotations
 
@@ -43,12 +39,7 @@ log = logging.getLogger("toolstile.pipeline")
 
 
 class CallControlImpl:
-    """A running call, as the contract's `CallControl` and the resources' `CallOwner`.
-
-    Args:
-        run: The call.
-        parent: The control of the call that made it, None for a top-level one.
-    """
+    """A running call, as the contract's `CallControl` and the resources' `CallOwner`."""
 
     __slots__ = ("_run", "parent")
 
@@ -122,12 +113,11 @@ class CallControlImpl:
     def keep(self, effect_id: str) -> CallRecord:
         """Return what the call came to, and mark the session as holding what it changed."""
         run = self._run
-        plan, result, value = run.plan, run.result, run.data
-        assert plan is not None  # noqa: S101 - it has run
+        tool, result, value = run.tool, run.result, run.data
         if value is None and result.value is not None:
-            value = plan.tool.result_codec.encode(result.value)
+            value = tool.result_codec.encode(result.value)
         if value is not None:
-            _check_readable(run.name, plan.tool, value)
+            _check_readable(run.name, tool, value)
         changes: str | None = None
         unportable: str | None = None
         if run.session_changes != NOTHING:
@@ -196,9 +186,7 @@ class CallControlImpl:
 
     def _meant(self, call: ToolCall) -> ToolCall:
         """Return the call by the name that the configuration has given the tool it means."""
-        plan = self._run.plan
-        assert plan is not None  # noqa: S101 - it has a handler, which calls
-        name = plan.tool.renamed_tools.get(call.name)
+        name = self._run.tool.renamed_tools.get(call.name)
         return call if name is None else replace(call, name=name)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from time import perf_counter
 from typing import Any, Final
 
 from toolstile.drivers.commands import Staged
@@ -18,7 +17,7 @@ from toolstile.pipeline.approval import (
 from toolstile.pipeline.call import CHECK, ActiveCall
 from toolstile.pipeline.commit import undo
 from toolstile.pipeline.failures import CallRejected
-from toolstile.pipeline.hook_calls import SLOW, add_origin_note, settle, warn_of_slow
+from toolstile.pipeline.hook_calls import add_origin_note, settle, watched
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
@@ -248,12 +247,9 @@ def recheck_policies(run: ActiveCall) -> Staged:
 
 
 def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Staged:
-    """Ask every rule, or those from a place on; return why a person has to be asked.
+    """Ask every rule from a place on; return why a person has to be asked.
 
-    Args:
-        run: The call.
-        place: The first rule to ask; those before it allow the call.
-        decision: What that one has decided, if it was asked.
+    The first of them may have been asked: then its decision is given.
 
     Raises:
         CallRejected: With every reason against the call.
@@ -290,20 +286,15 @@ def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Sta
 
 def _ask_rule(run: ActiveCall, plan: ToolPlan, rule: Rule) -> Any:
     """Return what a rule decides, None or ALLOW where it allows the call, or an awaitable."""
+    # A rule of the plan's checks has one.
+    question: Any = rule.check
     try:
         params = run.params if plan.shares_params else params_copy_for(run, rule)
-        if not run.on_loop:
-            return rule.check(plan.tool, params, context=run.context)  # type: ignore[misc]
-        started = perf_counter()
-        decision = rule.check(plan.tool, params, context=run.context)  # type: ignore[misc]
-        if perf_counter() - started > SLOW:
-            warn_of_slow(rule.title, started)
+        return watched(run, rule, question, plan.tool, params, context=run.context)
     except DeadlineExceededError:
         raise
     except Exception:  # noqa: BLE001 - logged without secrets
         return _deny_for_failure(run, rule)
-    else:
-        return decision
 
 
 def _deny_for_failure(run: ActiveCall, rule: Rule) -> PolicyDecision:
@@ -376,17 +367,12 @@ def tell_result(run: ActiveCall, plan: ToolPlan) -> Staged | None:
 
 def _tell(run: ActiveCall, plan: ToolPlan, rule: Rule) -> Any:
     params = run.params if plan.shares_params else params_copy_for(run, rule)
-    tell_rule: Any = rule.on_result
-    watched = run.on_loop
-    started = perf_counter() if watched else 0.0
+    tell: Any = rule.on_result
     try:
-        answer = tell_rule(plan.tool, params, run.result, context=run.context)
-        if watched and perf_counter() - started > SLOW:
-            warn_of_slow(rule.title, started)
+        return watched(run, rule, tell, plan.tool, params, run.result, context=run.context)
     except Exception as error:
         add_origin_note(error, rule.title, "on_result")
         raise
-    return answer
 
 
 def _tell_rest(run: ActiveCall, plan: ToolPlan, place: int, answer: Any) -> Staged:

@@ -30,10 +30,6 @@ Action = Callable[[], Any]
 def undo(run: ActiveCall, *, participants: bool = True) -> Staged:
     """Put back everything the call changed, in reverse; one failure stops no other.
 
-    Args:
-        run: The call.
-        participants: Whether that goes for the plugins' participants, too.
-
     Raises:
         BaseException: What interrupted it, when all is put back.
     """
@@ -196,12 +192,7 @@ def _rule_out_rerun(run: ActiveCall) -> None:
 def commit_all(
     run: ActiveCall, left: deque[Participant], interruption: BaseException | None = None
 ) -> Staged:
-    """Commit everything, also after errors and interruptions: the decision is made.
-
-    Args:
-        run: The call.
-        left: What is to be committed, and is taken out as it begins to be.
-        interruption: What has interrupted it already.
+    """Commit everything that is left, also after errors and interruptions: the decision is made.
 
     Raises:
         CommitFailed: When some failed, saying what was kept.

@@ -68,7 +68,10 @@ def _finish_without_waiting(run: ActiveCall, table: DispatchTable, error: Genera
 
 
 def publish_surely(run: ActiveCall, table: DispatchTable) -> None:
-    """Publish the call's one event, also where that is interrupted before anybody heard of it."""
+    """Publish the call's one event, also where that is interrupted before anybody heard of it.
+
+    A function of its own: an interruption at the line of a `try` within another is not seen there.
+    """
     try:
         publish(run, table)
     except BaseException:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from functools import partial
-from types import CoroutineType, GeneratorType
+from types import CoroutineType
 from typing import Any
 
 from toolstile.drivers.commands import Run, Staged, WaitFor
@@ -56,12 +56,8 @@ def _answer(run: ActiveCall, plan: ToolPlan) -> Staged:
     answer: Any = run.answer
     run.replayed = isinstance(answer, (ToolResult, Replay))
     if not run.replayed:
-        given: Any = run_handler(run, plan, answer)
-        if given.__class__ is GeneratorType:
-            waiting: Staged = given
-            given = yield from waiting
-        return given
-    if answer.__class__ is Replay:
+        answer = yield from run_elsewhere(run, plan, answer)
+    elif answer.__class__ is Replay:
         if answer.effect_id is not None:
             run.set_attribute(REPLAYED_EFFECT, answer.effect_id)
         answer = answer.result
@@ -86,6 +82,11 @@ def _ask_executors(run: ActiveCall, plan: ToolPlan) -> Staged:
     return answer
 
 
+def _check_answer(hook: Implementation, answer: Any) -> None:
+    if not (isinstance(answer, (ToolResult, Replay)) or callable(answer)):
+        raise wrong_answer(hook, answer, "a ToolResult, a Replay, a callable or None")
+
+
 def _wait_for_earlier_claims(run: ActiveCall, gate: OneShotGate) -> Staged:
     # Waiting for other calls does not count against the timeouts of those that made this one.
     run.control.pause_timeout()
@@ -95,32 +96,17 @@ def _wait_for_earlier_claims(run: ActiveCall, gate: OneShotGate) -> Staged:
         run.control.resume_timeout()
 
 
-def _check_answer(hook: Implementation, answer: Any) -> None:
-    if not (isinstance(answer, (ToolResult, Replay)) or callable(answer)):
-        raise wrong_answer(hook, answer, "a ToolResult, a Replay, a callable or None")
-
-
-def run_handler(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> ToolResult[Any] | Staged:
-    """Return the result of the handler, or what waits for it where that runs elsewhere.
-
-    Args:
-        run: The call.
-        plan: Its plan.
-        instead: What a plugin has run in the handler's place, or None.
+def run_here(run: ActiveCall, plan: ToolPlan, function: Any) -> ToolResult[Any]:
+    """Return the result of a handler, or of what runs in its place, called on this thread.
 
     Raises:
-        CallRejected: When there is nothing to run, or what came of it is no result.
+        CallRejected: When what it returned is not a result.
     """
-    if instead is not None or not (plan.runs_here and run.is_alone):
-        return _run_elsewhere(run, plan, instead)
-    run.limit = ENDLESS
-    # What runs here has one.
-    invoke: Any = plan.invoke
     monotonic = run.executor.monotonic
     started = monotonic()
     run.handler_state = BEGUN
     try:
-        result = invoke(run.params, context=run.context)
+        result = function(run.params, context=run.context)
     except BaseException as error:
         if (told := _as_raised(run, error)) is error:
             raise
@@ -130,9 +116,14 @@ def run_handler(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> ToolRes
     return _take(run, plan, result)
 
 
-def _run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any) -> Staged:
-    """Run the handler where its limits can end it: on a thread, as a task, in a process."""
-    params, context = run.params, run.context
+def run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Staged:
+    """Run the handler where its limits can end it: on a thread, as a task, in a process.
+
+    Args:
+        run: The call.
+        plan: Its plan.
+        instead: A function of a plugin, which runs in the handler's place.
+    """
     function, is_async = plan.invoke, plan.is_async
     if instead is not None:
         function, is_async = instead, is_async_callable(instead)
@@ -150,15 +141,14 @@ def _run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any) -> Staged:
     if limit.cancellation is not None:
         # Cancelled meanwhile, it need not begin.
         run.check_limits()
+    if inline and not is_async and not run.on_loop and run.batch is None:
+        return run_here(run, plan, function)
+    work = partial(function, run.params, context=run.context)
     monotonic = run.executor.monotonic
     started = monotonic()
     run.handler_state = BEGUN
     try:
-        if inline and not is_async and not run.on_loop and run.batch is None:
-            result = function(params, context=context)
-        else:
-            work = partial(function, params, context=context)
-            result = yield Run(work, is_async, limit, run, inline, pace=plan.pace)
+        result = yield Run(work, is_async, limit, run, inline, pace=plan.pace)
     except BaseException as error:
         if (told := _as_raised(run, error)) is error:
             raise
@@ -179,8 +169,10 @@ def _as_raised(run: ActiveCall, error: BaseException) -> BaseException:
         told = RuntimeError(msg)
         told.__cause__ = error
         return told
-    if isinstance(error, Exception):
-        _note_end(run, HandlerState.FAILED)
+    cancelled = run.cancellation is not None and run.cancellation.aborted
+    if isinstance(error, Exception) and run.closed is None and not cancelled:
+        # Else nobody waited for it any more.
+        run.handler_state = HandlerState.FAILED
     return error
 
 
@@ -194,13 +186,6 @@ def _take(run: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:
     # Nobody would have waited for it any more, had the call been given up.
     run.handler_state = RETURNED if given.success else HandlerState.FAILED
     return given
-
-
-def _note_end(run: ActiveCall, state: HandlerState) -> None:
-    """Note how the handler ended, unless nobody waited for that any more."""
-    cancelled = run.cancellation is not None and run.cancellation.aborted
-    if run.closed is None and not cancelled:
-        run.handler_state = state
 
 
 def _is_cancelled(run: ActiveCall) -> bool:

@@ -58,7 +58,7 @@ def without_handler(tool: Tool[Any, Any]) -> CallRejected | PluginFailed:
 
 
 def waits_for_itself(name: str) -> CallRejected:
-    """Return what becomes of a call that what hears of another one dispatches in its turn."""
+    """Return the refusal of a call that a subscriber dispatches during another call's commit."""
     msg = (
         f"{name} cannot be kept: it was dispatched by what hears of another call, which has its "
         "turn to commit until that returns. Dispatch it when the other call has returned."
@@ -66,24 +66,8 @@ def waits_for_itself(name: str) -> CallRejected:
     return CallRejected(Status.ERROR, msg)
 
 
-def wrote_unshown(name: str) -> CallRejected:
-    """Return what becomes of a call that changed more than a person had approved."""
-    msg = (
-        f"{name} was denied: what it would change came out differently after a person had approved "
-        "it. Nothing of it is kept. Its handler must have ended all its work when it returns; "
-        "retry it, to have it asked again."
-    )
-    return CallRejected(Status.DENIED, msg)
-
-
 def unreadable(name: str, what: str, error: ToolValidationError) -> CallRejected:
-    """Return the refusal of a call whose JSON its own type does not read.
-
-    Args:
-        name: The tool's name.
-        what: What was written, `params` or `value`.
-        error: What was wrong with it.
-    """
+    """Return the refusal of a call whose JSON, of its `params` or `value`, its type cannot read."""
     return CallRejected(
         Status.ERROR,
         f"Internal error in {name}: the JSON of its {what} is not what its type reads "
@@ -150,13 +134,9 @@ def classify_failure(
     stage: Stage,
     passed_on: tuple[type[BaseException], ...],
 ) -> FailureResult:
-    """Return what an exception means for the call that raised it.
+    """Return the meaning of an exception that a plugin, a handler or the host raised in a stage.
 
-    Args:
-        error: What was raised, by a plugin, a handler or the host.
-        called: The tool.
-        stage: Where it was raised.
-        passed_on: Exceptions of other frameworks that are to leave `dispatch`.
+    Exceptions of other frameworks may be `passed_on`: they leave `dispatch`.
     """
     if not isinstance(error, Exception):
         told = ToolResult.error(f"{called.name} was interrupted{_why_interrupted(error)}.")

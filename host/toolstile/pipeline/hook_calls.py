@@ -14,6 +14,7 @@ from toolstile.drivers.limit import Limit
 from toolstile.pipeline.failures import PluginFailed, text_of
 from toolstile.pipeline.masking import log_failure
 from toolstile.plugins.hook_manager import Implementation
+from toolstile.policies.rules import Rule
 from toolstile.settings.table_validation import kind_of
 from toolstile_hookspecs import NOTICE
 
@@ -25,13 +26,7 @@ if TYPE_CHECKING:
 
 
 def add_origin_note(error: BaseException, who: str, hook: str) -> None:
-    """Let the traceback in the log say who raised; what the model is told stays as it is.
-
-    Args:
-        error: What was raised.
-        who: The plugin or policy, such as `Plugin desk`.
-        hook: The hook or method.
-    """
+    """Let the traceback in the log say who, such as `Plugin desk`, raised it in which hook."""
     note = f"{who} raised it in {hook}."
     # Whoever raises one object again and again would otherwise collect them.
     if note not in getattr(error, "__notes__", ()):
@@ -44,13 +39,6 @@ def log_observer_error(
     """Log the exception of an observer that is being handled, by which no call fails.
 
     The first of a plugin in a hook is a notice: nobody would hear of it otherwise.
-
-    Args:
-        run: The call that it looked on.
-        log: Where to.
-        plugin: Whose it is.
-        hook: The hook.
-        message: What it failed at, with `%s` for the plugin.
     """
     extra = NOTICE if run.executor.engine.fails_first(plugin, hook) else None
     log_failure(run, log, message, plugin, extra=extra)
@@ -63,13 +51,7 @@ def hook_failed(hook: Implementation, error: Exception) -> PluginFailed:
 
 
 def wrong_answer(hook: Implementation, answer: object, expected: str) -> PluginFailed:
-    """Return what to raise for an answer that is of no use.
-
-    Args:
-        hook: The hook that gave it.
-        answer: The answer, of which only the type is told.
-        expected: What the hook may answer with.
-    """
+    """Return what to raise for an answer that is of no use; only its type is told."""
     return PluginFailed(
         f"plugin {hook.plugin} answered {hook.hook} with {kind_of(answer)}; it must return "
         f"{expected}"
@@ -117,13 +99,9 @@ def waits(value: object) -> bool:
 def settle(
     run: Asker, value: Any, limit: Limit | None = None, *, via: Awaiting | None = None
 ) -> Staged:
-    """Return the value, awaited first when it has to be.
+    """Return the value, awaited first when it has to be, within the limits of the call.
 
-    Args:
-        run: On whose behalf.
-        value: The value, or what gives it.
-        limit: How long to wait; by default until the call is out of time or cancelled.
-        via: What awaits it, for whoever needs the value though nobody waits for it any more.
+    A function given as `via` awaits it; it has the value though nobody waits for it any more.
     """
     if not waits(value):
         return value
@@ -144,7 +122,7 @@ def settle_for(run: Asker, implementation: Implementation, answer: Any) -> Stage
     try:
         return (yield from settle(run, answer))
     except Exception as error:
-        add_origin_note(error, f"Plugin {implementation.plugin}", implementation.hook)
+        add_origin_note(error, implementation.title, implementation.hook)
         raise
 
 
@@ -159,25 +137,30 @@ def await_uninterrupted(run: Asker, value: Any) -> Staged:
 
 
 def ask(run: Asker, implementation: Implementation, *args: Any) -> Any:
-    """Call one implementation; on an event loop, log one that blocks it."""
-    started = perf_counter() if run.on_loop else 0.0
+    """Call one implementation; see `watched`."""
     try:
-        return implementation.call(*args)
+        return watched(run, implementation, implementation.call, *args)
     except Exception as error:
-        add_origin_note(error, f"Plugin {implementation.plugin}", implementation.hook)
+        add_origin_note(error, implementation.title, implementation.hook)
         raise
+
+
+def watched(
+    run: Asker, who: Implementation | Rule, function: Callable[..., Any], *args: Any, **named: Any
+) -> Any:
+    """Call a function of a plugin or policy; on an event loop, log one that blocks it."""
+    if not run.on_loop:
+        return function(*args, **named)
+    started = perf_counter()
+    try:
+        return function(*args, **named)
     finally:
-        if run.on_loop and perf_counter() - started > SLOW:
-            warn_of_slow(f"Plugin {implementation.plugin}", started)
-
-
-def warn_of_slow(who: str, started: float) -> None:
-    """Log who has blocked the event loop since a reading of `perf_counter`."""
-    log.warning(
-        "%s blocked the event loop for %.0f ms; return an awaitable where it has to wait.",
-        who,
-        (perf_counter() - started) * 1000,
-    )
+        if (blocked := perf_counter() - started) > SLOW:
+            log.warning(
+                "%s blocked the event loop for %.0f ms; return an awaitable where it has to wait.",
+                who.title,
+                blocked * 1000,
+            )
 
 
 def first_result(run: Asker, implementations: tuple[Implementation, ...], *args: Any) -> Staged:

@@ -22,13 +22,7 @@ def mask(run: ActiveCall, text: str) -> str:
 
 
 def note_secrets(run: ActiveCall, value: object, codec: ValueCodec) -> None:
-    """Keep in mind what a call's value holds that is not to be shown.
-
-    Args:
-        run: The call.
-        value: The value.
-        codec: That of its type, which says what is secret.
-    """
+    """Note the secrets in a call's value, which the codec of its type knows."""
     found = [*secrets_in(value), *secrets_of(_plain(run, value, codec), codec.secret_schema())]
     # Of a masked field, the mask is found.
     run.result_secrets = tuple(each for each in found if each.strip("*"))
@@ -55,13 +49,9 @@ def holds_secrets(run: ActiveCall, *written: str | bytes | None) -> bool:
 def without_masked(
     result: ToolResult[Any], changes: str | None
 ) -> tuple[ToolResult[Any], str | None]:
-    """Return what is stored of a result without the secrets that its value's JSON masks.
+    """Return a result, and the changes of its call, without the secrets that its JSON masks.
 
-    Whoever reads it again has the mask only, and could not tell them apart from other words.
-
-    Args:
-        result: The result.
-        changes: What its call changed in the session, as JSON.
+    A later reader has the mask only, and could not tell them apart from other words.
     """
     secrets = tuple(secrets_in(result.value))
     message = hide(result.message, secrets)

@@ -36,12 +36,7 @@ def _unchangeable(arguments: Mapping[str, Any]) -> str | bytes | Mapping[str, An
 def look_up(
     run: ActiveCall, table: DispatchTable, by_name: ToolPlan | None
 ) -> Generator[Step, Any, ToolPlan]:
-    """Return the plan of the tool that plugins know, or else of the prompt's.
-
-    Args:
-        run: The call.
-        table: What its executor dispatches by.
-        by_name: The plan of the prompt's tool of that name, None where it has none.
+    """Return the plan of the tool that plugins know, or else of the prompt's tool of that name.
 
     Raises:
         CallRejected: When nobody knows the tool.
@@ -66,15 +61,13 @@ def _ask_lookups(run: ActiveCall, table: DispatchTable) -> Staged:
     return None
 
 
-def parse(run: ActiveCall, call: ToolCall) -> None:
+def parse(run: ActiveCall, tool: Tool[Any, Any], call: ToolCall) -> None:
     """Turn the call's arguments into params, by the tool's own types.
 
     Raises:
         ToolValidationError: Naming every fault at once.
         CallRejected: When there is too much of them.
     """
-    plan = run.plan
-    assert plan is not None  # noqa: S101 - looked up before
     given = call.arguments
     arguments = given if isinstance(given, str) else as_json(given)
     if len(arguments) > run.executor.max_arguments:
@@ -83,7 +76,7 @@ def parse(run: ActiveCall, call: ToolCall) -> None:
             "allowed. Send less, then retry."
         )
         raise CallRejected(Status.INVALID, msg)
-    codec = plan.tool.params_codec
+    codec = tool.params_codec
     run.arguments = arguments
     run.params = codec.decode(arguments)
     # Everyone who reads them again finds what the handler is given.
@@ -92,16 +85,14 @@ def parse(run: ActiveCall, call: ToolCall) -> None:
 
 def ask_parsers(run: ActiveCall, table: DispatchTable, call: ToolCall) -> Staged:
     """Turn the call's arguments into params, through the plugins that have a say in it."""
-    plan = run.plan
-    assert plan is not None  # noqa: S101 - looked up before
-    tool = plan.tool
+    tool = run.tool
     wrapped = WrapperStack()
     try:
         for each in table.parse_wrappers:
             wrapped.enter(each, tool, call)
         params = yield from first_result(run, table.parses, tool, call)
         if params is None:
-            parse(run, call)
+            parse(run, tool, call)
             params = run.params
     except BaseException as error:  # noqa: BLE001 - the wrappers see it first
         params = wrapped.fail(error)

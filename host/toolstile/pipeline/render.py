@@ -38,7 +38,9 @@ def render(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
         codec = tool.result_codec
         if not result.exclude_value_from_context:
             if _is_read_once(value.__class__):
-                raise _readable_once(run, value)
+                kind = value.__class__.__name__
+                msg = f"its value is a {kind}, which can be read once only"
+                raise CallRejected(Status.ERROR, f"Internal error in {run.name}: {msg}.")
             try:
                 run.data = codec.encode(value)
             except (ValueError, TypeError, RecursionError) as error:
@@ -55,12 +57,6 @@ def render(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
         run.tells_json = True
     else:
         _render_text(run, table, plan)
-
-
-def _readable_once(run: ActiveCall, value: object) -> CallRejected:
-    kind = value.__class__.__name__
-    msg = f"Internal error in {run.name}: its value is a {kind}, which can be read once only."
-    return CallRejected(Status.ERROR, msg)
 
 
 def _unwritable(run: ActiveCall, value: object, error: Exception) -> CallRejected:

@@ -26,7 +26,7 @@ from toolstile.pipeline.commit import (
     undo_participants,
 )
 from toolstile.pipeline.event import tell_rollback
-from toolstile.pipeline.failures import CallRejected, wrote_unshown
+from toolstile.pipeline.failures import CallRejected
 from toolstile.pipeline.hook_calls import settle
 from toolstile.pipeline.masking import mask, secrets_of_call
 from toolstile.pipeline.plan import DispatchTable
@@ -71,24 +71,25 @@ def is_as_shown(run: ActiveCall) -> Staged:
 
 
 def refuse_changed(run: ActiveCall) -> Staged:
-    """Deny a call that changed more than a person had approved.
+    """Deny a call whose diff has changed after it was approved.
 
     Raises:
         CallRejected: Saying so.
     """
     if not (yield from is_as_shown(run)):
-        raise wrote_unshown(run.name)
+        msg = (
+            f"{run.name} was denied: what it would change came out differently after a person had "
+            "approved it. Nothing of it is kept. Its handler must have ended all its work when it "
+            "returns; retry it, to have it asked again."
+        )
+        raise CallRejected(Status.DENIED, msg)
 
 
 def refuse_unshown(run: ActiveCall, rounds: int) -> None:
-    """Deny a call that goes on changing what a person is to approve.
-
-    Args:
-        run: The call.
-        rounds: How often it did so.
+    """Deny a call that goes on changing what a person is to approve, after too many rounds.
 
     Raises:
-        CallRejected: When that was too often.
+        CallRejected: Saying so.
     """
     if rounds > MAX_QUESTIONS:
         msg = (
@@ -194,10 +195,7 @@ def _part(name: str, text: str) -> str:
 class DryRun(ActiveCall):
     """The parent of a dry run's calls: a call that is never committed.
 
-    To the calls it is no parent: they are dispatched, told of and approved as ever.
-
-    Args:
-        executor: What the dry run is made with.
+    To the calls it is not a parent: they are dispatched, told of and approved as ever.
     """
 
     def __init__(self, executor: Environment) -> None:

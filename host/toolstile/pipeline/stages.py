@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from functools import partial
-from types import GeneratorType
 from typing import Any, Final
 
 from toolstile.drivers.commands import Staged, Step, WaitFor
@@ -49,7 +48,7 @@ from toolstile.pipeline.commit import (
     uninterrupted,
 )
 from toolstile.pipeline.event import publish_surely, roll_back
-from toolstile.pipeline.execute import apply_result, ask_and_run, run_handler
+from toolstile.pipeline.execute import apply_result, ask_and_run, run_elsewhere, run_here
 from toolstile.pipeline.failures import (
     CallRejected,
     HandlerFailed,
@@ -57,6 +56,7 @@ from toolstile.pipeline.failures import (
     without_handler,
 )
 from toolstile.pipeline.hook_calls import (
+    ENDLESS,
     ask,
     check_participant,
     hook_failed,
@@ -147,7 +147,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
     if table.parses or table.parse_wrappers:
         yield from ask_parsers(call, table, shown_call(call))
     else:
-        parse(call, call.call_made)
+        parse(call, tool, call.call_made)
 
     # 3. Deadline. From here on the call has a branch of the session and a context.
     call.stage = DEADLINE
@@ -201,14 +201,13 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
 
     # 7. Execute: a plugin's answer, or the handler. The session hears of the value.
     call.stage = EXECUTE
-    result: Any
     if plan.executes or table.execute_wrappers:
         result = yield from ask_and_run(call, table, plan)
+    elif plan.runs_here and call.is_alone:
+        call.limit = ENDLESS
+        result = run_here(call, plan, plan.invoke)
     else:
-        result = run_handler(call, plan)
-        if result.__class__ is GeneratorType:
-            waiting: Staged = result
-            result = yield from waiting
+        result = yield from run_elsewhere(call, plan)
     if not result.success:
         raise HandlerFailed(result)
     call.result = result

@@ -22,13 +22,7 @@ Entered = list[tuple[str, AbstractContextManager[Any]]]
 
 
 def enter_traces(table: DispatchTable, run: ActiveCall, entered: Entered) -> None:
-    """Enter the traces of all plugins; one that fails is logged.
-
-    Args:
-        table: What the call is dispatched by.
-        run: The call.
-        entered: Takes the plugin and the trace of each that was entered.
-    """
+    """Enter the traces of all plugins, and note each that was; one that fails is logged."""
     for each in table.traces:
         try:
             trace = ask(run, each, shown_call(run))

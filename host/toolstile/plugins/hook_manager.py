@@ -90,6 +90,11 @@ class Implementation:
     applies_to: Callable[[Tool[Any, Any]], bool] | None = None
     wants_changes: bool = False
 
+    @property
+    def title(self) -> str:
+        """The name in logs."""
+        return f"Plugin {self.plugin}"
+
 
 def implementation(
     found: pluggy.HookImpl, hook: str, arguments: tuple[str, ...], settings: object = None

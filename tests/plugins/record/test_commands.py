@@ -129,7 +129,7 @@ def test_the_example_replays_to_the_same_envelopes(toolstile, example, how, monk
     def refuse(*_, **__):
         raise AssertionError("a handler ran")
 
-    monkeypatch.setattr("toolstile.pipeline.execute.run_handler", refuse)
+    monkeypatch.setattr("toolstile.pipeline.execute.run_elsewhere", refuse)
     status, out, _ = toolstile("replay", "--example", *how, "calls.jsonl", "--json")
     replayed = [json.loads(line) for line in out.splitlines()]
     assert status == 0
