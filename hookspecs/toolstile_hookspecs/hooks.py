@@ -11,6 +11,8 @@ Rules that hold for all hooks:
 - Order is pluggy's: `tryfirst` before, `trylast` after the others, later registered first.
 - In the stages of a call an implementation may return an awaitable when it must wait. Do
   not block: the async driver logs a sync hook that takes over 50 ms, with its plugin's name.
+- After a conflict a call runs once more: the hooks from check to on_result may be called
+  twice for it.
 - `wrapper=True` works on parse, execute and render. Other wrappers, and
   `hookwrapper=True`, are refused at registration.
 
@@ -117,8 +119,7 @@ def toolstile_policies(settings: Any) -> Mapping[str, type[Any]] | None:
 def toolstile_resources(settings: Any) -> Iterable[Binding[Any]] | None:
     """Offer resources that handlers get by type.
 
-    Called when the plugin is registered. Bindings of applications and sections win over
-    those of plugins.
+    Called when the plugin is registered. Bindings of applications and sections win.
 
     Returns:
         Bindings, or None. After an exception, or for a type that another plugin has bound
@@ -257,7 +258,7 @@ def toolstile_lookup(
 def toolstile_parse(tool: Tool[Any, Any], call: ToolCall, settings: Any) -> Any:
     """Turn the arguments into the tool's typed params.
 
-    Called once a tool is found, and again after an approver edited the arguments. Without
+    Called when a tool is found, and again after an approver edited the arguments. Without
     an answer the host parses strict JSON against the tool's types. Wrappers work here.
 
     Returns:
@@ -278,8 +279,8 @@ def toolstile_check(
 ) -> PolicyDecision | Awaitable[PolicyDecision | None] | None:
     """Decide whether a call may go on.
 
-    Called with the policies, before anything is reserved or changed, and again after an
-    approval. The host combines all answers: deny over ask over allow.
+    Called with the policies before the handler; again after an approval, a conflict or a
+    wait for a serial tool. The host combines all answers: deny over ask over allow.
 
     Returns:
         A decision, or None for no opinion. An exception denies the call.
@@ -319,7 +320,7 @@ def toolstile_snapshot(
 ) -> Participant | Awaitable[Participant | None] | None:
     """Take part in the call's transaction.
 
-    Called when the call is admitted and its branch forked, before the handler runs.
+    Called when the call has its place among those in flight, before the handler runs.
 
     Returns:
         A participant, or None. After an exception those begun are rolled back, the
@@ -360,7 +361,7 @@ def toolstile_execute(
 def toolstile_render(tool: Tool[Any, Any], result: ToolResult[Any], settings: Any) -> str | None:
     """Turn a result into the text that the model reads.
 
-    Called once there is a result; sync. Without an answer the text is the message, then
+    Called when the handler has succeeded; sync. Without an answer the text is the message, then
     the rendered value. Wrappers work here.
 
     Returns:
@@ -398,7 +399,7 @@ def toolstile_rollback(
 ) -> None:
     """Learn that a call's changes are gone.
 
-    Called after the rollback of a call that was admitted. The session is closed; attributes
+    Called after the rollback of a call that passed its checks. The session is closed; attributes
     of the call's event can still be set. An exception is logged and changes nothing.
 
     Args:
@@ -415,7 +416,8 @@ def toolstile_rollback(
 def toolstile_telemetry(event: ToolInvoked, changes: str | SnapshotError, settings: Any) -> None:
     """Observe a call and its outcome.
 
-    Called once per call, after commit or rollback. An exception is logged and changes nothing.
+    Called once for every call, however it ends; for a nested one before its parent ends. An
+    exception is logged and changes nothing.
 
     Args:
         event: All there is to know. Record `shown_arguments` and `shown_value`, in which

@@ -133,8 +133,7 @@ class Tool(Generic[P, R]):
         category: `read`, `write`, `delete` or `side_effect`.
         consequence: `low`, `medium` or `high`; independent of the category.
         requires_confirmation: Whether a person must approve every call.
-        exclude_value_from_context: Whether its values are kept from the model, every wire and
-            every schema.
+        exclude_value_from_context: Whether its values stay out of contexts, wires, schemas.
         contained: Whether nothing of it outlives a rollback; default: only for `read`.
         concurrency: `serial` lets one call of it run at a time.
         timeout: Seconds until the call is given up, None for never.
@@ -148,8 +147,7 @@ class Tool(Generic[P, R]):
         long_description: Shown in schemas in place of `description`.
         params_schema: A JSON Schema of the params, in place of a type.
         result_schema: A JSON Schema of the value, in place of a type.
-        renamed_tools: The prefixed names of its plugin's tools, by the names that its calls and
-            `depends_on` use.
+        renamed_tools: The prefixed names of its plugin's tools, by the names it uses itself.
 
     Raises:
         DefinitionError: Naming the tool, every fault and the remedies.
@@ -238,10 +236,8 @@ class Tool(Generic[P, R]):
 
     def __reduce__(self) -> Any:
         """Pickle what it was made of; its handler must be importable."""
-        options = {
-            option.name: getattr(self, option.name) for option in fields(self) if option.init
-        }
-        return _remake, (self._declared, options)
+        names = [option.name for option in fields(self) if option.init]
+        return _remake, (self._declared, {name: getattr(self, name) for name in names})
 
     @property
     def policy_names(self) -> tuple[str, ...]:

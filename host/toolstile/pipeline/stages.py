@@ -120,7 +120,7 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
         # Where an interruption came within: others must not wait for this call for good.
         if not call.ended:
             call.end()
-        # The collector may close it elsewhere, where the mark is another call's.
+        # The collector may close this in another thread, where the mark is another call's.
         if CURRENT.get() in (call, (call,)):
             CURRENT.set(call.around)
         call.around = None
@@ -149,7 +149,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
     else:
         parse(call, tool, call.call_made)
 
-    # 3. Deadline. From here on the call has a branch of the session and a context.
+    # 3. Deadline: a call that is too late ends here; others get a branch and a context.
     call.stage = DEADLINE
     if call.closed is not None or not call.is_alone:
         call.check_limits()
@@ -168,7 +168,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
     if plan.reserves and not has_place(call):
         reserve(call, plan.reserves)
     else:
-        # First: interrupted right after it counts, the call would count for good.
+        # Marked first: interrupted between the two, `end` takes it out all the same.
         call.admitted = True
         call.executor.runtime.calls[id(call)] = call
     if call.batch is not None or tool.concurrency == "serial":
@@ -183,9 +183,10 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
         try:
             return (yield from attempt(call, table, call.plan))
         except ConflictError:
+            # Only once, and only where all that the tool does can be undone.
             if call.reruns or not tool.contained or call.stage not in CONFLICTING:
                 raise
-            yield from redo_after_conflict(call, plan)
+            yield from redo_after_conflict(call, call.plan)
         except ArgumentsEdited as edit:
             edits += 1
             refuse_unsettled(call, edits)
@@ -222,17 +223,18 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
     if call.closed is not None or not call.is_alone:
         call.check_limits()
 
-    # 9. Validate: the call takes its turn to commit; what it read is unchanged.
+    # 9. Validate: the call takes its turn to commit; it conflicts if what it read has changed.
     if plan.shows_diff:
         plan = yield from show_and_validate(call, plan)
     else:
         if not call.take_free_turn():
             yield from wait_for_turn(call)
         call.stage = VALIDATE
+        # The call holds the turn now: a call that would wait for it below this one is refused.
         CURRENT.set((call,))
         call.branch.validate()
 
-    # 10. On result: policies hear of the success, and may veto it.
+    # 10. On result: policies and plugins hear of the success, and may veto it.
     if plan.on_results or plan.shows_diff:
         call.stage = ON_RESULT
         if (answers := tell_result(call, plan)) is not None:
@@ -240,14 +242,14 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
         if plan.shows_diff:
             yield from refuse_changed(call)
 
-    # 11. Commit: prepare all that takes part, then commit all of it.
+    # 11. Commit: prepare all that takes part, then commit each; the status tells if one cannot.
     call.stage = PREPARE
-    if (participants := commit(call, table)) is not None:
-        yield from participants
+    if (remaining := commit(call, table)) is not None:
+        yield from remaining
 
 
 def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
-    """Commit a call in which nothing takes part but its session; return what commits another."""
+    """Commit at once where only the session takes part; else return the steps of the commit."""
     executor = call.executor
     if executor.rehearsal is not None and call.parent is None:
         joining: Staged = executor.rehearsal.join(call, table)
@@ -343,7 +345,7 @@ def take_in_answer(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> St
 
 
 def show_and_validate(call: ActiveCall, plan: ToolPlan) -> Staged:
-    """Show what the call would change, until that is what it would be kept as; return the plan."""
+    """Show a person the diff, anew where the session has changed meanwhile; return the plan."""
     rounds = 0
     while True:
         yield from review(call)
