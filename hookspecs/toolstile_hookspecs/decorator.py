@@ -61,7 +61,6 @@ class ToolOptions(TypedDict, total=False):
     version: str | None
     depends_on: tuple[str, ...]
     wire_name: str | None
-    origin: str | None
     long_description: str | None
 
 
