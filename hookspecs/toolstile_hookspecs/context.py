@@ -67,15 +67,12 @@ class CallControl(Protocol):
 
     def progress(self, done: float, total: float | None, message: str | None) -> None:
         """Pass a progress report on."""
-        ...
 
     def set_attribute(self, name: str, value: object) -> None:
         """Set an attribute of the call's event."""
-        ...
 
     def check_exclusive(self, what: str) -> None:
         """Raise `ResourceBusyError` where the call can have nothing for itself alone."""
-        ...
 
     def crossings(self) -> Sequence[bytes]:
         """Return the pickled traces to enter in the process of the handler; see `CrossingTrace`."""

@@ -40,7 +40,6 @@ class Catalog(Protocol):
 
     def invalidate(self, plugin: str) -> None:
         """Ask a plugin for its sections again; its tools may have changed."""
-        ...
 
     def __iter__(self) -> Iterator[Tool[Any, Any]]:
         """Yield the tools in order."""
@@ -171,7 +170,6 @@ class HostHandle(Protocol):
         Raises:
             PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
         """
-        ...
 
     def unregister(self, name: str) -> None:
         """Remove a plugin with all it offers.
@@ -179,7 +177,6 @@ class HostHandle(Protocol):
         Raises:
             PluginError: When there is none of that name.
         """
-        ...
 
 
 class Dialect(Protocol):

@@ -140,7 +140,6 @@ class BudgetTracker(Protocol):
 
     def spend(self, amount: float, unit: str = "tokens") -> None:
         """Record spending; raises when the budget does not allow it."""
-        ...
 
     def remaining(self, unit: str = "tokens") -> float | None:
         """Return what is left of the unit, or None where nothing limits it."""

@@ -171,7 +171,6 @@ class SupportsRollback(Protocol):
 
     def on_rollback(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> None:
         """Learn that an admitted call's changes are gone; exceptions are logged."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)

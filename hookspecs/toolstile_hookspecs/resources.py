@@ -72,7 +72,6 @@ class OpenResources(ResourceResolver, Protocol):
 
     def close(self) -> None:
         """Close all instances in reverse order, also after errors."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -161,7 +160,6 @@ class Closeable(Protocol):
 
     def close(self) -> None:
         """Release all that it holds."""
-        ...
 
 
 @runtime_checkable
@@ -170,4 +168,3 @@ class PostConstruct(Protocol):
 
     def post_construct(self) -> None:
         """Finish the construction."""
-        ...

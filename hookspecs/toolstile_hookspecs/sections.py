@@ -62,7 +62,6 @@ class Section(Protocol):
 
         A reducer registered again replaces the first; a slice seeded again loses its items.
         """
-        ...
 
     def render_body(self, params: Mapping[str, Any]) -> str:
         """Return its text; raises `PromptValidationError` for a placeholder without a value."""

@@ -60,21 +60,17 @@ class SliceView(Protocol[S]):
 
     def append(self, item: S) -> None:
         """Add an item at the end."""
-        ...
 
     def seed(self, *items: S) -> None:
         """Replace all items by these."""
-        ...
 
     def clear(self, predicate: Callable[[S], bool] | None = None) -> None:
         """Remove all items, or those for which the predicate holds."""
-        ...
 
     def register(
         self, event: type[Any], reducer: Reducer, policy: SlicePolicy = SlicePolicy.STATE
     ) -> None:
         """Let events of a type change this slice, through a pure reducer."""
-        ...
 
 
 class Dispatcher(Protocol):
@@ -89,7 +85,6 @@ class Dispatcher(Protocol):
 
     def publish(self, event: object) -> None:
         """Publish an event; inside a call, after the commit or not at all."""
-        ...
 
 
 class SessionSnapshot(Protocol):
@@ -129,7 +124,6 @@ class SessionProtocol(Protocol):
 
     def dispatch(self, event: object) -> None:
         """Let the reducers registered for the event's type change their slices."""
-        ...
 
     def snapshot(self, *, tag: str | None = None) -> SessionSnapshot:
         """Return the state as it is now."""
@@ -137,11 +131,9 @@ class SessionProtocol(Protocol):
 
     def restore(self, snapshot: Any) -> None:
         """Put the state back; logs stay as they are."""
-        ...
 
     def reset(self) -> None:
         """Empty all state slices; logs and reducers stay."""
-        ...
 
     def clone(self, *, id: str | None = None) -> SessionProtocol:  # noqa: A002 - it is the id
         """Return an independent session with the same state and reducers."""

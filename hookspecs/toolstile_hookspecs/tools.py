@@ -62,7 +62,6 @@ class Killable(Protocol):
 
         Called on any thread, also before the work begins. It must not wait.
         """
-        ...
 
 
 NO_NAMES: Final[Mapping[str, str]] = {}

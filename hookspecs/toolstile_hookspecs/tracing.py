@@ -19,7 +19,6 @@ class StageTrace(Protocol):
         come more than once: checks are repeated after an approval, and a contained call is
         run again after a conflict. What it raises is logged.
         """
-        ...
 
 
 @runtime_checkable

@@ -61,7 +61,6 @@ class SupportsRecovery(Protocol):
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
         """Roll forward the calls for whose keys `decided` is True, and drop those with False."""
-        ...
 
 
 @runtime_checkable
@@ -111,11 +110,9 @@ class Exclusive(Protocol):
 
     def commit(self, savepoint: Any) -> None:
         """Keep the changes since `begin` returned the savepoint; see `SupportsPrepare`."""
-        ...
 
     def rollback(self, savepoint: Any) -> None:
         """Undo the changes since `begin` returned the savepoint."""
-        ...
 
 
 @runtime_checkable
@@ -131,4 +128,3 @@ class SupportsPrepare(Protocol):
         Called for the newest savepoint first; for a nested call's at its success, and again with
         the call around it.
         """
-        ...

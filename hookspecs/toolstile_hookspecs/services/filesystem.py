@@ -71,11 +71,9 @@ class Filesystem(Protocol):
 
         An existing one keeps its mode, and an encoding other than UTF-8 if it can be read.
         """
-        ...
 
     def write_bytes(self, path: str, content: bytes) -> None:
         """Write a file, creating it and its directories."""
-        ...
 
     def open(self, path: str, mode: Literal["rb", "wb", "ab"] = "rb") -> BinaryIO:
         """Open a file as a stream; what is written counts when the stream is closed."""
@@ -99,22 +97,18 @@ class Filesystem(Protocol):
 
     def mkdir(self, path: str) -> None:
         """Make a directory and those above it; one that is there already is fine."""
-        ...
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         """Delete a file, an empty directory, or with `recursive` a whole one."""
-        ...
 
     def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Copy a file or a directory to a path that is free, or with `overwrite` file onto file.
 
         `target` is the whole new path, never a directory to put it into.
         """
-        ...
 
     def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Move a file or a directory, as `copy` does."""
-        ...
 
     def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
         """Yield what matches: `*` stays within a segment, `**` crosses segments."""

@@ -175,7 +175,6 @@ class LedgerStore(Protocol):
         Args:
             claims: The keys, by the ids of the effects.
         """
-        ...
 
     def entries(self, *, tool_name: str | None = None) -> Iterator[LedgerEntry]:
         """Yield all entries, or those of a tool, oldest first; expired ones, too."""
@@ -195,4 +194,3 @@ class LedgerStore(Protocol):
 
     def close(self) -> None:
         """Give back what it holds; claims of this process stay as they are."""
-        ...

@@ -92,7 +92,6 @@ class Redoable(Protocol):
         Raises:
             SnapshotError: It is malformed, or a type is unknown or has changed.
         """
-        ...
 
 
 def without_effects(changes: str, is_left_out: Callable[[str], bool]) -> str:

@@ -16,11 +16,9 @@ class Abandonable(Protocol):
 
     def abandon(self, reason: str) -> None:
         """Close everything the job could still change."""
-        ...
 
     def ended_late(self) -> None:
         """Hear that an abandoned job has ended."""
-        ...
 
 
 class HandlerTiming:

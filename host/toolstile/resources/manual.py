@@ -57,7 +57,6 @@ class Snapshotable(Protocol):
 
     def restore(self, snapshot: Any) -> None:
         """Put the state back; the same snapshot may be restored more than once."""
-        ...
 
 
 class Present(Protocol):

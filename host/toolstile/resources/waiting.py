@@ -30,7 +30,6 @@ class Turn(Protocol):
 
         The callback runs on whichever thread makes it come, and neither raises nor waits.
         """
-        ...
 
 
 class CallOwner(Claimant, Protocol):
@@ -53,7 +52,6 @@ class CallOwner(Claimant, Protocol):
 
     def check_open(self) -> None:
         """Raise `CallClosed` once the call is over or abandoned."""
-        ...
 
     def before_exclusive(self, kind: type[Any]) -> Turn | None:
         """Refuse an exclusive resource by raising, or say what has to come first."""
@@ -61,11 +59,9 @@ class CallOwner(Claimant, Protocol):
 
     def pause_timeout(self) -> None:
         """Stop counting against the tool's timeout: the call begins to wait."""
-        ...
 
     def resume_timeout(self) -> None:
         """Count again."""
-        ...
 
 
 # --- Waits

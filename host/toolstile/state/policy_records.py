@@ -102,7 +102,6 @@ class RecordsOwner(Protocol):
 
     def write_records(self, update: Overlay) -> None:
         """Put records over the newest; None removes one."""
-        ...
 
 
 class RecordSlice:

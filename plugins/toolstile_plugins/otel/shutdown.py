@@ -81,7 +81,6 @@ class Exporter(Protocol):
 
     def shutdown(self) -> None:
         """Send nothing more, and give up what waits to be tried again."""
-        ...
 
 
 class CountingExporter(SpanExporter):

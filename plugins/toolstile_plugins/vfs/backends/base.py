@@ -105,11 +105,9 @@ class Transaction(Protocol):
 
     def commit(self) -> None:
         """Make them; only interference from outside can fail here."""
-        ...
 
     def rollback(self) -> None:
         """Drop them."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
