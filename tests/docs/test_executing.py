@@ -113,7 +113,7 @@ Who is there?
         ("```\ntrue\n```", "blocks of 'no language' are not carried out"),
         ("```json\n{]\n```", "JSONDecodeError"),
         ("```toml\na = \n```", "TOMLDecodeError"),
-        ("```toml\ntimeuot = 1\n```", "no keys of ours"),
+        ("```toml\ntimeuot = 1\n```", "are not keys of ours"),
         ("```toml\ntimeout = -1\n```", "timeout"),
         ("```toml\n[plugins.ledger]\nstore = 'stone'\n```", "stone"),
         ("```toml\n[[policies]]\nkind = 'kindness'\n```", "kindness"),
