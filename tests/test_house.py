@@ -169,11 +169,15 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 
 MOST = {
-    # The goal of each figure stands behind it.
+    # Today's figures; the goal of each stands behind it.
     "core": 3672,  # 3,700
+    # Over by 7 %: the checks of fields that left the core, the one walker of core schemas, and the
+    # interruptions and forks that host and plugins share all have their place here.
     "contract": 8049,  # 7,500
+    # Raised by 2 %: bounded histories, shared plans and interruptions came with this figure.
     "host": 15799,  # 15,500
     "lines": 55184,  # 55,500
+    # Raised by 3 %, for the same.
     "statements": 28293,  # 27,500
     "files": 329,  # 355
 }
@@ -394,6 +398,7 @@ print(len({module for module, _ in seen}), len(set(seen)), changes)
 """
 WALKS = {
     # Modules, functions and changes of module; the goals are 22, 52, 45 and 18, 40, 32.
+    # A busy machine may take another way round the wait for the thread.
     "timeout": (19, 47, 39),
     "inline": (18, 36, 32),
 }
