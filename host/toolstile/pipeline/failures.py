@@ -48,7 +48,7 @@ def without_handler(tool: Tool[Any, Any]) -> CallRejected | PluginFailed:
     if tool.handler is not None:
         return PluginFailed(
             "it declares isolation='process', and no loaded plugin runs its handler in a process; "
-            "load the plugin 'isolation', which `discover` or `block` has left out"
+            "load one that does, such as the built-in 'isolation'"
         )
     return CallRejected(
         Status.UNKNOWN_TOOL,

@@ -217,7 +217,7 @@ def test_a_tool_that_nothing_runs_in_a_process_is_refused(
     assert outcome.status is Status.ERROR
     assert outcome.text == (
         "weigh cannot run: it declares isolation='process', and no loaded plugin runs its handler "
-        "in a process; load the plugin 'isolation', which `discover` or `block` has left out. This "
+        "in a process; load one that does, such as the built-in 'isolation'. This "
         "requires human intervention."
     )
     assert outcome.text in caplog.text
