@@ -28,7 +28,7 @@ class Contract:
         super().__init_subclass__(**options)
         for name in (*cls._gives, *cls._takes):
             if name in vars(cls) and not isinstance(vars(cls)[name], _FIXTURE):
-                refuse(cls, name, f"is no fixture. Write @pytest.fixture above def {name}(self)")
+                refuse(cls, name, f"is not a fixture. Write @pytest.fixture above def {name}(self)")
 
     @pytest.fixture(autouse=True)
     def _what_is_given_fits(self, request: pytest.FixtureRequest) -> None:

@@ -163,7 +163,7 @@ _REMEDY: Final = (
 
 
 def check_call(call: object) -> None:
-    """Refuse what is no call, and a call that could never be ended as it says.
+    """Refuse what is not a call, and a call that could never be ended as it says.
 
     Raises:
         TypeError: Saying what to write.
@@ -188,7 +188,7 @@ def several_calls(given: object) -> list[ToolCall]:
     """Return the calls of a batch.
 
     Raises:
-        TypeError: When they are not several, or one of them is no call; names the first such.
+        TypeError: When they are not several, or one of them is not a call; names the first such.
     """
     if not _is_several(given):
         msg = f"what is dispatched at once are several ToolCalls, not {_told(given)}: give a list"

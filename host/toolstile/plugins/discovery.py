@@ -161,7 +161,7 @@ def refuse_newer(stated: object, origin: PluginSource) -> None:
         needed = parsed_version(stated)
     except ValueError:
         raise PluginFault(
-            f"Its {REQUIRES} is {stated!r}, which is no version of the contract.",
+            f"Its {REQUIRES} is {stated!r}, which is not a version of the contract.",
             f'Write {REQUIRES} = "MAJOR.MINOR", such as "{CONTRACT_VERSION}".',
         ) from None
     if needed > parsed_version(CONTRACT_VERSION):

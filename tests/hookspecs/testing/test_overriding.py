@@ -106,8 +106,8 @@ def test_fixtures_that_are_as_they_should_be_pass() -> None:
 @pytest.mark.parametrize(
     ("contract", "name", "value", "told"),
     [
-        (PolicyContract, "policy", object(), "is no fixture. Write @pytest.fixture above def pol"),
-        (ToolSuiteContract, "plugin", lambda self: None, "is no fixture. Write @pytest.fixture"),
+        (PolicyContract, "policy", object(), "is not a fixture. Write @pytest.fixture above def p"),
+        (ToolSuiteContract, "plugin", lambda self: None, "is not a fixture. Write @pytest.fixture"),
         (PolicyContract, "allowed", ["read_thing"], r"holds 'read_thing', and is to be written as"),
         (PolicyContract, "denied", ("read_thing", {}), r"holds 'read_thing', and is to be written"),
         (ToolSuiteContract, "arguments", {"add": [1, 2]}, "is to be written as"),
