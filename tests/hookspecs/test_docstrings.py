@@ -2,6 +2,8 @@
 
 import functools
 
+import pytest
+
 from toolstile_hookspecs.support.docstrings import (
     argument_texts,
     docstring_of,
@@ -33,6 +35,18 @@ def test_arguments_are_read_from_the_args_section_alone():
 
 def test_a_class_may_list_attributes_instead():
     assert argument_texts("A point.\n\nAttributes:\n    x: To the right.") == {"x": "To the right."}
+
+
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "Add.\n\nParameters\n----------\na : int\n    The first\n    number.\nb\n    The second.",
+        "Add.\n\n:param a: The first\n    number.\n:param int b: The second.\n:returns: The sum.",
+    ],
+    ids=["numpy", "sphinx"],
+)
+def test_arguments_are_read_from_the_other_usual_styles(docstring):
+    assert argument_texts(docstring) == {"a": "The first number.", "b": "The second."}
 
 
 def test_a_docstring_without_sections_says_nothing_of_arguments():

@@ -28,7 +28,6 @@ class Outer:
 
     Args:
         listed: From the class.
-        attribute: Not shown.
     """
 
     listed: int
@@ -73,7 +72,7 @@ def test_a_dataclass_tells_in_any_of_the_usual_ways():
         "text": "From text.",
         "doc": "From Doc.",
         "pydantic": "From Field.",
-        "attribute": "From an attribute's\ndocstring.",
+        "attribute": "From an attribute's docstring.",
         "inner": "Many.",
     }
 

@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-import ast
-import inspect
-import itertools
-import textwrap
-import threading
 import typing
 from functools import lru_cache
 from typing import Any, cast
@@ -16,10 +11,6 @@ from pydantic_core import core_schema
 
 from toolstile_hookspecs._schema.core_schema import hides, is_by_author
 from toolstile_hookspecs.support.docstrings import argument_texts
-from toolstile_hookspecs.support.process import renewed_in_forks
-
-_parsing = renewed_in_forks(__name__, "_parsing", threading.Lock)
-"""Held while a syntax tree is made: Python 3.11 raises when several threads make one at once."""
 
 
 class PlainJsonSchema(GenerateJsonSchema):
@@ -76,15 +67,15 @@ class ClosedJsonSchema(PlainJsonSchema):
 
 @lru_cache(maxsize=1024)
 def field_descriptions(cls: type) -> dict[str, str]:
-    """Return what the author says of each field, the closest to it first.
+    """Return what the author says of each field.
 
-    Text in `Annotated` (a string or `typing_extensions.Doc`), `description` in the field's
-    metadata, a docstring below the field, an entry in the class's `Args:` or `Attributes:`.
+    Text in `Annotated` (a string or `typing_extensions.Doc`) comes before the class's docstring,
+    and that before one below the field.
     """
-    found = argument_texts(cls.__doc__ or "")
-    found.update(_attribute_docstrings(cls))
-    found.update(_annotated_texts(cls))
-    return found
+    found: dict[str, str] = {}
+    for base in reversed(cls.__mro__[:-1]):
+        found |= argument_texts(base)
+    return found | _annotated_texts(cls)
 
 
 def _annotated_texts(cls: type) -> dict[str, str]:
@@ -97,33 +88,5 @@ def _annotated_texts(cls: type) -> dict[str, str]:
         for extra in getattr(hint, "__metadata__", ()):
             text = extra if isinstance(extra, str) else getattr(extra, "documentation", None)
             if isinstance(text, str):
-                found[name] = text
-    return found
-
-
-def _attribute_docstrings(cls: type) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for base in reversed(cls.__mro__[:-1]):
-        try:
-            source = textwrap.dedent(inspect.getsource(base))
-            with _parsing:
-                tree = ast.parse(source)
-        except (OSError, TypeError, SyntaxError):
-            continue
-        if tree.body and isinstance(tree.body[0], ast.ClassDef):
-            found.update(_docstrings_of(tree.body[0].body))
-    return found
-
-
-def _docstrings_of(body: list[ast.stmt]) -> dict[str, str]:
-    found: dict[str, str] = {}
-    for field, text in itertools.pairwise(body):
-        if (
-            isinstance(field, ast.AnnAssign)
-            and isinstance(field.target, ast.Name)
-            and isinstance(text, ast.Expr)
-            and isinstance(text.value, ast.Constant)
-            and isinstance(text.value.value, str)
-        ):
-            found[field.target.id] = inspect.cleandoc(text.value.value)
+                found.setdefault(name, text)
     return found

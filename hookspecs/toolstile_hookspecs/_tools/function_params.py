@@ -6,7 +6,7 @@ import copy
 import dataclasses
 import inspect
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Annotated, Any
 
 from pydantic.fields import FieldInfo
 
@@ -42,14 +42,13 @@ def make_record(
     ]
     if faults:
         raise DefinitionError(f"{owner}: {'; '.join(faults)}.")
-    texts = {
-        name: text
-        for name, text in argument_texts(docstring_of(function)).items()
-        if not _says_itself(hints.get(name))
-    }
-    fields = [
-        (argument.name, hints[argument.name], _field(argument, texts)) for argument in arguments
-    ]
+    # A text that the author wrote into the annotation comes first, and is the one that counts.
+    texts = argument_texts(docstring_of(function))
+    fields: list[tuple[str, Any, Any]] = []
+    for argument in arguments:
+        hint, text = hints[argument.name], texts.get(argument.name)
+        type_ = hint if text is None else Annotated[hint, text]
+        fields.append((argument.name, type_, _field(argument.default)))
     title = "".join(part.capitalize() for part in name.replace("-", "_").split("_"))
     return dataclasses.make_dataclass(f"{title}Params", fields, frozen=True, kw_only=True)
 
@@ -101,20 +100,9 @@ def _default_fault(argument: inspect.Parameter, type_: Any, owner: str) -> str |
     return None
 
 
-def _says_itself(hint: Any) -> bool:
-    """Tell whether an annotation has a description, which is nearer than the docstring's."""
-    return any(
-        isinstance(extra, str)
-        or getattr(extra, "description", getattr(extra, "documentation", None))
-        for extra in getattr(hint, "__metadata__", ())
-    )
-
-
-def _field(argument: inspect.Parameter, texts: Mapping[str, str]) -> Any:
-    metadata = {"description": texts[argument.name]} if argument.name in texts else None
-    default = argument.default
-    if default is argument.empty:
-        return dataclasses.field(metadata=metadata)
+def _field(default: Any) -> Any:
+    if default is inspect.Parameter.empty:
+        return dataclasses.field()
     if type(default).__hash__ is not None:
-        return dataclasses.field(default=default, metadata=metadata)
-    return dataclasses.field(default_factory=lambda: copy.deepcopy(default), metadata=metadata)
+        return dataclasses.field(default=default)
+    return dataclasses.field(default_factory=lambda: copy.deepcopy(default))

@@ -5,12 +5,17 @@ from __future__ import annotations
 import functools
 import inspect
 import re
+import threading
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-_SECTIONS: Final = frozenset({"args:", "arguments:", "parameters:", "params:", "attributes:"})
-_ENTRY: Final = re.compile(r"\*{0,2}(?P<name>\w+)\s*(?:\([^)]*\))?:\s*(?P<text>.*)")
+from docstring_parser import ParseError, parse, parse_from_object
+
+from toolstile_hookspecs.support.process import renewed_in_forks
+
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s")
+_parsing = renewed_in_forks(__name__, "_parsing", threading.Lock)
+"""Held while a class is parsed: Python 3.11 raises when several threads make a syntax tree."""
 
 
 def docstring_of(function: Callable[..., Any]) -> str:
@@ -45,42 +50,23 @@ def first_sentence(text: str, limit: int) -> str:
     return f"{head.rsplit(' ', 1)[0]}..."
 
 
-def argument_texts(text: str) -> dict[str, str]:
-    r"""Return what the `Args:` (or `Attributes:`) section says, by name.
+def argument_texts(described: str | type) -> dict[str, str]:
+    r"""Return the text for each argument or attribute, by name, in Google, NumPy or Sphinx style.
+
+    Args:
+        described: A docstring, or a class, whose docstrings below attributes count, too.
 
     Example:
         >>> argument_texts("Add.\n\nArgs:\n    a: The first.\n    b (int): The second.")
         {'a': 'The first.', 'b': 'The second.'}
+        >>> argument_texts("Add.\n\n:param a: The first.")
+        {'a': 'The first.'}
     """
-    found: dict[str, str] = {}
-    for section in _sections(inspect.cleandoc(text).splitlines()):
-        margin = _indent(section[0])
-        name = ""
-        for line in section:
-            entry = _ENTRY.fullmatch(line.strip()) if _indent(line) == margin else None
-            if entry is not None:
-                name = entry["name"]
-                found[name] = entry["text"]
-            elif name:
-                found[name] = f"{found[name]} {line.strip()}".strip()
-    return {name: text for name, text in found.items() if text}
-
-
-def _sections(lines: list[str]) -> list[list[str]]:
-    """Return the indented lines below each heading that lists arguments."""
-    found: list[list[str]] = []
-    inside = False
-    for line in lines:
-        if not line.strip():
-            continue
-        if _indent(line) == 0:
-            inside = line.strip().lower() in _SECTIONS
-            if inside:
-                found.append([])
-        elif inside:
-            found[-1].append(line)
-    return [section for section in found if section]
-
-
-def _indent(line: str) -> int:
-    return len(line) - len(line.lstrip())
+    with _parsing:
+        try:
+            read = parse if isinstance(described, str) else parse_from_object
+            found = read(cast("Any", described))
+        except (ParseError, TypeError, SyntaxError):
+            return {}
+    texts = {param.arg_name: param.description for param in found.params}
+    return {name: " ".join(text.split()) for name, text in texts.items() if text}
