@@ -2,8 +2,8 @@
 
 import pytest
 
-from toolstile_hookspecs import CONTRACT_VERSION, ContractDeprecationWarning
-from toolstile_hookspecs.support.deprecation import deprecated, old_names, parsed_version
+from toolstile_hookspecs import CONTRACT_VERSION
+from toolstile_hookspecs.support.deprecation import deprecated, parsed_version
 
 
 def test_versions_compare_as_numbers():
@@ -31,13 +31,3 @@ def test_a_warning_names_the_thing_both_versions_and_what_to_use():
 def test_nothing_can_go_before_the_next_major_version(until):
     with pytest.raises(ValueError, match=r"stays until 2\.0"):
         deprecated("toolstile_old", since="1.3", until=until, instead="")
-
-
-def test_a_deprecated_name_is_given_with_a_warning_at_the_place_that_asks():
-    warning = deprecated("Old", since="1.3", until="2.0", instead="Use int.")
-    get = old_names("an_example", {"Old": (int, warning)})
-    with pytest.warns(ContractDeprecationWarning, match="Use int") as seen:
-        assert get("Old") is int
-    assert seen[0].filename == __file__
-    with pytest.raises(AttributeError, match="'an_example' has no attribute 'New'"):
-        get("New")

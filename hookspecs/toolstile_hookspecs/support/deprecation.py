@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import re
-import warnings
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from typing import Final
 
 CONTRACT_VERSION: Final = "1.0"
 """Grows by a minor number with what is added, by a major number with what is removed."""
@@ -71,27 +69,3 @@ def deprecated(what: str, *, since: str, until: str, instead: str) -> ContractDe
         f"{what} is deprecated since version {since} of Toolstile's contract, and will be gone in "
         f"{until}. {instead}"
     )
-
-
-def old_names(
-    module: str, names: Mapping[str, tuple[object, ContractDeprecationWarning]]
-) -> Callable[[str], Any]:
-    """Return a `__getattr__` by which a module gives deprecated names, warning of each.
-
-    Args:
-        module: The module's name.
-        names: The deprecated ones, each with its value and its warning.
-
-    Example:
-        >>> warning = deprecated("Outcome2", since="1.3", until="2.0", instead="Use Outcome.")
-        >>> __getattr__ = old_names("an_example", {"Outcome2": (int, warning)})
-    """
-
-    def get(name: str) -> Any:
-        if name not in names:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        value, warning = names[name]
-        warnings.warn(warning, stacklevel=2)
-        return value
-
-    return get
