@@ -16,9 +16,9 @@ from typing import Any, Final
 
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Run, Step, WaitFor
+from toolstile.drivers.eager_task import begin
 from toolstile.drivers.limit import why_given_up
 from toolstile_hookspecs import StateError
-from toolstile_hookspecs.support.event_loop import begin
 from toolstile_hookspecs.support.process import renewed_in_forks
 
 # --- Worker threads

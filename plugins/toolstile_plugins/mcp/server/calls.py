@@ -23,7 +23,6 @@ from toolstile_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.support.event_loop import begin
 from toolstile_plugins.mcp.server.elicitation import (
     RequestState,
     answer_in,
@@ -89,9 +88,9 @@ class Caller:
         # In a task of its own: the SDK cancels again and again, and a rollback takes its time.
         state = RequestState.in_answer(context.params)
         answered = None if state is None else (state.token, answer_in(params))
-        task = begin(request.loop, _dispatch(session, request, call, answered))
+        task = request.loop.create_task(_dispatch(session, request, call, answered))
         try:
-            ended = task.result() if task.done() else await self._attend(task)
+            ended = await self._attend(task)
             await progress.finish()
         except asyncio.CancelledError:
             progress.stop()

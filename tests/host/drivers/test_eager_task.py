@@ -3,7 +3,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from toolstile_hookspecs.support.event_loop import begin
+from toolstile.drivers.eager_task import begin
 
 LIMIT = 30
 pytestmark = pytest.mark.anyio
