@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from typing import Any, Final, TypeVar, cast
 
 from toolstile_hookspecs.errors import ConditionError, DefinitionError
 from toolstile_hookspecs.support.callables import is_async_callable
@@ -18,6 +19,8 @@ from toolstile_hookspecs.tools import Tool
 F = TypeVar("F", bound=Callable[..., Any])
 Condition = Callable[..., bool]
 Check = Callable[[dict[str, Any]], None]
+_BEFORE: Final = "Precondition"
+_AFTER: Final = "Postcondition"
 
 
 def require(condition: Condition, description: str) -> Callable[[F], F]:
@@ -40,7 +43,7 @@ def require(condition: Condition, description: str) -> Callable[[F], F]:
         ...
         toolstile_hookspecs.errors.ConditionError: Precondition failed: params must be positive
     """
-    return _declaring("Precondition", condition, description)
+    return _decorator(_BEFORE, condition, description)
 
 
 def ensure(condition: Condition, description: str) -> Callable[[F], F]:
@@ -54,19 +57,19 @@ def ensure(condition: Condition, description: str) -> Callable[[F], F]:
         DefinitionError: Where the predicate names an argument that the handler has not,
             is async, or is not described.
     """
-    return _declaring("Postcondition", condition, description)
+    return _decorator(_AFTER, condition, description)
 
 
-def _declaring(what: str, condition: Condition, description: str) -> Callable[[F], F]:
-    label = _label(condition)
+def _decorator(label: str, condition: Condition, description: str) -> Callable[[F], F]:
+    name = _name(condition)
     if is_async_callable(condition):
         raise DefinitionError(
-            f"The condition {label} is async, and would always hold; check in a plain function, or "
+            f"The condition {name} is async, and would always hold; check in a plain function, or "
             "within the handler."
         )
     if not isinstance(cast("object", description), str) or not description.strip():
         raise DefinitionError(
-            f"The condition {label} has no description; say what must hold, as that is what the "
+            f"The condition {name} has no description; say what must hold, as that is what the "
             "model reads."
         )
     names = tuple(inspect.signature(condition).parameters)
@@ -75,57 +78,55 @@ def _declaring(what: str, condition: Condition, description: str) -> Callable[[F
         try:
             holds = condition(**{name: values[name] for name in names})
         except Exception as error:
-            raise ConditionError(f"{what} failed: {description}") from error
+            raise ConditionError(f"{label} failed: {description}") from error
         if not holds:
-            raise ConditionError(f"{what} failed: {description}")
+            raise ConditionError(f"{label} failed: {description}")
 
-    if what == "Precondition":
-        return lambda handler: _wrap(handler, names, before=check)
-    return lambda handler: _wrap(handler, names, after=check)
+    return functools.partial(_wrap, names, check, after=label == _AFTER)
 
 
-def _wrap(
-    handler: F, names: tuple[str, ...], *, before: Check | None = None, after: Check | None = None
-) -> F:
+def _wrap(names: tuple[str, ...], check: Check, handler: F, *, after: bool) -> F:
     if isinstance(handler, Tool):
         raise DefinitionError(
             f"Tool {handler.name!r}: conditions belong to the function; write @tool above "
             "@require and @ensure."
         )
     signature = inspect.signature(handler)
-    known = {*signature.parameters} if after is None else {*signature.parameters, "result"}
+    known = {*signature.parameters, "result"} if after else {*signature.parameters}
     if unknown := [name for name in names if name not in known]:
         raise DefinitionError(
-            f"A condition on {_label(handler)} asks for {', '.join(map(repr, unknown))}; "
+            f"A condition on {_name(handler)} asks for {', '.join(map(repr, unknown))}; "
             f"it can name {', '.join(sorted(known))}."
         )
 
-    def begin(args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+    @contextmanager
+    def checked(args: Any, kwargs: Any) -> Generator[dict[str, Any]]:
         bound = signature.bind(*args, **kwargs)
         bound.apply_defaults()
-        if before is not None:
-            before(bound.arguments)
-        return bound.arguments
-
-    def end(values: dict[str, Any], result: Any) -> Any:
-        if after is not None:
-            after({**values, "result": result})
-        return result
+        if not after:
+            check(bound.arguments)
+        yield bound.arguments
+        if after:
+            check(bound.arguments)
 
     if is_async_callable(handler):
 
         @functools.wraps(handler)
         async def awaited(*args: Any, **kwargs: Any) -> Any:
-            return end(begin(args, kwargs), await handler(*args, **kwargs))
+            with checked(args, kwargs) as values:
+                values["result"] = await handler(*args, **kwargs)
+            return values["result"]
 
         return cast("F", awaited)
 
     @functools.wraps(handler)
     def called(*args: Any, **kwargs: Any) -> Any:
-        return end(begin(args, kwargs), handler(*args, **kwargs))
+        with checked(args, kwargs) as values:
+            values["result"] = handler(*args, **kwargs)
+        return values["result"]
 
     return cast("F", called)
 
 
-def _label(function: object) -> str:
+def _name(function: object) -> str:
     return getattr(function, "__qualname__", type(function).__qualname__)

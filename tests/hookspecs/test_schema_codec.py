@@ -58,18 +58,18 @@ NOTE = {
 
 def test_what_is_missing_is_told_with_what_was_given_in_its_place():
     assert faults_of(NOTE, {"titles": "a", "text": 3, "colour": "red"}) == [
-        "text: 3 is not of type 'string'",
         "title: required, but missing",
         "titles: not known; did you mean 'title'?",
+        "text: 3 is not of type 'string'",
     ]
 
 
 def test_what_may_not_be_given_is_told_name_by_name():
     assert faults_of({**NOTE, "additionalProperties": False}, {"titles": "a", "colour": "b"}) == [
+        "title: required, but missing",
+        "text: required, but missing",
         "titles: not known; did you mean 'title'?",
         "colour: not known",
-        "text: required, but missing",
-        "title: required, but missing",
     ]
 
 

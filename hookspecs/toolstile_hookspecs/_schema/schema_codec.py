@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import pydantic_core
 
-from toolstile_hookspecs._schema.codec import STRICT
+from toolstile_hookspecs._schema.codec import STRICT, Json
 from toolstile_hookspecs._schema.navigation import (
     ALL_SECRET,
     Schema,
@@ -23,7 +23,7 @@ from toolstile_hookspecs._schema.navigation import (
     pointed,
     subschemas,
 )
-from toolstile_hookspecs._schema.serialize import as_plain, finite
+from toolstile_hookspecs._schema.serialize import as_plain, encodable, finite
 from toolstile_hookspecs._schema.validation_errors import (
     MAX_FAULTS,
     MAX_REASON,
@@ -37,8 +37,6 @@ from toolstile_hookspecs._schema.validation_errors import (
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 from toolstile_hookspecs.support.patterns import bounded
 from toolstile_hookspecs.support.text import suggest
-
-Json = str | bytes
 
 UNCHECKED: Final = (
     "Invalid arguments: they cannot be checked, since they are nested too deeply, or the tool's "
@@ -116,7 +114,7 @@ class SchemaCodec:
         try:
             value = pydantic_core.from_json(text, allow_inf_nan=False)
         except (ValueError, TypeError) as error:
-            raise ToolValidationError(not_json(_printable(str(error)))) from None
+            raise ToolValidationError(not_json(encodable(str(error)))) from None
         STRICT.decode(text if isinstance(text, str) else text.decode())
         if faults := self._faults(value):
             raise ToolValidationError(listing(faults))
@@ -157,15 +155,14 @@ class SchemaCodec:
     def _lines(self, fault: Any) -> Iterator[str]:
         """Yield a line for a fault, or for each name that it is about."""
         path: list[Any] = [*fault.absolute_path]
-        if _is_missing(fault):
-            yield f"{place(path)}: {MISSING}"
-            *here, missing = path
+        if missing := _missing(fault):
+            yield from (f"{place([*path, name])}: {MISSING}" for name in missing)
             known = {*_properties(self._schema)}
             # What else may be given nobody lists, so only what is near it counts as mistaken.
             others = [name for name in fault.instance if name not in known][:MAX_FAULTS]
             for name in others:
-                if near := suggest(name, [missing]):
-                    yield f"{place([*here, name])}: {NOT_KNOWN}{near}"
+                if near := suggest(name, missing):
+                    yield f"{place([*path, name])}: {NOT_KNOWN}{near}"
         elif strangers := _strangers(fault):
             known = {*fault.schema.get("properties", ())}
             for number, name in enumerate(strangers):
@@ -186,8 +183,11 @@ def _is_out_of_stack(error: BaseException) -> bool:
     return isinstance(error, RecursionError) or type(error).__name__ == "PanicException"
 
 
-def _is_missing(fault: Any) -> bool:
-    return fault.validator == "required" and isinstance(fault.validator_value, list)
+def _missing(fault: Any) -> list[str]:
+    # In the oldest draft it is a boolean.
+    if fault.validator != "required" or isinstance(fault.validator_value, bool):
+        return []
+    return [name for name in fault.validator_value if name not in fault.instance]
 
 
 def _strangers(fault: Any) -> list[str]:
@@ -206,10 +206,6 @@ def _properties(schema: Schema) -> Iterator[str]:
         named = part.get("properties")
         if isinstance(named, Mapping):
             yield from cast("Mapping[str, object]", named)
-
-
-def _printable(text: str) -> str:
-    return text.encode("utf-8", "replace").decode()
 
 
 def _references(schema: Schema) -> Iterator[str]:
@@ -236,31 +232,18 @@ _NAMED: Final = ("$id", "$anchor", "$dynamicAnchor")
 # --- Keywords of its own
 
 
-Finding = Iterator[tuple[str, list[str]]]
-"""The faults of a value, each with its place in it."""
-
-
-def _pattern(pattern: str, value: Any) -> Finding:
+def _pattern(pattern: str, value: Any) -> Iterator[str]:
     """Search for a pattern; in bounded time, where RE2 takes it."""
     if isinstance(value, str) and not _searcher(pattern)(value):
-        yield f"{value!r} does not match {pattern!r}", []
+        yield f"{value!r} does not match {pattern!r}"
 
 
-def _required(names: Any, value: Any) -> Finding:
-    """Find each name that is missing, at the place where it should be."""
-    # In the oldest draft it is a boolean, which others look at.
-    if isinstance(names, list) and isinstance(value, dict):
-        for name in cast("list[str]", names):
-            if name not in value:
-                yield f"{name!r} is a required property", [name]
-
-
-def _multiple(unit: float, value: Any) -> Finding:
+def _multiple(unit: float, value: Any) -> Iterator[str]:
     """Compare numbers as JSON writes them: 0.1 is a tenth, and not the nearest binary fraction."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         quotient = Fraction(repr(value)) / Fraction(repr(unit))
         if quotient.denominator != 1:
-            yield f"{value!r} is not a multiple of {unit}", []
+            yield f"{value!r} is not a multiple of {unit}"
 
 
 @lru_cache(maxsize=1024)
@@ -271,14 +254,13 @@ def _searcher(pattern: str) -> Callable[[str], object]:
         return re.compile(pattern).search
 
 
-def _keyword(find: Callable[[Any, Any], Finding]) -> Callable[..., Iterator[Any]]:
+def _keyword(find: Callable[[Any, Any], Iterator[str]]) -> Callable[..., Iterator[Any]]:
     """Return the check of a keyword in the form of `jsonschema`."""
 
     def check(validator: Any, wanted: Any, value: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001
         from jsonschema import ValidationError
 
-        for text, path in find(wanted, value):
-            yield ValidationError(text, path=path)
+        yield from map(ValidationError, find(wanted, value))
 
     return check
 
@@ -286,7 +268,6 @@ def _keyword(find: Callable[[Any, Any], Finding]) -> Callable[..., Iterator[Any]
 _KEYWORDS: Final = {
     "multipleOf": _keyword(_multiple),
     "pattern": _keyword(_pattern),
-    "required": _keyword(_required),
 }
 
 

@@ -7,10 +7,12 @@ import inspect
 import types
 import typing
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, is_dataclass
 from typing import Annotated, Any, Final, NoReturn, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
+from typing_extensions import is_typeddict
 
 from toolstile_hookspecs._schema.codec import (
     NOT_READ_BACK,
@@ -135,7 +137,7 @@ def _refuse_plain(owner: str, hint: Any) -> None:
         hint = get_args(hint)[-1]
     plain = isinstance(hint, type) and not issubclass(hint, ToolResult)
     if plain and get_origin(hint) is None and hint not in {ANYTHING, object}:
-        type_ = _name(_none(hint))
+        type_ = describe(_none(hint))
         raise DefinitionError(
             f"{owner}: its handler returns {type_}, not a ToolResult; let it return "
             f"ToolResult[{type_}], as ToolResult.ok(...), or make a tool of it with @tool."
@@ -161,7 +163,7 @@ def _check_context(hints: Mapping[str, Any], owner: str) -> None:
     hint = hints.get("context", ANYTHING)
     if not _may_be_context(hint):
         raise DefinitionError(
-            f"{owner}: its argument context is of type {_name(hint)}; that name is kept for the "
+            f"{owner}: its argument context is of type {describe(hint)}; that name is kept for the "
             "ToolContext: rename it."
         )
 
@@ -206,32 +208,22 @@ def _invoking(
 
 
 def _hints(function: Handler, localns: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return the annotations that can be understood, each read by itself.
+
+    A missing one is reported where it is needed; that of a context, say, is not.
+    """
     target: Any = function
     while isinstance(target, functools.partial):
         target = cast("Any", target.func)
     if not inspect.isroutine(target):
         target = type(target).__call__
-    names = dict(localns) if localns else None
-    try:
-        return typing.get_type_hints(target, localns=names, include_extras=True)
-    except Exception:  # noqa: BLE001 - a name that only the author's scope knows
-        return _single_hints(target, names)
-
-
-def _single_hints(function: Any, localns: dict[str, Any] | None) -> dict[str, Any]:
-    """Return those annotations that can be understood, each by itself.
-
-    A missing one is reported where it is needed; that of a context, say, is not.
-    """
+    inner = inspect.unwrap(target)
+    names, known = getattr(inner, "__globals__", {}), dict(localns or {})
     found: dict[str, Any] = {}
-    inner = inspect.unwrap(function)
     for name, hint in getattr(inner, "__annotations__", {}).items():
         alone = types.SimpleNamespace(__annotations__={name: hint})
-        globalns = getattr(inner, "__globals__", {})
-        try:
-            found |= typing.get_type_hints(alone, globalns, localns, include_extras=True)
-        except Exception:  # noqa: BLE001, S112 - reported where it is needed
-            continue
+        with suppress(Exception):  # a name that only the author's scope knows
+            found |= typing.get_type_hints(alone, names, known, include_extras=True)
     return found
 
 
@@ -255,10 +247,10 @@ def _agreed(owner: str, declared: Any, annotated: Any, *, of_params: bool) -> An
     if declared is ANYTHING:
         return ANYTHING if isinstance(annotated, typing.TypeVar) else annotated
     if _clash(annotated, declared) if of_params else _clash(declared, annotated):
-        name = _name(annotated)
+        name = describe(annotated)
         said = f"takes params of {name}" if of_params else f"returns ToolResult[{name}]"
         raise DefinitionError(
-            f"{owner}: its handler {said}, but the tool declares {_name(declared)}; make them "
+            f"{owner}: its handler {said}, but the tool declares {describe(declared)}; make them "
             "the same."
         )
     return declared
@@ -267,15 +259,11 @@ def _agreed(owner: str, declared: Any, annotated: Any, *, of_params: bool) -> An
 def _clash(wanted: Any, given: Any) -> bool:
     """Tell whether both are classes of which one does not fit; others are for type checkers."""
     wanted, given = (type(None) if type_ is None else type_ for type_ in (wanted, given))
-    if not all(isinstance(type_, type) and not _is_typed_dict(type_) for type_ in (wanted, given)):
+    if not all(isinstance(type_, type) and not is_typeddict(type_) for type_ in (wanted, given)):
         return False
     if ANYTHING in {wanted, given} or getattr(wanted, "_is_protocol", False):
         return False
     return not issubclass(given, wanted)
-
-
-def _name(type_: Any) -> str:
-    return type_.__qualname__ if isinstance(type_, type) else str(type_)
 
 
 def _none(hint: Any) -> Any:
@@ -287,12 +275,7 @@ def _is_record(type_: Any) -> bool:
     if not isinstance(plain, type):
         return False
     known = cast("type[object]", plain)
-    return is_dataclass(known) or issubclass(known, BaseModel) or _is_typed_dict(known)
-
-
-def _is_typed_dict(type_: object) -> bool:
-    """Tell whether it is a TypedDict, of `typing` or of `typing_extensions`."""
-    return isinstance(type_, type) and hasattr(type_, "__total__")
+    return is_dataclass(known) or issubclass(known, BaseModel) or is_typeddict(known)
 
 
 # --- Codecs
