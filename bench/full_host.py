@@ -20,8 +20,8 @@ from toolstile_hookspecs import (
     ToolInvoked,
     ToolResult,
     hookimpl,
+    tool as make_tool,
 )
-from toolstile_hookspecs import tool as make_tool
 from toolstile_plugins.policies import SequentialDependencyPolicy
 from toolstile_plugins.vfs import VirtualFilesystem
 

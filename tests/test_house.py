@@ -170,16 +170,16 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 MOST = {
     # Today's figures; the goal of each stands behind it.
-    "core": 3672,  # 3,700
-    # Over by 7 %: the checks of fields that left the core, the one walker of core schemas, and the
-    # interruptions and forks that host and plugins share all have their place here.
-    "contract": 8049,  # 7,500
+    "core": 3666,  # 3,700
+    # Raised by 3 %: the checks of fields that left the core, the one walker of core schemas, and
+    # the interruptions and forks that host and plugins share all have their place here.
+    "contract": 7723,  # 7,500
     # Raised by 2 %: bounded histories, shared plans and interruptions came with this figure.
-    "host": 15799,  # 15,500
-    "lines": 55184,  # 55,500
+    "host": 15837,  # 15,500
+    "lines": 54863,  # 55,500
     # Raised by 3 %, for the same.
-    "statements": 28293,  # 27,500
-    "files": 329,  # 355
+    "statements": 28207,  # 27,500
+    "files": 330,  # 355
 }
 
 

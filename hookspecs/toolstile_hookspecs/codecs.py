@@ -4,58 +4,42 @@
 stands for the values, a `SchemaCodec` where a JSON Schema does.
 """
 
-from __future__ import annotations
+# ruff: noqa: PLC0414 - each name is public, which `X as X` says
 
-from toolstile_hookspecs._schema.codec import NOT_READ_BACK, Codec, ValueCodec
+from toolstile_hookspecs._schema.codec import (
+    NOT_READ_BACK as NOT_READ_BACK,
+    Codec as Codec,
+    ValueCodec as ValueCodec,
+)
 from toolstile_hookspecs._schema.core_schema import (
-    is_immutable_type,
-    may_lose,
+    is_immutable_type as is_immutable_type,
+    may_lose as may_lose,
 )
-from toolstile_hookspecs._schema.navigation import pointed
-from toolstile_hookspecs._schema.schema_codec import SchemaCodec, Unchecked
+from toolstile_hookspecs._schema.navigation import pointed as pointed
+from toolstile_hookspecs._schema.schema_codec import (
+    SchemaCodec as SchemaCodec,
+    Unchecked as Unchecked,
+)
 from toolstile_hookspecs._schema.secrets import (
-    HIDING,
-    MASK,
-    hide,
-    hide_within,
-    masked,
-    secrets_in,
-    secrets_of,
+    HIDING as HIDING,
+    MASK as MASK,
+    hide as hide,
+    hide_within as hide_within,
+    masked as masked,
+    secrets_in as secrets_in,
+    secrets_of as secrets_of,
 )
-from toolstile_hookspecs._schema.serialize import as_json, encodable, finite, why_unwritable
+from toolstile_hookspecs._schema.serialize import (
+    as_json as as_json,
+    encodable as encodable,
+    finite as finite,
+    why_unwritable as why_unwritable,
+)
 from toolstile_hookspecs._schema.validation_errors import (
-    RETRY,
-    as_sentence,
-    first_fault,
-    in_one_line,
-    place,
-    shorten,
+    RETRY as RETRY,
+    as_sentence as as_sentence,
+    first_fault as first_fault,
+    in_one_line as in_one_line,
+    place as place,
+    shorten as shorten,
 )
-
-__all__ = [
-    "HIDING",
-    "MASK",
-    "NOT_READ_BACK",
-    "RETRY",
-    "Codec",
-    "SchemaCodec",
-    "Unchecked",
-    "ValueCodec",
-    "as_json",
-    "as_sentence",
-    "encodable",
-    "finite",
-    "first_fault",
-    "hide",
-    "hide_within",
-    "in_one_line",
-    "is_immutable_type",
-    "masked",
-    "may_lose",
-    "place",
-    "pointed",
-    "secrets_in",
-    "secrets_of",
-    "shorten",
-    "why_unwritable",
-]

@@ -14,12 +14,7 @@ from toolstile_hookspecs.errors import DefinitionError, PromptValidationError
 from toolstile_hookspecs.policies import ToolPolicy
 from toolstile_hookspecs.resources import Binding, as_bindings
 from toolstile_hookspecs.section_tools import section_tools
-from toolstile_hookspecs.sections import (
-    OpenedSections,
-    Section,
-    Visibility,
-    two_places,
-)
+from toolstile_hookspecs.sections import OpenedSections, Section, Visibility, two_places
 from toolstile_hookspecs.sessions import SessionProtocol
 from toolstile_hookspecs.tools import Tool
 

@@ -6,8 +6,7 @@ import dataclasses
 import json
 import math
 import warnings
-from collections.abc import Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, Protocol, TypeVar, cast, runtime_checkable

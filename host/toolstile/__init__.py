@@ -6,23 +6,23 @@ Names are loaded when first used, so that the command line starts quickly.
 from __future__ import annotations
 
 import importlib
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from toolstile._version import __version__
+from toolstile._version import __version__ as __version__
 
 if TYPE_CHECKING:
-    import toolstile_hookspecs
-    from toolstile.executor import Executor
-    from toolstile.host import Host
-    from toolstile.resources.bindings import ResourceRegistry
+    from toolstile.executor import Executor as Executor
+    from toolstile.host import Host as Host
+    from toolstile.resources.bindings import ResourceRegistry as ResourceRegistry
     from toolstile.resources.manual import (
-        PendingToolTracker,
-        create_snapshot,
-        restore_snapshot,
-        tool_transaction,
+        PendingToolTracker as PendingToolTracker,
+        create_snapshot as create_snapshot,
+        restore_snapshot as restore_snapshot,
+        tool_transaction as tool_transaction,
     )
-    from toolstile.settings import Settings
-    from toolstile.state.session import Session
+    from toolstile.settings import Settings as Settings
+    from toolstile.state.session import Session as Session
     from toolstile_hookspecs import *  # noqa: F403 - applications need one import only
 
 _HOMES = {
@@ -52,22 +52,10 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    contract = importlib.import_module("toolstile_hookspecs")
-    return sorted({*globals(), *_HOMES, *contract.__all__})
-
-
-__all__ = [
-    "Executor",
-    "Host",
-    "PendingToolTracker",
-    "ResourceRegistry",
-    "Session",
-    "Settings",
-    "__version__",
-    "create_snapshot",
-    "restore_snapshot",
-    "tool_transaction",
-]
-if TYPE_CHECKING:
-    # For type checkers, the names of the contract are public here as well.
-    __all__ += toolstile_hookspecs.__all__
+    contract = vars(importlib.import_module("toolstile_hookspecs"))
+    names = {
+        name
+        for name, value in contract.items()
+        if not name.startswith("_") and not isinstance(value, ModuleType)
+    }
+    return sorted({*globals(), *_HOMES, *names})

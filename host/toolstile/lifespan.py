@@ -8,12 +8,7 @@ from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, ExitStack
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from toolstile.plugins.plugin_errors import (
-    PluginFault,
-    in_configuration,
-    raised_in,
-    wrong_answer,
-)
+from toolstile.plugins.plugin_errors import PluginFault, in_configuration, raised_in, wrong_answer
 from toolstile_hookspecs import ConfigurationError, PluginError, ToolstileError
 
 if TYPE_CHECKING:

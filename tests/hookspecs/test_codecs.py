@@ -15,8 +15,7 @@ from uuid import UUID
 
 import pytest
 import typing_extensions
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field, SecretBytes, SecretStr, computed_field
 
 from toolstile_hookspecs import DefinitionError, ToolValidationError

@@ -9,8 +9,7 @@ from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field
 
 from toolstile_hookspecs import (

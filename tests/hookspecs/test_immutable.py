@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, PrivateAttr, TypeAdapter
 
 from toolstile_hookspecs._schema.core_schema import is_immutable

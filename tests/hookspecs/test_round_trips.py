@@ -6,8 +6,7 @@ from enum import Enum
 from typing import Annotated, Literal, NotRequired
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import (
     BaseModel,
     Discriminator,

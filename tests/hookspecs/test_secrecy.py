@@ -7,10 +7,16 @@ from typing import Annotated, Any
 from urllib.parse import quote, quote_plus
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
-from pydantic import AfterValidator, BaseModel, Field, SecretBytes, SecretStr, computed_field
-from pydantic import Secret as PydanticSecret
+from hypothesis import given, strategies as st
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    Secret as PydanticSecret,
+    SecretBytes,
+    SecretStr,
+    computed_field,
+)
 
 from toolstile_hookspecs import (
     Secret,

@@ -8,8 +8,7 @@ from datetime import UTC, date, datetime, timedelta, timezone
 from typing import Annotated, Any, Literal, Union
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationError, create_model
 from typing_extensions import TypedDict
 

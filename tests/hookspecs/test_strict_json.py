@@ -3,8 +3,7 @@
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolstile_hookspecs import ToolValidationError
 from toolstile_hookspecs._schema.codec import Codec

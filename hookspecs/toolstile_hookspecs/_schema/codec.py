@@ -26,17 +26,9 @@ from toolstile_hookspecs._schema.core_schema import (
 )
 from toolstile_hookspecs._schema.json_schema import ClosedJsonSchema, PlainJsonSchema
 from toolstile_hookspecs._schema.navigation import ALL_SECRET, Schema, holds_secret
-from toolstile_hookspecs._schema.serialize import (
-    as_plain,
-    finite,
-    whole_serializer,
-)
+from toolstile_hookspecs._schema.serialize import as_plain, finite, whole_serializer
 from toolstile_hookspecs._schema.strict_dates import exact_validator
-from toolstile_hookspecs._schema.validation_errors import (
-    MAX_REASON,
-    explain,
-    shorten,
-)
+from toolstile_hookspecs._schema.validation_errors import MAX_REASON, explain, shorten
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 
 Json = str | bytes

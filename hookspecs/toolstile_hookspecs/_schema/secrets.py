@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, cast
 from urllib.parse import quote, quote_plus
 
-from pydantic import BaseModel, SecretBytes, SecretStr
-from pydantic import Secret as PydanticSecret
+from pydantic import BaseModel, Secret as PydanticSecret, SecretBytes, SecretStr
 
 from toolstile_hookspecs._schema.navigation import (
     Schema,

@@ -5,20 +5,14 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from typing import Any, Final, cast
 
 import pydantic_core
 from pydantic_core import SchemaSerializer
 
-from toolstile_hookspecs._schema.core_schema import Schema as CoreSchema
-from toolstile_hookspecs._schema.core_schema import hides, parts, rewritten
-from toolstile_hookspecs._schema.validation_errors import (
-    MAX_REASON,
-    not_json,
-    shorten,
-)
+from toolstile_hookspecs._schema.core_schema import Schema as CoreSchema, hides, parts, rewritten
+from toolstile_hookspecs._schema.validation_errors import MAX_REASON, not_json, shorten
 from toolstile_hookspecs.errors import ToolValidationError
 
 NOT_FINITE: Final = "it holds NaN or Infinity, which JSON cannot say"

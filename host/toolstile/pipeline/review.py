@@ -10,13 +10,7 @@ from typing import TYPE_CHECKING, Any
 from toolstile.drivers.commands import Staged, Step
 from toolstile.pipeline.approval import approve, canonical, digest_of
 from toolstile.pipeline.call import ActiveCall
-from toolstile.pipeline.check import (
-    MAX_QUESTIONS,
-    as_edited,
-    check,
-    parse_edited,
-    recheck_policies,
-)
+from toolstile.pipeline.check import MAX_QUESTIONS, as_edited, check, parse_edited, recheck_policies
 from toolstile.pipeline.commit import (
     close_to_nested,
     commit_all,

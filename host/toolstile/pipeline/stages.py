@@ -76,14 +76,7 @@ from toolstile.pipeline.review import (
 )
 from toolstile.pipeline.tracing import Entered, enter_traces, leave_traces
 from toolstile.resources.exclusive import CURRENT
-from toolstile_hookspecs import (
-    ConflictError,
-    Outcome,
-    Replay,
-    ResourceBusyError,
-    Stage,
-    Status,
-)
+from toolstile_hookspecs import ConflictError, Outcome, Replay, ResourceBusyError, Stage, Status
 
 # --- The life of a call
 

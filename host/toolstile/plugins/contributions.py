@@ -17,13 +17,7 @@ from toolstile.plugins.prefixing import with_prefix
 from toolstile.settings import Settings, validate_table
 from toolstile.settings.paths import beside
 from toolstile.settings.table_validation import to_define, undefined_name
-from toolstile_hookspecs import (
-    Binding,
-    Command,
-    ConfigurationError,
-    Section,
-    Tool,
-)
+from toolstile_hookspecs import Binding, Command, ConfigurationError, Section, Tool
 
 # --- The host's keys of a plugin's table
 

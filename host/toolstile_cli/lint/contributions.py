@@ -14,14 +14,7 @@ from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import LoadedPlugin
 from toolstile.policies.rules import named
 from toolstile.settings.table_validation import fields, to_define, undefined_name
-from toolstile_hookspecs import (
-    DefinitionError,
-    Diagnostic,
-    Dialect,
-    FunctionTool,
-    Section,
-    Tool,
-)
+from toolstile_hookspecs import DefinitionError, Diagnostic, Dialect, FunctionTool, Section, Tool
 from toolstile_hookspecs.codecs import NOT_READ_BACK, Codec, pointed
 from toolstile_hookspecs.markers import HOOK_PREFIX
 from toolstile_hookspecs.support.docstrings import argument_texts, docstring_of

@@ -6,8 +6,7 @@ import json
 import os
 import re
 import secrets
-from collections.abc import Callable, Mapping, Sequence
-from collections.abc import Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from functools import lru_cache, partial
 from hashlib import sha256
 from itertools import count

@@ -6,8 +6,7 @@ import logging
 from contextlib import ExitStack
 from typing import Any, Final
 
-from opentelemetry import context as otel_context
-from opentelemetry import metrics, propagate, trace
+from opentelemetry import context as otel_context, metrics, propagate, trace
 from opentelemetry.context import Context
 from opentelemetry.trace import Link, Span
 

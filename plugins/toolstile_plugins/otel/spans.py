@@ -12,8 +12,7 @@ from typing import Any, Final
 
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.metrics import MeterProvider
-from opentelemetry.trace import Span, StatusCode, Tracer, set_span_in_context
-from opentelemetry.trace import Status as SpanStatus
+from opentelemetry.trace import Span, Status as SpanStatus, StatusCode, Tracer, set_span_in_context
 
 from toolstile_hookspecs import HostHandle, Stage, Status, Tool, ToolCall, ToolInvoked, hookimpl
 from toolstile_hookspecs.codecs import encodable

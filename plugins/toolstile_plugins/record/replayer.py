@@ -42,8 +42,7 @@ from toolstile_plugins.record.matching import (
 )
 from toolstile_plugins.record.reader import Numbered, Recording
 from toolstile_plugins.record.schema import Approval, RecordedCall
-from toolstile_plugins.record.serialize import raised_by, value_of
-from toolstile_plugins.record.serialize import shown as noted
+from toolstile_plugins.record.serialize import raised_by, shown as noted, value_of
 
 log = logging.getLogger("toolstile.record")
 

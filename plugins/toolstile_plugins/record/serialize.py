@@ -28,12 +28,7 @@ from toolstile_hookspecs import (
     secrets_in,
     secrets_of,
 )
-from toolstile_hookspecs.calls import (
-    APPROVAL,
-    APPROVAL_REASON,
-    APPROVAL_TOKEN,
-    REPLAYED_EFFECT,
-)
+from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN, REPLAYED_EFFECT
 from toolstile_hookspecs.codecs import MASK
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.record.schema import Raised, RecordedCall

@@ -9,8 +9,7 @@ from itertools import islice
 from typing import BinaryIO, Literal, cast
 
 from toolstile_hookspecs import FileMatch, FileStat
-from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs import text_files as text
+from toolstile_plugins.vfs import paths, text_files as text
 from toolstile_plugins.vfs.checkpoints import put_back
 from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.lookup import content_of

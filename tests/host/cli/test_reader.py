@@ -4,8 +4,7 @@ import contextlib
 import json
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolstile_cli.call_reader import read_arguments, read_calls, read_source
 from toolstile_cli.errors import UsageError

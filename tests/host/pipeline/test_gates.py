@@ -9,8 +9,7 @@ from concurrent.futures import Future
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone, OneShotGate
 from toolstile.runtime import runtime_of

@@ -11,8 +11,7 @@ import pytest
 
 from toolstile import runtime as engine
 from toolstile.drivers.limit import Lifetime
-from toolstile.pipeline import commit as committing
-from toolstile.pipeline import event as ending
+from toolstile.pipeline import commit as committing, event as ending
 from toolstile.resources.call_scope import CallScope
 from toolstile.resources.exclusive import Claim, Ticket, lock_of
 from toolstile.resources.transactional import BranchPart

@@ -1,8 +1,7 @@
 """Whatever is registered, refused, renewed and removed: the catalog is what the plugins offer."""
 
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
+from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
 from toolstile.plugins.registry import Plugins

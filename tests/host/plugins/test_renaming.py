@@ -4,8 +4,7 @@ import asyncio
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolstile import Host, Settings
 from toolstile.plugins.plugin_errors import PluginFault

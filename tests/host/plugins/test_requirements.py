@@ -5,8 +5,7 @@ import warnings
 
 import pytest
 
-from toolstile.plugins import hook_manager as managers
-from toolstile.plugins import registry
+from toolstile.plugins import hook_manager as managers, registry
 from toolstile.plugins.registry import Plugins
 from toolstile.settings import Settings
 from toolstile_hookspecs import (
@@ -14,9 +13,9 @@ from toolstile_hookspecs import (
     ContractDeprecationWarning,
     PluginError,
     hookimpl,
+    hooks as contract,
     hookspec,
 )
-from toolstile_hookspecs import hooks as contract
 from toolstile_hookspecs.support.deprecation import deprecated
 
 NEWER = """

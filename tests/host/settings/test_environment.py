@@ -4,8 +4,7 @@ import json
 import tomllib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolstile.settings.sources import apply, as_toml, overrides
 from toolstile_hookspecs import ConfigurationError

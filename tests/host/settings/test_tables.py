@@ -6,8 +6,7 @@ from typing import Literal
 from urllib.parse import quote_plus
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, ConfigDict, Field, SecretStr, field_validator, model_validator
 
 from toolstile.settings import Settings, validate_table

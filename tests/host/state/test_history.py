@@ -8,8 +8,7 @@ import threading
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolstile import Host, Session, Settings
 from toolstile.state.log_slice import History

@@ -5,8 +5,7 @@ import json
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import SecretStr
 
 from toolstile.plugins.discovery import forget, load_file

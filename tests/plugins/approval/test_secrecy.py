@@ -1,8 +1,7 @@
 """Secrets are masked in what is edited, and put back into it."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from pydantic import BaseModel, Field, SecretStr
 
 from toolstile_hookspecs import masked, secrets_of, tool

@@ -13,8 +13,7 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExporter, Spa
 from opentelemetry.trace import INVALID_SPAN
 
 from toolstile_hookspecs import ToolCall
-from toolstile_plugins.otel import shutdown as ending
-from toolstile_plugins.otel import shutdown as patience
+from toolstile_plugins.otel import shutdown as ending, shutdown as patience
 from toolstile_plugins.otel.propagation import ProcessTrace
 from toolstile_plugins.otel.shutdown import CountingExporter, end
 

@@ -32,8 +32,14 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
-from toolstile_plugins.record import Recorder, RecordError, RecordFile, Recording, Replayer
-from toolstile_plugins.record import replayer as replaying
+from toolstile_plugins.record import (
+    Recorder,
+    RecordError,
+    RecordFile,
+    Recording,
+    Replayer,
+    replayer as replaying,
+)
 from toolstile_plugins.record.matching import is_of
 
 CALLS: list[tuple[str, Any]] = [

@@ -16,14 +16,12 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from toolstile_hookspecs import CallRefused, ConflictError, Filesystem, ToolContext
 from toolstile_plugins import vfs
 from toolstile_plugins.vfs import DiskStore
-from toolstile_plugins.vfs.backends.disk import operations as renames
-from toolstile_plugins.vfs.backends.disk import staging
+from toolstile_plugins.vfs.backends.disk import operations as renames, staging
 from toolstile_plugins.vfs.nodes import Content
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 

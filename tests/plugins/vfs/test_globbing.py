@@ -6,8 +6,7 @@ import fnmatch
 import time
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
+from hypothesis import given, settings, strategies as st
 
 from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.nodes import Kind

@@ -6,8 +6,7 @@ import re
 import time
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolstile_plugins.vfs import text_files as text
 from toolstile_plugins.vfs.nodes import InMemory

@@ -6,8 +6,7 @@ import io
 from collections.abc import Callable
 
 import pytest
-from hypothesis import assume, example, given
-from hypothesis import strategies as st
+from hypothesis import assume, example, given, strategies as st
 
 from toolstile_hookspecs import SupportsNotes
 from toolstile_plugins.vfs import text_files as text

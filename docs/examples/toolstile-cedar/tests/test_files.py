@@ -2,8 +2,7 @@
 
 import pytest
 import toolstile_cedar
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from toolstile_cedar import CedarPolicy
 from toolstile_cedar.statements import split
 

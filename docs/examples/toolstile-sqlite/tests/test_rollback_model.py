@@ -7,8 +7,7 @@ from contextlib import closing
 from dataclasses import dataclass, field
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
+from hypothesis import HealthCheck, given, settings, strategies as st
 
 from toolstile_hookspecs import ToolContext, ToolResult, tool
 

@@ -8,12 +8,7 @@ from typing import Any, Final, cast
 from weakref import WeakKeyDictionary
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import (
-    INVALID_PARAMS,
-    CompleteRequestParams,
-    CompletionArgument,
-    PromptReference,
-)
+from mcp_types import INVALID_PARAMS, CompleteRequestParams, CompletionArgument, PromptReference
 
 from toolstile_hookspecs import (
     DefinitionError,

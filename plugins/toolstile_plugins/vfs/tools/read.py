@@ -7,13 +7,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Generic, Literal, TypeVar
 
-from toolstile_hookspecs import (
-    FileMatch,
-    FileStat,
-    ToolContext,
-    ToolResult,
-    ToolstileError,
-)
+from toolstile_hookspecs import FileMatch, FileStat, ToolContext, ToolResult, ToolstileError
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.text_files import BYTE_ORDER_MARK, lines_of

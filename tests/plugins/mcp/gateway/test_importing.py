@@ -6,8 +6,7 @@ import json
 import tomllib
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 
 from toolstile_cli.main import main
 from toolstile_hookspecs import ConfigurationError

@@ -9,8 +9,7 @@ from datetime import UTC, datetime, timedelta
 
 import anyio
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
+from hypothesis import given, strategies as st
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData, InputRequiredResult, ListRootsResult
