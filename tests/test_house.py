@@ -175,10 +175,10 @@ MOST = {
     # the interruptions and forks that host and plugins share all have their place here.
     "contract": 7723,  # 7,500
     # Raised by 2 %: bounded histories, shared plans and interruptions came with this figure.
-    "host": 15837,  # 15,500
-    "lines": 54863,  # 55,500
+    "host": 15841,  # 15,500
+    "lines": 54867,  # 55,500
     # Raised by 3 %, for the same.
-    "statements": 28207,  # 27,500
+    "statements": 28209,  # 27,500
     "files": 330,  # 355
 }
 

@@ -59,3 +59,7 @@ def __dir__() -> list[str]:
         if not name.startswith("_") and not isinstance(value, ModuleType)
     }
     return sorted({*globals(), *_HOMES, *names})
+
+
+if not TYPE_CHECKING:
+    __all__ = list(_HOMES)

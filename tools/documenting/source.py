@@ -39,9 +39,17 @@ def top(thing: griffe.Object) -> str:
 
 
 def exported(module: griffe.Module) -> list[str]:
-    """Return the names that a module shows to the world; without a list, its functions."""
-    if module.exports is not None:
-        return [str(name) for name in module.exports]
+    """Return the names that a module shows to the world; without a list, its functions.
+
+    A package that does not list them literally shows what it imports from its own modules.
+    """
+    listed = module.exports or []
+    if listed and all(isinstance(name, str) for name in listed):
+        return [str(name) for name in listed]
+    if module.is_init_module:
+        imported = [member for member in module.members.values() if member.is_alias]
+        own = f"{module.path}."
+        return sorted(alias.name for alias in imported if alias.target_path.startswith(own))
     return [name for name in module.functions if not name.startswith("_")]
 
 
