@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping
@@ -10,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from toolstile_cli.errors import UsageError
+from toolstile_cli.transcripts import UnreadCallError, calls_within
 from toolstile_hookspecs import Dialect, ToolCall
 from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.support.text import counted, suggest
@@ -17,6 +19,8 @@ from toolstile_hookspecs.support.text import counted, suggest
 KEYS: Final = ("id", "name", "arguments")
 MAX_FAULTS: Final = 10
 STDIN: Final = "-"
+EVENT_STREAM: Final = re.compile(r"\s*(data|event|id|retry|)\s*:")
+"""The first line of server-sent events, as they were saved."""
 
 JsonObject = dict[str, Any]
 
@@ -68,34 +72,78 @@ def read_calls(
     lines = [Line(n, line) for n, line in enumerate(text.split("\n"), 1) if line.strip()]
     if not lines:
         raise UsageError(f"{source} holds no calls; give one JSON object a line.")
+    if EVENT_STREAM.match(lines[0].text):
+        calls = _recorded(_events(lines, source), source, dialects())
+        if calls is None:
+            raise _not_a_conversation(source, dialects())
+        return calls
     document = _document(text, lines, source)
     is_one = document is not None
     if is_one:
         lines = [Line(lines[0].number, text)]
-    first = document if is_one else _value_or_none(lines[0])
-    if not _looks_like_a_call(first):
-        recording = document if is_one else [_value_or_none(line) for line in lines]
-        if is_one or None not in recording:
-            calls = _recorded(recording, dialects().values())
-            if calls is not None:
-                return calls
-        if is_one and not _has_misspelt_key(document):
-            raise _unknown_document(source, dialects())
+    values = [document] if is_one else [_value_or_none(line) for line in lines]
+    if not _looks_like_a_call(values[0]) and None not in values:
+        calls = _recorded(document if is_one else values, source, dialects())
+        if calls is not None:
+            return calls
+        if not _could_be_calls(values):
+            raise _not_a_conversation(source, dialects())
     return _calls(lines, source)
 
 
-def _has_misspelt_key(document: object) -> bool:
-    return isinstance(document, dict) and any(
-        suggest(key, KEYS) for key in cast("JsonObject", document)
-    )
+def _could_be_calls(values: list[Any]) -> bool:
+    """Tell what is better told line by line: not objects, or calls with a misspelt key."""
+    if not all(isinstance(value, dict) for value in values):
+        return len(values) > 1
+    return any(key in KEYS or suggest(key, KEYS) for key in values[0])
 
 
-def _unknown_document(source: str, dialects: Iterable[str]) -> UsageError:
+def _not_a_conversation(source: str, dialects: Iterable[str]) -> UsageError:
     names = ", ".join(sorted(dialects)) or "none is loaded"
     return UsageError(
-        f"{source} is one JSON document, but no conversation that a dialect knows ({names}). "
-        'Give one call a line, {"id", "name", "arguments"}.'
+        f"{source} is JSON, but not a conversation that a dialect knows ({names}). {_GIVE}"
     )
+
+
+def _events(lines: list[Line], source: str) -> list[Any]:
+    """Return the data of server-sent events.
+
+    Raises:
+        UsageError: When one is not JSON; it may have broken off.
+    """
+    events: list[Any] = []
+    for line in lines:
+        name, _, data = line.text.strip().partition(":")
+        if name == "data" and data.strip() != "[DONE]":
+            try:
+                events.append(_decode_json(data))
+            except LineError as error:
+                raise UsageError(
+                    f"{source}, line {line.number}: {as_sentence(str(error))}"
+                ) from None
+    return events
+
+
+def _recorded(
+    document: object, source: str, dialects: Mapping[str, Dialect]
+) -> list[ToolCall] | None:
+    """Return the calls of a conversation, None for anything else.
+
+    Raises:
+        UsageError: When it holds calls that cannot be read.
+    """
+    readers = list(dialects.values())
+    known = [calls for dialect in readers if (calls := dialect.recorded(document)) is not None]
+    calls = max(known, key=bool, default=None)
+    if calls:
+        return calls
+    try:
+        return calls_within(document, readers) or calls
+    except UnreadCallError as error:
+        msg = f"{source} holds calls in a form that no dialect reads: {error}. {_GIVE}"
+    except RecursionError:
+        msg = f"{source} is nested too deeply. {_GIVE}"
+    raise UsageError(msg)
 
 
 def read_arguments(text: str, *, quoted: bool = True) -> str:
@@ -155,11 +203,6 @@ def _wanted(source: str) -> str:
     if source.endswith(".py"):
         told += f"; to load a plugin from this file, write --plugin {shlex.quote(source)}"
     return told
-
-
-def _recorded(document: object, dialects: Iterable[Dialect]) -> list[ToolCall] | None:
-    known = [calls for dialect in dialects if (calls := dialect.recorded(document)) is not None]
-    return max(known, key=bool, default=None)
 
 
 def _calls(lines: list[Line], source: str) -> list[ToolCall]:
@@ -281,5 +324,6 @@ def _refuse_constant(name: str) -> NoReturn:
     raise LineError(f"{name} is not JSON; give a finite number")
 
 
+_GIVE: Final = 'Give one call a line, {"id", "name", "arguments"}, then retry.'
 _KNOWN: Final = f"are {', '.join(map(repr, KEYS[:-1]))} and {KEYS[-1]!r}"
 _STRICT: Final = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse_constant)

@@ -10,6 +10,7 @@ from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall, ToolValidationE
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import object_rooted
 from toolstile_plugins.dialects.parse import Answer, answer
+from toolstile_plugins.dialects.streams import CUT_SHORT, anthropic_blocks
 
 TOOL_USE: Final = "tool_use"
 
@@ -34,8 +35,10 @@ class Anthropic:
         return [_definition(tool) for tool in reading.tools_of(tools)]
 
     def calls(self, reply: Any) -> list[ToolCall]:
-        """Return the calls in a message or in a list of content blocks."""
-        return _calls_in(reading.listed(reply, "content"))
+        """Return the calls in a message, in a list of content blocks or of a stream's events."""
+        blocks = reading.listed(reply, "content")
+        blocks = anthropic_blocks(blocks) or blocks
+        return _calls_in(blocks, cut_off=reading.field(reply, "stop_reason") in CUT_SHORT)
 
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one user message with a `tool_result` block for each outcome."""
@@ -47,9 +50,11 @@ class Anthropic:
 
         Content that stands beside the messages is the reply to them.
         """
+        if (blocks := anthropic_blocks(reading.items(document))) is not None:
+            return _calls_in(blocks)
         said = reading.listed(document, "messages")
         calls = reading.joined(said, [document], _assistants)
-        return reading.known(calls, said or [document], "role")
+        return reading.known(calls, said or [document], reading.is_message)
 
 
 def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
@@ -80,14 +85,18 @@ def _assistants(entries: list[Any]) -> list[ToolCall]:
     for entry in entries:
         calls += _calls_in([entry])
         if reading.field(entry, "role") in (None, "assistant"):
-            calls += _calls_in(reading.items(reading.field(entry, "content")))
+            cut_off = reading.field(entry, "stop_reason") in CUT_SHORT
+            calls += _calls_in(reading.items(reading.field(entry, "content")), cut_off=cut_off)
     return calls
 
 
-def _calls_in(blocks: list[Any]) -> list[ToolCall]:
+def _calls_in(blocks: list[Any], *, cut_off: bool = False) -> list[ToolCall]:
+    """Return the calls of blocks; of a reply that was cut off, the last lacks its arguments."""
     return [
         reading.call(
-            reading.field(block, "name"), reading.field(block, "input"), reading.field(block, "id")
+            reading.field(block, "name"),
+            reading.CUT_OFF if cut_off and block is blocks[-1] else reading.field(block, "input"),
+            reading.field(block, "id"),
         )
         for block in blocks
         if reading.field(block, "type") == TOOL_USE

@@ -9,10 +9,17 @@ from typing import Any, Final
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import Schema, inline, map_subschemas, object_rooted
-from toolstile_plugins.dialects.parse import Answer, answer
+from toolstile_plugins.dialects.parse import CUT_OFF, Answer, answer
 
 NO_ID: Final = "gemini.no_id"
 """In a call's `meta`: the model gave no id, so its answer carries none."""
+
+PARTS: Final = (
+    *("text", "functionCall", "function_call", "functionResponse", "function_response"),
+    *("inlineData", "inline_data", "fileData", "file_data", "executableCode", "executable_code"),
+    *("codeExecutionResult", "code_execution_result", "thoughtSignature", "thought_signature"),
+)
+"""The fields of a part, as the API and its Python client spell them."""
 
 # A function's name begins with a letter or an underscore; a tool's may begin otherwise.
 _ODD_NAME: Final = re.compile(r"_*[0-9-]")
@@ -50,7 +57,7 @@ class Gemini:
         """
         said = reading.listed(document, "contents")
         calls = reading.joined(said, [_content(document)], _calls_of)
-        return reading.known(calls, said or [document], "parts", "candidates", each_holds=list)
+        return reading.known(calls, said or [document], _is_content)
 
 
 def _declaration(tool: Tool[Any, Any]) -> dict[str, Any]:
@@ -78,6 +85,16 @@ def _content(reply: object) -> object:
     return reading.field(candidates[0], "content") if candidates else reply
 
 
+def _is_content(entry: object) -> bool:
+    """Tell a content or a response from whatever else has parts or candidates."""
+    candidates = reading.items(reading.field(entry, "candidates"))
+    if candidates and reading.field(candidates[0], "finishReason", "finish_reason") is not None:
+        return True
+    parts: object = reading.field(_content(entry), "parts")
+    known = (reading.field(part, *PARTS) is not None for part in reading.items(parts))
+    return isinstance(parts, (list, tuple)) and all(known)
+
+
 def _calls_of(entries: list[Any]) -> list[ToolCall]:
     contents = [reading.items(reading.field(_content(entry), "parts")) for entry in entries]
     return [call for parts in contents for call in _calls_in(parts)]
@@ -93,7 +110,10 @@ def _calls_in(parts: list[Any]) -> list[ToolCall]:
         if isinstance(name, str):
             name = _unescaped(name)
         meta = {} if call_id else {NO_ID: True}
-        calls.append(reading.call(name, reading.field(wanted, "args"), call_id, meta))
+        # A call whose arguments come in parts is not whole, and more of it may come.
+        in_parts = reading.field(wanted, "partialArgs", "partial_args", "willContinue")
+        given = CUT_OFF if in_parts else reading.field(wanted, "args")
+        calls.append(reading.call(name, given, call_id, meta))
     return calls
 
 

@@ -120,7 +120,7 @@ class Mcp:
         """Return the `tools/call` requests of recorded JSON-RPC, None for anything else."""
         entries = reading.listed(document, "messages") or [document]
         calls = [call for entry in entries for call in _requested(entry)]
-        return reading.known(calls, entries, "jsonrpc")
+        return reading.known(calls, entries, lambda entry: reading.field(entry, "jsonrpc") == "2.0")
 
 
 def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:

@@ -6,16 +6,21 @@ Tools are sent in strict mode where their schema allows it (see `openai_strict`)
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import Schema, object_rooted
 from toolstile_plugins.dialects.openai_strict import strict_schema
-from toolstile_plugins.dialects.parse import answer
+from toolstile_plugins.dialects.parse import CUT_OFF, answer
+from toolstile_plugins.dialects.streams import FUNCTION_CALL, chat_message, response_items
 
-FUNCTION_CALL: Final = "function_call"
+UNFINISHED: Final = ("incomplete", "in_progress")
+_ITEM: Final = re.compile(r"reasoning|compaction|item_reference|mcp_\w+|\w+_call(_output)?")
+"""The types of items of the Responses API that are not messages."""
 
 
 class OpenAI:
@@ -49,9 +54,10 @@ class OpenAI:
     def calls(self, reply: Any) -> list[ToolCall]:
         """Return the calls in a completion, a message, its `tool_calls`, a response or its items.
 
-        Of several choices the first counts.
+        The events of a stream are joined. Of several choices the first counts.
         """
-        return _calls_in(reading.items(reply) or _replied(reply) or [reply])
+        entries = _streamed(reply) or reading.items(reply) or _replied(reply) or [reply]
+        return _refused_where_cut_off(_calls_in(entries), reply)
 
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one message of role `tool` for each outcome."""
@@ -65,9 +71,12 @@ class OpenAI:
 
         What stands beside them, a completion or a response, is the reply to them.
         """
+        if (streamed := _streamed(document)) is not None:
+            return _calls_in(streamed)
         said = _said(document)
         reply = _replied(document) or ([] if said else [document])
-        return reading.known(reading.joined(said, reply, _calls_in), said or reply, "role", "type")
+        calls = _refused_where_cut_off(reading.joined(said, reply, _calls_in), document)
+        return reading.known(calls, said or reply, _is_entry)
 
     def _function(self, tool: Tool[Any, Any]) -> dict[str, Any]:
         schema = reading.params_schema(tool)
@@ -99,6 +108,33 @@ class OpenAIResponses(OpenAI):
             {"type": "function_call_output", "call_id": outcome.call_id, "output": outcome.text}
             for outcome in map(answer, outcomes)
         ]
+
+
+def _streamed(reply: object) -> list[Any] | None:
+    """Return what the events of a stream of either API come to, None for anything else."""
+    events = reading.items(reply)
+    message = chat_message(events)
+    return response_items(events) if message is None else [message]
+
+
+def _refused_where_cut_off(calls: list[ToolCall], reply: object) -> list[ToolCall]:
+    """Return the calls; the last of a completion that broke off before its arguments is refused."""
+    choices = reading.items(reading.field(reply, "choices"))
+    if calls and choices and reading.field(choices[0], "finish_reason") == "length":
+        last = calls[-1]
+        given = CUT_OFF if last.arguments == "{}" else last.arguments
+        return [*calls[:-1], replace(last, arguments=given)]
+    return calls
+
+
+def _is_entry(entry: object) -> bool:
+    """Tell a message or an item of a response from whatever else has a role or a type."""
+    if reading.is_message(entry):
+        return True
+    type_ = reading.field(entry, "type")
+    if type_ == "message":
+        return isinstance(reading.field(entry, "content"), (list, tuple))
+    return isinstance(type_, str) and _ITEM.fullmatch(type_) is not None
 
 
 def _said(document: object) -> list[Any]:
@@ -155,4 +191,6 @@ def _legacy_call(entry: object) -> object | None:
 
 def _call(function: Mapping[str, Any] | object, call_id: object) -> ToolCall:
     given = reading.field(function, "arguments")
+    if not given and reading.field(function, "status") in UNFINISHED:
+        given = CUT_OFF
     return reading.call(reading.field(function, "name"), given, call_id)

@@ -22,6 +22,11 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 
+CUT_OFF: Final = "{"
+"""The arguments of a call that broke off before any arrived: not JSON, so that parsing refuses."""
+
+ROLES: Final = ("system", "developer", "user", "assistant", "tool", "function")
+
 
 def field(thing: object, *names: str) -> Any:
     """Return the first of the keys or attributes that is there and not None, or None."""
@@ -96,14 +101,21 @@ def joined(
 
 
 def known(
-    calls: list[ToolCall], entries: list[Any], *marks: str, each_holds: type = str
+    calls: list[ToolCall], entries: list[Any], is_entry: Callable[[Any], bool]
 ) -> list[ToolCall] | None:
     """Return the calls of entries; None where they are not a conversation.
 
-    They are one with any call, or if each entry has one of the `marks`, of type `each_holds`.
+    They are one with any call, or if `is_entry` knows each of them.
     """
-    marked = all(isinstance(field(entry, *marks), each_holds) for entry in entries)
-    return calls if calls or (entries and marked) else None
+    return calls if calls or (entries and all(map(is_entry, entries))) else None
+
+
+def is_message(entry: object) -> bool:
+    """Tell a message from whatever else has a role: it has content, or calls of the model."""
+    role = field(entry, "role")
+    if field(entry, "content") is None:
+        return role == "assistant" and field(entry, "parts") is None
+    return role in ROLES
 
 
 def tools_of(tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Tool[Any, Any]]:

@@ -168,7 +168,7 @@ def test_a_conversation_without_calls_has_none():
 
 def test_a_document_that_no_dialect_knows_is_told_with_those_there_are():
     (fault,) = faults('{"messages": []}')
-    assert "no conversation that a dialect knows (chat)" in fault
+    assert "not a conversation that a dialect knows (chat)" in fault
 
 
 def test_a_single_call_with_a_misspelt_key_is_told_so():

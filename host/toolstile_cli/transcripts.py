@@ -1,0 +1,193 @@
+"""Calls in documents of others: session logs of assistants, messages of other frameworks.
+
+A call is read where its name and its arguments stand together. Anything else that looks like a
+call is refused by name, so that no part of a conversation runs in place of the whole.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
+
+from toolstile_hookspecs import Dialect, ToolCall
+
+JsonObject = dict[str, Any]
+
+CALL: Final = re.compile(r"(tool|function)(call|use|request|invocation)|(shell|patch|computer)call")
+CALL_KEY: Final = re.compile(r"(invalid)?(tool|function)(call|use|request|invocation)s?(chunks)?")
+NOT_ASKED: Final = re.compile(r"server|mcp|builtin|eventmsg")
+"""Calls that the provider makes by itself, and what a log tells of calls beside them."""
+
+RESULT: Final = re.compile(r"(tool|function|call).*(result|output|return|response|error)")
+NOT_SAID: Final = re.compile(r"tools|.*(schema|result|response)")
+"""Keys of what the model did not say: definitions of tools, and their answers."""
+
+CONTAINERS: Final = ("content", "data", "value")
+"""Keys below which what is marked as a call may hold its name and arguments."""
+
+EVENT: Final = re.compile(r"(message|content_block)_(start|delta|stop)|response\..*")
+NAMES: Final = ("name", "tool_name", "toolName", "function")
+ARGUMENTS: Final = ("arguments", "args", "input")
+ID_KEY: Final = re.compile(r"(tool)?(call|use)id")
+INPUT: Final = frozenset({*ARGUMENTS, "state"})
+IDS: Final = ("id", "tool_call_id", "toolCallId", "call_id", "callId", "toolUseId")
+PARTIAL: Final = ("partial", "partial-call", "input-streaming", "in_progress", "incomplete")
+
+
+class UnreadCallError(ValueError):
+    """Something looks like a call, and cannot be read whole; the text names it."""
+
+
+def calls_within(document: object, dialects: Sequence[Dialect]) -> list[ToolCall]:
+    """Return the calls that stand anywhere in a document, each once.
+
+    Args:
+        document: What was read from JSON.
+        dialects: Those that know the calls and messages of providers.
+
+    Raises:
+        UnreadCallError: When it holds what looks like a call, and is not one that can be read.
+    """
+    walk = _Walk(dialects)
+    walk.visit(walk.without_streams(document))
+    return list(walk.calls.values())
+
+
+class _Walk:
+    """A walk through a document, in its order.
+
+    Attributes:
+        calls: The calls that were read, by what tells them apart.
+    """
+
+    def __init__(self, dialects: Sequence[Dialect]) -> None:
+        self._dialects = dialects
+        self._read = 0
+        self.calls: dict[tuple[str, str, str], ToolCall] = {}
+
+    def without_streams(self, document: object) -> object:
+        """Return the entries of a log but for the events of streams, whose calls are read."""
+        entries = [entry for entry in _items(document) if isinstance(entry, dict)]
+        for key in dict.fromkeys(key for entry in entries for key in entry):
+            events = [entry[key] for entry in entries if isinstance(entry.get(key), dict)]
+            if any(map(_is_event, events)) and self._has_known(events):
+                entries = [entry for entry in entries if not _is_event(entry.get(key))]
+                document = entries
+        return document
+
+    def visit(self, node: object, *, is_call: bool = False) -> None:
+        """Read the calls in a part of the document, which may be where calls are expected."""
+        for item in _items(node):
+            self.visit(item, is_call=is_call)
+        if isinstance(node, dict):
+            self._visit_object(cast("JsonObject", node), is_call=is_call)
+
+    def _visit_object(self, node: JsonObject, *, is_call: bool) -> None:
+        marks = [_plain(mark) for mark in _marks(node)]
+        if any(RESULT.search(mark) or NOT_ASKED.match(mark) for mark in marks):
+            return
+        if _is_event(node):
+            _refuse_parts(node)
+        elif not self._has_known(node):
+            mark = _call_mark(node)
+            if not ((is_call or mark) and self._has_added(node)):
+                self._visit_values(node, mark, is_call=is_call or mark is not None)
+
+    def _visit_values(self, node: JsonObject, mark: str | None, *, is_call: bool) -> None:
+        before = self._read
+        for key, value in node.items():
+            if CALL_KEY.fullmatch(_plain(key)) and _holds_objects(value):
+                self._visit_calls(key, value)
+            elif not NOT_SAID.fullmatch(_plain(key)):
+                self.visit(value, is_call=is_call and key in CONTAINERS)
+        if mark is not None and self._read == before:
+            raise UnreadCallError(repr(mark))
+
+    def _visit_calls(self, key: str, value: object) -> None:
+        before = self._read
+        if not key.endswith("chunks"):
+            self.visit(value, is_call=True)
+        if self._read == before:
+            raise UnreadCallError(repr(key))
+
+    def _has_known(self, node: object) -> bool:
+        """Tell whether a dialect knows calls in a part, which are added."""
+        known = next(filter(None, (dialect.recorded(node) for dialect in self._dialects)), ())
+        for call in known:
+            self._add(call)
+        return bool(known)
+
+    def _has_added(self, node: JsonObject) -> bool:
+        """Tell whether a part is a call as a whole, which is added."""
+        name = next((node[key] for key in NAMES if isinstance(node.get(key), str)), None)
+        given = next((node[key] for key in ARGUMENTS if key in node), ...)
+        if not name or given is ... or {node.get("state"), node.get("status")} & set(PARTIAL):
+            return False
+        told = next((node[key] for key in IDS if isinstance(node.get(key), str)), None)
+        arguments = given if isinstance(given, (str, dict)) else json.dumps(given or {})
+        ids = {"id": told} if told else {}
+        self._add(ToolCall(name, cast("str | JsonObject", arguments or "{}"), **ids))
+        return True
+
+    def _add(self, call: ToolCall) -> None:
+        self._read += 1
+        self.calls.setdefault((call.id, call.name, _canonical(call.arguments)), call)
+
+
+def _refuse_parts(node: JsonObject) -> None:
+    """Refuse an event of a stream that holds a part of a call.
+
+    Raises:
+        UnreadCallError: Where it does.
+    """
+    told = json.dumps(node)
+    if CALL.search(_plain(told)) or "partial_json" in told:
+        raise UnreadCallError("a part of a stream's call, without the others")
+
+
+def _is_event(node: object) -> bool:
+    """Tell an event of a stream, which holds a part of what was said."""
+    if not isinstance(node, dict):
+        return False
+    event = cast("JsonObject", node)
+    parts = [event, *(item for item in _items(event.get("choices")) if isinstance(item, dict))]
+    return any("delta" in part for part in parts) or (
+        isinstance(event.get("type"), str) and EVENT.fullmatch(event["type"]) is not None
+    )
+
+
+def _marks(node: JsonObject) -> Iterator[str]:
+    """Yield the words by which an object says its type."""
+    for key, value in node.items():
+        if isinstance(value, str) and (_plain(key).endswith(("type", "kind")) or key == "role"):
+            yield "toolresult" if (key, value) == ("role", "tool") else value
+
+
+def _call_mark(node: JsonObject) -> str | None:
+    """Return the word that marks an object as a call: its type, or a key of an id beside input."""
+    types = (mark for mark in _marks(node) if CALL.search(_plain(mark)))
+    keys = (key for key in node if ID_KEY.fullmatch(_plain(key)) and INPUT & node.keys())
+    return next(types, None) or next(keys, None)
+
+
+def _holds_objects(value: object) -> bool:
+    return isinstance(value, dict) or any(isinstance(item, dict) for item in _items(value))
+
+
+def _items(value: object) -> list[Any]:
+    return value if isinstance(value, list) else []
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[^a-z]", "", name.lower())
+
+
+def _canonical(arguments: object) -> str:
+    """Return arguments as one text, however they were written."""
+    try:
+        value = json.loads(arguments) if isinstance(arguments, (str, bytes)) else arguments
+        return json.dumps(value, sort_keys=True)
+    except ValueError:
+        return str(arguments)

@@ -1,0 +1,344 @@
+"""Session logs and messages of others are read whole, or refused by name; nothing runs in part."""
+
+import json
+
+import pytest
+
+from toolstile_cli.call_reader import read_calls
+from toolstile_cli.errors import UsageError
+from toolstile_plugins.dialects import toolstile_dialects
+
+ARGUMENTS = {"path": "a.txt"}
+TEXT = json.dumps(ARGUMENTS)
+TOOL_USE = {"type": "tool_use", "id": "t1", "name": "look", "input": ARGUMENTS}
+FUNCTION_CALL = {"type": "function_call", "call_id": "t1", "name": "look", "arguments": TEXT}
+CHAT_CALL = {"id": "t1", "type": "function", "function": {"name": "look", "arguments": TEXT}}
+CHAT_REPLY = {"choices": [{"message": {"role": "assistant", "tool_calls": [CHAT_CALL]}}]}
+ASKED = {"role": "user", "content": "look"}
+STREAM = [
+    {"type": "message_start", "message": {"role": "assistant", "content": []}},
+    {"type": "content_block_start", "index": 0, "content_block": {**TOOL_USE, "input": {}}},
+    {
+        "type": "content_block_delta",
+        "index": 0,
+        "delta": {"type": "input_json_delta", "partial_json": TEXT},
+    },
+    {"type": "content_block_stop", "index": 0},
+    {"type": "message_stop"},
+]
+
+
+def read(document, *, lines):
+    text = "\n".join(map(json.dumps, document)) if lines else json.dumps(document)
+    dialects = {dialect.name: dialect for dialect in toolstile_dialects()}
+    return read_calls(text, "log", lambda: dialects)
+
+
+READ = {
+    "a coding assistant, a message a line": [
+        {"type": "summary", "summary": "Looking."},
+        {"type": "user", "uuid": "1", "message": ASKED},
+        {"type": "assistant", "uuid": "2", "message": {"role": "assistant", "content": [TOOL_USE]}},
+        {
+            "type": "user",
+            "message": {
+                "role": "user",
+                "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "x"}],
+            },
+            "toolUseResult": {"file": {"type": "tool_use", "name": "never", "input": {}}},
+        },
+    ],
+    "a coding assistant, with the parts of its messages": [
+        *({"type": "stream_event", "event": event} for event in STREAM),
+        {"type": "assistant", "message": {"role": "assistant", "content": [TOOL_USE]}},
+        {"type": "result", "subtype": "success"},
+    ],
+    "a coding assistant, an item a line": [
+        {"type": "session_meta", "payload": {"id": "s"}},
+        {"type": "response_item", "payload": {"type": "message", "role": "user", "content": []}},
+        {"type": "response_item", "payload": FUNCTION_CALL},
+        {
+            "type": "response_item",
+            "payload": {"type": "function_call_output", "call_id": "t1", "output": "x"},
+        },
+        {"type": "event_msg", "payload": {"type": "token_count", "info": {"total": 1}}},
+    ],
+    "a coding assistant with a list of its own": {
+        "sessionId": "s",
+        "messages": [
+            {"type": "user", "content": "look"},
+            {
+                "type": "gemini",
+                "content": "",
+                "toolCalls": [
+                    {
+                        "id": "t1",
+                        "name": "look",
+                        "args": ARGUMENTS,
+                        "status": "success",
+                        "result": [
+                            {"functionResponse": {"id": "t1", "name": "look", "response": {}}}
+                        ],
+                    }
+                ],
+            },
+        ],
+    },
+    "LangChain, as it stores messages": [
+        {"type": "human", "data": {"content": "look"}},
+        {
+            "type": "ai",
+            "data": {"tool_calls": [{"name": "look", "args": ARGUMENTS, "id": "t1"}]},
+        },
+        {"type": "tool", "data": {"content": "x", "tool_call_id": "t1", "type": "tool"}},
+    ],
+    "LangChain, as it dumps messages": [
+        {"type": "human", "content": "look"},
+        {
+            "type": "ai",
+            "content": [TOOL_USE],
+            "additional_kwargs": {"tool_calls": [CHAT_CALL]},
+            "tool_calls": [{"name": "look", "args": ARGUMENTS, "id": "t1", "type": "tool_call"}],
+            "invalid_tool_calls": [],
+        },
+    ],
+    "LangChain, as it serializes objects": [
+        {
+            "lc": 1,
+            "type": "constructor",
+            "id": ["langchain", "schema", "messages", "AIMessage"],
+            "kwargs": {
+                "type": "ai",
+                "tool_calls": [
+                    {"name": "look", "args": ARGUMENTS, "id": "t1", "type": "tool_call"}
+                ],
+            },
+        }
+    ],
+    "pydantic-ai": [
+        {"kind": "request", "parts": [{"part_kind": "user-prompt", "content": "look"}]},
+        {
+            "kind": "response",
+            "parts": [
+                {
+                    "part_kind": "builtin-tool-call",
+                    "tool_name": "web_search",
+                    "args": {},
+                    "tool_call_id": "t0",
+                },
+                {
+                    "part_kind": "tool-call",
+                    "tool_name": "look",
+                    "args": TEXT,
+                    "tool_call_id": "t1",
+                },
+            ],
+        },
+        {
+            "kind": "request",
+            "parts": [
+                {
+                    "part_kind": "tool-return",
+                    "tool_name": "look",
+                    "content": "x",
+                    "tool_call_id": "t1",
+                }
+            ],
+        },
+    ],
+    "the AI SDK": [
+        ASKED,
+        {
+            "role": "assistant",
+            "content": [
+                {
+                    "type": "tool-call",
+                    "toolCallId": "t1",
+                    "toolName": "look",
+                    "input": ARGUMENTS,
+                }
+            ],
+        },
+        {
+            "role": "tool",
+            "content": [{"type": "tool-result", "toolCallId": "t1", "toolName": "look"}],
+        },
+    ],
+    "Bedrock": {
+        "messages": [
+            {"role": "user", "content": [{"text": "look"}]},
+            {
+                "role": "assistant",
+                "content": [{"toolUse": {"toolUseId": "t1", "name": "look", "input": ARGUMENTS}}],
+            },
+        ]
+    },
+    "AutoGen": [
+        {"type": "TextMessage", "source": "user", "content": "look"},
+        {
+            "type": "ToolCallRequestEvent",
+            "content": [{"id": "t1", "name": "look", "arguments": TEXT}],
+        },
+    ],
+    "Inspect": {
+        "samples": [
+            {
+                "messages": [
+                    {
+                        "role": "assistant",
+                        "content": "",
+                        "tool_calls": [
+                            {
+                                "id": "t1",
+                                "function": "look",
+                                "arguments": ARGUMENTS,
+                                "type": "function",
+                            }
+                        ],
+                    }
+                ]
+            }
+        ]
+    },
+    "a log of requests": [
+        {"time": 1, "request": {"messages": [ASKED]}, "response": CHAT_REPLY},
+        {"time": 2, "request": {"messages": [ASKED, CHAT_REPLY["choices"][0]["message"]]}},
+    ],
+    "a log of an agent's events": [
+        {"author": "user", "content": {"role": "user", "parts": [{"text": "look"}]}},
+        {
+            "author": "agent",
+            "content": {
+                "role": "model",
+                "parts": [{"functionCall": {"id": "t1", "name": "look", "args": ARGUMENTS}}],
+            },
+        },
+    ],
+    "a log of a server's messages": [
+        {
+            "direction": "in",
+            "message": {
+                "jsonrpc": "2.0",
+                "id": "t1",
+                "method": "tools/call",
+                "params": {"name": "look", "arguments": ARGUMENTS},
+            },
+        },
+        {"direction": "out", "message": {"jsonrpc": "2.0", "id": "t1", "result": {}}},
+    ],
+    "a stream, each event below its name": [
+        {"event": event["type"], "data": event} for event in STREAM
+    ],
+}
+
+
+@pytest.mark.parametrize("lines", [True, False], ids=["lines", "document"])
+@pytest.mark.parametrize("source", READ)
+def test_calls_are_read_once_with_their_arguments(source, lines):
+    document = READ[source]
+    if lines and isinstance(document, dict):
+        pytest.skip("a document, not lines")
+    (call,) = read(document, lines=lines)
+    arguments = call.arguments
+    assert (call.id, call.name) == ("t1", "look")
+    assert (json.loads(arguments) if isinstance(arguments, str) else arguments) == ARGUMENTS
+
+
+REFUSED = {
+    "'tool-call'": [{"role": "assistant", "parts": [{"kind": "tool-call", "tool": "look"}]}],
+    "'toolCallId'": [
+        ASKED,
+        {
+            "role": "assistant",
+            "content": "",
+            "parts": [{"type": "tool-look", "toolCallId": "1", "input": {}}],
+        },
+    ],
+    "'callID'": [
+        {
+            "role": "assistant",
+            "parts": [{"type": "tool", "callID": "1", "tool": "look", "state": {}}],
+        }
+    ],
+    "'toolCall'": [
+        {"role": "assistant", "content": [{"type": "toolRequest", "toolCall": {"status": "x"}}]}
+    ],
+    "'custom_tool_call'": [
+        {"payload": {"type": "custom_tool_call", "name": "patch", "call_id": "1"}},
+    ],
+    "'local_shell_call'": [
+        {"type": "local_shell_call", "call_id": "1", "action": {"command": ["ls"]}}
+    ],
+    "'tool_call_chunks'": [
+        {
+            "type": "AIMessageChunk",
+            "tool_call_chunks": [{"name": "look", "args": "", "id": "1", "index": 0}],
+            "tool_calls": [{"name": "look", "args": {}, "id": "1"}],
+        }
+    ],
+    "'toolInvocation'": [
+        {"parts": [{"toolInvocation": {"state": "partial-call", "toolName": "look", "args": {}}}]}
+    ],
+    "a part of a stream's call": [{"time": 1, "events": [STREAM[1]]}],
+    "a part of a stream": [{"type": "x", "a": {"b": STREAM[2]}}],
+}
+
+
+@pytest.mark.parametrize("lines", [True, False], ids=["lines", "document"])
+@pytest.mark.parametrize("named", REFUSED)
+def test_calls_that_cannot_be_read_whole_are_refused_by_name(named, lines):
+    with pytest.raises(UsageError) as caught:
+        read(REFUSED[named], lines=lines)
+    (fault,) = caught.value.faults
+    assert "holds calls in a form that no dialect reads" in fault
+    assert named in fault
+
+
+NOT_CONVERSATIONS = {
+    "rows": [{"role": "admin", "user": "Ada"}, {"role": "user", "user": "Bob"}],
+    "events": [{"type": "opened"}, {"type": "closed"}],
+    "chat": [{"type": "message", "user": "U1", "text": "hi"}],
+    "features": {"type": "FeatureCollection", "features": [{"type": "Feature"}]},
+    "an election": {"candidates": ["Ada", "Bob"]},
+    "an assembly": {"parts": [{"number": 7}]},
+    "a remote procedure": {"jsonrpc": "1.0", "method": "add", "params": [1]},
+    "a log in which nothing was called": [{"type": "user", "message": ASKED}],
+}
+
+
+@pytest.mark.parametrize("lines", [True, False], ids=["lines", "document"])
+@pytest.mark.parametrize("what", NOT_CONVERSATIONS)
+def test_what_is_not_a_conversation_is_not_run_as_an_empty_one(what, lines):
+    document = NOT_CONVERSATIONS[what]
+    lines = lines and isinstance(document, list)
+    with pytest.raises(UsageError, match="not a conversation that a dialect knows"):
+        read(document, lines=lines)
+
+
+SAVED = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for event in STREAM)
+
+
+def read_text(text):
+    dialects = {dialect.name: dialect for dialect in toolstile_dialects()}
+    return read_calls(text, "stream.txt", lambda: dialects)
+
+
+@pytest.mark.parametrize("text", [SAVED, ": ping\r\n\r\n" + SAVED.replace("\n", "\r\n")])
+def test_a_saved_event_stream_is_read(text):
+    (call,) = read_text(text)
+    assert (call.id, call.name, call.arguments) == ("t1", "look", TEXT)
+
+
+def test_the_end_of_a_stream_is_not_data():
+    chunk = {"id": "c", "choices": [{"index": 0, "delta": {"content": "Hi."}}]}
+    assert read_text(f"data: {json.dumps(chunk)}\n\ndata: [DONE]\n") == []
+
+
+def test_an_event_stream_that_broke_off_in_an_event_is_refused_with_its_line():
+    with pytest.raises(UsageError, match=r"stream.txt, line 2: not JSON"):
+        read_text(SAVED.replace("{", '{"', 1))
+
+
+def test_an_event_stream_of_something_else_is_refused():
+    with pytest.raises(UsageError, match="not a conversation that a dialect knows"):
+        read_text('data: {"temperature": 7}\n')
