@@ -44,7 +44,7 @@ class ServeSettings(BaseModel):
 
     Args:
         name: What the server calls itself.
-        page_size: How many tools, prompts and resources a page of a list has.
+        page_size: How many resources a page has; tools and prompts are all on the first page.
         elicitation_timeout: Seconds for which a person at the client is waited for, where a tool
             needs approval; where the client asks by itself, `approval_expiry` of the host holds.
         deadline: Seconds after which a call is given up; a client may ask for fewer.
@@ -52,10 +52,13 @@ class ServeSettings(BaseModel):
         workspace_uri: What the URIs of these begin with.
         max_resource: In bytes; larger files are listed, but cannot be read as resources.
         session_timeout: Seconds for which a session over HTTP is kept while nobody uses it.
-        max_sessions: How many sessions over HTTP are kept at a time.
+        max_sessions: How many sessions over HTTP are kept at a time, beside those of principals.
+        shared_sessions: Whether clients of the older era, too, have the session of their
+            principal: some of them begin a session for every call.
         max_request: In bytes; larger requests over HTTP are refused.
         tokens: Who may connect over HTTP: the bearer token of each, by their name. Calls run
-            with that name as their `user_id`, and nobody has a part in another's sessions.
+            with that name as their `user_id`, in a session of theirs where a request names no
+            other, and nobody has a part in another's sessions.
         allowed_hosts: What the `Host` header may be, besides the address that is served;
             `name:*` stands for any port.
         allowed_origins: Which `Origin`s may connect, besides those of this machine where only
@@ -73,6 +76,7 @@ class ServeSettings(BaseModel):
     max_resource: Positive = MAX_RESOURCE
     session_timeout: Seconds = HALF_AN_HOUR
     max_sessions: Positive = 10_000
+    shared_sessions: bool = False
     max_request: Positive = MAX_REQUEST
     tokens: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
     allowed_hosts: tuple[str, ...] = ()
@@ -234,7 +238,7 @@ class ServerSettings(BaseModel):
         max_message: The most bytes of one message of the server.
         max_text: The most characters of a result's texts; what is more is cut.
         max_binary: The most bytes of a result's images and the like; what is more is left out.
-        max_tools: The most tools it may have.
+        max_tools: The most of its tools that are offered: the first ones.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -15,7 +15,7 @@ from rich.text import Text
 from toolstile_hookspecs import ConfigurationError, HostHandle
 from toolstile_plugins.cli_support import print_table
 from toolstile_plugins.mcp.gateway.errors import ServerFault, one_line
-from toolstile_plugins.mcp.gateway.gateway import Gateway, Upstream
+from toolstile_plugins.mcp.gateway.gateway import MORE, Gateway, Upstream
 from toolstile_plugins.mcp.settings import McpSettings
 
 FAULTY: Final = 1
@@ -34,6 +34,7 @@ class Found:
         changed: Its tools about which a person is asked, and what has changed of each.
         left_out: Its tools that are not offered, and why.
         misnamed: The names in its settings that none of its tools has.
+        cut: The statement that it has more tools than are offered, None where it has not.
     """
 
     name: str
@@ -43,11 +44,13 @@ class Found:
     changed: dict[str, str]
     left_out: dict[str, str]
     misnamed: dict[str, str]
+    cut: str | None
 
     @property
     def is_well(self) -> bool:
         """True when there is nothing to look at."""
-        return self.fault is None and not (self.changed or self.left_out or self.misnamed)
+        looked_at = self.fault or self.changed or self.left_out or self.misnamed or self.cut
+        return not looked_at
 
     def wire(self) -> dict[str, Any]:
         """Return it as JSON values."""
@@ -59,6 +62,7 @@ class Found:
             "changed": self.changed,
             "leftOut": self.left_out,
             "misnamed": self.misnamed,
+            "cut": self.cut,
         }
 
 
@@ -117,6 +121,7 @@ async def _look_at(upstream: Upstream, *, accepts: bool) -> Found:
             one_line(name, 80): one_line(why)
             for name, why in upstream.standing.misnamed(upstream.settings.named).items()
         },
+        cut=MORE.format(upstream.settings.max_tools) if upstream.is_cut else None,
     )
 
 
@@ -136,6 +141,7 @@ def _show(found: Sequence[Found]) -> None:
 
 def _told(found: Found) -> list[str]:
     told = [] if found.fault is None else [f"cannot be reached: {found.fault}"]
+    told += [] if found.cut is None else [found.cut]
     told += [f"{name}: {what}; a person is asked" for name, what in found.changed.items()]
     told += [f"{name} is left out: {why}" for name, why in found.left_out.items()]
     return told + [f"{name} is configured, but {why}" for name, why in found.misnamed.items()]

@@ -11,6 +11,7 @@ from functools import partial
 from typing import Any, Final, TypeVar
 
 from toolstile_hookspecs import (
+    NOTICE,
     CallRefused,
     Catalog,
     Contents,
@@ -43,6 +44,7 @@ T = TypeVar("T")
 
 PLUGIN: Final = "mcp-"
 """The prefix of a server's name in the name of its plugin."""
+MORE: Final = "has more than {0} tools, of which the first {0} are offered; raise max_tools"
 LONGEST_NAME: Final = 256
 """Characters of a server's own name for a tool; the protocol has servers keep to half of that."""
 
@@ -68,6 +70,8 @@ class Upstream:
         self.connection = Connection(name, settings, self._meet)
         self.faults: Mapping[str, str] = {}
         """Why tools of the server are not offered, by the server's names for them."""
+        self.is_cut = False
+        """True where the server has more tools than are offered."""
         self.tools: tuple[Tool[Any, Any], ...] = ()
         self._calling = Calling(name, settings, self.connection)
         self._changed = changed
@@ -111,8 +115,11 @@ class Upstream:
                 await asyncio.sleep(self.connection.waits)
 
     async def _meet(self, tools: tuple[Definition, ...]) -> None:
-        before = self.standing.shown()
-        self.standing.meet(tools)
+        before, most = self.standing.shown(), self.settings.max_tools
+        was_cut, self.is_cut = self.is_cut, len(tools) > most
+        if self.is_cut and not was_cut:
+            log.warning("The MCP server %s %s.", self.name, MORE.format(most), extra=NOTICE)
+        self.standing.meet(tools[:most])
         for doubt in self._untold():
             log.warning(
                 "The tool %s of MCP server %s %s; a person is asked when it is called.",

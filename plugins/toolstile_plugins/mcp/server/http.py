@@ -264,7 +264,7 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
         timeout=settings.session_timeout,
         most=settings.max_sessions,
     )
-    server = HostServer(host, settings, NamedSessions(sessions))
+    server = HostServer(host, settings, NamedSessions(sessions, shared=settings.shared_sessions))
     manager = StreamableHTTPSessionManager(
         server.protocol,
         security_settings=security_of(address, settings),

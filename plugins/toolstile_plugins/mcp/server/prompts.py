@@ -11,7 +11,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
 from toolstile_hookspecs import HostHandle, Prompt, PromptValidationError, Section, SessionProtocol
-from toolstile_plugins.mcp.server.request import page_of
+from toolstile_plugins.mcp.server.request import refuse_cursor
 
 
 def instructions_of(prompt: Prompt) -> str | None:
@@ -26,15 +26,13 @@ def instructions_of(prompt: Prompt) -> str | None:
 class PromptList:
     """Describes and renders the prompt as a whole and each of its sections."""
 
-    def __init__(self, host: HostHandle, page_size: int) -> None:
+    def __init__(self, host: HostHandle) -> None:
         self._host = host
-        self._page_size = page_size
 
     def page(self, session: SessionProtocol | None, cursor: str | None) -> dict[str, Any]:
-        """Return a page of the list."""
-        shapes = [*self._shapes(session)]
-        page, more = page_of(shapes, cursor, self._page_size, lambda shape: shape["name"])
-        return {"prompts": [*page], **more}
+        """Return the whole list, as that of the tools."""
+        refuse_cursor(cursor)
+        return {"prompts": [*self._shapes(session)]}
 
     def get(
         self, session: SessionProtocol | None, name: str, arguments: Mapping[str, str]

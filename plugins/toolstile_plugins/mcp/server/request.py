@@ -115,6 +115,19 @@ def _after(items: Sequence[T], cursor: str, name_of: Callable[[T], str]) -> int:
     for place, item in enumerate(items):
         if name_of(item) == name:
             return place + 1
-    raise MCPError(
-        INVALID_PARAMS, "This cursor is unknown, or the list has changed. List from the start."
-    )
+    raise _unknown_cursor()
+
+
+def refuse_cursor(cursor: str | None) -> None:
+    """Refuse the cursor of a list that has one page only.
+
+    Raises:
+        MCPError: When there is one.
+    """
+    if cursor is not None:
+        raise _unknown_cursor()
+
+
+def _unknown_cursor() -> MCPError:
+    told = "This cursor is unknown, or the list has changed. List from the start."
+    return MCPError(INVALID_PARAMS, told)

@@ -20,13 +20,13 @@ from mcp_types import (
 )
 from mcp_types.methods import CacheableMethod
 
-from toolstile_hookspecs import ExecutorHandle, HostHandle
+from toolstile_hookspecs import HostHandle
 from toolstile_plugins.mcp.server.calls import Caller
 from toolstile_plugins.mcp.server.notifications import Changes
 from toolstile_plugins.mcp.server.prompts import PromptList, instructions_of
 from toolstile_plugins.mcp.server.request import RequestContext
 from toolstile_plugins.mcp.server.resources import WorkspaceResources
-from toolstile_plugins.mcp.server.sessions import SESSION_META, Chosen, SessionChoice
+from toolstile_plugins.mcp.server.sessions import SESSION_META, SessionChoice
 from toolstile_plugins.mcp.server.tools import DIALECT, Completions, ToolList
 from toolstile_plugins.mcp.settings import ServeSettings
 
@@ -49,8 +49,8 @@ class HostServer:
     ) -> None:
         self._choice = choice
         self._changes = changes
-        self._tools = ToolList(host, settings.page_size)
-        self._prompts = PromptList(host, settings.page_size)
+        self._tools = ToolList(host)
+        self._prompts = PromptList(host)
         workspace = WorkspaceResources(settings) if settings.workspace else None
         self._completions = Completions(self._prompts, workspace)
         self.caller = Caller(host.dialect(DIALECT), host.clock, settings.deadline)
@@ -77,32 +77,32 @@ class HostServer:
         async def answer(context: RequestContext, params: PaginatedRequestParams) -> Result:
             if self._changes is not None:
                 self._changes.seen_by(context.session)
-            with self._choice.for_look(context) as chosen:
-                return _whole(listed.page(chosen.state, params.cursor), chosen.meta)
+            with self._choice.of(context) as chosen:
+                return _whole(listed.page(chosen.executor.session, params.cursor), chosen.meta)
 
         return answer
 
     async def _call_tool(self, context: RequestContext, params: CallToolRequestParams) -> Result:
-        with self._choice.for_call(context) as chosen:
-            assert chosen.session is not None  # noqa: S101 - a call always has one
+        with self._choice.of(context) as chosen:
             begun = chosen.meta.get(SESSION_META)
             result = await self.caller.answer(chosen.session, context, params, begun)
             return _whole(result, chosen.meta)
 
     async def _get_prompt(self, context: RequestContext, params: GetPromptRequestParams) -> Result:
-        with self._choice.for_look(context) as chosen:
-            found = self._prompts.get(chosen.state, params.name, params.arguments or {})
+        with self._choice.of(context) as chosen:
+            session = chosen.executor.session
+            found = self._prompts.get(session, params.name, params.arguments or {})
             return _whole(found, chosen.meta)
 
     async def _complete(self, context: RequestContext, params: CompleteRequestParams) -> Result:
-        with self._choice.for_call(context) as chosen:
-            values = await self._completions.of(_executor(chosen), params)
+        with self._choice.of(context) as chosen:
+            values = await self._completions.of(chosen.executor, params)
             return _whole({"completion": values}, chosen.meta)
 
     def _serve_workspace(self, workspace: WorkspaceResources) -> None:
         async def page(context: RequestContext, params: PaginatedRequestParams) -> Result:
-            with self._choice.for_call(context) as chosen:
-                found = await workspace.page(_executor(chosen), params.cursor)
+            with self._choice.of(context) as chosen:
+                found = await workspace.page(chosen.executor, params.cursor)
                 return _whole(found, chosen.meta)
 
         async def templates(context: RequestContext, params: PaginatedRequestParams) -> Result:  # noqa: ARG001 - the same for all, on one page
@@ -110,8 +110,8 @@ class HostServer:
 
         async def read(context: RequestContext, params: ReadResourceRequestParams) -> Result:
             uri, version = str(params.uri), context.protocol_version
-            with self._choice.for_call(context) as chosen:
-                found = await workspace.read(_executor(chosen), uri, version)
+            with self._choice.of(context) as chosen:
+                found = await workspace.read(chosen.executor, uri, version)
                 return _whole(found, chosen.meta)
 
         add = self.protocol.add_request_handler
@@ -129,11 +129,6 @@ class _Protocol(Server[Any]):
             return found
         resources = ResourcesCapability(subscribe=False, list_changed=False)
         return found.model_copy(update={"resources": resources})
-
-
-def _executor(chosen: Chosen) -> ExecutorHandle:
-    assert chosen.session is not None  # noqa: S101 - it was chosen for a call
-    return chosen.session.executor
 
 
 def _whole(result: Result, meta: Mapping[str, Any]) -> Result:

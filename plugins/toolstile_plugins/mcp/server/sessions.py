@@ -15,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolstile_hookspecs import NOTICE, Clock, ExecutorHandle, HostHandle, SessionProtocol, ToolCall
+from toolstile_hookspecs import NOTICE, Clock, ExecutorHandle, HostHandle, ToolCall
 from toolstile_plugins.mcp.server.elicitation import RequestState
 from toolstile_plugins.mcp.server.request import RequestContext, current_request, principal_of
 
@@ -24,7 +24,8 @@ log = logging.getLogger("toolstile.mcp")
 OpenExecutor = Callable[[str | None, str | None], AbstractContextManager[ExecutorHandle]]
 """Makes an executor for a principal, with a session of its own, of the id that is given."""
 
-Key = tuple[str | None, str]
+Key = tuple[str | None, str | None]
+"""A principal, and the handle of a session; None is the principal's own session."""
 
 
 class ServedSession:
@@ -74,7 +75,7 @@ class Sessions:
         open_executor: Makes what a session's calls are dispatched by.
         clock: Where time comes from.
         timeout: Seconds for which a session is kept while nobody uses it.
-        most: How many are kept at a time.
+        most: How many with a handle are kept at a time.
     """
 
     def __init__(
@@ -120,13 +121,13 @@ class Sessions:
 
     @contextmanager
     def kept(
-        self, principal: str | None, handle: str, *, make: bool = False
+        self, principal: str | None, handle: str | None, *, make: bool = False
     ) -> Generator[ServedSession]:
         """Give the session of a handle.
 
         Args:
             principal: Who asks.
-            handle: What names it.
+            handle: What names it; None for the principal's own, of which there is always one.
             make: Whether to make one where there is none: somebody else vouches for the handle.
 
         Raises:
@@ -135,7 +136,7 @@ class Sessions:
         self.sweep()
         key = (principal, handle)
         if key not in self._kept:
-            if not make:
+            if not make and handle is not None:
                 raise MCPError(INVALID_PARAMS, UNKNOWN)
             self._keep(key)
         session = self._kept[key]
@@ -164,7 +165,8 @@ class Sessions:
 
     def _keep(self, key: Key) -> None:
         self.sweep()
-        if len(self._kept) >= self._most:
+        # Nobody is shut out of their own session by those who begin many others.
+        if key[1] is not None and len(self._kept) >= self._most:
             raise MCPError(INTERNAL_ERROR, FULL)
         self._kept[key] = ServedSession(self._open_executor(key[0], None))
         self._touch(key)
@@ -208,17 +210,17 @@ class Chosen:
     """A session for a request.
 
     Args:
-        session: The session; None where one that has just begun would be as good.
+        session: The session.
         meta: Its part of the result's `_meta`.
     """
 
-    session: ServedSession | None
+    session: ServedSession
     meta: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @property
-    def state(self) -> SessionProtocol | None:
-        """The state that calls of the session see, None where it has just begun."""
-        return None if self.session is None else self.session.executor.session
+    def executor(self) -> ExecutorHandle:
+        """The executor of the session."""
+        return self.session.executor
 
 
 class OneSession:
@@ -227,55 +229,58 @@ class OneSession:
     def __init__(self, session: ServedSession) -> None:
         self._given = nullcontext(Chosen(session))
 
-    def for_call(self, context: RequestContext) -> AbstractContextManager[Chosen]:  # noqa: ARG002 - always that
+    def of(self, context: RequestContext) -> AbstractContextManager[Chosen]:  # noqa: ARG002 - always that
         """Give the session."""
         return self._given
 
-    for_look = for_call
-
 
 class NamedSessions:
-    """The session that a request names, in `_meta` or the older era's header, or a fresh one."""
+    """The session that a request names, in `_meta` or the older era's header, else its principal's.
 
-    def __init__(self, sessions: Sessions) -> None:
+    Args:
+        sessions: The sessions that are kept.
+        shared: Whether clients of the older era, too, have their principal's.
+    """
+
+    def __init__(self, sessions: Sessions, *, shared: bool = False) -> None:
         self._sessions = sessions
+        self._shared = shared
 
     @contextmanager
-    def for_call(self, context: RequestContext) -> Generator[Chosen]:
-        """Give the session that is named, or one that ends with the request.
-
-        Raises:
-            MCPError: When the request names one that does not exist.
-        """
-        with self.for_look(context) as chosen:
-            if chosen.session is not None:
-                yield chosen
-                return
-            answered = RequestState.in_answer(context.params)
-            session_id = None if answered is None else answered.session
-            with self._sessions.fresh(principal_of(context), session_id) as session:
-                yield Chosen(session)
-
-    @contextmanager
-    def for_look(self, context: RequestContext) -> Generator[Chosen]:
-        """Give the session that is named, if any, for a request that only looks at it.
+    def of(self, context: RequestContext) -> Generator[Chosen]:
+        """Give the session of a request.
 
         Raises:
             MCPError: When the request names one that does not exist.
         """
         principal = principal_of(context)
-        header = _header(context)
+        header = None if self._shared else _header(context)
         asked = (context.meta or {}).get(SESSION_META)
         if header is not None:
             # The transport has checked whose it is.
             with self._sessions.kept(principal, header, make=True) as session:
                 yield Chosen(session)
         elif asked is None:
-            yield Chosen(None)
+            with self._own(context, principal) as session:
+                yield Chosen(session)
         else:
             handle = self._handle(context, principal) if asked == NEW else str(asked)
             with self._sessions.kept(principal, handle) as session:
                 yield Chosen(session, {SESSION_META: handle} if asked == NEW else {})
+
+    @contextmanager
+    def _own(self, context: RequestContext, principal: str | None) -> Generator[ServedSession]:
+        """Give a principal's own session, or one of the id in which an answered call was made.
+
+        That one may have ended, or another server has begun it.
+        """
+        answered = RequestState.in_answer(context.params)
+        with self._sessions.kept(principal, None) as session:
+            if answered is None or answered.session == session.executor.session.id:
+                yield session
+                return
+        with self._sessions.fresh(principal, answered.session) as session:
+            yield session
 
     def _handle(self, context: RequestContext, principal: str | None) -> str:
         """Return the handle of a new session, or of that which the request has begun before."""

@@ -19,7 +19,7 @@ from toolstile_hookspecs import (
     Tool,
 )
 from toolstile_plugins.mcp.server.prompts import PromptList
-from toolstile_plugins.mcp.server.request import page_of
+from toolstile_plugins.mcp.server.request import refuse_cursor
 from toolstile_plugins.mcp.server.resources import PARAMETER, WorkspaceResources
 
 log = logging.getLogger("toolstile.mcp")
@@ -30,23 +30,24 @@ DIALECT = "mcp"
 class ToolList:
     """Describes the tools that can be called, in the order of the prompt."""
 
-    def __init__(self, host: HostHandle, page_size: int) -> None:
+    def __init__(self, host: HostHandle) -> None:
         self._host = host
-        self._page_size = page_size
         self._dialect: Dialect = host.dialect(DIALECT)
         self._shapes: WeakKeyDictionary[Tool[Any, Any], dict[str, Any] | None] = WeakKeyDictionary()
 
     def page(self, session: SessionProtocol | None, cursor: str | None) -> dict[str, Any]:
-        """Return a page of the list.
+        """Return the whole list: many clients read the first page only.
 
         Args:
             session: The session they can be called in; None for one that has just begun.
-            cursor: Where the page before ended.
+            cursor: Where another list ended.
+
+        Raises:
+            MCPError: When there is a cursor, which cannot be of this list.
         """
+        refuse_cursor(cursor)
         tools = self._host.prompt.tools(session)
-        page, more = page_of(tools, cursor, self._page_size, lambda tool: tool.name)
-        known = [shape for shape in map(self._shape, page) if shape is not None]
-        return {"tools": known, **more}
+        return {"tools": [shape for shape in map(self._shape, tools) if shape is not None]}
 
     def input_schema(self, name: str) -> Mapping[str, Any] | None:
         """Return the schema of a tool's params, None for one that is not known."""

@@ -87,6 +87,7 @@ TOOLS = {
     ],
     "schemaless": [tool("say"), tool("sing", schema={})],
     "crowd": [tool(f"say{number}") for number in range(30)],
+    "throng": [tool(f"say{number}") for number in range(501)],
     "annotated": [
         tool("say", annotations={"readOnlyHint": True}),
         tool("drop", annotations={"destructiveHint": True}),

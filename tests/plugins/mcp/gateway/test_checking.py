@@ -86,6 +86,15 @@ def test_a_tool_that_is_configured_and_not_there_is_told(check):
     assert [*json.loads(printed)["misnamed"]] == ["sya"]
 
 
+def test_a_server_of_501_tools_offers_500_and_that_is_told(check):
+    status, printed = check("mcp", "check", one="throng")
+    assert status == 1
+    assert "has more than 500 tools, of which the first 500 are offered; raise max_tools" in printed
+    status, printed = check("--json", "mcp", "check", one="throng")
+    assert len(json.loads(printed)["tools"]) == 500
+    assert json.loads(printed)["cut"].startswith("has more than 500 tools")
+
+
 def test_of_a_list_that_does_not_fit_the_protocol_it_is_told_where(check):
     status, printed = check("--json", "mcp", "check", one="schemaless")
     assert status == 1

@@ -84,10 +84,18 @@ def test_a_missing_program_costs_only_its_own_tools(yard):
     assert yard.call("good_say", text="x").success
 
 
-def test_an_endless_list_of_tools_and_too_many_of_them_are_refused(yard):
-    yard.open({"bad": yard.raw("endless"), "many": yard.raw("crowd", max_tools=20)})
+def test_an_endless_list_of_tools_is_refused(yard):
+    yard.open({"bad": yard.raw("endless")})
     assert "its list of tools has no end" in yard.call("bad_say", text="x").text
-    assert "more than 20 tools" in yard.call("many_say1", text="x").text
+
+
+def test_of_too_many_tools_the_first_ones_are_offered_and_that_is_told(yard, caplog):
+    yard.open({"many": yard.raw("crowd", max_tools=20)})
+    assert sorted(yard.names()) == sorted(f"many_say{number}" for number in range(20))
+    assert yard.call("many_say19", text="x").text == "said x"
+    assert not yard.call("many_say20", text="x").success
+    told = "The MCP server many has more than 20 tools, of which the first 20 are offered; raise"
+    assert [each for each in caplog.messages if each.startswith(told)] == [f"{told} max_tools."]
 
 
 def test_what_is_said_beside_messages_does_no_harm(yard):

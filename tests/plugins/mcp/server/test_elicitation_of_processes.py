@@ -137,7 +137,7 @@ async def test_of_many_who_repeat_a_request_at_once_one_is_answered(served):
             for _ in range(8):
                 group.start_soon(repeat, client, asked.request_state)
     assert ends.count(True) == 7
-    assert ends.count({"result": 1}) == 1
+    assert [isinstance(end, dict) for end in ends].count(True) == 1
 
 
 @pytest.mark.slow
@@ -185,19 +185,19 @@ async def test_a_state_of_another_server_is_refused(served, tmp_path):
 async def test_clients_are_asked_each_about_their_own_calls(served):
     asked = {}
 
-    async def erase(name):
+    async def mark(name):
         async def person(context, params):
             asked.setdefault(name, []).append(params.message)
             return ElicitResult(action="accept", content={})
 
         mode = LEGACY if int(name) % 2 else MODERN
         async with served.client(mode, elicitation_callback=person) as client:
-            result = await client.call_tool("erase", {"name": name})
-            assert result.structured_content == {"result": 1}
+            result = await client.call_tool("mark", {"name": name})
+            assert result.structured_content == {"result": "marked"}
 
     async with anyio.create_task_group() as group:
         for number in range(10):
-            group.start_soon(erase, str(number))
+            group.start_soon(mark, str(number))
     assert {name: len(messages) for name, messages in asked.items()} == {
         str(number): 1 for number in range(10)
     }

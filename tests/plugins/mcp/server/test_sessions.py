@@ -64,7 +64,7 @@ def sessions(clock, opener) -> Sessions:
     return Sessions(opener, clock, timeout=HOUR, most=3)
 
 
-def _number(sessions: Sessions, principal: str | None, handle: str) -> int:
+def _number(sessions: Sessions, principal: str | None, handle: str | None) -> int:
     with sessions.kept(principal, handle) as session:
         executor: Any = session.executor
         return executor.number
@@ -123,6 +123,23 @@ def test_there_may_be_so_many_and_room_is_made_when_one_ends(sessions):
         sessions.begin(None)
     sessions.end(None, handles[0])
     assert sessions.begin(None) not in handles
+
+
+def test_a_principal_has_a_session_without_a_handle(sessions, clock, opener):
+    assert [_number(sessions, name, None) for name in ("ada", "bert", None)] == [1, 2, 3]
+    assert [_number(sessions, name, None) for name in ("ada", "bert", None)] == [1, 2, 3]
+    with pytest.raises(MCPError, match=re.escape(UNKNOWN)):
+        _number(sessions, "ada", "")
+    clock.at += HOUR
+    assert _number(sessions, "ada", None) == 4
+    assert opener.open == {4}
+
+
+def test_nobody_is_shut_out_of_their_own_session_by_those_who_begin_many(sessions):
+    for _ in range(3):
+        sessions.begin("eve")
+    assert _number(sessions, "ada", None) == 4
+    assert _number(sessions, "eve", None) == 5
 
 
 def test_all_end_with_the_server(sessions, opener):
