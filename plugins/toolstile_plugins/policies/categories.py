@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
 from toolstile_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
 from toolstile_hookspecs.tools import Category, Consequence
-from toolstile_plugins.policies.checks import check_fields, is_among
+from toolstile_plugins.policies.checks import check_fields, is_among, is_called, refuse_none
 
 Rule = Literal["allow", "ask", "deny"]
 
@@ -20,7 +20,7 @@ class CategoryPolicy:
     Args:
         category: The rule for each category; `allow` for those not named.
         consequence: The rule for each consequence; `allow` for those not named.
-        tools: The tools it governs; all if not given.
+        tools: The tools it governs, also as globs; all if not given.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -41,19 +41,33 @@ class CategoryPolicy:
     def __post_init__(self) -> None:
         """Check that there is a rule."""
         check_fields(self)
+        refuse_none(self, "tools")
         if not self.category and not self.consequence:
             msg = "CategoryPolicy: give a rule, such as category = {delete = 'ask'}."
             raise DefinitionError(msg)
 
     @property
     def governed(self) -> AbstractSet[str]:
-        """The names of tools it rules by."""
-        return self.tools or frozenset()
+        """The names of tools it rules by; none where it allows everything."""
+        rules = {*self.category.values(), *self.consequence.values()}
+        return self.tools if self.tools and rules != {"allow"} else frozenset()
+
+    def misfits(
+        self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
+    ) -> list[str]:
+        """Return which of its names mean only tools that none of its rules is about."""
+        found: list[str] = []
+        for name in sorted(name for name in self.governed if not may_come(name)):
+            meant = [tool for tool in tools if is_called(tool, name)]
+            if meant and all(self._rules_on(tool) == ("allow", "allow") for tool in meant):
+                shown = f"{meant[0].name} has category {meant[0].category} and "
+                shown += f"{meant[0].consequence} consequence"
+                found.append(f"has no rule for what it means by {name!r}: {shown}")
+        return found
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Decide by the stronger of the two rules."""
-        category: Rule = self.category.get(tool.category, "allow")
-        consequence: Rule = self.consequence.get(tool.consequence, "allow")
+        category, consequence = self._rules_on(tool)
         if category == "allow" and consequence == "allow":
             return PolicyDecision.allow()
         if self.tools is not None and not is_among(tool, self.tools):
@@ -72,3 +86,7 @@ class CategoryPolicy:
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Do nothing: it remembers nothing."""
+
+    def _rules_on(self, tool: Tool[Any, Any]) -> tuple[Rule, Rule]:
+        category = self.category.get(tool.category, "allow")
+        return category, self.consequence.get(tool.consequence, "allow")

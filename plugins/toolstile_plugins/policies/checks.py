@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import fields
+from fnmatch import fnmatchcase
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -42,11 +43,32 @@ def _adapter(type_: type[Any]) -> TypeAdapter[Any]:
 T = TypeVar("T")
 
 
-def is_among(tool: Tool[Any, Any], names: Container[str]) -> bool:
-    """Tell whether a tool is named."""
-    return any(map(names.__contains__, tool.policy_names))
+def is_among(tool: Tool[Any, Any], names: Iterable[str]) -> bool:
+    """Tell whether a tool is named, or fits a name that is a glob."""
+    return any(is_called(tool, name) for name in names)
 
 
-def entry_for(tool: Tool[Any, Any], entries: Mapping[str, T]) -> T | None:
-    """Return the entry of a tool's name, or else of its wire name, or None."""
-    return next((entries[name] for name in tool.policy_names if name in entries), None)
+def is_called(tool: Tool[Any, Any], name: str) -> bool:
+    """Tell whether a name, which may be a glob, means a tool."""
+    return any(fnmatchcase(own, name) for own in tool.policy_names)
+
+
+def entries_for(tool: Tool[Any, Any], entries: Mapping[str, T]) -> list[T]:
+    """Return the entry of a tool's name, or else of its wire name, or else of the globs it fits."""
+    own = [entries[name] for name in tool.policy_names if name in entries]
+    return own[:1] or [entry for name, entry in entries.items() if is_called(tool, name)]
+
+
+def refuse_none(policy: Any, *fields: str) -> None:
+    """Refuse fields that are given and name no tool, since the policy would rule nothing.
+
+    Raises:
+        DefinitionError: Naming the field.
+    """
+    for field in fields:
+        value = getattr(policy, field)
+        if value is not None and not value:
+            raise DefinitionError(
+                f"{type(policy).__name__}: {field}: it names no tool, so nothing would be ruled; "
+                "name some, or leave it out."
+            )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -15,7 +16,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
 )
-from toolstile_plugins.policies.checks import check_fields
+from toolstile_plugins.policies.checks import check_fields, is_among, is_called, refuse_none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,7 +26,9 @@ class SequentialDependencyPolicy:
     A success counts for the rest of the session, whichever section the tool is in.
 
     Args:
-        dependencies: From a tool to the tools that must have succeeded before it.
+        dependencies: From a tool to the tools that must have succeeded before it. Both may be
+            globs. One that waits holds for each tool but those it waits for; one that is waited
+            for is satisfied by any tool that fits it.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -47,7 +50,12 @@ class SequentialDependencyPolicy:
         check_fields(self)
         settled = {tool: frozenset(needed) for tool, needed in self.dependencies.items()}
         object.__setattr__(self, "dependencies", settled)
-        for tool in settled:
+        refuse_none(self, "dependencies")
+        if not all(settled.values()):
+            free = ", ".join(sorted(tool for tool, needed in settled.items() if not needed))
+            msg = f"SequentialDependencyPolicy: {free} waits for nothing; name what comes first."
+            raise DefinitionError(msg)
+        for tool in sorted(self.governed):
             circle = _circle(tool, settled)
             if circle:
                 msg = f"These tools wait for one another in a circle: {' -> '.join(circle)}."
@@ -78,7 +86,7 @@ class SequentialDependencyPolicy:
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Remember a success that others wait for."""
-        names = self._awaited.intersection(tool.policy_names)
+        names = self._awaited_by_name(tool)
         if not names:
             return
         state = PolicyState.of(context, self.name)
@@ -87,11 +95,14 @@ class SequentialDependencyPolicy:
 
     def checks(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether the tool waits for others."""
-        return not self.dependencies.keys().isdisjoint(tool.policy_names)
+        return is_among(tool, self.dependencies)
 
     def hears(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether others wait for the tool."""
-        return bool(self._awaited.intersection(tool.policy_names))
+        return is_among(tool, self._awaited)
+
+    def _awaited_by_name(self, tool: Tool[Any, Any]) -> frozenset[str]:
+        return frozenset(name for name in self._awaited if is_called(tool, name))
 
     @cached_property
     def _awaited(self) -> frozenset[str]:
@@ -118,10 +129,21 @@ class SequentialDependencyPolicy:
         return found
 
     def _needs(self, name: str) -> AbstractSet[str]:
-        return self.dependencies.get(name, _NOTHING)
+        return _needs(name, self.dependencies)
 
 
 _NOTHING: frozenset[str] = frozenset()
+
+
+def _needs(name: str, dependencies: Mapping[str, AbstractSet[str]]) -> AbstractSet[str]:
+    return _NOTHING.union(
+        *(
+            needed
+            for key, needed in dependencies.items()
+            if key == name
+            or (fnmatchcase(name, key) and not any(fnmatchcase(name, first) for first in needed))
+        )
+    )
 
 
 def _circle(start: str, dependencies: Mapping[str, AbstractSet[str]]) -> list[str]:
@@ -130,7 +152,7 @@ def _circle(start: str, dependencies: Mapping[str, AbstractSet[str]]) -> list[st
     seen: set[str] = set()
     while ways:
         way = ways.pop()
-        for needed in sorted(dependencies.get(way[-1], ())):
+        for needed in sorted(_needs(way[-1], dependencies)):
             if needed == start:
                 return [*way, start]
             if needed not in seen:

@@ -16,7 +16,14 @@ from toolstile_hookspecs import (
     ToolResult,
 )
 from toolstile_hookspecs.support.text import in_seconds
-from toolstile_plugins.policies.checks import Count, Seconds, check_fields, entry_for, is_among
+from toolstile_plugins.policies.checks import (
+    Count,
+    Seconds,
+    check_fields,
+    entries_for,
+    is_among,
+    refuse_none,
+)
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""
@@ -55,7 +62,7 @@ class RateLimitPolicy(_Counting):
         max_calls_per_minute: Calls of one tool in any 60 seconds; this, or `max_calls`.
         max_calls: Calls of one tool in any `window`.
         window: The length of the window in seconds.
-        tools: The tools it governs; all if not given.
+        tools: The tools it governs, also as globs; all if not given.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -71,6 +78,7 @@ class RateLimitPolicy(_Counting):
     def __post_init__(self) -> None:
         """Check the numbers."""
         check_fields(self)
+        refuse_none(self, "tools")
         if (self.max_calls is None) == (self.max_calls_per_minute is None):
             msg = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
             raise DefinitionError(msg)
@@ -120,8 +128,8 @@ class QuotaPolicy(_Counting):
 
     Args:
         max_calls: Calls in all, None for any number.
-        per_tool: Calls of single tools.
-        tools: The tools that count towards `max_calls`; all if not given.
+        per_tool: Calls of single tools, or of each that fits a glob; of several globs the least.
+        tools: The tools that count towards `max_calls`, also as globs; all if not given.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -136,6 +144,7 @@ class QuotaPolicy(_Counting):
     def __post_init__(self) -> None:
         """Check the numbers."""
         check_fields(self)
+        refuse_none(self, "tools")
         if self.max_calls is None and not self.per_tool:
             msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
             raise DefinitionError(msg)
@@ -151,7 +160,7 @@ class QuotaPolicy(_Counting):
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Count the call, or deny it and say what is used up."""
         most_in_all = self.max_calls if self.tools is None or is_among(tool, self.tools) else None
-        most = entry_for(tool, self.per_tool)
+        most = min(entries_for(tool, self.per_tool), default=None)
         if most is None and most_in_all is None:
             return PolicyDecision.allow()
         state = PolicyState.reserved(context, self.name)

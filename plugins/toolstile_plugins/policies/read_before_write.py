@@ -23,7 +23,7 @@ from toolstile_hookspecs import (
     ToolResult,
 )
 from toolstile_hookspecs.codecs import as_sentence
-from toolstile_plugins.policies.checks import check_fields, entry_for, is_among
+from toolstile_plugins.policies.checks import check_fields, entries_for, is_among
 
 WORKSPACE: Final = "/workspace"
 CHUNK: Final = 1 << 20
@@ -270,9 +270,8 @@ class ReadBeforeWritePolicy:
 
     def _fields(self, tool: Tool[Any, Any], params: Any) -> tuple[str, ...]:
         """Return the fields that hold the paths which the tool shows or changes."""
-        own = entry_for(tool, self.paths)
-        if own is not None:
-            return own
+        if own := entries_for(tool, self.paths):
+            return tuple(dict.fromkeys(name for names in own for name in names))
         there = (name for name in self.path_fields if _value(params, name) is not None)
         return tuple(there)[:1]
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
+from toolstile_hookspecs import DefinitionError, tool
 from toolstile_plugins.policies import (
     CategoryPolicy,
     QuotaPolicy,
@@ -18,6 +21,7 @@ from toolstile_plugins.policies import (
     [
         (CategoryPolicy(category={"write": "deny"}), set()),
         (CategoryPolicy(category={"write": "deny"}, tools={"api"}), {"api"}),
+        (CategoryPolicy(category={"write": "allow"}, tools={"api"}), set()),
         (RateLimitPolicy(max_calls=1), set()),
         (RateLimitPolicy(max_calls=1, tools={"api"}), {"api"}),
         (QuotaPolicy(max_calls=1), set()),
@@ -34,3 +38,89 @@ from toolstile_plugins.policies import (
 )
 def test_a_policy_says_by_which_names_it_rules_but_for_its_defaults(policy, names):
     assert policy.governed == names
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "place"),
+    [
+        (CategoryPolicy, {"category": {"write": "deny"}, "tools": set()}, "tools"),
+        (RateLimitPolicy, {"max_calls": 1, "tools": set()}, "tools"),
+        (QuotaPolicy, {"max_calls": 1, "tools": set()}, "tools"),
+        (SequentialDependencyPolicy, {"dependencies": {}}, "dependencies"),
+        (SequentialDependencyPolicy, {"dependencies": {"deploy": set()}}, "waits for nothing"),
+    ],
+)
+def test_a_policy_that_names_no_tool_rules_nothing_and_is_refused(kind, fields, place):
+    with pytest.raises(DefinitionError, match=place):
+        kind(**fields)
+
+
+def test_names_of_tools_may_be_globs(yard, steps):
+    yard.open(
+        steps("login", "page_save", "page_drop", "send_letter", "send_fax"),
+        host_policies=(
+            CategoryPolicy(category={"side_effect": "deny"}, tools={"*_drop"}),
+            SequentialDependencyPolicy(dependencies={"page_*": {"log*"}}),
+            QuotaPolicy(per_tool={"send_*": 1, "send_fax": 2}),
+            RateLimitPolicy(max_calls=1, tools={"page_[rs]ave"}),
+        ),
+    )
+    assert "Call log* first" in yard("page_save").text
+    assert yard("login").success
+    assert yard("page_save").success
+    assert "Rate limit exceeded" in yard("page_save").text
+    assert "page_drop cannot be called here" in yard("page_drop").text
+    assert [yard("send_letter").success, yard("send_letter").success] == [True, False]
+    assert [yard("send_fax").success for _ in range(3)] == [True, True, False]
+
+
+def test_of_several_globs_the_least_quota_holds(yard, steps):
+    yard.open(steps("send_fax"), host_policies=(QuotaPolicy(per_tool={"send_*": 2, "*_fax": 1}),))
+    assert [yard("send_fax").success, yard("send_fax").success] == [True, False]
+
+
+def test_a_glob_that_waits_holds_for_all_but_those_it_waits_for(yard, steps):
+    first = SequentialDependencyPolicy(dependencies={"*": {"login", "consent"}})
+    yard.open(steps("login", "consent", "work"), host_policies=(first,))
+    assert "missing consent, login" in yard("work").text
+    assert yard("login").success
+    assert yard("consent").success
+    assert yard("work").success
+
+
+@pytest.mark.parametrize(
+    "dependencies",
+    [
+        {"page_*": {"draft"}, "draft": {"page_*"}},
+        {"page_save": {"draft"}, "draft": {"page_save"}},
+        {"save_*": {"send_fax"}, "send_*": {"save_page"}},
+    ],
+)
+def test_globs_that_wait_for_one_another_are_refused(dependencies):
+    with pytest.raises(DefinitionError, match="in a circle"):
+        SequentialDependencyPolicy(dependencies=dependencies)
+
+
+@tool(category="delete", consequence="high")
+def drop() -> None:
+    """Drop it."""
+
+
+@pytest.mark.parametrize(
+    ("fields", "fits"),
+    [
+        ({"category": {"write": "deny"}}, False),
+        ({"consequence": {"low": "ask"}}, False),
+        ({"category": {"delete": "allow", "write": "deny"}}, False),
+        ({"category": {"delete": "ask"}}, True),
+        ({"category": {"write": "deny"}, "consequence": {"high": "deny"}}, True),
+    ],
+)
+@pytest.mark.parametrize("name", ["drop", "dr*"])
+def test_a_rule_on_a_category_that_no_named_tool_has_is_told(fields, fits, name):
+    rule = CategoryPolicy(tools={name}, **fields)
+    had = "drop has category delete and high consequence"
+    told = [] if fits else [f"has no rule for what it means by {name!r}: {had}"]
+    tools = [drop, replace(drop, name="other", category="write")]
+    assert rule.misfits(tools, lambda _: False) == told
+    assert rule.misfits(tools, lambda _: True) == []
