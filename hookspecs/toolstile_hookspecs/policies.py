@@ -118,8 +118,7 @@ def record_of(view: SliceView[PolicyState], name: str) -> PolicyState | None:
     # The host's own slice is indexed by name; others are searched.
     if (named := getattr(view, "named", None)) is not None:
         return cast("PolicyState | None", named(name))
-    found = view.where(lambda record: record.policy_name == name)
-    return found[-1] if found else None
+    return next(reversed(view.where(lambda record: record.policy_name == name)), None)
 
 
 POLICY_METHODS: Final = ("check", "on_result")
@@ -129,9 +128,10 @@ POLICY_METHODS: Final = ("check", "on_result")
 class ToolPolicy(Protocol):
     """A rule over calls.
 
-    Optional methods: see `SupportsReserve` and `SupportsRollback`. Optional attributes:
-    `wants_params = False` spares a copy of the params; `governed` names the tools that it
-    rules, and the host warns of unknown ones.
+    Optional: see `SupportsReserve` and `SupportsRollback`; `wants_params = False` spares a copy
+    of the params; `governed` names the tools that it rules, also as globs, and the host does not
+    open where no tool has a name; `misfits(tools, may_come)` tells of what else fits none of the
+    tools, in words, where `may_come(name)` tells of tools that come later.
     """
 
     @property

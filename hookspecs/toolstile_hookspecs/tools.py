@@ -241,9 +241,8 @@ class Tool(Generic[P, R]):
     @property
     def policy_names(self) -> tuple[str, ...]:
         """The names by which a policy means it: its name, and its wire name without an origin."""
-        if self.wire_name is None or self.origin is not None:
-            return (self.name,)
-        return self.name, self.wire_name
+        own = self.origin is None and self.wire_name
+        return (self.name, own) if own else (self.name,)
 
     @property
     def is_async(self) -> bool:

@@ -18,7 +18,7 @@ from toolstile.plain_tools import PlainTool, PlainTools
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import make_policies
 from toolstile.policies.rules import named, refuse_duplicates
-from toolstile.policies.unknown_names import UnknownNameWarnings
+from toolstile.policies.unknown_names import faults_of, naming, tools_within
 from toolstile.settings import Settings, load
 from toolstile.settings.sources import overridden
 from toolstile_hookspecs import (
@@ -118,7 +118,7 @@ class Host:
         except ConfigurationError as error:
             # A plugin's table that is wrong, too, may be why a kind of policy is not known.
             raise ConfigurationError("\n".join((str(error), *self.unmet()))) from None
-        self.stray_names = UnknownNameWarnings()
+        self.stray_names: set[str] = set()
         self._overrides = _load_overrides(self.configuration)
         self._prompt: tuple[int, Prompt] | None = None
         self._running = ExitStack()
@@ -256,6 +256,11 @@ class Host:
 
         if not self.is_open:
             raise StateError(OF_PARENT if self._is_of_parent else _NOT_OPEN)
+        # Those of the configuration were checked when the host was opened.
+        given = self.policies[len(self.configuration.policies) :]
+        is_own = options.prompt is not None or options.tools
+        if not is_own and (wrong := self.wrong_rules(given)):
+            raise ConfigurationError("\n".join(wrong))
         executor = Executor(self, options)
         self._executors.add(executor)
         return executor
@@ -316,7 +321,8 @@ class Host:
         Raises:
             PluginError: Naming the plugin that cannot be started, the cause and the remedy;
                 those started before are stopped again.
-            ConfigurationError: When a setting, a plugin file or a plugin's table keeps one from it.
+            ConfigurationError: When a setting, a plugin file or a plugin's table keeps one from it,
+                or a policy of the configuration names what no tool has.
         """
         if self._is_of_parent:
             raise StateError(OF_PARENT)
@@ -327,6 +333,9 @@ class Host:
                 if report.fault and report.status != "blocked" and report.source != "python":
                     _reports.warning("%s", report)
             enter_lifespans(self, self._running)
+            if wrong := self.wrong_rules():
+                self.close()
+                raise ConfigurationError("\n".join(wrong))
             self.is_open = True
             left_in_forks.add(self)
         return self
@@ -339,6 +348,15 @@ class Host:
         except ConfigurationError as error:
             unmet.append(str(error))
         return unmet
+
+    def wrong_rules(self, policies: Iterable[ToolPolicy] | None = None) -> list[str]:
+        """Return what policies name that no tool has; of those of the configuration if None."""
+        if policies is None:
+            policies = self.policies[: len(self.configuration.policies)]
+        if not (ruling := naming(policies)):
+            return []
+        tools = tools_within(self.prompt, self.catalog)
+        return faults_of(ruling, tools, self.plugins.awaited_tools())
 
     def close(self) -> None:
         """Stop what the plugins keep running, in reverse order; a fork leaves it to its parent."""

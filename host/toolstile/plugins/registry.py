@@ -181,6 +181,11 @@ class Plugins:
         """Return a plugin's validated settings, or None where it declares none."""
         return self.loaded(plugin).contribution.settings
 
+    def awaited_tools(self) -> list[str]:
+        """Return the names, or globs of them, of tools that plugins may offer later."""
+        settings = [record.contribution.settings for record in self._records.values()]
+        return [name for each in settings for name in getattr(each, "awaited_tools", ())]
+
     def dialects(self) -> Mapping[str, Dialect]:
         """Return the dialects by name; a plugin's fault goes into its report."""
         view, known = self.view, self._dialects

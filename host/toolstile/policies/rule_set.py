@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -13,14 +13,16 @@ from toolstile.policies.rules import (
     knowing,
     named,
     refuse_duplicates,
+    refusing_servers,
     rule_of,
     rules_of_plugins,
 )
 from toolstile.policies.unknown_names import (
-    UnknownNameWarnings,
-    governed_by,
-    names_known_to,
-    names_within,
+    faults_of,
+    naming,
+    tools_known_to,
+    tools_within,
+    warn_once,
 )
 from toolstile.settings import Settings, validate_table
 from toolstile.settings.model import NO_FILE
@@ -43,11 +45,20 @@ class Governed(Protocol):
 
     policies: tuple[ToolPolicy, ...]
     plugins: Plugins
-    stray_names: UnknownNameWarnings
+    stray_names: set[str]
 
     @property
     def catalog(self) -> Catalog:
         """The tools of all plugins."""
+        ...
+
+    @property
+    def prompt(self) -> Prompt:
+        """The prompt made of the sections of all plugins."""
+        ...
+
+    def wrong_rules(self, policies: Iterable[ToolPolicy]) -> list[str]:
+        """Return what policies name that no tool of the plugins has."""
         ...
 
 
@@ -63,7 +74,7 @@ class PromptRules:
         self._prompt = prompt
         self._places = _places(prompt.sections)
         self._shared = [*named(prompt.policies, place="prompt"), *host.policies]
-        rules = [*map(rule_of, self._shared), *self._hook_rules()]
+        rules = [*map(rule_of, self._shared), *self._hook_rules(), *self._late_rules()]
         self.shared = [*rules, CONTAINED_ONLY] if dry_run else rules
 
     def of(self, section: Section) -> list[Rule]:
@@ -86,16 +97,20 @@ class PromptRules:
         return [*unique.values(), *self._hook_rules()]
 
     def tell_of_strays(self) -> None:
-        """Tell of policies that rule by a name which no tool has, such as one misspelt."""
-        sections = self._prompt.everywhere()
-        ruling = [section for section in sections if any(map(governed_by, section.policies))]
-        if not ruling and not any(map(governed_by, self._shared)):
-            return
-        names = names_within(self._prompt, self._host.catalog)
-        self._host.stray_names.tell(self._shared, names)
-        for section in ruling:
-            known = names_known_to(section, names)
-            self._host.stray_names.tell(self._policies_of(section), known)
+        """Warn of policies that rule by a name which no tool has, such as one misspelt."""
+        told, awaited = self._host.stray_names, self._host.plugins.awaited_tools()
+        tools = tools_within(self._prompt, self._host.catalog)
+        warn_once(faults_of(naming(self._shared), tools, awaited), told)
+        for section in self._prompt.everywhere():
+            if own := naming(self._policies_of(section)):
+                warn_once(faults_of(own, tools_known_to(section, tools), awaited), told)
+
+    def _late_rules(self) -> list[Rule]:
+        """Return the rule for policies that are found to name nothing once the host is open."""
+        wrong: list[str] = []
+        if self._prompt is self._host.prompt:
+            wrong = self._host.wrong_rules(self._host.policies)
+        return [refusing_servers(" ".join(wrong))] if wrong else []
 
     def _own(self, section: Section) -> list[Rule]:
         rules = [rule_of(policy) for policy in self._policies_of(section)]

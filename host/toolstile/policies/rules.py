@@ -155,6 +155,20 @@ CONTAINED_ONLY: Final = Rule("dry run", _check_contained, None, wants_params=Fal
 """The rule of a dry run."""
 
 
+def refusing_servers(why: str) -> Rule:
+    """Return the rule that no tool of a server is called, as a policy may be meant for it."""
+
+    def check(tool: Tool[Any, Any], params: object, context: object) -> PolicyDecision:  # noqa: ARG001 - a check
+        if tool.origin is None:
+            return PolicyDecision.allow()
+        return PolicyDecision.deny(
+            f"{tool.name} cannot be called: a policy may have been meant for it. {why} A person "
+            "has to do that. Go on without it."
+        )
+
+    return Rule("policies that name no tool", check, wants_params=False)
+
+
 def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
     """Return a rule that is shown tools as their author named them, and tells them as they go.
 

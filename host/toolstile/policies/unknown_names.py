@@ -1,9 +1,11 @@
-"""Warnings about names in policies that no tool has: a typo would disable the policy silently."""
+"""Names in policies that no tool has: a slip would switch the policy off."""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from toolstile_hookspecs import Catalog, PersistentPolicy, Prompt, Section, Tool, ToolPolicy
@@ -13,59 +15,74 @@ from toolstile_hookspecs.support.text import near
 log = logging.getLogger("toolstile.policies.names")
 
 SUGGESTED: Final = 2
+_WILD: Final = re.compile(r"[*?\[]")
+
+Tools = Sequence[Tool[Any, Any]]
 
 
-class UnknownNameWarnings:
-    """Warns of the names in policies that nobody offers, of each once."""
-
-    def __init__(self) -> None:
-        self._told: set[tuple[str, tuple[str, ...]]] = set()
-
-    def tell(self, policies: Iterable[ToolPolicy], known: Collection[str]) -> None:
-        """Log one warning for each policy that rules by names which are not known."""
-        for policy in policies:
-            names = tuple(sorted({*governed_by(policy)}.difference(known)))
-            if names and (policy.name, names) not in self._told:
-                self._told.add((policy.name, names))
-                shown = ", ".join(f"{name!r}{_hint(name, known)}" for name in names)
-                log.warning(
-                    "Policy %r refers to unknown tools: %s. It governs nothing by that. Fix the "
-                    "names, or load the plugin that offers them.",
-                    policy.name,
-                    shown,
-                )
+def warn_once(faults: Iterable[str], told: set[str]) -> None:
+    """Log the faults of policies that are not among those told before."""
+    for fault in faults:
+        if fault not in told:
+            told.add(fault)
+            log.warning("%s", fault)
 
 
-def governed_by(policy: ToolPolicy) -> Collection[str]:
-    """Return the names of tools that a policy says it rules by."""
-    if isinstance(policy, PersistentPolicy):
-        policy = policy.policy
-    names: Collection[str] = getattr(policy, "governed", ())
-    return names
+def naming(policies: Iterable[ToolPolicy]) -> list[ToolPolicy]:
+    """Return the policies that say what they name, without what keeps their records."""
+    plain = (each.policy if isinstance(each, PersistentPolicy) else each for each in policies)
+    return [each for each in plain if getattr(each, "governed", ()) or hasattr(each, "misfits")]
 
 
-def names_within(prompt: Prompt, catalog: Catalog) -> frozenset[str]:
-    """Return every name that a tool has, in a section that is open or not, here or elsewhere."""
-    tools = [*section_tools()]
-    for section in prompt.everywhere():
-        tools += section.tools
-    return frozenset([*_names_of(tools), *catalog.names()])
+def faults_of(policies: Iterable[ToolPolicy], tools: Tools, awaited: Iterable[str]) -> list[str]:
+    """Return for each policy that names what none of the tools has, what that is.
+
+    Names and globs that are awaited are those of tools that come later: nothing is said of them.
+    """
+    names = frozenset(name for tool in tools for name in tool.policy_names)
+
+    def may_come(name: str) -> bool:
+        return any(_may_overlap(name, other) for other in awaited)
+
+    found: list[str] = []
+    for policy in policies:
+        # All tools are meant by `*`, also where there are none.
+        ruled = sorted(name for name in getattr(policy, "governed", ()) if name.strip("*"))
+        missing = [name for name in ruled if not any(fnmatchcase(own, name) for own in names)]
+        unknown = [f"{name!r}{_hint(name, names)}" for name in missing if not may_come(name)]
+        faults = [f"refers to unknown tools: {', '.join(unknown)}"] if unknown else []
+        if not missing and (misfits := getattr(policy, "misfits", None)):
+            faults += misfits(tools, may_come)
+        if faults:
+            found.append(
+                f"Policy {policy.name!r} {'; it '.join(faults)}. It governs nothing by that. Fix "
+                "the names, or load the plugin that offers them."
+            )
+    return found
 
 
-def names_known_to(section: Section, names: frozenset[str]) -> frozenset[str]:
-    """Return the names by which a section's own policies know tools.
+def tools_within(prompt: Prompt, catalog: Catalog) -> Tools:
+    """Return every tool there is, in a section that is open or not, here or elsewhere."""
+    here = (tool for section in prompt.everywhere() for tool in section.tools)
+    return list(dict.fromkeys((*section_tools(), *catalog, *here)))
+
+
+def tools_known_to(section: Section, tools: Tools) -> Tools:
+    """Return the tools as a section's own policies know them.
 
     Those of a plugin that the configuration has renamed know them as their author named them.
     """
-    originals: Mapping[str, Tool[Any, Any]] | None = getattr(section, "originals", None)
-    if originals is None:
-        return names
-    return (names - originals.keys()).union(_names_of(originals.values()))
+    originals: Mapping[str, Tool[Any, Any]] = getattr(section, "originals", None) or {}
+    return [*(tool for tool in tools if tool.name not in originals), *originals.values()]
 
 
-def _names_of(tools: Iterable[Tool[Any, Any]]) -> Iterator[str]:
-    for tool in tools:
-        yield from tool.policy_names
+def _may_overlap(name: str, other: str) -> bool:
+    """Tell whether two names, both of which may be globs, may mean one tool."""
+    if fnmatchcase(name, other) or fnmatchcase(other, name):
+        return True
+    # Of two globs no more is compared than what stands before their first wildcards.
+    one, two = (_WILD.split(glob, maxsplit=1) for glob in (name, other))
+    return len(one) == len(two) > 1 and (one[0].startswith(two[0]) or two[0].startswith(one[0]))
 
 
 def _hint(name: str, known: Collection[str]) -> str:

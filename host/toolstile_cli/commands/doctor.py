@@ -22,6 +22,7 @@ from toolstile.host import Host
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import PluginReport
 from toolstile.policies.persistence import read
+from toolstile.policies.unknown_names import faults_of, naming, tools_within
 from toolstile.settings import Settings
 from toolstile.settings.sources import PREFIX
 from toolstile.settings.table_validation import secrets_in, without_secrets
@@ -214,6 +215,7 @@ def of_configuration(host: Host) -> Iterator[Diagnostic]:
         _ = host.approver
     except ConfigurationError as error:
         yield Diagnostic.error("approver", str(error), "Name an installed approver, or none.")
+    yield from _of_rules(host)
     overrides = settings.prompt_overrides
     if overrides is not None and not overrides.is_file():
         yield Diagnostic.error(
@@ -225,6 +227,17 @@ def of_configuration(host: Host) -> Iterator[Diagnostic]:
         {policy.file for policy in host.policies if isinstance(policy, PersistentPolicy)}
     ):
         yield _of_kept(file)
+
+
+def _of_rules(host: Host) -> Iterator[Diagnostic]:
+    """Yield the policies that name what no tool has, as far as that is known by now."""
+    wrong = host.wrong_rules()
+    for fault in wrong:
+        yield Diagnostic.error("policies", fault, "When it is fixed, run this again.")
+    for fault in faults_of(naming(host.policies), tools_within(host.prompt, host.catalog), ()):
+        if fault not in wrong:
+            told = f"This is so unless a tool comes later: {fault}"
+            yield Diagnostic.note("policies", told, "`toolstile tools` starts what offers tools.")
 
 
 def _of_kept(file: Path) -> Diagnostic:

@@ -36,6 +36,7 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
         reports = tuple(
             _with_fault(report, faults.get(report.name)) for report in host.plugins.reports
         )
+        wrong = host.wrong_rules()
     if args.out is None:
         terminal = Terminal()
         rows = [
@@ -46,7 +47,8 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
     else:
         for report in reports:
             args.out.write(_described(report))
-    if not _has_approver(host):
+    say("error", *wrong)
+    if not _has_approver(host) or wrong:
         return Exit.USAGE
     unmet = any(report.is_unmet for report in host.plugins.reports)
     return Exit.USAGE if unmet or any(report.misconfigured for report in reports) else Exit.OK

@@ -288,6 +288,16 @@ class ServerSettings(BaseModel):
         """Return the settings of a tool, by the server's name for it."""
         return self.tools.get(name, _NOTHING_KNOWN)
 
+    def name_here(self, server: str, name: str) -> str:
+        """Return the name that a tool has here, by the names of its server and there."""
+        prefix = prefix_of(server) if self.prefix is None else self.prefix
+        return self.of_tool(name).name or tool_name(prefix, name)
+
+    def names_here(self, server: str) -> list[str]:
+        """Return the names, as globs, that the tools of a server may have here."""
+        prefix = prefix_of(server) if self.prefix is None else self.prefix
+        return [f"{prefix}*", *(tool.name for tool in self.tools.values() if tool.name)]
+
     def offers(self, name: str) -> bool:
         """Tell whether a tool is to be offered, by the server's name for it."""
         chosen = self.only is None or name in self.only
@@ -407,6 +417,16 @@ class McpSettings(BaseModel):
 
     # Each host validates settings of its own, so each has a gateway of its own.
     _gateway: Any = PrivateAttr(default=None)
+
+    @property
+    def awaited_tools(self) -> list[str]:
+        """The names, also as globs, of tools of servers that are not offered now."""
+        known: dict[str, list[str]] = {} if self._gateway is None else self._gateway.left_out()
+        return [
+            name
+            for server, settings in self.servers.items()
+            for name in known.get(server, settings.names_here(server))
+        ]
 
     @property
     def gateway(self) -> Any:

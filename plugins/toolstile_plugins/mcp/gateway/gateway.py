@@ -33,7 +33,7 @@ from toolstile_plugins.mcp.gateway.errors import ServerFault, is_plain, one_line
 from toolstile_plugins.mcp.gateway.schemas import enforceable
 from toolstile_plugins.mcp.gateway.tools import Definition, make_tool
 from toolstile_plugins.mcp.gateway.trust import Doubt, DoubtPolicy, Pins, Standing, call_key
-from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, prefix_of, tool_name
+from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, prefix_of
 
 # --- One server
 
@@ -150,8 +150,7 @@ class Upstream:
         for definition in self.standing.shown():
             if not self.settings.offers(definition.name):
                 continue
-            name = self.settings.of_tool(definition.name).name
-            name = name or tool_name(self.prefix, definition.name)
+            name = self.settings.name_here(self.name, definition.name)
             owner = taken(name)
             if not is_plain(definition.name):
                 fault = "its name holds characters that cannot be seen"
@@ -179,6 +178,12 @@ class Upstream:
                     fault,
                 )
         self.tools, self.faults = tuple(made.values()), faults
+
+    def left_out(self) -> list[str]:
+        """Return the names that tools of the server would have here if they were offered."""
+        offered = {tool.wire_name for tool in self.tools}
+        known = [definition.name for definition in self.standing.shown()]
+        return [self.settings.name_here(self.name, name) for name in known if name not in offered]
 
     def _make(self, name: str, definition: Definition) -> Tool[Any, Any] | str:
         """Return a tool, or the reason that it cannot be made."""
@@ -312,6 +317,14 @@ class Gateway:
             await asyncio.wait(unknown, timeout=self._wait)
         for task in unknown:
             task.cancel()
+
+    def left_out(self) -> dict[str, list[str]]:
+        """Return for each server whose tools are known the names of those not offered."""
+        return {
+            upstream.name: upstream.left_out()
+            for upstream in self.upstreams
+            if upstream.standing.is_known
+        }
 
     async def close(self) -> None:
         """End all connections, and take the tools away."""

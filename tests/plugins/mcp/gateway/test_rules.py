@@ -1,0 +1,93 @@
+"""Rules on the tools of servers: a wrong one lets no call through, whenever the server comes."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolstile_cli.main import main
+from toolstile_hookspecs import ConfigurationError, Status, ToolCall
+
+pytestmark = pytest.mark.slow
+
+RAW = Path(__file__).parent / "raw_server.py"
+
+
+def denying(*tools):
+    return {"kind": "rate_limit", "max_calls": 1, "tools": list(tools)}
+
+
+@pytest.mark.parametrize("slip", ["demo_ad", "dem_*", "demo_add_*", "add"])
+def test_a_slip_in_a_rule_keeps_the_host_from_opening(yard, slip):
+    with pytest.raises(ConfigurationError, match=r"refers to unknown tools: '"):
+        yard.open({"demo": yard.sdk()}, policies=[denying(slip)])
+
+
+def test_a_glob_rules_all_tools_of_a_server(yard):
+    yard.open({"demo": yard.sdk()}, policies=[denying("demo_*")])
+    outcomes = [yard.call("demo_add", a=1, b=2).status for _ in range(2)]
+    assert outcomes == [Status.SUCCEEDED, Status.DENIED]
+
+
+def late(yard):
+    """Return the settings of a server that comes once its folder is there."""
+    return {**yard.sdk(), "cwd": str(yard.folder / "later")}
+
+
+@pytest.mark.parametrize("slip", ["demo_ad", "demo_add_*"])
+def test_past_a_slip_no_tool_of_a_server_that_comes_late_is_called(yard, slip):
+    yard.open({"demo": late(yard)}, policies=[denying(slip)])
+    assert "cannot be reached" in yard.call("demo_add", a=1, b=2).text
+    (yard.folder / "later").mkdir()
+    yard.until(lambda: "demo_add" in yard.names(), "the tools of the server are there")
+
+    denied = yard.call("demo_add", a=1, b=2)
+    assert denied.status is Status.DENIED
+    assert f"refers to unknown tools: '{slip}' (did you mean 'demo_add'" in denied.text
+
+
+def test_a_right_rule_holds_for_a_server_that_comes_late(yard):
+    yard.open({"demo": late(yard)}, policies=[denying("demo_a*")])
+    (yard.folder / "later").mkdir()
+    yard.until(lambda: "demo_add" in yard.names(), "the tools of the server are there")
+    outcomes = [yard.call("demo_add", a=1, b=2).status for _ in range(2)]
+    assert outcomes == [Status.SUCCEEDED, Status.DENIED]
+
+
+def test_a_slip_in_a_name_of_no_server_is_an_error_while_one_is_down(yard):
+    with pytest.raises(ConfigurationError, match="'dmeo_add'"):
+        yard.open({"demo": late(yard)}, policies=[denying("dmeo_add")])
+
+
+@pytest.mark.parametrize("more", [{"without": ["add"]}, {"only": ["fail"]}, {"enabled": False}])
+def test_a_tool_that_is_left_out_may_be_named(yard, more):
+    yard.open({"demo": yard.sdk(**more)}, policies=[denying("demo_add")])
+    assert "demo_add" not in yard.names()
+
+
+def test_a_name_that_is_configured_may_be_named_while_the_server_is_down(yard):
+    server = {**late(yard), "prefix": "x_", "tools": {"add": {"name": "plus"}}}
+    yard.open({"demo": server}, policies=[denying("plus"), denying("x_fail")])
+    assert yard.dispatch(ToolCall("plus", {"a": 1, "b": 2})).status is not Status.SUCCEEDED
+
+
+@pytest.mark.parametrize(
+    ("command", "status"), [("mcp check", 2), ("tools", 2), ("plugins", 2), ("doctor", 1)]
+)
+def test_every_command_shows_a_rule_that_rules_nothing(
+    tmp_path, capsys, monkeypatch, command, status
+):
+    monkeypatch.chdir(tmp_path)
+    server = (
+        f"command = {json.dumps(sys.executable)}\nargs = {json.dumps([str(RAW), 'plain', '.'])}"
+    )
+    rule = '[[policies]]\nkind = "rate_limit"\nmax_calls = 1\ntools = ["one_s*", "oen_say"]\n'
+    Path("toolstile.toml").write_text(f"{rule}[plugins.mcp.servers.one]\n{server}\n")
+    assert main(command.split()) == status
+    said = capsys.readouterr()
+    shown = " ".join((said.out + said.err).split())
+    assert "Policy 'rate_limit@host#1' refers to unknown tools: 'oen_say'" in shown
+    assert "'one_s*'" not in said.err
