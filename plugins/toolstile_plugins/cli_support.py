@@ -1,4 +1,4 @@
-"""Shared parts of the commands of plugins: subcommands, consoles and tables."""
+"""Shared parts of what plugins show to people: subcommands, consoles, tables, and questions."""
 
 from __future__ import annotations
 
@@ -6,13 +6,15 @@ import argparse
 import os
 import sys
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs.support.terminal import environment
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+
+    from toolstile_hookspecs import Tool
 
     Adder = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - has no other name  # pyright: ignore[reportPrivateUsage]
 
@@ -68,3 +70,13 @@ def add_subcommand(
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+
+
+def described_category(tool: Tool[Any, Any]) -> str:
+    """Return the category of a tool as a question names it.
+
+    A foreign tool is one of deletion where its server calls it destructive: it may just overwrite.
+    """
+    if tool.category == "delete" and tool.origin is not None:
+        return "destructive"
+    return tool.category.replace("_", " ")

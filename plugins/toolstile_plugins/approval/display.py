@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
 from toolstile_hookspecs.support.text import printable, printable_lines
+from toolstile_plugins.cli_support import described_category
 
 MASK: Final = "*** (unchanged)"
 """Stands for a secret; left as it is in an edit, the secret stays."""
 
 LINES: Final = 60
-"""Lines that are shown unless all are asked for."""
+"""Lines beyond which each argument, and the diff, is shortened unless all are asked for."""
+SHORTEST: Final = 4
+"""Lines of each that are shown in any case."""
 WIDTH: Final = 2_000
 """Characters of a line that are shown unless all are asked for."""
 Line = tuple[str, str]
@@ -59,53 +62,59 @@ class Shown:
         schema = request.tool.params_codec.secret_schema()
         self.masked: dict[str, Any] = masked(self.arguments, schema, MASK)
         self._secrets = list(secrets_of(self.arguments, schema))
-        self._lines = [*self._head(), *self._arguments(), *self._diff()]
+        self._parts = [[*self._head()], *map(list, self._arguments()), [*self._diff()]]
+        most = LINES // len(self._parts)
+        is_long = sum(map(len, self._parts)) > LINES
+        self._most = max(most, SHORTEST) if is_long else LINES
 
     @property
     def is_cut(self) -> bool:
         """True when it is too long to be shown unless that is asked for."""
-        return len(self._lines) > LINES or any(len(text) > WIDTH for _, text in self._lines)
+        lines = [text for part in self._parts for _, text in part]
+        return any(len(part) > self._most for part in self._parts) or any(
+            len(text) > WIDTH for text in lines
+        )
 
     def lines(self, *, everything: bool = False) -> Iterator[Line]:
         """Yield the lines with their styles."""
-        if everything:
-            yield from self._lines
-            return
-        for style, text in self._lines[:LINES]:
-            more = len(text) - WIDTH
-            yield style, f"{text[:WIDTH]}... ({more:,} more characters)" if more > 0 else text
-        more = len(self._lines) - LINES
-        if more > 0:
-            yield "dim", f"  ... ({more:,} more lines)"
+        for part in self._parts:
+            if everything:
+                yield from part
+                continue
+            for style, text in part[: self._most]:
+                more = len(text) - WIDTH
+                yield style, f"{text[:WIDTH]}... ({more:,} more characters)" if more > 0 else text
+            more = len(part) - self._most
+            if more > 0:
+                yield "dim", f"  ... ({more:,} more lines)"
 
     def _head(self) -> Iterator[Line]:
         tool, parent = self.request.tool, self.request.context.parent
-        kind = tool.category.replace("_", " ")
         within = ""
         if parent is not None and parent.tool_call is not None:
             within = f", called by {printable(parent.tool_call.name)}"
         has_run = ", has run and waits to be kept" if self.request.diff is not None else ""
-        yield (
-            "bold yellow",
-            f"{tool.name} ({kind}, {tool.consequence} consequence){within}{has_run}",
-        )
+        effect = f"{described_category(tool)}, {tool.consequence} consequence"
+        yield "bold yellow", f"{tool.name} ({effect}){within}{has_run}"
         for reason in self.request.reasons:
             for line in printable_lines(hide(reason, self._secrets)):
                 yield "", f"  {line}"
 
-    def _arguments(self) -> Iterator[Line]:
+    def _arguments(self) -> Iterator[Iterable[Line]]:
         if not self.masked:
-            yield "dim", "  without arguments"
+            yield [("dim", "  without arguments")]
         for name, value in self.masked.items():
-            label = printable(name)
-            if isinstance(value, str) and "\n" in value:
-                yield "cyan", f"  {label}:"
-                # The bar tells a line of the text from a line that says something about it.
-                yield from (("", f"    | {line}") for line in printable_lines(value))
-                continue
-            first, *rest = printable_lines(json.dumps(value, ensure_ascii=False, indent=2))
-            yield "cyan", f"  {label}: {first}"
-            yield from (("cyan", f"  {line}") for line in rest)
+            yield self._argument(printable(name), value)
+
+    def _argument(self, label: str, value: Any) -> Iterator[Line]:
+        if isinstance(value, str) and "\n" in value:
+            yield "cyan", f"  {label}:"
+            # The bar tells a line of the text from a line that says something about it.
+            yield from (("", f"    | {line}") for line in printable_lines(value))
+            return
+        first, *rest = printable_lines(json.dumps(value, ensure_ascii=False, indent=2))
+        yield "cyan", f"  {label}: {first}"
+        yield from (("cyan", f"  {line}") for line in rest)
 
     def _diff(self) -> Iterator[Line]:
         if self.request.diff is None:

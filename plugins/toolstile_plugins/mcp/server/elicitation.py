@@ -10,8 +10,10 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-from collections.abc import Awaitable, Coroutine, Iterator, Mapping
+import re
+from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final, TypeGuard, TypeVar, cast
 
 from mcp.server.session import ServerSession
@@ -23,6 +25,7 @@ from pydantic import ValidationError
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Outcome, hide, masked, secrets_of
 from toolstile_hookspecs.calls import APPROVAL
 from toolstile_hookspecs.support.text import printable_lines
+from toolstile_plugins.cli_support import described_category
 from toolstile_plugins.mcp.server.request import CallRequest, current_request
 
 # --- The question
@@ -31,7 +34,14 @@ from toolstile_plugins.mcp.server.request import CallRequest, current_request
 FORM: Final[dict[str, Any]] = {"type": "object", "properties": {}}
 """Nothing has to be filled in: to accept is to approve, to decline is to deny."""
 LONGEST: Final = 8_000
-"""Characters of the arguments, and of the diff, that are shown."""
+"""Characters of the arguments, and of the diff, beyond which each part of them is shortened."""
+SHORTER: Final = ((2_000, 100), (500, 50), (200, 20), (100, 5))
+"""Characters of a text, and items of a list, that are tried in turn, so that all parts fit."""
+ENTRIES: Final = 50
+"""Entries of an object within an argument that are shown."""
+SHORTEST: Final = 200
+"""Characters of the changes of one file that are shown in any case."""
+LEFT_OUT: Final = "... and {:,} more {} that are not shown here"
 MASK: Final = "***"
 
 
@@ -45,26 +55,67 @@ def question_of(request: ApprovalRequest) -> str:
 
 def _lines(request: ApprovalRequest, arguments: Any, secrets: list[str]) -> Iterator[str]:
     tool = request.tool
-    category = tool.category.replace("_", " ")
+    effect = f"({described_category(tool)}, {tool.consequence} consequence)"
     if request.diff is None:
-        yield f"Run {tool.name}? ({category}, {tool.consequence} consequence)"
+        yield f"Run {tool.name}? {effect}"
     else:
-        yield f"{tool.name} has run ({category}, {tool.consequence} consequence). Keep what it did?"
+        yield f"{tool.name} has run {effect}. Keep what it did?"
     for reason in request.reasons:
-        yield from _shown(hide(reason, secrets))
+        yield from _shown(hide(reason, secrets), LONGEST)
     yield "Arguments:"
-    yield from _shown(json.dumps(arguments, ensure_ascii=False, indent=2))
+    yield from _shown(_written(arguments))
     if request.diff is not None:
         yield "It would change:"
-        yield from _shown(hide(request.diff, secrets))
+        # A long change of one file must not hide that of another.
+        parts = _DIFF_PARTS.split(hide(request.diff, secrets))
+        for part in parts:
+            yield from _shown(part, max(LONGEST // len(parts), SHORTEST))
 
 
-def _shown(text: str) -> Iterator[str]:
+_DIFF_PARTS: Final = re.compile(r"\n(?=(?:  )?(?:--- |[^\s+\-@\\]))")
+"""The ends of lines before the changes of another file or participant."""
+
+
+def _written(arguments: Any) -> str:
+    """Return arguments as JSON; where it is long, each text and list in it is shortened."""
+    text = json.dumps(arguments, ensure_ascii=False, indent=2)
+    for limits in SHORTER:
+        if len(text) <= LONGEST:
+            break
+        shortened = {
+            name: _shortened(value, *limits)
+            for name, value in cast("dict[str, Any]", arguments).items()
+        }
+        text = json.dumps(shortened, ensure_ascii=False, indent=2)
+    return text
+
+
+def _shortened(value: Any, characters: int, items: int) -> Any:
+    if isinstance(value, str):
+        more = len(value) - characters
+        return value if more <= 0 else f"{value[:characters]}{LEFT_OUT.format(more, 'characters')}"
+    if isinstance(value, list):
+        found = cast("Sequence[Any]", value)
+        shown = [_shortened(item, characters, items) for item in found[:items]]
+        more = len(found) - items
+        return shown if more <= 0 else [*shown, LEFT_OUT.format(more, "items")]
+    if isinstance(value, dict):
+        entries = cast("Mapping[str, Any]", value)
+        kept = {
+            name: _shortened(item, characters, items)
+            for name, item in islice(entries.items(), ENTRIES)
+        }
+        more = len(entries) - ENTRIES
+        return kept if more <= 0 else {**kept, LEFT_OUT.format(more, "entries"): "..."}
+    return value
+
+
+def _shown(text: str, most: int | None = None) -> Iterator[str]:
     # Indented, so that no line of it passes for one of the question's own.
-    for line in printable_lines(text[:LONGEST]):
+    for line in printable_lines(text[:most]):
         yield f"  {line}"
-    if len(text) > LONGEST:
-        yield f"  ... and {len(text) - LONGEST:,} more characters that are not shown here"
+    if most is not None and len(text) > most:
+        yield f"  {LEFT_OUT.format(len(text) - most, 'characters')}"
 
 
 # --- Elicitation

@@ -6,6 +6,7 @@ import base64
 import json
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import anyio
 import pytest
@@ -15,9 +16,17 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, ElicitResult, ErrorData, InputRequiredResult, ListRootsResult
 
 from toolstile import Host, Settings
-from toolstile_hookspecs import ToolCall
+from toolstile_hookspecs import (
+    ApprovalRequest,
+    MarkdownSection,
+    Tool,
+    ToolCall,
+    ToolContext,
+    hookimpl,
+    tool,
+)
 from toolstile_plugins.mcp.server.calls import DEADLINE_META
-from toolstile_plugins.mcp.server.elicitation import RequestState
+from toolstile_plugins.mcp.server.elicitation import RequestState, question_of
 from toolstile_plugins.mcp.server.server import HostServer
 from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession, executors_of
 
@@ -55,6 +64,21 @@ class Person:
         if isinstance(self.answer, str):
             return ElicitResult(action=self.answer, content={} if self.answer == "accept" else None)
         return self.answer
+
+
+@tool(category="write", contained=True, requires_confirmation=True)
+def write_two(*, context: ToolContext) -> None:
+    """Write two files."""
+    context.filesystem.write("a.txt", "padding\n" * 5_000)
+    context.filesystem.write("z.txt", "everybody@desk.example\n")
+
+
+class TwoFiles:
+    """A plugin whose tool writes a long file, and one beside it."""
+
+    @hookimpl
+    def toolstile_sections(self):
+        return [MarkdownSection(key="two", title="Two", tools=[write_two])]
 
 
 @pytest.fixture
@@ -363,6 +387,68 @@ async def test_what_is_too_long_is_cut_visibly(serve, mode):
     message = person.asked[0].message
     assert len(message) < 9_000
     assert "more characters that are not shown here" in message
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"padding": "x " * 50_000},
+        {"padding": ["x"] * 50_000},
+        {"padding": [["x" * 50] * 50] * 50},
+        {"padding": {f"x{number}": number for number in range(50_000)}},
+        {f"padding{number}": "x" * 5_000 for number in range(40)},
+        {"padding" * 1_000: "x"},
+    ],
+)
+def test_each_argument_is_shown_however_long_others_are(arguments):
+    """Before it, after it, and beside it in the same object."""
+    last = {"to": "everybody@desk.example"}
+    hidden = {**arguments, "nested": {**arguments, **last} if len(arguments) == 1 else last, **last}
+    foreign = Tool[Any, Any](
+        name="post",
+        description="Post.",
+        handler=None,
+        params_schema={"type": "object"},
+        category="delete",
+        origin="desk",
+    )
+    question = question_of(
+        ApprovalRequest(
+            call=ToolCall("post", hidden),
+            tool=foreign,
+            params=hidden,
+            arguments=json.dumps(hidden),
+            reasons=(),
+            digest="",
+            context=None,  # type: ignore[arg-type] - who asks is of no matter
+        )
+    )
+    # Its server calls it destructive, which need not mean that it deletes.
+    assert question.startswith("Run post? (destructive, medium consequence)")
+    assert question.count('"to": "everybody@desk.example"') == 2
+    assert len(question) < 40_000
+    if "padding" in arguments:
+        assert "more" in question
+        assert "that are not shown here" in question
+
+
+@pytest.mark.slow
+async def test_a_long_change_of_one_file_hides_no_other(tmp_path):
+    """The diff of each file is shortened by itself."""
+    person = Person()
+    given = Settings(approver="mcp", approve_diff=True, plugins={"vfs": {"root": tmp_path}})
+    with Host(settings=given, plugins=[TwoFiles()]) as host:
+        session = ServedSession(executors_of(host)(None, None))
+        server = HostServer(host, host.settings("mcp").serve, OneSession(session))
+        async with Client(server.protocol, mode=LEGACY, elicitation_callback=person) as client:
+            await client.call_tool("write_two", {})
+        await server.caller.finish()
+        session.end()
+    message = person.asked[0].message
+    assert "+++ b/a.txt" in message
+    assert "more characters that are not shown here" in message
+    assert "+everybody@desk.example" in message
+    assert message.index("b/a.txt") < message.index("b/z.txt")
 
 
 @pytest.mark.slow
