@@ -80,6 +80,15 @@ def test_secrets_are_never_told():
     assert told.count("  - ") == 3
 
 
+def test_a_name_that_nobody_declared_is_not_told_where_secrets_are_about():
+    told = message(Login, '{"user": "ada", "hunter2": 1, "hunter3": 2}')
+    assert "hunter" not in told
+    assert "***: not known; there are user, password, attempts" in told
+    assert told.count("***") == 1
+    near = message(Login, '{"user": "ada", "passwords": "x"}')
+    assert "***: not known; did you mean 'password'?" in near
+
+
 class Chosen(BaseModel):
     user: str
     password: SecretStr

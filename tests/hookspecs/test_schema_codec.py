@@ -127,6 +127,22 @@ def test_a_secret_is_not_echoed():
     assert "31337" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"additionalProperties": False},
+        {"additionalProperties": {"type": "string"}},
+        {"patternProperties": {"^h": {"type": "string"}}},
+        {"required": ["hunter"]},
+    ],
+)
+def test_a_name_that_nobody_declared_is_not_echoed_where_secrets_are_about(more):
+    key = {"key": {"type": "string", "format": "password"}}
+    with pytest.raises(ToolValidationError) as caught:
+        codec({"type": "object", "properties": key, **more}).decode('{"hunter2": 7}')
+    assert "hunter2" not in str(caught.value)
+
+
 PRICE = {"properties": {"price": {"type": "number", "multipleOf": 0.01}}}
 
 

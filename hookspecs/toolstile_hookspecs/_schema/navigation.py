@@ -15,13 +15,14 @@ ALL_SECRET: Final[Schema] = {
     "items": {"writeOnly": True},
 }
 """Stands in for the schema of a type that has none: nobody knows what in it is secret."""
+_SECRET: Final = re.compile('"writeOnly": true|"format": "password"')
 _COMPOSED: Final = ("anyOf", "oneOf", "allOf")
 _INDEX: Final = re.compile("[0-9]{1,9}")
 
 
 def holds_secret(schema: Schema) -> bool:
     """Tell whether a JSON Schema has a field that is to be written but never shown."""
-    return '"writeOnly": true' in json.dumps(schema, default=str)
+    return _SECRET.search(json.dumps(schema, default=str)) is not None
 
 
 def alternatives(schemas: Iterable[Schema], root: Schema) -> Iterator[Schema]:
@@ -40,12 +41,21 @@ def alternatives(schemas: Iterable[Schema], root: Schema) -> Iterator[Schema]:
 
 def of_property(schemas: Iterable[Schema], name: str) -> list[Schema]:
     """Return what schemas of objects may say of a property."""
-    return [part for schema in schemas for part in _named(schema, name)]
+    found: list[object] = []
+    for schema in schemas:
+        named = schema.get("properties", {})
+        found.append(named[name] if name in named else schema.get("additionalProperties"))
+        # Which of the patterns a name matches only a validator can tell.
+        found += schema.get("patternProperties", {}).values()
+    return schemas_among(found)
 
 
 def of_item(schemas: Iterable[Schema], index: int) -> list[Schema]:
     """Return what schemas of arrays say of an item."""
-    return [part for schema in schemas for part in _placed(schema, index)]
+    first = [(schema, schema.get("prefixItems", ())) for schema in schemas]
+    return schemas_among(
+        items[index] if index < len(items) else schema.get("items") for schema, items in first
+    )
 
 
 def schemas_among(found: Iterable[object]) -> list[Schema]:
@@ -91,16 +101,3 @@ def subschemas(value: object) -> Iterator[Schema]:
             waiting += schema.values()
         elif isinstance(part, list):
             waiting += cast("list[object]", part)
-
-
-def _named(schema: Schema, name: str) -> list[Schema]:
-    properties = schema.get("properties", {})
-    # Which of the patterns a name matches only a validator can tell.
-    patterns = schema.get("patternProperties", {}).values()
-    named = properties[name] if name in properties else schema.get("additionalProperties")
-    return schemas_among([named, *patterns])
-
-
-def _placed(schema: Schema, index: int) -> list[Schema]:
-    first = schema.get("prefixItems", ())
-    return schemas_among([first[index] if index < len(first) else schema.get("items")])

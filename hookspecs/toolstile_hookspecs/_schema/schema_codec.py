@@ -21,18 +21,20 @@ from toolstile_hookspecs._schema.navigation import (
     Schema,
     holds_secret,
     pointed,
+    schemas_among,
     subschemas,
 )
+from toolstile_hookspecs._schema.secrets import MASK
 from toolstile_hookspecs._schema.serialize import as_plain, encodable, finite
 from toolstile_hookspecs._schema.validation_errors import (
     MAX_FAULTS,
     MAX_REASON,
     MISSING,
-    NOT_KNOWN,
     listing,
     not_json,
     place,
     shorten,
+    stranger,
 )
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 from toolstile_hookspecs.support.patterns import bounded
@@ -154,21 +156,25 @@ class SchemaCodec:
 
     def _lines(self, fault: Any) -> Iterator[str]:
         """Yield a line for a fault, or for each name that it is about."""
-        path: list[Any] = [*fault.absolute_path]
+        objects = schemas_among(part.get("properties") for part in subschemas(self._schema))
+        declared = {name for properties in objects for name in properties}
+        # About secrets, a name that no schema declares may be one.
+        path = [
+            part if self._shows or isinstance(part, int) or part in declared else MASK
+            for part in fault.absolute_path
+        ]
         if missing := _missing(fault):
             yield from (f"{place([*path, name])}: {MISSING}" for name in missing)
-            known = {*_properties(self._schema)}
             # What else may be given nobody lists, so only what is near it counts as mistaken.
-            others = [name for name in fault.instance if name not in known][:MAX_FAULTS]
-            for name in others:
-                if near := suggest(name, missing):
-                    yield f"{place([*path, name])}: {NOT_KNOWN}{near}"
+            others = [name for name in fault.instance if name not in declared][:MAX_FAULTS]
+            near = (name for name in others if suggest(name, missing))
+            yield from (stranger([*path, name], missing, shows=self._shows) for name in near)
         elif strangers := _strangers(fault):
-            known = {*fault.schema.get("properties", ())}
+            known = [*fault.schema.get("properties", ())]
             for number, name in enumerate(strangers):
                 # No more than these are shown, and to compare names takes long.
-                near = suggest(name, known) if number < MAX_FAULTS else ""
-                yield f"{place([*path, name])}: {NOT_KNOWN}{near}"
+                candidates = known if number < MAX_FAULTS else []
+                yield stranger([*path, name], candidates, shows=self._shows)
         else:
             yield f"{place(path)}: {self._reason(fault)}"
 
@@ -198,14 +204,6 @@ def _strangers(fault: Any) -> list[str]:
         return []
     known = fault.schema.get("properties", {})
     return [name for name in fault.instance if name not in known]
-
-
-def _properties(schema: Schema) -> Iterator[str]:
-    """Yield the names of all properties that a schema has anywhere."""
-    for part in subschemas(schema):
-        named = part.get("properties")
-        if isinstance(named, Mapping):
-            yield from cast("Mapping[str, object]", named)
 
 
 def _references(schema: Schema) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Keeping secrets out of what people and programs are shown: texts, arguments, values.
 
 What is secret is said by types (`Secret`, pydantic's `SecretStr`, `SecretBytes` and `Secret[...]`)
-and by schemas (`writeOnly`); those made of types say it of secret types, too.
+and by schemas (`writeOnly`, `format: "password"`); those made of types say it of secret types, too.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ def masked(value: object, schema: Schema, mask: str = MASK) -> Any:
 
     Args:
         value: The value.
-        schema: Its JSON Schema, which marks secrets as `writeOnly`.
+        schema: Its JSON Schema, which marks secrets: `writeOnly`, or `format: "password"`.
         mask: What stands in their places.
 
     Example:
@@ -171,7 +171,8 @@ def _replaced(
     if value is not None and _hide(schemas):
         return replace(value)
     if isinstance(value, dict):
-        names_too = _hides_names(schemas, root)
+        names = schemas_among(schema.get("propertyNames") for schema in schemas)
+        names_too = _hide(alternatives(names, root))
         return {
             replace(name) if names_too else name: _replaced(
                 part, of_property(schemas, name), root, replace
@@ -187,9 +188,6 @@ def _replaced(
 
 
 def _hide(schemas: Iterable[Schema]) -> bool:
-    return any(schema.get("writeOnly") is True for schema in schemas)
-
-
-def _hides_names(schemas: Iterable[Schema], root: Schema) -> bool:
-    names = schemas_among(schema.get("propertyNames") for schema in schemas)
-    return bool(names) and _hide(alternatives(names, root))
+    return any(
+        part.get("writeOnly") is True or part.get("format") == "password" for part in schemas
+    )

@@ -6,7 +6,8 @@ import json
 import math
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
-from typing import Any, Final, cast
+from operator import methodcaller
+from typing import Final, cast
 
 import pydantic_core
 from pydantic_core import SchemaSerializer
@@ -106,16 +107,16 @@ def whole_serializer(schema: CoreSchema) -> SchemaSerializer | None:
     return SchemaSerializer(rewritten(schema, _as_whole), _use_prebuilt=False)
 
 
-def _revealed(secret: Any) -> object:
-    return secret.get_secret_value()
-
-
 def _sorted(value: object, write: Callable[[object], Iterable[object]]) -> list[object]:
     return sorted(write(value), key=pydantic_core.to_json)
 
 
 _SETS: Final = frozenset(("set", "frozenset"))
-_REVEALING: Final = {"type": "function-plain", "function": _revealed, "when_used": "unless-none"}
+_REVEALING: Final = {
+    "type": "function-plain",
+    "function": methodcaller("get_secret_value"),
+    "when_used": "unless-none",
+}
 
 
 def _as_whole(part: CoreSchema) -> CoreSchema:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, get_args
 
 from pydantic import ValidationError
 from pydantic_core.core_schema import ErrorType
 
 from toolstile_hookspecs._schema.navigation import Schema, holds_secret, known_names
+from toolstile_hookspecs._schema.secrets import MASK
 from toolstile_hookspecs._schema.strict_dates import NOT_ISO_8601, without_guards
 from toolstile_hookspecs.support.text import suggest
 
@@ -52,13 +53,22 @@ def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
         if type_ in {"missing", "missing_argument"}:
             what = MISSING
         elif type_ in {"extra_forbidden", "unexpected_keyword_argument"}:
-            what = f"{NOT_KNOWN}{suggest(str(path[-1]), known_names(schema, path[:-1]))}"
+            lines.append(stranger(path, known_names(schema, path[:-1]), shows=shows))
+            continue
         elif shows:
             what = f"{_reason(fault['msg'])}{_given(fault['input'])}"
         else:
             what = _reason(fault["msg"]) if type_ in _NOT_BY_AUTHORS else REFUSED
         lines.append(f"{place(path)}: {what}")
-    return listing(lines)
+    return listing([*dict.fromkeys(lines)])
+
+
+def stranger(path: Sequence[object], known: Sequence[str], *, shows: bool) -> str:
+    """Return the line for a name that nobody knows; it may be a secret out of its place."""
+    near = suggest(str(path[-1]), known)
+    if not shows:
+        path, near = [*path[:-1], MASK], near or f"; there are {', '.join(known)}"
+    return f"{place(path)}: {NOT_KNOWN}{near}"
 
 
 def first_fault(error: ValidationError) -> str:
@@ -131,7 +141,8 @@ def _reason(text: str) -> str:
 
 def _given(value: object) -> str:
     if isinstance(value, str):
-        return f", got {json.dumps(value[:MAX_SHOWN])}{_size(value)}"
+        rest = f"... ({len(value)} characters)" if len(value) > MAX_SHOWN else ""
+        return f", got {json.dumps(value[:MAX_SHOWN])}{rest}"
     if value is None or isinstance(value, (bool, int, float)):
         return f", got {shorten(json.dumps(value))}"
     if isinstance(value, Mapping):
@@ -139,7 +150,3 @@ def _given(value: object) -> str:
     if isinstance(value, (list, tuple)):
         return ", got an array"
     return ""
-
-
-def _size(text: str) -> str:
-    return f"... ({len(text)} characters)" if len(text) > MAX_SHOWN else ""
