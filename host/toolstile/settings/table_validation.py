@@ -31,12 +31,18 @@ def keys_within(model: type[Any], path: Sequence[str | int]) -> list[str]:
 
     Names in the path that are no fields, as those of a mapping, and positions lead nowhere else.
     """
+    *_, models = _along(model, path)
+    return [key for type_ in dict.fromkeys(models) for key in fields(type_)]
+
+
+def _along(model: type[Any], path: Iterable[str | int]) -> Iterator[list[type[Any]]]:
+    """Yield the models that each step of a path is in, and those where it leads."""
     models = [model]
     for step in path:
-        taken = [fields(type_) for type_ in models]
-        inner = [found for hints in taken for found in _models(hints.get(str(step)))]
+        yield models
+        inner = [found for type_ in models for found in _models(fields(type_).get(str(step)))]
         models = inner or models
-    return [key for type_ in dict.fromkeys(models) for key in fields(type_)]
+    yield models
 
 
 def fields(model: type[Any]) -> dict[str, Any]:
@@ -114,11 +120,20 @@ _USERINFO: Final = re.compile(r"(?<=://)[^/@\s]+(?=@)")
 
 
 def holds_secret(path: Iterable[str | int], model: type[Any] | None = None) -> bool:
-    """Tell whether the value at a path of keys is better not shown."""
+    """Tell whether the value at a path of keys is better not shown, by its name or its field."""
     names = [step for step in path if isinstance(step, str)]
-    if any(_SECRET_KEY.search(name) for name in names):
-        return True
-    return model is not None and bool(names) and _is_secret(fields(model).get(names[0]))
+    steps = zip(names, _along(model, names), strict=False) if model is not None else ()
+    return any(_SECRET_KEY.search(name) for name in names) or any(
+        _is_secret(fields(type_).get(name)) or name in _unprinted(type_)
+        for name, models in steps
+        for type_ in models
+    )
+
+
+def _unprinted(model: type[Any]) -> set[str]:
+    """Return the fields that a pydantic model keeps out of its own `repr`."""
+    known = getattr(model, "model_fields", {})
+    return {info.validation_alias or name for name, info in known.items() if not info.repr}
 
 
 def without_secrets(text: str, secrets: Iterable[str]) -> str:

@@ -198,6 +198,33 @@ def test_a_secret_is_never_shown(key, secret):
     assert not any(str(each) in text for each in (secret if isinstance(secret, list) else [secret]))
 
 
+class Source(BaseModel):
+    place: str = ""
+    options: dict[str, str | int] = Field(default={}, repr=False)
+
+
+class Sources(BaseModel):
+    sources: list[Source] = []
+    options: dict[str, str] = Field(default={}, repr=False)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        {"options": "hunter2"},
+        {"options": {"user": 31337}},
+        {"sources": [{"options": "hunter2"}]},
+        {"sources": [{"options": {"user": ["hunter2"]}}]},
+        {"sources": [{"option": {"user": "hunter2"}}]},
+        {"sources": [{"place": 3, "options": {"user": "hunter2", "other": 31337}}]},
+    ],
+)
+def test_what_a_model_keeps_out_of_its_own_repr_is_not_shown(table):
+    told = fault(table, Sources)
+    assert "hunter2" not in told
+    assert "31337" not in told
+
+
 def test_a_secret_under_an_unknown_key_is_not_shown():
     assert "hunter2" not in fault({"url": "a", "my_password": "hunter2"})
 

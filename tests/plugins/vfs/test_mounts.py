@@ -17,8 +17,15 @@ from typing import Any
 import fsspec
 import pytest
 
-from toolstile import Host
-from toolstile_hookspecs import FileStat, Prompt, ResourceError, Status, ToolCall
+from toolstile import Host, Settings
+from toolstile_hookspecs import (
+    ConfigurationError,
+    FileStat,
+    Prompt,
+    ResourceError,
+    Status,
+    ToolCall,
+)
 from toolstile_hookspecs.testing import FilesystemContract
 from toolstile_plugins.vfs import (
     Mount,
@@ -540,6 +547,29 @@ def test_logins_and_signatures_in_urls_are_not_told() -> None:
         open_workspace(VfsConfig(mounts=(Mount(source=source, target="docs"),)))
     assert "hunter" not in str(raised.value)
     assert "nonsense://***@host/x?***" in str(raised.value)
+
+
+def test_the_options_of_a_source_are_not_told() -> None:
+    class Refusing(fsspec.AbstractFileSystem):
+        protocol = "refusing"
+
+        def __init__(self, key: str, **options: Any) -> None:
+            super().__init__(**options)
+            msg = f"refused key={key}"
+            raise PermissionError(msg)
+
+    fsspec.register_implementation("refusing", Refusing, clobber=True)
+    mount = Mount(source="refusing://x", target="docs", storage_options={"key": "hunter2"})
+
+    with pytest.raises(ResourceError, match=r"refused key=\*\*\*"):
+        open_workspace(VfsConfig(mounts=(mount,)))
+    wrong = {"mounts": [{"source": "x", "target": "y", "storage_options": "hunter2"}]}
+    with (
+        pytest.raises(ConfigurationError, match="storage_options") as raised,
+        Host(settings=Settings(plugins={"vfs": wrong})),
+    ):
+        pass
+    assert "hunter2" not in str(raised.value)
 
 
 def test_without_fsspec_a_mount_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:

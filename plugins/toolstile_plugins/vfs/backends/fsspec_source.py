@@ -12,7 +12,7 @@ from collections.abc import Generator, Mapping
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from toolstile_hookspecs import ResourceError, ToolstileError
+from toolstile_hookspecs import ResourceError, Secret, ToolstileError, hide, secrets_in
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import Base
@@ -104,7 +104,7 @@ class Source(Base):
             _close(files)
             cause = _cause(error)
             raise ResourceError(
-                f"{self.label} cannot be opened: {_masked(cause)}. Fix its source in "
+                f"{self.label} cannot be opened: {self._shown(cause)}. Fix its source in "
                 "plugins.vfs.mounts, or remove it."
             ) from error
         if info.get("type") == "directory":
@@ -176,6 +176,10 @@ class Source(Base):
         if os.path.realpath(where) != os.path.normpath(where.replace(self._root, root, 1)):
             raise PermissionError("a link is on the way, and mounts do not follow links")
 
+    def _shown(self, text: str) -> str:
+        """Return a text without what the mount's options say, such as credentials."""
+        return hide(_masked(text), secrets_in(Secret(self.mount.storage_options)))
+
     @contextlib.contextmanager
     def _explained(self, path: str) -> Generator[None]:
         try:
@@ -185,8 +189,8 @@ class Source(Base):
         except Exception as error:
             where = f" at {path}" if path else ""
             raise OSError(
-                f"{self.label} cannot be read{where}: {_masked(_cause(error))}. Retry later; if "
-                "that does not help, it requires human intervention."
+                f"{self.label} cannot be read{where}: {self._shown(_cause(error))}. Retry later; "
+                "if that does not help, it requires human intervention."
             ) from error
 
 
