@@ -157,7 +157,7 @@ class ToolInvoked:
         error: The exception behind it, where there is one.
         user_id: The user for whom it ran.
         attributes: The attributes that plugins set, by `plugin.name`.
-        text: The text that the model reads.
+        text: The text that the model reads, secrets masked.
         data: The value as compact JSON, None for a failure or an excluded value.
         held_params: The typed params, where no tool can read the arguments.
         auth: The user's credentials, to mask them in texts.
@@ -194,7 +194,9 @@ class ToolInvoked:
         def __getattr__(self, name: str) -> Any:
             """Make the form of the value that is not kept, since it is kept in one form only."""
             if name == "text":
-                return "" if self.data is None else self.data.decode()
+                told = vars(self).get("told")
+                text = self.hide((self.data or b"").decode() if told is None else told)
+                return text if told is None else vars(self).setdefault("text", text)
             if name == "data":
                 return self.tool and self.tool.result_codec.encode(self.result.value)
             if name == "result":
@@ -256,7 +258,7 @@ class ToolInvoked:
         return hide(text, self._secrets())
 
     def _secrets(self) -> tuple[str, ...]:
-        secrets = [*secrets_in(self.held_params), *secrets_in(self.auth), *self.result_secrets]
+        secrets = [*secrets_in([self.held_params, self.auth]), *self.result_secrets]
         if self.arguments is not None and self.tool is not None:
             schema = self.tool.params_codec.secret_schema()
             secrets += secrets_of(json.loads(self.arguments), schema) if schema else ()

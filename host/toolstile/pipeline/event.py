@@ -217,7 +217,7 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
     if run.result_secrets:
         fields["result_secrets"] = run.result_secrets
     if not (succeeded and run.tells_json):
-        fields["text"] = run.text
+        fields["told" if succeeded else "text"] = run.text  # that of a failure is masked by now
     if not (succeeded and run.data is not None and is_text):
         # The JSON of a text is made again for whoever reads it, so that a long one is kept once.
         fields["data"] = run.data

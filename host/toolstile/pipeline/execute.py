@@ -15,7 +15,6 @@ from toolstile.pipeline.check import params_copy_for
 from toolstile.pipeline.failures import CallRejected, without_handler
 from toolstile.pipeline.hook_calls import ENDLESS, WrapperStack, ask, settle_for, wrong_answer
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
-from toolstile.plugins.hook_manager import Implementation
 from toolstile.state.replay import named_in
 from toolstile_hookspecs import (
     CallRefused,
@@ -75,16 +74,12 @@ def _ask_executors(run: ActiveCall, plan: ToolPlan) -> Staged:
         given = ask(run, each, plan.tool, params, run.context)
         if given is not None:
             answer = yield from settle_for(run, each, given)
-            if answer is not None:
-                _check_answer(each, answer)
+            if isinstance(answer, (ToolResult, Replay)) or callable(answer):
                 break
+            if answer is not None:
+                raise wrong_answer(each, answer, "a ToolResult, a Replay, a callable or None")
     run.passed(Milestone.CLAIMED)
     return answer
-
-
-def _check_answer(hook: Implementation, answer: Any) -> None:
-    if not (isinstance(answer, (ToolResult, Replay)) or callable(answer)):
-        raise wrong_answer(hook, answer, "a ToolResult, a Replay, a callable or None")
 
 
 def _wait_for_earlier_claims(run: ActiveCall, gate: OneShotGate) -> Staged:

@@ -323,7 +323,12 @@ def _keep(kept: dict[Any, Any], key: Any, plans: Any, most: int) -> None:
 
 def changing_sections(prompt: Prompt) -> list[Section]:
     """Return the sections that can become, or cease to be, part of the prompt."""
-    return [section for section in prompt.everywhere() if _can_change(section)]
+    return [
+        section
+        for section in prompt.everywhere()
+        if getattr(section, "visibility", None) is Visibility.SUMMARY
+        or getattr(section, "enabled", True) is not None
+    ]
 
 
 def shown_of(changing: Iterable[Section], session: Session, catalog: Catalog) -> Hashable:
@@ -335,8 +340,3 @@ def shown_of(changing: Iterable[Section], session: Session, catalog: Catalog) ->
         except Exception as error:
             raise section_failed(section, "enabled", error, catalog) from error
     return (OpenedSections.of(session), *enabled)
-
-
-def _can_change(section: Section) -> bool:
-    summarised = getattr(section, "visibility", None) is Visibility.SUMMARY
-    return summarised or getattr(section, "enabled", True) is not None

@@ -265,12 +265,11 @@ def _tools(sections: Iterable[Any], place: str = "") -> list[Tool[Any, Any]]:
 # --- Dialects and commands
 
 
-def _is_dialect(value: object) -> bool:
-    return isinstance(getattr(value, "name", None), str) and not isinstance(value, type)
-
-
 _EXTENSIONS: Final[Mapping[str, tuple[Callable[[object], bool], str]]] = {
-    "dialect": (_is_dialect, "dialects: objects with a name"),
+    "dialect": (
+        lambda value: isinstance(getattr(value, "name", None), str) and not isinstance(value, type),
+        "dialects: objects with a name",
+    ),
     "command": (
         lambda value: isinstance(value, Command),
         "commands: Command(name, help, run=...)",

@@ -102,7 +102,7 @@ def create_snapshot(
     kept = tuple(
         (resource, resource.snapshot())
         for resource in _built(resources)
-        if _is_snapshotable(resource)
+        if has_method(resource, "snapshot", 0) and has_method(resource, "restore", 1)
     )
     return ToolSnapshot(tag, session.snapshot(tag=tag), kept, resources)
 
@@ -330,7 +330,3 @@ def _restore(snapshot: ToolSnapshot, failures: Failures) -> None:
     for resource, state in reversed(snapshot.kept):
         with failures.collecting(resource):
             resource.restore(state)
-
-
-def _is_snapshotable(resource: Any) -> bool:
-    return has_method(resource, "snapshot", 0) and has_method(resource, "restore", 1)

@@ -70,8 +70,8 @@ class History:
         young.append(event)
         # The parts that an event keeps; the others are made when somebody reads them.
         kept = event.__dict__
-        self._size += len(kept.get("arguments") or "")
-        self._size += len(kept.get("text") or "") + len(kept.get("data") or "")
+        self._size += len(kept.get("arguments") or "") + len(kept.get("data") or "")
+        self._size += len(kept.get("text") or kept.get("told") or "")
         if len(young) >= self._most or self._size >= self._most_bytes:
             self._age(young)
 

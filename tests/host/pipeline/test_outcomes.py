@@ -26,6 +26,7 @@ from toolstile_hookspecs import (
     Tool,
     ToolCall,
     ToolContext,
+    ToolInvoked,
     ToolResult,
     ToolValidationError,
     hookimpl,
@@ -486,6 +487,48 @@ def test_so_are_those_that_only_its_schema_tells_of(
 
     assert outcome.text == "Internal error in gives: refused ***"
     assert "hunter22" not in caplog.text
+
+
+@pytest.mark.parametrize("shape", [str, lambda text: {"said": text}, lambda text: [text]])
+def test_secrets_are_masked_in_the_text_of_a_success(yard: Any, shape: Any) -> None:
+    from pydantic import SecretStr
+
+    from toolstile_hookspecs import Secret
+
+    @tool
+    def tells(password: SecretStr, *, context: ToolContext) -> Any:
+        """Tell what it was given."""
+        assert context.auth is not None
+        return shape(f"{password.get_secret_value()} for {context.auth.reveal()}")
+
+    texts: list[str] = []
+
+    class Hearing:
+        @hookimpl
+        def toolstile_telemetry(self, event: ToolInvoked) -> None:
+            texts.append(event.text)
+
+    yard.open(tells, plugins=(Hearing(),), auth=Secret("token-4711"))
+    outcome = yard.call("tells", password="hunter22")
+
+    assert outcome.success
+    assert texts == [outcome.text]
+    assert "*** for ***" in outcome.text
+
+
+@pytest.mark.parametrize("mark", [{"writeOnly": True}, {"format": "password"}])
+def test_what_a_schema_marks_is_masked_in_the_text_of_a_success(
+    yard: Any, mark: dict[str, Any]
+) -> None:
+    schema = {"type": "object", "properties": {"key": {"type": "string", **mark}}}
+    enter: Tool[Any, Any] = Tool(
+        name="enter",
+        description="Enter.",
+        handler=lambda params, *, context: ToolResult.ok(f"{params['key']} fits"),
+        params_schema=schema,
+    )
+    yard.open(enter)
+    assert yard.call("enter", key="hunter22").event.text == "*** fits"
 
 
 def test_so_are_those_of_a_value_that_the_model_does_not_see(yard: Any) -> None:

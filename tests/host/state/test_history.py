@@ -116,7 +116,7 @@ def test_a_session_of_ones_own_has_its_own_bound() -> None:
 def test_a_text_is_kept_once() -> None:
     (event,) = dispatched(None, 1)
     assert "data" not in vars(event)
-    assert event.result.value is vars(event)["text"]
+    assert event.text is vars(event)["told"] is event.result.value
     assert event.data == b'"0"'
 
 
