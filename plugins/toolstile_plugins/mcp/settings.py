@@ -61,8 +61,8 @@ class ServeSettings(BaseModel):
             other, and nobody has a part in another's sessions.
         allowed_hosts: What the `Host` header may be, besides the address that is served;
             `name:*` stands for any port.
-        allowed_origins: Which `Origin`s may connect, besides those of this machine where only
-            it is served; `https://name:*` stands for any port.
+        allowed_origins: Which `Origin`s may connect, besides that of the server itself where
+            only this machine reaches it; `https://name:*` stands for any port.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")

@@ -18,13 +18,13 @@ import uvicorn
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
 from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend, RequireAuthMiddleware
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
-from mcp.server.transport_security import TransportSecuritySettings
 from mcp_types import INTERNAL_ERROR
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
@@ -45,6 +45,9 @@ from toolstile_plugins.mcp.settings import ServeSettings
 
 LOCAL: Final = ("127.0.0.1", "localhost", "[::1]")
 HIGHEST_PORT: Final = 65535
+HTTP_PORT: Final = 80
+MISDIRECTED: Final = 421
+FORBIDDEN: Final = 403
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,23 +117,58 @@ class Address:
         return listening
 
 
-def security_of(address: Address, settings: ServeSettings) -> TransportSecuritySettings:
-    """Return which `Host` and `Origin` headers are taken.
+@dataclass(frozen=True, slots=True)
+class AllowedHeaders:
+    """The `Host` and `Origin` headers that are taken, each compared whole.
 
-    A page in a browser can be made to send requests anywhere; these headers give it away.
+    A page in a browser can be made to send requests anywhere; these headers give it away. The
+    SDK's own check takes `127.0.0.1:8000.evil` for `127.0.0.1:*`.
+
+    Args:
+        hosts: The hosts; `name:*` stands for any port.
+        origins: The origins, likewise.
     """
-    origins: list[str] = [*settings.allowed_origins]
-    if address.is_everywhere:
-        names = [*LOCAL, socket.gethostname(), socket.getfqdn()]
-    elif address.is_loopback:
-        names = [*dict.fromkeys([*LOCAL, _bracketed(address.host)])]
-        origins += [f"http://{name}{end}" for name in names for end in ("", ":*")]
-    else:
-        names = [_bracketed(address.host)]
-    hosts = [f"{name}{end}" for name in names for end in ("", ":*")]
-    return TransportSecuritySettings(
-        allowed_hosts=[*hosts, *settings.allowed_hosts], allowed_origins=origins
-    )
+
+    hosts: frozenset[str]
+    origins: frozenset[str]
+
+    @classmethod
+    def of(cls, address: Address, settings: ServeSettings) -> Self:
+        """Return the headers for an address that is served."""
+        origins: list[str] = []
+        if address.is_everywhere:
+            names = [*LOCAL, socket.gethostname(), socket.getfqdn()]
+        elif address.is_loopback:
+            names = [*LOCAL, _bracketed(address.host)]
+            # Another port of this machine is another program, and another origin.
+            origins = [f"http://{name}:{address.port}" for name in names]
+            if address.port == HTTP_PORT:
+                origins += [f"http://{name}" for name in names]
+        else:
+            names = [_bracketed(address.host)]
+        hosts = [f"{name}{end}" for name in names for end in ("", ":*")]
+        return cls(
+            frozenset(map(str.lower, [*hosts, *settings.allowed_hosts])),
+            frozenset(map(str.lower, [*origins, *settings.allowed_origins])),
+        )
+
+    def fault(self, headers: Headers) -> tuple[str, int] | None:
+        """Return what is wrong with the headers of a request, and the status that says so."""
+        if not _are_among(headers.getlist("host") or [""], self.hosts):
+            return "Invalid Host header", MISDIRECTED
+        if not _are_among(headers.getlist("origin"), self.origins):
+            return "Invalid Origin header", FORBIDDEN
+        return None
+
+
+def _are_among(given: list[str], allowed: frozenset[str]) -> bool:
+    return all(_is_among(text.lower(), allowed) for text in given)
+
+
+def _is_among(text: str, allowed: frozenset[str]) -> bool:
+    name, _, port = text.rpartition(":")
+    is_port = port.isascii() and port.isdigit()
+    return text in allowed or (is_port and f"{name}:*" in allowed)
 
 
 def _bracketed(host: str) -> str:
@@ -267,7 +305,6 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
     server = HostServer(host, settings, NamedSessions(sessions, shared=settings.shared_sessions))
     manager = StreamableHTTPSessionManager(
         server.protocol,
-        security_settings=security_of(address, settings),
         session_idle_timeout=settings.session_timeout,
         max_request_body_size=settings.max_request,
         max_sessions=settings.max_sessions,
@@ -281,6 +318,7 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
             Middleware(AuthContextMiddleware),
         ]
         endpoint = RequireAuthMiddleware(endpoint, [])
+    endpoint = _Guard(endpoint, AllowedHeaders.of(address, settings))
 
     @contextlib.asynccontextmanager
     async def lifespan(app: Starlette) -> AsyncGenerator[None]:  # noqa: ARG001 - there is one
@@ -300,6 +338,20 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
         middleware=middleware,
         lifespan=lifespan,
     )
+
+
+class _Guard:
+    """Refuses requests whose headers show that a page elsewhere has sent them."""
+
+    def __init__(self, app: ASGIApp, allowed: AllowedHeaders) -> None:
+        self._app = app
+        self._allowed = allowed
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        fault = self._allowed.fault(Headers(scope=scope))
+        if fault is not None:
+            log.warning("A request was refused: %s.", fault[0])
+        await (self._app if fault is None else Response(*fault))(scope, receive, send)
 
 
 class _Endpoint:

@@ -157,7 +157,7 @@ async def appears(path: Path) -> None:
             await anyio.sleep(0.01)
 
 
-def post(url: str, body: object, **headers: str) -> httpx2.Response:
+def post(url: str, body: object, **headers: str | bytes) -> httpx2.Response:
     """Post JSON as a client of the newer era does."""
     defaults = {
         "accept": "application/json, text/event-stream",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -10,13 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 import anyio
 import httpx2
 import pytest
-from mcp.server.transport_security import TransportSecurityMiddleware
 from pydantic import ValidationError
-from starlette.requests import Request
+from starlette.datastructures import Headers
 
 from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.mcp.server.command import given_token
-from toolstile_plugins.mcp.server.http import Address, security_of
+from toolstile_plugins.mcp.server.http import Address, AllowedHeaders
 from toolstile_plugins.mcp.settings import ServeSettings
 
 from .conftest import COMMAND, LONGEST, NEWEST, appears, post, serving
@@ -33,7 +33,7 @@ SETTLING = 0.5
 """Seconds after which a server that was asked for nothing more waits."""
 
 
-def _lists(url: str, **headers: str) -> httpx2.Response:
+def _lists(url: str, **headers: str | bytes) -> httpx2.Response:
     return post(url, LIST, **{"mcp-method": "tools/list", **headers})
 
 
@@ -81,15 +81,64 @@ def test_who_waits_for_an_answer_when_the_server_ends_is_told_so(tmp_path):
     ("headers", "status"),
     [
         ({}, 200),
-        ({"origin": "http://localhost:3000"}, 200),
+        ({"origin": "http://localhost:PORT"}, 200),
+        ({"origin": "http://LOCALHOST:PORT"}, 200),
+        ({"host": "[::1]:PORT"}, 200),
+        ({"origin": "http://localhost:3000"}, 403),
+        ({"origin": "http://localhost"}, 403),
+        ({"origin": "http://localhost:PORT.evil.example"}, 403),
+        ({"origin": "http://localhost:PORT@evil.example"}, 403),
+        ({"origin": "http://evil.example#http://localhost:PORT"}, 403),
+        ({"origin": "https://localhost:PORT"}, 403),
         ({"origin": "https://evil.example"}, 403),
         ({"origin": "null"}, 403),
         ({"host": "evil.example"}, 421),
         ({"host": "localhost.evil.example:80"}, 421),
+        ({"host": "127.0.0.1:PORT.evil.example"}, 421),
+        ({"host": "localhost:PORT.evil.example:80"}, 421),
+        ({"host": "localhost:PORT:80"}, 421),
+        ({"host": "localhost:\u0661"}, 421),
+        ({"host": "127.0.0.1:"}, 421),
+        ({"host": "evil.example@localhost:PORT"}, 421),
     ],
 )
 def test_only_this_machine_is_answered(desk_over_http, headers, status):
-    assert _lists(desk_over_http.url, **headers).status_code == status
+    port = desk_over_http.base.rpartition(":")[2]
+    sent = {name: text.replace("PORT", port).encode() for name, text in headers.items()}
+    assert _lists(desk_over_http.url, **sent).status_code == status
+
+
+def test_of_two_origins_both_have_to_be_taken(desk_over_http):
+    body = json.dumps(LIST).encode()
+    url = httpx2.URL(desk_over_http.url)
+    lines = [
+        "POST /mcp HTTP/1.1",
+        f"Host: {url.host}:{url.port}",
+        f"Origin: {desk_over_http.base}",
+        "Origin: https://evil.example",
+        "Content-Type: application/json",
+        f"Content-Length: {len(body)}",
+    ]
+    with socket.create_connection((url.host, url.port), timeout=LONGEST) as connection:
+        connection.sendall("\r\n".join([*lines, "", ""]).encode() + body)
+        assert connection.recv(100).startswith(b"HTTP/1.1 403 ")
+
+
+@pytest.mark.parametrize(
+    ("origin", "is_taken"),
+    [
+        ("https://app.example:8443", True),
+        ("https://app.example:8443.evil", False),
+        ("https://app.example", False),
+        ("https://fixed.example", True),
+        ("https://fixed.example:8443", False),
+    ],
+)
+def test_configured_origins_are_compared_whole(origin, is_taken):
+    settings = ServeSettings(allowed_origins=("https://app.example:*", "https://fixed.example"))
+    allowed = AllowedHeaders.of(Address("127.0.0.1", 8000), settings)
+    headers = Headers({"host": "127.0.0.1:8000", "origin": origin})
+    assert (allowed.fault(headers) is None) is is_taken
 
 
 @pytest.mark.parametrize("seconds", ["1e400", f"1{'0' * 400}"])
@@ -114,12 +163,10 @@ def test_a_deadline_beyond_all_numbers_is_malformed(desk_over_http, seconds):
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "127.0.0.2", "localhost", "::1", "::ffff:127.0.0.1", "192.0.2.1", "name"]
 )
-@pytest.mark.anyio
-async def test_what_is_served_is_always_a_host_that_is_taken(host):
+def test_what_is_served_is_always_a_host_that_is_taken(host):
     address = Address(host, 8000)
-    security = TransportSecurityMiddleware(security_of(address, ServeSettings()))
-    request = Request({"type": "http", "headers": [(b"host", str(address).encode())]})
-    assert await security.validate_request(request) is None
+    allowed = AllowedHeaders.of(address, ServeSettings())
+    assert allowed.fault(Headers({"host": str(address)})) is None
 
 
 @pytest.mark.parametrize(
