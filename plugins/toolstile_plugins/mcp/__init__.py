@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from importlib.util import find_spec
 from pathlib import Path
@@ -22,6 +22,9 @@ from toolstile_hookspecs import (
     ConfigurationError,
     Diagnostic,
     HostHandle,
+    ToolContext,
+    ToolResult,
+    applies_to,
     hookimpl,
 )
 from toolstile_hookspecs.support.text import extra_remedy
@@ -29,6 +32,7 @@ from toolstile_plugins.directories import file_finding
 from toolstile_plugins.mcp.gateway.errors import ServerFault
 from toolstile_plugins.mcp.options import COMMAND
 from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, filled
+from toolstile_plugins.mcp.workspace_read import TOOL, handler_of_read
 
 __all__ = ["McpSettings"]
 
@@ -62,6 +66,13 @@ def toolstile_approve(
     from toolstile_plugins.mcp.server.elicitation import ask
 
     return ask(request, settings.serve.elicitation_timeout)
+
+
+@hookimpl(tryfirst=True)
+@applies_to(lambda tool: tool.name == TOOL)
+def toolstile_execute(context: ToolContext) -> Callable[..., ToolResult[None]] | None:
+    """Give a client the file that it reads as a resource."""
+    return handler_of_read(context)
 
 
 @hookimpl

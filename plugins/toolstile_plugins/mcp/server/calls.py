@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Final, TypeVar, cast
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolRequestParams
+from mcp_types import INVALID_PARAMS, CallToolRequestParams, InputResponseRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolstile_hookspecs import (
@@ -82,8 +82,39 @@ class Caller:
             MCPError: When there is no such tool, or the call is not resumed since the state that
                 the client gave back does not hold.
         """
+        call = self.call(context, params.name, params.arguments or {})
+        ended = await self.outcome(session, context, call, params, handle)
+        if isinstance(ended, dict):
+            return ended
+        is_late = call.deadline is not None and call.deadline.elapsed()
+        if isinstance(ended, BaseException) and is_late:
+            return {"content": [{"type": "text", "text": LATE}], "isError": True}
+        result = self._result(ended)
+        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+        return result if modern else _with_object(result)
+
+    async def outcome(
+        self,
+        session: ServedSession,
+        context: RequestContext,
+        call: ToolCall,
+        params: InputResponseRequestParams,
+        handle: str | None = None,
+    ) -> Outcome | BaseException | str | dict[str, Any]:
+        """Return how a call that a request asks for ended, or the question for a person.
+
+        Args:
+            session: The session that the call runs in.
+            context: The SDK's context.
+            call: The call.
+            params: The params of the request.
+            handle: What names the session, where the request has begun it.
+
+        Raises:
+            MCPError: When the call is not resumed, since the state that the client gave back does
+                not hold.
+        """
         progress = ProgressRelay(context.session.report_progress)
-        call = self._call(context, params)
         request = CallRequest(context, params, progress)
         # In a task of its own: the SDK cancels again and again, and a rollback takes its time.
         state = RequestState.in_answer(context.params)
@@ -101,12 +132,9 @@ class Caller:
             question = request.questions.get(call.id)
             if question is not None:
                 return question_result(ended, question, handle)
-        is_late = call.deadline is not None and call.deadline.elapsed()
-        if isinstance(ended, BaseException) and is_late:
-            return {"content": [{"type": "text", "text": LATE}], "isError": True}
-        result = self._result(ended)
-        modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
-        return result if modern else _with_object(result)
+        if isinstance(ended, Outcome):
+            refuse_invalid(ended)
+        return ended
 
     async def finish(self) -> None:
         """Wait until the calls that were cancelled have been rolled back."""
@@ -118,19 +146,20 @@ class Caller:
         task.add_done_callback(self._running.discard)
         return await asyncio.shield(task)
 
-    def _call(self, context: RequestContext, params: CallToolRequestParams) -> ToolCall:
+    def call(self, context: RequestContext, name: str, arguments: Mapping[str, Any]) -> ToolCall:
+        """Return the call that a request asks for."""
         meta = cast("Mapping[str, Any]", context.meta or {})
         return ToolCall(
-            params.name,
-            params.arguments or {},
+            name,
+            arguments,
             # A client numbers the requests of a connection; there are others.
             id=f"{context.request_id}-{next(self._numbers)}",
             cancellation=Cancellation(),
             deadline=self._deadline_of(meta),
             meta={
-                name: value
-                for name, value in meta.items()
-                if name not in _NOT_FOR_CALLS and not name.startswith(RESERVED)
+                key: value
+                for key, value in meta.items()
+                if key not in _NOT_FOR_CALLS and not key.startswith(RESERVED)
             },
         )
 
@@ -148,10 +177,8 @@ class Caller:
     def _result(self, ended: Outcome | BaseException | str) -> dict[str, Any]:
         if isinstance(ended, str):
             return {"content": [{"type": "text", "text": ended}], "isError": False}
-        if isinstance(ended, Outcome):
-            if ended.status is Status.UNKNOWN_TOOL:
-                raise MCPError(INVALID_PARAMS, ended.text)
-            refuse_invalid(ended)
+        if isinstance(ended, Outcome) and ended.status is Status.UNKNOWN_TOOL:
+            raise MCPError(INVALID_PARAMS, ended.text)
         result: dict[str, Any] = self._dialect.results([ended])[0]
         return result
 

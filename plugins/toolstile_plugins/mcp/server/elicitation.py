@@ -18,7 +18,7 @@ from typing import Any, Final, TypeGuard, TypeVar, cast
 
 from mcp.server.session import ServerSession
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, CallToolRequestParams, ElicitResult
+from mcp_types import INVALID_PARAMS, ElicitResult, InputResponseRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pydantic import ValidationError
 
@@ -248,7 +248,7 @@ class RequestState:
         return cls(session, token, handle if isinstance(handle, str) else None)
 
 
-def answer_in(params: CallToolRequestParams) -> ApprovalAnswer:
+def answer_in(params: InputResponseRequestParams) -> ApprovalAnswer:
     """Return a person's answer that a repeated request brings.
 
     Raises:

@@ -5,23 +5,31 @@ from __future__ import annotations
 import asyncio
 import base64
 import mimetypes
-from collections.abc import Sequence
-from contextlib import suppress
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 from urllib.parse import quote, unquote
 
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS
+from mcp_types import INVALID_PARAMS, ReadResourceRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolstile_hookspecs import ExecutorHandle, FileStat, Filesystem
-from toolstile_plugins.mcp.server.request import page_of
+from toolstile_hookspecs import ExecutorHandle, FileStat, Filesystem, Outcome, Status
+from toolstile_plugins.mcp.server.calls import Caller
+from toolstile_plugins.mcp.server.request import RequestContext, page_of
+from toolstile_plugins.mcp.server.sessions import ServedSession
 from toolstile_plugins.mcp.settings import ServeSettings
+from toolstile_plugins.mcp.workspace_read import TOOL, WorkspaceRead, current_read
 
 NOT_FOUND: Final = -32002
 """The older era's error code for a missing resource."""
 TEXT: Final = "text/plain"
 BYTES: Final = "application/octet-stream"
+UNREADABLE: Final = "The resource could not be read. Try again later."
+NO_TOOL: Final = (
+    "This server does not offer the tool read_file, by whose policies resources are read, so "
+    "nobody can read them."
+)
 PARAMETER: Final = "path"
 """The template's placeholder for a file."""
 
@@ -29,7 +37,8 @@ PARAMETER: Final = "path"
 class WorkspaceResources:
     """Lists and reads the files of a session's workspace."""
 
-    def __init__(self, settings: ServeSettings) -> None:
+    def __init__(self, settings: ServeSettings, caller: Caller) -> None:
+        self._caller = caller
         self._base = settings.workspace_uri
         self._page_size = settings.page_size
         self._largest = settings.max_resource
@@ -50,20 +59,44 @@ class WorkspaceResources:
         }
         return {"resourceTemplates": [shape]}
 
-    async def read(self, executor: ExecutorHandle, uri: str, version: str) -> dict[str, Any]:
-        """Return the content of a resource.
+    async def read(
+        self,
+        session: ServedSession,
+        context: RequestContext,
+        params: ReadResourceRequestParams,
+        handle: str | None = None,
+    ) -> dict[str, Any]:
+        """Return the content of a resource, or the question for a person.
+
+        It is a call of `read_file`, which policies decide on, and which is recorded.
+
+        Args:
+            session: The session that it is read in.
+            context: The SDK's context.
+            params: The params of the request.
+            handle: What names the session, where the request has begun it.
 
         Raises:
             MCPError: When there is none of that URI, or it cannot be read.
         """
+        uri = str(params.uri)
         path = self.path_of(uri)
-        found = None if path is None else await asyncio.to_thread(self._content, executor, path)
-        if found is None or path is None:
-            code = INVALID_PARAMS if version in MODERN_PROTOCOL_VERSIONS else NOT_FOUND
-            raise MCPError(code, "Resource not found", {"uri": uri})
-        if isinstance(found, str):
-            raise MCPError(INVALID_PARAMS, found, {"uri": uri})
-        return {"contents": [_held(uri, path, found)]}
+        if path is None:
+            raise _not_found(uri, context)
+        call = self._caller.call(context, TOOL, {"path": path})
+        read = WorkspaceRead(call.id, self._largest)
+        with _reading(read):
+            ended = await self._caller.outcome(session, context, call, params, handle)
+        if isinstance(ended, dict):
+            return ended
+        if isinstance(ended, Outcome) and ended.success and read.content is not None:
+            return {"contents": [_held(uri, path, read.content)]}
+        if read.is_missing or (isinstance(ended, Outcome) and ended.status is Status.INVALID):
+            raise _not_found(uri, context)
+        told = ended.text if isinstance(ended, Outcome) else UNREADABLE
+        if isinstance(ended, Outcome) and ended.status is Status.UNKNOWN_TOOL:
+            told = NO_TOOL
+        raise MCPError(INVALID_PARAMS, told, {"uri": uri})
 
     async def paths(self, executor: ExecutorHandle, beginning: str) -> list[str]:
         """Return the paths with a given beginning, in order."""
@@ -90,22 +123,19 @@ class WorkspaceResources:
         mime_type = mimetypes.guess_type(name)[0]
         return shape if mime_type is None else {**shape, "mimeType": mime_type}
 
-    def _content(self, executor: ExecutorHandle, path: str) -> bytes | str | None:
-        """Return a file's content, the reason that it cannot be read, or None without a file."""
-        files = _workspace(executor)
-        if files is None:
-            return None
-        try:
-            found = files.stat(path)
-            if found.kind != "file":
-                return None
-            if found.size > self._largest:
-                return f"{path} has {found.size:,} bytes; at most {self._largest:,} can be read."
-            return files.read_bytes(path)
-        except (FileNotFoundError, NotADirectoryError, PermissionError, ValueError):
-            return None
-        except OSError as error:
-            return f"{path} cannot be read: {error.strerror or 'it is out of reach'}."
+
+@contextmanager
+def _reading(read: WorkspaceRead) -> Generator[None]:
+    token = current_read.set(read)
+    try:
+        yield
+    finally:
+        current_read.reset(token)
+
+
+def _not_found(uri: str, context: RequestContext) -> MCPError:
+    is_modern = context.protocol_version in MODERN_PROTOCOL_VERSIONS
+    return MCPError(INVALID_PARAMS if is_modern else NOT_FOUND, "Resource not found", {"uri": uri})
 
 
 def _workspace(executor: ExecutorHandle) -> Filesystem | None:

@@ -51,9 +51,9 @@ class HostServer:
         self._changes = changes
         self._tools = ToolList(host)
         self._prompts = PromptList(host)
-        workspace = WorkspaceResources(settings) if settings.workspace else None
-        self._completions = Completions(self._prompts, workspace)
         self.caller = Caller(host.dialect(DIALECT), host.clock, settings.deadline)
+        workspace = WorkspaceResources(settings, self.caller) if settings.workspace else None
+        self._completions = Completions(self._prompts, workspace)
         self.protocol: Server[Any] = _Protocol(
             settings.name,
             version=version(DISTRIBUTION),
@@ -109,9 +109,9 @@ class HostServer:
             return _whole(workspace.templates(), {})
 
         async def read(context: RequestContext, params: ReadResourceRequestParams) -> Result:
-            uri, version = str(params.uri), context.protocol_version
             with self._choice.of(context) as chosen:
-                found = await workspace.read(chosen.executor, uri, version)
+                begun = chosen.meta.get(SESSION_META)
+                found = await workspace.read(chosen.session, context, params, begun)
                 return _whole(found, chosen.meta)
 
         add = self.protocol.add_request_handler

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import base64
+import json
 
 import pytest
 from mcp.shared.exceptions import MCPError
-from mcp_types import INVALID_PARAMS, ResourceTemplateReference
+from mcp_types import INVALID_PARAMS, ElicitResult, ResourceTemplateReference
 
 from .conftest import LEGACY, MODERN, serving
 
@@ -77,6 +78,84 @@ async def test_what_is_too_large_says_so(served, mode):
     async with served.client(mode) as client:
         with pytest.raises(MCPError, match=r"2,000 bytes; at most 1,000"):
             await client.read_resource("workspace:///large")
+
+
+@pytest.fixture(scope="module")
+def ruled(tmp_path_factory):
+    """A workspace whose policies deny one file to `read_file`, and ask about all others."""
+    folder = tmp_path_factory.mktemp("ruled")
+    (folder / "files").mkdir()
+    for name in ("secret.txt", "open.txt"):
+        (folder / "files" / name).write_bytes(f"what {name} holds".encode())
+    (folder / "guards.py").write_text(GUARDS)
+    (folder / "toolstile.toml").write_text(
+        'plugin_files = ["guards.py"]\n[plugins.vfs]\nroot = "files"\n'
+        '[plugins.record]\nfile = "calls.jsonl"\n'
+    )
+    with serving(cwd=folder) as served:
+        yield served, folder / "calls.jsonl"
+
+
+GUARDS = """
+from toolstile_hookspecs import PolicyDecision, hookimpl
+
+@hookimpl
+def toolstile_check(tool, params, context):
+    if tool.name != "read_file":
+        return None
+    if params.path == "secret.txt":
+        return PolicyDecision.deny("Never that one.")
+    return PolicyDecision.ask("All others a person decides on.")
+"""
+
+
+async def _accept(context, params):
+    return ElicitResult(action="accept", content={})
+
+
+async def test_what_read_file_is_denied_no_resource_gives(ruled, mode):
+    served, _ = ruled
+    async with served.client(mode, elicitation_callback=_accept) as client:
+        denied = await client.call_tool("read_file", {"path": "secret.txt"})
+        with pytest.raises(MCPError, match="Never that one") as caught:
+            await client.read_resource("workspace:///secret.txt")
+    assert denied.content[0].text == caught.value.error.message
+    assert caught.value.error.data == {"uri": "workspace:///secret.txt"}
+
+
+async def test_a_person_is_asked_about_a_resource_as_about_a_call(ruled, mode):
+    served, _ = ruled
+    asked = []
+
+    async def accept(context, params):
+        asked.append(params.message)
+        return ElicitResult(action="accept", content={})
+
+    async with served.client(mode, elicitation_callback=accept) as client:
+        read = await client.read_resource("workspace:///open.txt")
+    assert read.contents[0].text == "what open.txt holds"
+    (question,) = asked
+    assert '"path": "open.txt"' in question
+    async with served.client(mode) as client:
+        with pytest.raises(MCPError, match="cannot ask a person"):
+            await client.read_resource("workspace:///open.txt")
+
+
+@pytest.mark.slow
+async def test_a_resource_that_is_read_stands_in_the_record(ruled, mode):
+    served, record = ruled
+    async with served.client(mode, elicitation_callback=_accept) as client:
+        before = record.read_text().count("\n") if record.exists() else 0
+        await client.read_resource("workspace:///open.txt")
+        with pytest.raises(MCPError):
+            await client.read_resource("workspace:///secret.txt")
+    lines = [json.loads(line) for line in record.read_text().splitlines()[before:]]
+    calls = [line for line in lines if line["kind"] == "call"]
+    assert {call["envelope"]["tool"] for call in calls} == {"read_file"}
+    assert [(call["arguments"], call["status"]) for call in calls][-2:] == [
+        ({"path": "open.txt"}, "succeeded"),
+        ({"path": "secret.txt"}, "denied"),
+    ]
 
 
 async def test_paths_are_completed(served, mode):
