@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 class Participant(Protocol):
     """A change that is committed or rolled back together with the call.
 
-    Every `prepare` runs before any `commit`. Optional are `SupportsJoin`, `SupportsRecovery` and
-    `SupportsDiff`. One participant may have `decides = True` and a `key`: its `prepare` comes
-    last and is the decision, which the others look up by the key after a crash.
+    Every `prepare` runs before any `commit`. On an event loop plain methods run on a worker thread,
+    unless `waits = False` says that none ever waits, and async ones on the loop. Optional are
+    `SupportsJoin`, `SupportsRecovery` and `SupportsDiff`. One participant may have `decides = True`
+    and a `key`: its `prepare` comes last and is the decision, which the others look up by the key
+    after a crash.
     """
 
     def prepare(self) -> Awaitable[None] | None:
@@ -34,8 +36,7 @@ class Participant(Protocol):
 class SupportsJoin(Protocol):
     """A participant that acts when a nested call has succeeded.
 
-    Its `prepare` and `commit` come with those of the top-level call, `rollback` with that of
-    any call around it.
+    Its `prepare` and `commit` come with the top-level call's, `rollback` with any call's around it.
     """
 
     def join(self) -> Awaitable[None] | None:
@@ -65,13 +66,10 @@ class SupportsRecovery(Protocol):
 
 @runtime_checkable
 class SupportsDiff(Protocol):
-    """A participant, or the branch of a resource, that shows the changes of its commit."""
+    """A participant, or a resource's branch, that shows its changes for approval or a dry run."""
 
     def diff(self) -> str | Awaitable[str]:
-        """Return the changes for a person to read, or an empty text.
-
-        Called before `prepare`, for an approver and in a dry run. Changes nothing.
-        """
+        """Return the changes for a person to read, or an empty text; called before `prepare`."""
         ...
 
 
@@ -81,8 +79,8 @@ class SupportsDiff(Protocol):
 class ResourceBranch(Participant, Protocol):
     """A call's own version of a `Branchable` resource.
 
-    Its `commit` makes the changes those of the resource, or of the parent's branch. Optional
-    are `SupportsDiff` and a `name`, shown in place of the type.
+    Its `commit` makes the changes those of the resource, or of the parent's branch. It may have
+    a `name`, shown in place of the type.
     """
 
     @property
@@ -102,7 +100,10 @@ class Branchable(Protocol):
 
 @runtime_checkable
 class Exclusive(Protocol):
-    """A resource with state that one call at a time has, from its first access to its end."""
+    """A resource that one call at a time has, from its first access to its end.
+
+    On an event loop its methods are called as a `Participant`'s are, `begin` by `aget` only.
+    """
 
     def begin(self) -> Any:
         """Begin, or for a nested call begin a savepoint; return its name."""
@@ -125,6 +126,5 @@ class SupportsPrepare(Protocol):
     def prepare(self, savepoint: Any) -> None:
         """Do all of the commit that can fail, for the changes since the savepoint.
 
-        Called for the newest savepoint first; for a nested call's at its success, and again with
-        the call around it.
+        Called for the newest first; of a nested call at its success, and again with its caller's.
         """

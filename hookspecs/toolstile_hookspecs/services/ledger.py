@@ -110,7 +110,7 @@ class LedgerStore(Protocol):
     of as `unknown`.
 
     Attributes:
-        waits: Whether its methods wait for a network, so that they are kept off event loops.
+        waits: Whether its methods may wait, as for a disk, so that they are kept off event loops.
         lease: Seconds after which a claim that is not renewed is no longer held; None where
             claims need no renewing.
     """

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from typing import Any, TypeVar
 
 from toolstile.drivers.commands import Run, Step, WaitFor
@@ -77,9 +78,9 @@ class AsyncDriver:
         ):
             work: Awaitable[Any] = step.function()
             return work
-        return self._attend(step)
+        return self.attend(step)
 
-    async def _attend(self, step: Step) -> Any:
+    async def attend(self, step: Step) -> Any:
         """Carry a step out, and give it up when its limit says so, or its caller is cancelled.
 
         It is not waited for then: a handler that ignores its cancellation, or whose cleanup
@@ -98,13 +99,17 @@ class AsyncDriver:
                 job.check_limit()
         except GeneratorExit:
             # The loop has gone, and with it the thread that all of this has to happen on.
+            if here is None and step.uninterruptible:
+                job.join()
             raise
         except BaseException as error:
             is_cancelled = isinstance(error, asyncio.CancelledError)
             try:
                 if step.uninterruptible:
                     while not job.finished:
-                        await bell.wait(None)
+                        # A task ends by a second one; nothing ends a thread.
+                        with suppress(*([] if here else [asyncio.CancelledError])):
+                            await bell.wait(None)
                     job.answer()
             finally:
                 # A second interruption ends also what must not be left half done.

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
-from time import monotonic, perf_counter
+from time import monotonic, perf_counter, sleep
 from typing import Any, Final
 
 from toolstile.drivers.background_loop import Background
@@ -110,6 +110,7 @@ class Job:
         "_task",
         "_wake",
         "_wake_here",
+        "_workers",
         "error",
         "finished",
         "step",
@@ -143,7 +144,7 @@ class Job:
             workers: The threads for a sync step.
             background: The loop for an async one, None for the caller's own.
         """
-        step = self.step
+        step, self._workers = self.step, workers
         if step.limit.cancellation is not None:
             self._forget = step.limit.cancellation.on_cancel(self._wake)
         if isinstance(step, WaitFor):
@@ -170,6 +171,11 @@ class Job:
         until = perf_counter() + MOMENT
         while not self.finished and perf_counter() < until:
             _let_others_run()
+
+    def join(self) -> None:
+        """Wait in this thread for the end of a worker's, though the loop to be told has gone."""
+        while not self.finished:
+            sleep(MOMENT)
 
     def check_limit(self) -> None:
         """Give the job up where its limit is over; the answer is the reason, then."""
@@ -256,7 +262,11 @@ class Job:
             return
         with _giving_up:
             pass
-        step.owner.ended_late()
+        if step.is_async:
+            # What it held is put back, which may take a while.
+            self._workers.submit(step.owner.ended_late)
+        else:
+            step.owner.ended_late()
 
     def _cancel(self, step: Run, given_up: float) -> None:
         if self._task is not None:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.failures import unreadable
-from toolstile.pipeline.hook_calls import log_observer_error
+from toolstile.pipeline.hook_calls import log_observer_error, on_worker
 from toolstile.pipeline.masking import holds_secrets, without_masked
 from toolstile.resources.waiting import CallOwner
 from toolstile.state.replay import NOTHING
@@ -163,6 +163,10 @@ class CallControlImpl:
         self.check_exclusive(kind.__name__)
         root = self._run.root
         return root.batch.before(Milestone.ENDED, root.index) if root.batch is not None else None
+
+    def off_loop(self, function: Callable[[], Any]) -> Awaitable[Any]:
+        """Call a function that may wait; see `on_worker`."""
+        return self._run.executor.engine.asynchronous.attend(on_worker(self._run, function))
 
     def pause_timeout(self) -> None:
         """Stop the handler's timeout, and those of the calls around it, while it waits."""

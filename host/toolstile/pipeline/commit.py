@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Iterable, Iterator
 from itertools import chain
 from typing import Any
 
 from toolstile.drivers.commands import Staged, WaitFor
 from toolstile.pipeline.call import COMMIT, ActiveCall
 from toolstile.pipeline.failures import CommitFailed
-from toolstile.pipeline.hook_calls import await_uninterrupted, check_participant, settle, waits
+from toolstile.pipeline.hook_calls import check_participant, perform, settle, waits
 from toolstile.pipeline.masking import log_failure
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.resources.call_scope import Part
+from toolstile.resources.transactional import may_wait
 from toolstile_hookspecs import Participant
 from toolstile_hookspecs.support.process import deferred_interrupts
 
@@ -23,8 +24,6 @@ from toolstile_hookspecs.support.process import deferred_interrupts
 
 
 log = logging.getLogger("toolstile.pipeline")
-
-Action = Callable[[], Any]
 
 
 def undo(run: ActiveCall, *, participants: bool = True) -> Staged:
@@ -56,7 +55,10 @@ async def take_part_once_there(
     if run.adopt_participants([participant]):
         return
     try:
-        rolling_back = participant.rollback()
+        if may_wait(participant, "rollback"):
+            rolling_back = await run.control.off_loop(participant.rollback)
+        else:
+            rolling_back = participant.rollback()
         if waits(rolling_back):
             # What gave up the hook may be about to cancel this task.
             await asyncio.shield(rolling_back)
@@ -64,18 +66,18 @@ async def take_part_once_there(
         log_failure(run, log, "Rolling back what plugin %s kept failed.", hook.plugin)
 
 
-def _of_plugins(run: ActiveCall) -> Iterator[Action]:
+def _of_plugins(run: ActiveCall) -> Iterator[Participant]:
     run.close_participants()
     # One by one: interrupted between two of them, the rest is put back when it is done again.
     while run.participants:
-        yield run.participants.pop().rollback
+        yield run.participants.pop()
 
 
-def _each(run: ActiveCall, actions: Iterable[Action]) -> Staged:
+def _each(run: ActiveCall, participants: Iterable[Participant]) -> Staged:
     interruption: BaseException | None = None
-    for action in actions:
+    for each in participants:
         try:
-            yield from await_uninterrupted(run, action())
+            yield from perform(run, each, "rollback")
         except Exception:  # noqa: BLE001 - logged without secrets
             log_failure(run, log, "Rolling back %s met a failure; the rest is rolled back.", run)
         except BaseException as error:  # noqa: BLE001 - raised when all is put back
@@ -108,8 +110,7 @@ def commit_with_participants(run: ActiveCall) -> Staged:
         participants.sort(key=_decides)
         _tell_key(participants)
     for each in participants:
-        if (preparing := each.prepare()) is not None:
-            yield from settle(run, preparing)
+        yield from perform(run, each, "prepare", settle)
     _rule_out_rerun(run)
     left = deque(participants)
     try:
@@ -128,8 +129,8 @@ def commit_with_participants(run: ActiveCall) -> Staged:
 
 def prepare_to_join(run: ActiveCall) -> Staged:
     """Do all that can fail before the call joins the one around it."""
-    for step in run.scope.preparing_to_join():
-        yield from await_uninterrupted(run, step)
+    for part in run.scope.preparing_to_join():
+        yield from perform(run, part, "prepare")
 
 
 def close_to_nested(run: ActiveCall) -> Staged:
@@ -169,8 +170,8 @@ def join(run: ActiveCall, parent: ActiveCall) -> Staged:
         yield from prepare_to_join(run)
     _rule_out_rerun(run)
     for each in run.participants:
-        if (joining := getattr(each, "join", None)) is not None:
-            yield from await_uninterrupted(run, joining())
+        if hasattr(each, "join"):
+            yield from perform(run, each, "join")
     commit_into_parent(run)
     if run.participants and not parent.adopt_participants(run.participants):
         # The session's part is gone with the parent's.
@@ -223,8 +224,7 @@ def _commit_each(
     while left:
         each = left.popleft()
         try:
-            if (committing := each.commit()) is not None:
-                yield from await_uninterrupted(run, committing)
+            yield from perform(run, each, "commit")
         except Exception as error:  # noqa: BLE001 - logged without secrets
             log_failure(run, log, "%s of %s failed to commit.", _name(each), run)
             failed.append(f"{_name(each)} ({str(error).rstrip('.')})")

@@ -58,6 +58,8 @@ def _fail(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged
 
 
 def _finish_without_waiting(run: ActiveCall, table: DispatchTable, error: GeneratorExit) -> None:
+    # What a worker would do, this thread does.
+    run.on_loop = False
     ending = fail(run, table, error)
     try:
         next(ending)

@@ -15,8 +15,9 @@ from toolstile.pipeline.failures import PluginFailed, text_of
 from toolstile.pipeline.masking import log_failure
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.policies.rules import Rule
+from toolstile.resources.transactional import may_wait
 from toolstile.settings.table_validation import kind_of
-from toolstile_hookspecs import NOTICE
+from toolstile_hookspecs import NOTICE, Participant
 
 if TYPE_CHECKING:
     from toolstile.pipeline.call import ActiveCall
@@ -134,6 +135,35 @@ def await_uninterrupted(run: Asker, value: Any) -> Staged:
     if not waits(value):
         return value
     return (yield Run(lambda: _await(value), True, ENDLESS, run, False, uninterruptible=True))  # noqa: FBT003 - see Run
+
+
+def on_worker(run: Asker, function: Callable[[], Any]) -> Run:
+    """Return the step that calls a function on a worker; it is waited for, whoever interrupts."""
+    return Run(function, False, ENDLESS, run, False, uninterruptible=True)  # noqa: FBT003 - see Run
+
+
+def perform(
+    run: Asker,
+    participant: Participant,
+    step: str,
+    settling: Callable[[Asker, Any], Staged] = await_uninterrupted,
+) -> Staged:
+    """Call a method of a participant, and return what it gives, awaited where that has to be.
+
+    On a worker, where an event loop would wait for one that may block: see `may_wait`. Begun, it
+    is waited for, whoever interrupts.
+    """
+    method = getattr(participant, step)
+    if run.on_loop and may_wait(participant, step):
+        try:
+            given = yield on_worker(run, method)
+        except GeneratorExit:
+            # The loop has gone: what is left to do is done here.
+            run.on_loop = False
+            raise
+    else:
+        given = method()
+    return None if given is None else (yield from settling(run, given))
 
 
 def ask(run: Asker, implementation: Implementation, *args: Any) -> Any:

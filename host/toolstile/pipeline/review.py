@@ -21,7 +21,7 @@ from toolstile.pipeline.commit import (
 )
 from toolstile.pipeline.event import tell_rollback
 from toolstile.pipeline.failures import CallRejected
-from toolstile.pipeline.hook_calls import settle
+from toolstile.pipeline.hook_calls import perform, settle
 from toolstile.pipeline.masking import mask, secrets_of_call
 from toolstile.pipeline.plan import DispatchTable
 from toolstile_hookspecs import Answer, Stage, Status, ToolCall, hide
@@ -167,11 +167,10 @@ def describe(run: ActiveCall) -> Generator[Step, Any, str]:
         parts.append(_part("session", "\n".join(changes)))
     for each in [*run.participants, *run.scope.participants()]:
         name = str(getattr(each, "name", None) or type(each).__name__)
-        show = getattr(each, "diff", None)
-        if not callable(show):
+        if not callable(getattr(each, "diff", None)):
             silent.append(name)
             continue
-        shown = yield from settle(run, show())
+        shown = yield from perform(run, each, "diff", settle)
         if shown:
             parts.append(_part(name, str(shown)))
     if silent:

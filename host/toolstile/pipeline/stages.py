@@ -14,6 +14,7 @@ executor) hold the policies and hooks that concern it, and an empty tuple costs 
 from __future__ import annotations
 
 from collections.abc import Generator
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
@@ -60,6 +61,7 @@ from toolstile.pipeline.hook_calls import (
     ask,
     check_participant,
     hook_failed,
+    on_worker,
     settle,
     waits,
 )
@@ -105,8 +107,13 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
                     enter_traces(table, call, traces)
                 yield from pass_stages(call, table)
             except BaseException as error:  # noqa: BLE001 - every end is an outcome first
-                yield from roll_back(call, table, error)
+                # Where the loop goes meanwhile, all is put back first, and the call raises it.
+                with suppress(GeneratorExit):
+                    yield from roll_back(call, table, error)
             publish_surely(call, table)
+            if call.on_loop and call.opened and call.scope.has_to_close:
+                call.release_commit_turn()
+                yield on_worker(call, call.scope.close)
         finally:
             call.end()
     finally:

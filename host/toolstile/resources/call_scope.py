@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import threading
 from _thread import RLock  # `threading.RLock` is a function around it
-from collections.abc import Awaitable, Callable, Iterable, Iterator
-from contextlib import nullcontext, suppress
+from collections.abc import Iterable, Iterator
+from contextlib import AbstractContextManager, nullcontext, suppress
+from functools import partial
 from typing import Any, TypeVar, cast, overload
 
 from toolstile.resources.container import Container, Instance, ToolScope
 from toolstile.resources.exclusive import Claim, ExclusiveLock, lock_of
 from toolstile.resources.teardown import Failures, close_all, name_of
-from toolstile.resources.transactional import BranchPart, ExclusivePart, Role
+from toolstile.resources.transactional import BranchPart, ExclusivePart, Role, may_wait
 from toolstile.resources.waiting import CallOwner, Turn, Waiter
 from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
 from toolstile_hookspecs.support.process import renewed_in_forks
@@ -127,10 +128,17 @@ class CallScope(Waiter):
         given = self._given.get(kind, _MISSING)
         if given is not _MISSING:
             return cast("T", given)
-        built = self._resources.settled(kind) or self._own_tools().find(kind)
+        built = self._resources.settled(kind)
+        if built is None:
+            built = await self.owner.off_loop(partial(self._own_tools().find, kind))
+        alone: AbstractContextManager[None] = nullcontext()
         if built.role is Role.EXCLUSIVE:
             for turn in self._turns(kind, built):
                 await self.suspend(turn, name_of(kind))
+            alone = self._exclusive_part(lock_of(built.value)).claim.alone()
+        if may_wait(built.value, built.role.value):
+            with alone:
+                return cast("T", await self.owner.off_loop(partial(self._give, kind, built)))
         return cast("T", self._give(kind, built))
 
     def __contains__(self, kind: object) -> bool:
@@ -164,11 +172,10 @@ class CallScope(Waiter):
         """
         self._shares = False
 
-    def preparing_to_join(self) -> Iterator[Awaitable[None] | None]:
-        """Yield the steps, to be awaited if need be, after which joining the parent cannot fail."""
-        for part in self.participants():
-            if isinstance(part, ExclusivePart) or part.joins:
-                yield part.prepare()
+    def preparing_to_join(self) -> list[Part]:
+        """Return the parts to be prepared, after which joining the parent cannot fail."""
+        parts = self.participants()
+        return [part for part in parts if isinstance(part, ExclusivePart) or part.joins]
 
     def hand_over(self) -> None:
         """Give the parent call what takes part in its transaction from now on.
@@ -184,11 +191,10 @@ class CallScope(Waiter):
         parts = self.participants()
         return [each for each in parts if isinstance(each, BranchPart) and each.joins]
 
-    def undoing(self) -> Iterator[Callable[[], Awaitable[None] | None]]:
-        """Yield the functions that roll back, newest first; each returns None or an awaitable."""
+    def undoing(self) -> Iterator[Part]:
+        """Return the parts to be rolled back, newest first."""
         self.close_to_nested()
-        for part in reversed(self.participants()):
-            yield part.rollback
+        return reversed(self.participants())
 
     def abandon(self, name: str | None = None, *, patience: float = 0.0) -> None:
         """Close the scope while a thread may still use what it was given.
@@ -227,6 +233,11 @@ class CallScope(Waiter):
             is_closed = self._closed
         if is_closed:
             self._let_go()
+
+    @property
+    def has_to_close(self) -> bool:
+        """True when something lives for the call that wants to be closed."""
+        return self._tools is not None and bool(self._tools.owned)
 
     def close_unused(self) -> bool:
         """End a scope that has nothing to give back; return False where it has."""

@@ -11,19 +11,20 @@ from typing import Any, Final
 from toolstile.resources.exclusive import Claim, ExclusiveLock
 from toolstile.resources.teardown import Failures, name_of, refuse_coroutine
 from toolstile_hookspecs.errors import ResourceBusyError
+from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.transactions import ResourceBranch
 
 # --- Roles
 
 
 class Role(Enum):
-    """The role of an instance in the transaction of a call."""
+    """The role of an instance in the transaction of a call; its method that begins it."""
 
-    PLAIN = "plain"
+    PLAIN = ""
     """None: calls are given the instance itself."""
-    BRANCHABLE = "branchable"
+    BRANCHABLE = "branch"
     """Each call is given a branch of it."""
-    EXCLUSIVE = "exclusive"
+    EXCLUSIVE = "begin"
     """One call tree at a time has it."""
 
 
@@ -52,6 +53,20 @@ def has_method(instance: object, method: str, arguments: int) -> bool:
     except (TypeError, ValueError):
         return False
     return True
+
+
+def may_wait(participant: Any, step: str) -> bool:
+    """Tell whether a method of a participant or resource may block its thread.
+
+    Every plain one may, but where `waits` says that none does; an async one is awaited.
+    """
+    if isinstance(participant, BranchPart):
+        participant = participant.branch
+    elif isinstance(participant, ExclusivePart):
+        participant = participant.claim.lock.resource
+    method = getattr(participant, step, None)
+    waits = getattr(participant, "waits", True)
+    return method is not None and waits and not is_async_callable(method)
 
 
 # --- Participants

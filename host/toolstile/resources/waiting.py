@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator
+from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
@@ -55,6 +55,10 @@ class CallOwner(Claimant, Protocol):
 
     def before_exclusive(self, kind: type[Any]) -> Turn | None:
         """Refuse an exclusive resource by raising, or say what has to come first."""
+        ...
+
+    def off_loop(self, function: Callable[[], Any]) -> Awaitable[Any]:
+        """Call a function that may wait, while an event loop goes on."""
         ...
 
     def pause_timeout(self) -> None:

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from toolstile.pipeline.commit import take_part_once_there
+from toolstile.pipeline.hook_calls import on_worker
 from toolstile_hookspecs import (
     Binding,
     Cancellation,
@@ -439,21 +440,31 @@ def test_a_participant_that_comes_when_its_call_was_given_up_is_rolled_back(
     assert participant.steps == ["rollback"]
 
 
-def test_a_late_participants_rollback_is_not_cancelled_with_its_hook() -> None:
-    participant = Participating()
-    call: Any = SimpleNamespace(adopt_participants=lambda _: False)
+def test_a_late_participants_rollback_is_not_cancelled_with_its_hook(yard: Any) -> None:
+    begun, rolled_back = threading.Event(), threading.Event()
+
+    class Late(Participating):
+        def rollback(self) -> Awaitable[None]:
+            begun.set()
+            return super().rollback()
+
+        async def _step(self, name: str) -> None:
+            await super()._step(name)
+            rolled_back.set()
+
+    participant = Late()
     hook: Any = SimpleNamespace(plugin="desk")
+    tools = yard.open(add)
 
     async def main() -> None:
-        coming = take_part_once_there(call, hook, later(participant))
-        task = asyncio.ensure_future(coming)
-        # The hook answers in the second turn, and is heard in the same.
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
+        driver = tools.engine.asynchronous
+        control = SimpleNamespace(off_loop=lambda f: driver.attend(on_worker(yard, f)))
+        call: Any = SimpleNamespace(adopt_participants=lambda _: False, control=control)
+        task = asyncio.ensure_future(take_part_once_there(call, hook, later(participant)))
+        assert await asyncio.to_thread(begun.wait, PATIENCE)
         task.cancel()
         await asyncio.wait([task])
-        for _ in range(5):
-            await asyncio.sleep(0)
+        assert await asyncio.to_thread(rolled_back.wait, PATIENCE)
 
     asyncio.run(main())
 

@@ -1,5 +1,6 @@
 """A call as the pipeline would make it, resources that tell what is done to them, threads."""
 
+import asyncio
 import threading
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import Future
@@ -42,6 +43,9 @@ class FakeCall:
             raise self.refusal
         return self.first
 
+    async def off_loop(self, function: Callable[[], Any]) -> Any:
+        return await asyncio.to_thread(function)
+
     def pause_timeout(self) -> None:
         self.pauses.append("pause")
         self.waits.release()
@@ -62,8 +66,8 @@ class FakeCall:
         self.scope.close()
 
     async def ajoin(self) -> None:
-        for step in self.scope.preparing_to_join():
-            await settled(step)
+        for part in self.scope.preparing_to_join():
+            await settled(part.prepare())
         self.scope.hand_over()
         for part in self.scope.joining():
             await settled(part.commit())
@@ -76,8 +80,8 @@ class FakeCall:
         at_once(self.aundo())
 
     async def aundo(self) -> None:
-        for undo in self.scope.undoing():
-            await settled(undo())
+        for part in self.scope.undoing():
+            await settled(part.rollback())
 
     def __str__(self) -> str:
         return self.name

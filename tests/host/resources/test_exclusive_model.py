@@ -80,8 +80,8 @@ class Call:
     def before_exclusive(self, kind: type) -> None: ...
 
     def undo(self) -> None:
-        for undo in self.scope.undoing():
-            undo()
+        for part in self.scope.undoing():
+            part.rollback()
 
     def within(self, other: "Call") -> bool:
         return self is other or (self.parent is not None and self.parent.within(other))
@@ -153,7 +153,8 @@ class Exclusives(RuleBasedStateMachine):
     def succeed(self, data: st.DataObject) -> None:
         call = data.draw(st.sampled_from(self.fitting("running", leaf=True)))
         if call.parent is not None:
-            list(call.scope.preparing_to_join())
+            for part in call.scope.preparing_to_join():
+                part.prepare()
             call.scope.hand_over()
             for kind in KINDS:
                 call.parent.wrote[kind] += call.wrote[kind]
