@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
@@ -71,6 +72,7 @@ class VirtualFilesystem:
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.waits = store.waits
         self._checkpoints = Checkpoints()
 
     @classmethod
@@ -205,6 +207,7 @@ class WorkspaceBranch:
         "_layer",
         "_parent",
         "_prepared",
+        "_preparing",
         "_replaced",
         "_store",
         "_transaction",
@@ -231,9 +234,15 @@ class WorkspaceBranch:
         self._checkpoints = checkpoints
         self._replaced: Mapping[str, Node | None] = {}
         self._layer: Layer = Layer(base)
+        self._preparing = threading.Lock()
         self._prepared: Changes | None = None
         self._transaction: Transaction | None = None
         self.resource = Overlay(self._layer, now, self._exclusive_path)
+
+    @property
+    def waits(self) -> bool:
+        """True when keeping the changes may wait, so that it is kept off event loops."""
+        return self._store.waits
 
     @property
     def changed(self) -> bool:
@@ -275,17 +284,23 @@ class WorkspaceBranch:
     def rollback(self) -> None:
         """Drop the changes; any later use of the file system says that the call is over."""
         self._layer.close("This call was rolled back, so its workspace cannot be used any more.")
-        self._prepared = None
-        transaction, self._transaction = self._transaction, None
+        with self._preparing:
+            self._prepared = None
+            transaction, self._transaction = self._transaction, None
         if transaction is not None:
             transaction.rollback()
 
     async def _prepare_async(self) -> None:
         with _refusing():
-            await wait_async(self._attempt)
+            await wait_async(self._attempt, in_threads=self.waits)
 
     def _attempt(self) -> Literal[True] | None:
         """Try to prepare; None while another commit holds the workspace."""
+        # The last attempt may be on its way in a thread when the call is rolled back.
+        with self._preparing:
+            return self._prepare_now()
+
+    def _prepare_now(self) -> Literal[True] | None:
         changes = self._layer.changes(self.key)
         if self._parent is not None:
             base = self._parent._layer  # noqa: SLF001 - of the same class

@@ -181,6 +181,7 @@ class Layer(Base):
     def changes(self, key: str | None = None) -> Changes:
         """Return what was seen and what is to be made of it, sorted by path."""
         with self._lock:
+            self._check_open()
             made: list[Change] = []
             # A directory before what it holds.
             for path in sorted(self._made):

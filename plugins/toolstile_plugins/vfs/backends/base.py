@@ -119,7 +119,13 @@ class Prepared:
 
 
 class Store(Base, Protocol):
-    """A tree that takes changes, all of a call's or none."""
+    """A tree that takes changes, all of a call's or none.
+
+    Attributes:
+        waits: Whether its methods may wait, as for a disk.
+    """
+
+    waits: bool = True
 
     def begin(self, changes: Changes) -> Transaction | None:
         """Check what was seen and prepare what was made, without waiting.
@@ -168,13 +174,13 @@ def wait(attempt: Callable[[], T | None]) -> T:
     return done
 
 
-async def wait_async(attempt: Callable[[], T | None]) -> T:
+async def wait_async(attempt: Callable[[], T | None], *, in_threads: bool) -> T:
     """Try until it succeeds, leaving the loop to others between; raises as `wait` does."""
     # Late, as it is slow to import, and commands that dispatch nothing do without it.
     import asyncio
 
     pauses = _pauses()
-    while (done := attempt()) is None:  # noqa: ASYNC110 - another process may hold it
+    while (done := await asyncio.to_thread(attempt) if in_threads else attempt()) is None:  # noqa: ASYNC110 - another process may hold it
         await asyncio.sleep(next(pauses))
     return done
 

@@ -27,6 +27,8 @@ class MemoryStore(Store):
         {'a.txt': 'file'}
     """
 
+    waits = False
+
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
         self._nodes: dict[str, Node] = {"": directory_node()}
         self._held: dict[str, dict[str, Kind]] = {"": {}}
