@@ -26,6 +26,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.services.ledger import LedgerStore
+from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
 from toolstile_plugins.ledger.claim import claim_or_replay
 from toolstile_plugins.ledger.options import offered_commands
@@ -85,20 +86,29 @@ def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[
 
 @hookimpl
 @applies_to(is_idempotent)
-def toolstile_snapshot(context: ToolContext, tool: Tool[Any, Any]) -> Holding | None:
+def toolstile_snapshot(
+    context: ToolContext, tool: Tool[Any, Any]
+) -> Awaitable[Holding] | Holding | None:
     """Take part in the calls of tools that are to be recorded."""
     control = context.control
     if control is None:
         return None
     holding = _holdings.get(control)
-    if holding is None:
-        ledger = context.resources.get(EffectLedger, None)
-        if ledger is None:
-            return None
-        holding = _holdings[control] = Holding(ledger, tool, context, control, _holdings)
-    else:
+    if holding is not None:
         holding.context = context
-    return holding
+        return holding
+    if EffectLedger not in context.resources:
+        return None
+    if is_on_loop():
+        return _take_part(context, tool, control)
+    ledger = context.resources.get(EffectLedger)
+    return _holdings.setdefault(control, Holding(ledger, tool, context, control, _holdings))
+
+
+async def _take_part(context: ToolContext, tool: Tool[Any, Any], control: CallControl) -> Holding:
+    # The first call opens the ledger.
+    ledger = await context.resources.aget(EffectLedger)
+    return _holdings.setdefault(control, Holding(ledger, tool, context, control, _holdings))
 
 
 @hookimpl(tryfirst=True)

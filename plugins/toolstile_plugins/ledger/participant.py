@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from enum import Enum, auto
@@ -192,36 +192,40 @@ class Holding:
 
     # --- the participant ---
 
-    def join(self) -> Awaitable[None] | None:
+    @property
+    def waits(self) -> bool:
+        """True when recording may wait, so that it is kept off event loops."""
+        return self.ledger.store.waits
+
+    def join(self) -> None:
         """Record a nested call at its own success; a contained one waits for its caller's."""
         if self._joined:
             # The call around this one has joined its own caller.
             if self._uncommitted is not None and self._uncommitted.holder is not None:
                 self._uncommitted.holder = self._uncommitted.holder.parent
-            return None
+            return
         self._joined = True
         if not self._come_to_result(self.context.parent):
-            return None
+            return
         if self.tool.contained:
             self.context.set_attribute("ledger.state", "claimed")
-            return None
-        return self._apart(self._record)
+        else:
+            self._record()
 
-    def prepare(self) -> Awaitable[None] | None:
+    def prepare(self) -> None:
         """Record the call; done, it has happened."""
-        if self._joined or not self._come_to_result(None):
-            return None
-        return self._apart(self._record)
+        if not self._joined and self._come_to_result(None):
+            self._record()
 
-    def commit(self) -> Awaitable[None] | None:
+    def commit(self) -> None:
         """Let go of the key, and record what waited for nested calls to be kept."""
         is_recorded = self._state is not _CLAIMED and not self._is_partial
         self._state = _OVER
         self._holdings.pop(self.control, None)
         if is_recorded:
             self._forget()
-            return None
-        return self._apart(partial(self.ledger.leases.settle, self._record_late))
+        else:
+            self.ledger.leases.settle(self._record_late)
 
     def rollback(self) -> None:
         """Settle a nested call that had succeeded; for all others the hook calls `settle`."""
@@ -293,15 +297,6 @@ class Holding:
             noted = Uncommitted(recorded, holder, contained=bool(self.tool.contained))
             self._uncommitted = note_uncommitted(claim.effect_id, noted)
         return True
-
-    def _apart(self, record: Callable[[], None]) -> Awaitable[None] | None:
-        """Record at once, or in a thread where an event loop would wait for a network."""
-        if self.ledger.store.waits and is_on_loop():
-            import asyncio  # late, as in `is_on_loop`
-
-            return asyncio.to_thread(record)
-        record()
-        return None
 
     def _record(self) -> None:
         with self._lock:

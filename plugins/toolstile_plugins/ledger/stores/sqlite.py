@@ -68,7 +68,7 @@ class SqliteStore(SqlStore):
         lease: Seconds after which a claim that is not renewed counts as given up.
     """
 
-    waits = False
+    waits = True
 
     def __init__(
         self,
