@@ -65,6 +65,7 @@ ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) "
 def test_nothing_comes_of_any_attack(tools, dump, tmp_path):
     """All in one session: what one leaves behind, another could use."""
     elsewhere = tmp_path / "elsewhere.db"
+    assert_ok(tools.call("sql_schema"))
     before, files = dump(), sorted(tmp_path.iterdir())
     for name, sql, said in ATTACKS:
         outcome = tools.call(name, sql=sql.replace("{elsewhere}", str(elsewhere)))

@@ -156,6 +156,10 @@ class Database:
             # Keeps the tables behind full-text indexes from being written to directly.
             self._connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)  # noqa: FBT003 - no keyword is taken
         self._connection.text_factory = _lenient_text
+        if self._settings.writes:
+            # Sessions that read then hinder none that writes. In use by others, it stays as it is.
+            with suppress(sqlite3.OperationalError):
+                self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA foreign_keys = ON")
         self._connection.execute("PRAGMA trusted_schema = OFF")
         # A file that is no database says so at the first look into it. Virtual tables declare
@@ -202,7 +206,13 @@ class Database:
         text = str(error).rstrip(".")
         if "one statement at a time" in text:
             return "Each call takes one statement. Make a call for each, in order."
-        if getattr(error, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
+        code = getattr(error, "sqlite_errorcode", None)
+        if code == sqlite3.SQLITE_BUSY_SNAPSHOT:
+            return (
+                "Another session has written to the database since this call began to read it. End "
+                "the call around this one, then retry that as a whole."
+            )
+        if code == sqlite3.SQLITE_BUSY:
             return "Another program is writing to the database. Retry in a moment."
         return (
             f"SQLite says: {text}. Fix the statement or its parameters (sql_schema shows tables "
