@@ -16,6 +16,9 @@ from weakref import WeakSet
 # --- Interruptions
 
 
+MAX_DEFERRED: Final = 3
+
+
 class _Deferral:
     """The one deferral of the process: calls of a batch, or of an event loop, overlap in it."""
 
@@ -28,8 +31,9 @@ class _Deferral:
 def deferred_interrupts() -> Generator[None]:
     """Defer SIGINT, on the main thread, to the end of the block.
 
-    A signal that would raise in the middle of a commit raises after it. The previous handler
-    is back then and is called: asyncio's own works, and an application's.
+    A signal that would raise in the middle of a commit raises after it; the third one raises
+    at once, for a person before a commit that hangs. The previous handler is back then and is
+    called: asyncio's own works, and an application's.
     """
     is_main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGINT) if is_main else None
@@ -39,6 +43,7 @@ def deferred_interrupts() -> Generator[None]:
     if handler is not _defer:
         _Deferral.previous = handler
         _Deferral.blocks = 0
+        _Deferral.signals.clear()
         signal.signal(signal.SIGINT, _defer)
     _Deferral.blocks += 1
     try:
@@ -67,6 +72,8 @@ def allowed_interrupts() -> Generator[None]:
 
 def _defer(number: int, frame: FrameType | None) -> None:
     _Deferral.signals.append((number, frame))
+    if len(_Deferral.signals) == MAX_DEFERRED:
+        _raise_deferred()
 
 
 def _raise_deferred() -> None:
