@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import logging
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.policies import POLICY_METHODS
 
 Question = Callable[..., Any]
+log = logging.getLogger("toolstile.policies")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +63,18 @@ class Rule:
 def _asked_once(policy: ToolPolicy, name: str) -> Question | None:
     # A policy of somebody's may call a counter of its own the same.
     asked = getattr(policy, name, None)
-    return asked if callable(asked) else None
+    if not callable(asked):
+        return None
+
+    def answer(tool: Tool[Any, Any]) -> bool:
+        try:
+            # A method that returns nothing does not switch a policy off.
+            return asked(tool) is not False
+        except Exception:
+            log.exception("%s of policy %s failed; the policy stays on.", name, policy.name)
+            return True
+
+    return answer
 
 
 def rule_of(policy: ToolPolicy) -> Rule:
