@@ -25,7 +25,6 @@ from toolstile.pipeline.plan import (
 )
 from toolstile.pipeline.review import DryRun
 from toolstile.pipeline.stages import life_of
-from toolstile.plain_tools import section_of
 from toolstile.prompt_overrides import section_failed
 from toolstile.resources.bindings import ResourceRegistry
 from toolstile.runtime import runtime_of
@@ -106,7 +105,7 @@ class Executor:
         self._host = host
         prompt = options.prompt
         if options.tools:
-            section = section_of(options.tools, key="executor_tools")
+            section = self.engine.plans.section_of(options.tools)
             prompt = (prompt or host.prompt).bind(sections=[section])
         self._own_prompt = None if prompt is None else host.overridden(prompt)
         self._plans: PromptPlans | None = None

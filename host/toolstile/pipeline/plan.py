@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolstile.drivers.commands import HandlerTiming
 from toolstile.pipeline.unknown_tools import UnknownTools, behind_summaries
+from toolstile.plain_tools import section_of
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.plugins.prefixing import serving_wire_names
 from toolstile.plugins.registry import Plugins
@@ -288,10 +289,20 @@ class PromptPlans:
 class HostPlans:
     """The plans of all sessions of an open host, made once for those that are shown the same."""
 
-    __slots__ = ("_made",)
+    __slots__ = ("_made", "_sections")
 
     def __init__(self) -> None:
         self._made: dict[Hashable, PromptPlans] = {}
+        self._sections: dict[tuple[Any, ...], tuple[Section, object]] = {}
+
+    def section_of(self, tools: tuple[Any, ...]) -> Section:
+        """Return the section of an executor's tools, the same for the same tools."""
+        key = tuple(map(id, tools))
+        if key not in self._sections:
+            # The tools are kept, too: an id is given again once its tool is gone.
+            made = section_of(tools, key="executor_tools"), tools
+            _keep(self._sections, key, made, MAX_PROMPTS)
+        return self._sections[key][0]
 
     def of(
         self,

@@ -92,6 +92,54 @@ def test_a_prompt_that_is_bound_anew_for_each_session_shares_them_too(
     assert len(planned) == 3
 
 
+def test_executors_with_the_same_tools_of_their_own_share_them_too(
+    host: Host, planned: list[str]
+) -> None:
+    def double(number: int) -> int:
+        """Double a number."""
+        return 2 * number
+
+    own = [double, *numbered(3)]
+    for _ in range(2):
+        with host.executor(tools=own) as tools:
+            assert tools.dispatch(ToolCall("double", {"number": 2})).text == "4"
+    assert len(planned) == 4
+    with host.executor(tools=own[:1]) as tools:
+        assert not tools.dispatch(ToolCall("answer_0")).success
+
+
+class Guard:
+    """Denies every tool, unless it declines to check it."""
+
+    name = "guard"
+
+    def __init__(self, answer: Callable[[], object]) -> None:
+        self.answer = answer
+
+    def checks(self, tool: Tool[Any, Any]) -> Any:
+        return self.answer()
+
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        return PolicyDecision.deny("no")
+
+    def on_result(self, *args: Any, **kwargs: Any) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_denied"),
+    [(lambda: True, True), (lambda: None, True), (lambda: 1 / 0, True), (lambda: False, False)],
+    ids=["true", "no answer", "raises", "false"],
+)
+def test_a_policy_checks_a_tool_unless_it_says_that_it_does_not(
+    answer: Callable[[], object], is_denied: bool
+) -> None:
+    with (
+        Host(discover=False, tools=numbered(1), policies=[Guard(answer)]) as host,
+        host.executor() as tools,
+    ):
+        assert tools.dispatch(ToolCall("answer_0")).success is not is_denied
+
+
 def test_sessions_in_which_other_sections_are_shown_have_other_plans(host: Host) -> None:
     section = shop_of(*numbered(2), enabled=lambda session: session.id == "open")
     prompt = Prompt.of("tests", "plans", [section])
