@@ -35,6 +35,8 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.codecs import encodable, shorten
 
 MAX_ARGUMENTS: Final = 500
+LONG_VALUE: Final = 1_000
+"""Bytes of JSON from which on a value that is kept as itself is not kept as JSON, too."""
 """Characters shown of arguments that a person has changed."""
 log = logging.getLogger("toolstile.pipeline")
 
@@ -220,9 +222,11 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
         fields["result_secrets"] = run.result_secrets
     if not (succeeded and run.tells_json):
         fields["told" if succeeded else "text"] = run.text  # that of a failure is masked by now
-    if not (succeeded and run.data is not None and is_text):
-        # The JSON of a text is made again for whoever reads it, so that a long one is kept once.
-        fields["data"] = run.data
+    data = run.data
+    is_long = data is not None and len(data) > LONG_VALUE
+    if not (succeeded and data is not None and (is_text or (is_long and plan.shares_value))):  # type: ignore[union-attr]
+        # The JSON of a long value that is kept as itself is made again for whoever reads it.
+        fields["data"] = data
     outcome = run.outcome = _new(Outcome)
     shown = outcome.__dict__
     shown["event"] = event

@@ -77,6 +77,8 @@ def _render_text(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
     if (text := encodable(run.text)) != run.text:
         run.text = text
         run.result = replace(run.result, message=encodable(run.result.message))
+    # A dataclass without `render()` reads as JSON, too.
+    run.tells_json = run.text.encode() == run.data
 
 
 @lru_cache(maxsize=1024)

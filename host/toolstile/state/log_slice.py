@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from math import inf
 from threading import Lock
 from typing import Any
@@ -42,6 +43,23 @@ class Log:
         return Log(self._items)
 
 
+def _size_of(event: ToolInvoked) -> int:
+    # The parts that an event keeps; the others are made when somebody reads them.
+    kept = event.__dict__
+    arguments, text = kept.get("arguments"), kept.get("text") or kept.get("told")
+    given, result = event.call.arguments, kept.get("result")
+    size = len(arguments or "") + len(text or "")
+    if given is not arguments:
+        with suppress(ValueError, RecursionError):  # of what no text can say
+            size += len(given if isinstance(given, (str, bytes)) else arguments or str(given))
+    message = kept["message"] if result is None else result.message
+    if message is not text:
+        size += len(message)
+    if "data" not in kept and event.result.value is text:
+        return size
+    return size + len(event.data or "")
+
+
 class History:
     """The events of a session's calls, of which the oldest go first: a `Log` with a bound.
 
@@ -68,10 +86,7 @@ class History:
         """Add an event; only where a generation is full, under a lock."""
         young = self._generations[1]
         young.append(event)
-        # The parts that an event keeps; the others are made when somebody reads them.
-        kept = event.__dict__
-        self._size += len(kept.get("arguments") or "") + len(kept.get("data") or "")
-        self._size += len(kept.get("text") or kept.get("told") or "")
+        self._size += _size_of(event)
         if len(young) >= self._most or self._size >= self._most_bytes:
             self._age(young)
 
