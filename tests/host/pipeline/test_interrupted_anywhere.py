@@ -113,6 +113,8 @@ def patience() -> Iterator[None]:
 def interrupted(tools: Executor, way: str, line: int) -> str | None:
     """Interrupt a call at a line; return the place, None where it has fewer lines."""
     interruption = Interruption(line)
+    # A measurement of coverage watches every line, too.
+    watching = sys.gettrace()
     with patience():
         sys.settrace(interruption)
         try:
@@ -122,7 +124,7 @@ def interrupted(tools: Executor, way: str, line: int) -> str | None:
         else:
             assert interruption.place is None, f"lost at {interruption.place}"
         finally:
-            sys.settrace(None)
+            sys.settrace(watching)
     return interruption.place
 
 
