@@ -87,18 +87,6 @@ class Codec:
         ({'a': 1}, b'{"a":1}')
     """
 
-    __slots__ = (
-        "__weakref__",
-        "_extra",
-        "_read",
-        "_reveals",
-        "_schema",
-        "_secrecy",
-        "_to_json",
-        "adapter",
-        "immutable",
-    )
-
     def __init__(self, type_: Any, *, owner: str, reveals: bool = False) -> None:
         self._reveals = reveals
         try:
@@ -258,8 +246,6 @@ class _Empty:
 
 class NoParams(Codec):
     """The codec of a tool without params: an empty object, and None in the process."""
-
-    __slots__ = ()
 
     def __init__(self) -> None:
         super().__init__(_Empty, owner="a tool without params", reveals=True)

@@ -65,8 +65,6 @@ class SchemaCodec:
         DefinitionError: When the schema itself is wrong, or refers to what is not in it.
     """
 
-    __slots__ = ("_schema", "_secrecy", "_shows", "_validator", "immutable")
-
     def __init__(self, schema: Mapping[str, Any], *, owner: str) -> None:
         # Heavy, and most tools are typed.
         from jsonschema import Draft202012Validator, SchemaError, validators
