@@ -74,10 +74,10 @@ def _ask_executors(run: ActiveCall, plan: ToolPlan) -> Staged:
         given = ask(run, each, plan.tool, params, run.context)
         if given is not None:
             answer = yield from settle_for(run, each, given)
-            if isinstance(answer, (ToolResult, Replay)) or callable(answer):
-                break
-            if answer is not None:
+            if not (answer is None or isinstance(answer, (ToolResult, Replay)) or callable(answer)):
                 raise wrong_answer(each, answer, "a ToolResult, a Replay, a callable or None")
+            if answer is not None:
+                break
     run.passed(Milestone.CLAIMED)
     return answer
 
