@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from functools import partial
 from types import CoroutineType
-from typing import Any
+from typing import Any, cast
 
 from toolstile.drivers.commands import Run, Staged, WaitFor
 from toolstile.drivers.limit import Cancelled, Limit, TimedOut
@@ -79,7 +79,7 @@ def _ask_executors(run: ActiveCall, plan: ToolPlan) -> Staged:
             if answer is not None:
                 break
     run.passed(Milestone.CLAIMED)
-    return answer
+    return cast("Any", answer)
 
 
 def _wait_for_earlier_claims(run: ActiveCall, gate: OneShotGate) -> Staged:
