@@ -116,8 +116,9 @@ class Host:
         try:
             self.policies = self._make_policies(self.configuration)
         except ConfigurationError as error:
-            # A plugin's table that is wrong, too, may be why a kind of policy is not known.
-            raise ConfigurationError("\n".join((str(error), *self.unmet()))) from None
+            # A plugin that failed may be why a kind of policy is not known.
+            failed = [str(each) for each in self.plugins.reports if each.status == "failed"]
+            raise ConfigurationError("\n".join((str(error), *failed))) from None
         self.stray_names: set[str] = set()
         self._overrides = _load_overrides(self.configuration)
         self._prompt: tuple[int, Prompt] | None = None
@@ -256,11 +257,9 @@ class Host:
 
         if not self.is_open:
             raise StateError(OF_PARENT if self._is_of_parent else _NOT_OPEN)
-        # Those of the configuration were checked when the host was opened.
-        given = self.policies[len(self.configuration.policies) :]
-        is_own = options.prompt is not None or options.tools
-        if not is_own and (wrong := self.wrong_rules(given)):
-            raise ConfigurationError("\n".join(wrong))
+        if options.prompt is None and not options.tools:
+            # Those of the configuration were checked when the host was opened.
+            _refuse(self.wrong_rules(self.policies[len(self.configuration.policies) :]))
         executor = Executor(self, options)
         self._executors.add(executor)
         return executor
@@ -327,22 +326,28 @@ class Host:
         if self._is_of_parent:
             raise StateError(OF_PARENT)
         if not self.is_open:
-            if unmet := self.unmet():
-                raise ConfigurationError("\n".join(unmet))
+            _refuse(self.unmet())
             for report in self.plugins.reports:
                 if report.fault and report.status != "blocked" and report.source != "python":
                     _reports.warning("%s", report)
             enter_lifespans(self, self._running)
-            if wrong := self.wrong_rules():
+            try:
+                _refuse(self.wrong_rules())
+            except ConfigurationError:
                 self.close()
-                raise ConfigurationError("\n".join(wrong))
+                raise
             self.is_open = True
             left_in_forks.add(self)
         return self
 
     def unmet(self) -> list[str]:
         """Return what the configuration asks for that is not there, a line each."""
-        unmet = [str(each) for each in self.plugins.reports if each.is_unmet]
+        has_table = self.configuration.table_name
+        unmet = [
+            str(each)
+            for each in self.plugins.reports
+            if each.is_unmet or (each.status == "failed" and has_table(each.name) is not None)
+        ]
         try:
             _ = self.approver
         except ConfigurationError as error:
@@ -407,6 +412,11 @@ class Host:
         except DefinitionError as error:
             raise ConfigurationError(str(error)) from None
         return tuple(policies)
+
+
+def _refuse(faults: Iterable[str]) -> None:
+    if told := "\n".join(faults):
+        raise ConfigurationError(told)
 
 
 def _configuration_of(options: HostOptions) -> Settings:

@@ -26,7 +26,8 @@ def refuse_clashes(plugin: str, new: Contribution, others: Iterable[LoadedPlugin
         for claim, _ in _claims(other.contribution):
             if claim in claims:
                 cause = f"Plugin {plugin!r} {claims[claim]} plugin {other.origin} has already."
-                raise PluginFault(cause, _REMEDIES[claim[0]].format(plugin=plugin))
+                remedy = _REMEDIES[claim[0]].format(plugin=plugin)
+                raise PluginFault(cause, remedy, kinds=new.policies)
 
 
 _PREFIX: Final = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from typing import Final
 
 from toolstile.settings import Settings
@@ -20,13 +21,17 @@ class PluginFault(Exception):
         cause: What is wrong, a sentence.
         remedy: What to do about it, a sentence.
         misconfigured: Whether it lies in the configuration, not in the plugin.
+        kinds: The kinds of policies that are missing for it.
     """
 
-    def __init__(self, cause: str, remedy: str, *, misconfigured: bool = False) -> None:
+    def __init__(
+        self, cause: str, remedy: str, *, misconfigured: bool = False, kinds: Iterable[str] = ()
+    ) -> None:
         super().__init__(f"{cause} {remedy}")
         self.cause = cause
         self.remedy = remedy
         self.misconfigured = misconfigured
+        self.kinds = frozenset(kinds)
 
     def as_error(self, beginning: str) -> PluginError:
         """Return the error that tells it to the caller."""

@@ -62,6 +62,7 @@ class Plugins:
         self._records: dict[str, LoadedPlugin] = {}
         self._refused: list[PluginReport] = []
         self._discovered = False
+        self._asked: frozenset[str] = frozenset()
         self._installed: frozenset[str] = frozenset()
         self._dialects: tuple[int, Mapping[str, Dialect]] | None = None
         self.view = snapshot_of({}, self._manager, 0)
@@ -79,6 +80,7 @@ class Plugins:
         """
         every = installed()
         self._installed = frozenset(found.name for found in every)
+        self._asked = frozenset(only or ())
         for name in only or ():
             if name not in self._installed:
                 those = f"Those are: {', '.join(sorted(self._installed))}."
@@ -246,7 +248,9 @@ class Plugins:
                 raise PluginFault(cause, remedy)  # noqa: TRY301 - it becomes a report, too
             self._take(origin)
         except PluginFault as fault:
-            self._refused.append(origin.refused("failed", fault))
+            kinds = (table["kind"] for table in self.settings.policies)
+            named = origin.name in self._asked or not fault.kinds.isdisjoint(kinds)
+            self._refused.append(replace(origin.refused("failed", fault), named=named))
 
     def _take(self, origin: PluginSource, plugin: object = None) -> LoadedPlugin:
         """Take a plugin; it is loaded from where it comes from, unless Python gives it."""

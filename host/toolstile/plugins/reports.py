@@ -73,6 +73,7 @@ class PluginReport(PluginSource):
             could not be taken.
         remedy: What to do about the fault.
         misconfigured: Whether the fault lies in the configuration.
+        named: Whether it is asked for by its name, or for a kind of policy that it offers.
         hooks: The hooks it implements.
         tools: The names of its tools, as they are called.
         summary: The first line of its documentation.
@@ -85,6 +86,7 @@ class PluginReport(PluginSource):
     fault: str | None = None
     remedy: str | None = None
     misconfigured: bool = False
+    named: bool = False
     hooks: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     summary: str = ""
@@ -104,8 +106,8 @@ class PluginReport(PluginSource):
         A host that left it at that would do without a policy that somebody relies on.
         """
         is_there = self.status != "failed" and bool(self.hooks)
-        named = self.source == "file" and self.status != "blocked"
-        return self.misconfigured or (named and not is_there)
+        named = self.named or self.source == "file"
+        return self.misconfigured or (named and not is_there and self.status != "blocked")
 
     def __str__(self) -> str:
         """Return the report as one line for people."""

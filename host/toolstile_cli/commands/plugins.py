@@ -50,8 +50,9 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
     say("error", *wrong)
     if not _has_approver(host) or wrong:
         return Exit.USAGE
-    unmet = any(report.is_unmet for report in host.plugins.reports)
-    return Exit.USAGE if unmet or any(report.misconfigured for report in reports) else Exit.OK
+    return (
+        Exit.USAGE if host.unmet() or any(report.misconfigured for report in reports) else Exit.OK
+    )
 
 
 def _with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:
