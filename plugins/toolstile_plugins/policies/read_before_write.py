@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 import posixpath
-import stat
-from collections.abc import Iterable, Mapping, Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, BinaryIO, Final, TypeGuard, cast
+from typing import Annotated, Any, Final, cast
+
+from pydantic import BeforeValidator
 
 from toolstile_hookspecs import (
     ConflictError,
     DefinitionError,
-    Filesystem,
     PolicyDecision,
     PolicyState,
     Tool,
@@ -23,131 +21,39 @@ from toolstile_hookspecs import (
     ToolResult,
 )
 from toolstile_hookspecs.codecs import as_sentence
-from toolstile_plugins.policies.checks import check_fields, entries_for, is_among
-
-WORKSPACE: Final = "/workspace"
-CHUNK: Final = 1 << 20
-LARGE: Final = 64 * 1024 * 1024
-"""Bytes up to which a file is read to be known; it would take too long for a larger one."""
-NO_SUCH_FILE: Final = (FileNotFoundError, NotADirectoryError)
-"""The errors that mean "no file"; all others mean "unknown"."""
+from toolstile_plugins.policies.checks import (
+    check_fields,
+    entries_for,
+    is_among,
+    is_called,
+    refuse_none,
+)
+from toolstile_plugins.policies.governed_files import DirectoryFiles, Files, WorkspaceFiles
+from toolstile_plugins.policies.path_arguments import (
+    NAMES,
+    PathArgument,
+    PathNames,
+    ends_with,
+    names_declared_by,
+    paths_in,
+)
 
 READ_TOOLS: Final = frozenset({"read_file"})
 WRITE_TOOLS: Final = frozenset({"write_file", "edit_file", "delete_file", "copy_file", "move_file"})
+SOURCES: Final = ("source", "sources", "src", "source_path", "source_file", "src_path", "old_path")
+"""The names of properties that are a path from which something is moved or copied."""
+
+ANY_TOOL: Final = ""
+"""The key under which `paths` has the names that are given as a mere list."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkspaceFiles:
-    """The files of the workspace, as a call sees them."""
-
-    workspace: Filesystem
-
-    def canonical(self, path: str) -> str:
-        """Return the one spelling of a path: without detours and the alias of the root."""
-        if path == WORKSPACE or path.startswith(f"{WORKSPACE}/"):
-            path = path.removeprefix(WORKSPACE).lstrip("/")
-        elif path.startswith("/"):
-            # Whether it is a path at all is for the workspace to say.
-            return path
-        return posixpath.normpath(path or ".")
-
-    def holds(self, path: str) -> bool:
-        """Tell whether there is a file."""
-        try:
-            return self.workspace.stat(path).kind == "file"
-        except NO_SUCH_FILE:
-            return False
-
-    def digest(self, path: str) -> str | None:
-        """Return the SHA-256 of a file in hex, read unless the workspace knows it; None for none.
-
-        Of more than `LARGE` bytes it is that of the size, the time of the last change and the
-        beginning. A directory is not a file, nor is a link that leads nowhere or a device.
-
-        Raises:
-            OSError: When it cannot be looked at.
-            ValueError: When it can be no path at all.
-            ConflictError: When it is being changed.
-        """
-        try:
-            known = self.workspace.stat(path)
-            if known.kind != "file":
-                return None
-            if known.digest is not None:
-                return known.digest
-            with self.workspace.open(path, "rb") as stream:
-                if known.size > LARGE and known.modified is not None:
-                    return outline_of(stream, known.size, known.modified.isoformat())
-                return digest_of(stream)
-        except NO_SUCH_FILE:
-            return None
+def _under_tools(paths: object) -> object:
+    if not isinstance(paths, (list, tuple)):
+        return paths
+    return {ANY_TOOL: tuple(cast("Iterable[object]", paths))}
 
 
-@dataclass(frozen=True, slots=True)
-class DirectoryFiles:
-    """The files of a directory on disk."""
-
-    root: Path
-
-    def canonical(self, path: str) -> str:
-        """Return the one spelling of a path: from the directory, with links followed.
-
-        Raises:
-            ValueError: When it leads outside.
-        """
-        root = os.path.realpath(self.root)
-        found = os.path.relpath(os.path.realpath(Path(root, path)), root)
-        if found.split(os.sep, 1)[0] == os.pardir:
-            raise ValueError(
-                "It lies outside of the directory that the files are in. Give a path within it."
-            )
-        return found
-
-    def holds(self, path: str) -> bool:
-        """Tell whether there is a file."""
-        try:
-            # Not `is_file`, which takes what it may not look at for nothing.
-            return stat.S_ISREG(Path(self.root, path).stat().st_mode)
-        except NO_SUCH_FILE:
-            self._check_there()
-            return False
-
-    def digest(self, path: str) -> str | None:
-        """Return the SHA-256 of a file as `WorkspaceFiles` does."""
-        if not self.holds(path):
-            return None
-        try:
-            with Path(self.root, path).open("rb") as stream:
-                status = os.fstat(stream.fileno())
-                if status.st_size > LARGE:
-                    return outline_of(stream, status.st_size, str(status.st_mtime_ns))
-                return digest_of(stream)
-        except NO_SUCH_FILE:
-            return None
-
-    def _check_there(self) -> None:
-        if not self.root.is_dir():
-            raise OSError(
-                "The directory that the files are in is gone. This requires human intervention."
-            )
-
-
-Files = WorkspaceFiles | DirectoryFiles
-
-
-def digest_of(stream: BinaryIO) -> str:
-    """Return the SHA-256 of what a stream gives, in hex."""
-    digest = hashlib.sha256()
-    while chunk := stream.read(CHUNK):
-        digest.update(chunk)
-    return digest.hexdigest()
-
-
-def outline_of(stream: BinaryIO, size: int, modified: str) -> str:
-    """Return the SHA-256 of a file's size, last change and beginning, in hex, marked as such."""
-    digest = hashlib.sha256(f"{size} {modified} ".encode())
-    digest.update(stream.read(CHUNK))
-    return f"outline {digest.hexdigest()}"
+Paths = Annotated[Mapping[str, tuple[str, ...]], BeforeValidator(_under_tools)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,17 +64,22 @@ class ReadBeforeWritePolicy:
     A successful write counts as reading. Deleting counts as writing, and so does moving or copying
     onto a file. A moved or copied file counts as read where the original did.
 
+    The paths are those properties that the schema of the tool declares and that have the format
+    `path`, `file-path` or `directory-path`, or one of the names in `path_fields`. All of them
+    count, and of arguments that the schema does not declare those with such a name. A call is
+    denied where it cannot be told which files it changes.
+
     The success of a reading tool counts as reading. Some lines are enough, and so is the
     description of a binary file. A file that cannot be looked at is not changed. Directories are
     not governed, even when they are deleted as a whole.
 
     Args:
-        read_tools: Tools that show a file's content.
-        write_tools: Tools that change, replace or remove a file.
-        path_fields: The fields of the path, of which the first that the params have counts.
-        source_fields: The fields of the path that a tool moves or copies from.
-        paths: For single tools, all the fields with a path that they show or change:
-            `{"rename": ("old", "new")}`. A field may hold a list of paths.
+        read_tools: Tools that show a file's content, also as globs.
+        write_tools: Tools that change, replace or remove a file, also as globs.
+        path_fields: Names of properties that are paths, alone or at the end of a name.
+        source_fields: Names of those that a tool moves or copies from.
+        paths: For single tools, all the properties with a path that they show or change:
+            `{"rename": ("old", "new")}`. Or a list: further names beside the `path_fields`.
         root: The directory that paths are relative to, for tools that do not use the workspace.
         name: The instance's name; made of kind, place and position if not given.
 
@@ -178,15 +89,17 @@ class ReadBeforeWritePolicy:
 
     read_tools: AbstractSet[str] = READ_TOOLS
     write_tools: AbstractSet[str] = WRITE_TOOLS
-    path_fields: tuple[str, ...] = ("target", "destination", "path", "file_path")
-    source_fields: tuple[str, ...] = ("source", "path", "file_path")
-    paths: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    path_fields: tuple[str, ...] = NAMES
+    source_fields: tuple[str, ...] = SOURCES
+    paths: Paths = field(default_factory=dict[str, tuple[str, ...]])
     root: Path | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
         """Check that there is something to govern, and hold on to where it is."""
         check_fields(self)
+        refuse_none(self, "write_tools", "path_fields")
+        object.__setattr__(self, "paths", _under_tools(self.paths))
         if self.root is None:
             return
         root = Path(self.root).absolute()
@@ -201,28 +114,70 @@ class ReadBeforeWritePolicy:
     @property
     def governed(self) -> AbstractSet[str]:
         """The names of tools it rules by, but for those it would rule by anyway."""
-        named = frozenset([*self.read_tools, *self.write_tools, *self.paths])
+        named = frozenset([*self.read_tools, *self.write_tools, *self._own_paths])
         return named - READ_TOOLS - WRITE_TOOLS
+
+    def misfits(
+        self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
+    ) -> list[str]:
+        """Return what it says of properties that none of its tools has, or of other tools."""
+        written = [tool for tool in tools if is_among(tool, self.write_tools)]
+        ruled = [*written, *(tool for tool in tools if is_among(tool, self.read_tools))]
+        found = [fault for own in self._own_paths for fault in self._own_misfits(own, ruled)]
+        if not any(map(may_come, self.read_tools | self.write_tools)):
+            found += self._misnamed(ruled)
+            if self.root is not None and not written:
+                found.append("has a root, but none of its write_tools is there")
+        foreign = sorted({tool.name for tool in ruled if tool.origin is not None})
+        if foreign and self.root is None:
+            found.append(
+                f"governs {', '.join(foreign)} of servers, whose files are not those of the "
+                "workspace, and has no root"
+            )
+        return found
+
+    def _misnamed(self, ruled: Iterable[Tool[Any, Any]]) -> list[str]:
+        known = frozenset[str]().union(*map(names_declared_by, ruled))
+        given = {
+            "path_fields": self.path_fields,
+            "source_fields": self.source_fields,
+            "paths": self.paths.get(ANY_TOOL, ()),
+        }
+        return [
+            f"names {name!r} in {place}, which none of its tools has"
+            for place, names in given.items()
+            for name in names
+            if names not in {NAMES, SOURCES} and not any(ends_with(own, [name]) for own in known)
+        ]
+
+    def _own_misfits(self, pattern: str, ruled: Iterable[Tool[Any, Any]]) -> list[str]:
+        meant = [tool for tool in ruled if is_called(tool, pattern)]
+        if not meant:
+            return [f"names paths of {pattern!r}, which it lets neither read nor write"]
+        known = frozenset[str]().union(*map(names_declared_by, meant))
+        unknown = sorted(set(self._own_paths[pattern]) - known)
+        return [f"names {name!r} in paths, which {pattern!r} does not have" for name in unknown]
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Deny a change of files whose present content was not read, naming all of them."""
         if not is_among(tool, self.write_tools):
             return PolicyDecision.allow()
-        files = self._files(context)
+        files = self._files(tool, context)
         if files is None:
-            return PolicyDecision.allow()
+            return PolicyDecision.deny(
+                f"Cannot call {tool.name}: it is not known which directory its files are in, so "
+                "nobody can tell what was read. A person has to name it. Go on without the tool."
+            )
+        names = self._names_for(tool)
+        found = paths_in(tool, params, names) or []
+        if not any(each.is_declared for each in found):
+            return PolicyDecision.deny(
+                f"Cannot call {tool.name}: none of its arguments is the path of a file, so nobody "
+                f"can tell what it changes. Give the path, then retry {tool.name}; if it takes "
+                "none, go on without it."
+            )
         known = PolicyState.of(context, self.name).data
-        unread: list[str] = []
-        unknown: list[str] = []
-        for given in _paths(params, self._fields(tool, params)):
-            try:
-                path = files.canonical(given)
-                fault = _fault(files, path, known.get(path))
-            except (OSError, ValueError) as error:
-                shown = given if given.isprintable() else repr(given)
-                unknown.append(f"the file {shown} cannot be looked at: {_reason_of(error)}")
-            else:
-                unread += [] if fault is None else [f"the file {path} {fault}"]
+        unread, unknown = _objections(files, *_parted(found, names), known)
         if not unread and not unknown:
             return PolicyDecision.allow()
         return PolicyDecision.deny(self._reason(tool, unread, unknown))
@@ -234,17 +189,21 @@ class ReadBeforeWritePolicy:
         writes, reads = is_among(tool, self.write_tools), is_among(tool, self.read_tools)
         if not writes and not reads:
             return
-        files = self._files(context)
+        files = self._files(tool, context)
         if files is None:
             return
-        fields = self._fields(tool, params)
-        now = _settled(files, _paths(params, fields))
+        names = self._names_for(tool)
+        found = [each for each in paths_in(tool, params, names) or () if each.is_declared]
+        targets, sources = _parted(found, names)
+        if not writes and not names.own and len({each.place for each in found}) > 1:
+            # Nobody can tell which of them was shown.
+            return
+        now = _settled(files, _texts(targets))
         if not now:
             return
         state = PolicyState.of(context, self.name)
         if writes:
-            sources = [name for name in self.source_fields if name not in fields]
-            now |= _carried(files, _paths(params, sources[:1]), now, state)
+            now |= _carried(files, _texts(sources)[:1], now, state)
         keys = {(tool.name, path) for path, digest in now.items() if reads and digest is not None}
         known = all(state.data.get(path) == digest for path, digest in now.items())
         if known and keys <= state.invoked_keys:
@@ -262,18 +221,21 @@ class ReadBeforeWritePolicy:
         """Tell whether the tool reads or writes."""
         return is_among(tool, self.write_tools) or is_among(tool, self.read_tools)
 
-    def _files(self, context: ToolContext) -> Files | None:
+    @property
+    def _own_paths(self) -> Mapping[str, tuple[str, ...]]:
+        return {tool: names for tool, names in self.paths.items() if tool != ANY_TOOL}
+
+    def _files(self, tool: Tool[Any, Any], context: ToolContext) -> Files | None:
         if self.root is not None:
             return DirectoryFiles(self.root)
-        workspace = context.filesystem
+        # The files of a server are somewhere else.
+        workspace = context.filesystem if tool.origin is None else None
         return None if workspace is None else WorkspaceFiles(workspace)
 
-    def _fields(self, tool: Tool[Any, Any], params: Any) -> tuple[str, ...]:
-        """Return the fields that hold the paths which the tool shows or changes."""
-        if own := entries_for(tool, self.paths):
-            return tuple(dict.fromkeys(name for names in own for name in names))
-        there = (name for name in self.path_fields if _value(params, name) is not None)
-        return tuple(there)[:1]
+    def _names_for(self, tool: Tool[Any, Any]) -> PathNames:
+        own = [name for names in entries_for(tool, self._own_paths) for name in names]
+        listed = (*self.path_fields, *self.paths.get(ANY_TOOL, ()))
+        return PathNames(listed, tuple(own), self.source_fields)
 
     def _reason(self, tool: Tool[Any, Any], unread: list[str], unknown: list[str]) -> str:
         """Return the objections to the call, and the remedy."""
@@ -288,11 +250,58 @@ class ReadBeforeWritePolicy:
         return f"Cannot call {tool.name}: {' Also, '.join(parts)}"
 
 
+def _parted(
+    found: Sequence[PathArgument], names: PathNames
+) -> tuple[Sequence[PathArgument], Sequence[PathArgument]]:
+    """Return the paths that a tool changes, and those that it only moves or copies from."""
+    targets = [each for each in found if not names.is_source(each.name)]
+    if not any(each.is_declared for each in targets):
+        return found, ()
+    return targets, [each for each in found if names.is_source(each.name)]
+
+
+def _objections(
+    files: Files,
+    targets: Iterable[PathArgument],
+    sources: Iterable[PathArgument],
+    known: Mapping[str, str],
+) -> tuple[list[str], list[str]]:
+    """Return the objections to changing files: that they were not read, or are not known."""
+    unread: dict[str, None] = {}
+    unknown = [
+        f"its argument {each.name} may hold paths, in a way that is not known. Go on without it."
+        for each in (*targets, *sources)
+        if each.path is None
+    ]
+    moved = [posixpath.basename(each.rstrip("/")) for each in _texts(sources)]
+    for given in _texts(targets):
+        try:
+            for path in _changed(files, files.canonical(given), moved):
+                if fault := _fault(files, path, known.get(path)):
+                    unread[f"the file {path} {fault}"] = None
+        except (OSError, ValueError) as error:
+            shown = given if given.isprintable() else repr(given)
+            unknown.append(f"the file {shown} cannot be looked at: {_reason_of(error)}")
+    return [*unread], unknown
+
+
+def _changed(files: Files, path: str, moved: Iterable[str]) -> list[str]:
+    """Return the files that a change of a path may change."""
+    try:
+        kind = files.kind(path)
+    except ConflictError:
+        return [path]
+    if kind is None:
+        return [files.taken_for(path)]
+    # Some tools put what they move or copy into a directory.
+    return [posixpath.join(path, name) for name in moved] if kind == "directory" else [path]
+
+
 def _fault(files: Files, path: str, known: str | None) -> str | None:
     """Return the objection to changing a file of which this content is known."""
     try:
         if known is None:
-            return "exists and was not read" if files.holds(path) else None
+            return "exists and was not read" if files.kind(path) == "file" else None
         if files.digest(path) in {None, known}:
             return None
     except ConflictError:
@@ -322,31 +331,16 @@ def _carried(
             source = files.canonical(given)
             known = state.data.get(source)
             changed = {path: digest if digest == known else None for path, digest in now.items()}
-            if not files.holds(source):
+            if files.kind(source) != "file":
                 changed[source] = None
     return changed
 
 
-def _paths(params: Any, fields: Iterable[str]) -> list[str]:
-    found: list[str] = []
-    for name in fields:
-        value = _value(params, name)
-        listed = cast("list[object]", value) if isinstance(value, (list, tuple)) else [value]
-        found += [os.fspath(path) for path in listed if _is_path(path)]
-    return found
+def _texts(found: Iterable[PathArgument]) -> list[str]:
+    return [each.path for each in found if each.path is not None]
 
 
 def _reason_of(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror.lower()}. This requires human intervention."
     return as_sentence(str(error) or "nobody says why")
-
-
-def _value(params: Any, name: str) -> Any:
-    if isinstance(params, Mapping):
-        return cast("Mapping[str, Any]", params).get(name)
-    return getattr(params, name, None)
-
-
-def _is_path(value: object) -> TypeGuard[str | os.PathLike[str]]:
-    return isinstance(value, (str, os.PathLike))

@@ -212,22 +212,32 @@ def test_directories_are_not_governed(shop):
     assert not is_denied(shop("copy_file", source="a.txt", target="docs"))
 
 
-def test_without_a_filesystem_everything_is_allowed(yard, file_section):
+def test_without_a_directory_nobody_can_tell_what_was_read(yard, file_section):
     @tool
     def write_file(path: str) -> None:
         """Write somewhere else."""
 
     yard.open(file_section(RULE, tools=(write_file,)), workspace=False)
-    assert yard("write_file", path="a.txt").success
+    outcome = yard("write_file", path="a.txt")
+    assert is_denied(outcome)
+    assert outcome.text == (
+        "Cannot call write_file: it is not known which directory its files are in, so nobody can "
+        "tell what was read. A person has to name it. Go on without the tool."
+    )
 
 
-def test_a_write_without_a_path_is_allowed(yard, file_section):
+def test_a_write_without_a_path_is_denied(yard, file_section):
     @tool
     def write_file(text: str) -> None:
         """Write to the one place there is."""
 
     yard.open(file_section(RULE, tools=(write_file,)))
-    assert yard("write_file", text="x").success
+    outcome = yard("write_file", text="x")
+    assert is_denied(outcome)
+    assert outcome.text == (
+        "Cannot call write_file: none of its arguments is the path of a file, so nobody can tell "
+        "what it changes. Give the path, then retry write_file; if it takes none, go on without it."
+    )
 
 
 def test_tools_that_are_not_named_are_not_governed(yard, file_section):
@@ -306,20 +316,16 @@ def test_wire_names_name_tools_too(yard, file_section):
     assert yard("fs.save", at="a.txt").success
 
 
-def test_a_tool_without_parameters_is_free(yard, file_section):
-    ran = []
-
+def test_a_writing_tool_without_parameters_is_denied(yard, file_section):
     def wipe(params: None, *, context: ToolContext) -> ToolResult[None]:
-        ran.append(params)
-        return ToolResult.ok()
+        raise AssertionError
 
     own = Tool[None, None](name="write_file", description="Write the log.", handler=wipe)
     yard.open(file_section(RULE, tools=(own,)))
-    assert yard("write_file").success
-    assert ran == [None]
+    assert is_denied(yard("write_file"))
 
 
-def test_of_two_paths_the_first_field_that_is_there_counts(yard, file_section):
+def test_of_several_paths_all_count(yard, file_section):
     @tool
     def write_file(file_path: str, *, path: str = "b.txt") -> None:
         """Write to `path`."""
@@ -327,6 +333,7 @@ def test_of_two_paths_the_first_field_that_is_there_counts(yard, file_section):
     yard.files.contents = {"a.txt": b"one", "b.txt": b"two"}
     yard.open(file_section(RULE, tools=(write_file,)))
     assert "the file b.txt exists" in yard("write_file", file_path="new.txt").text
+    assert "the file a.txt exists" in yard("write_file", file_path="a.txt", path="c.txt").text
 
 
 def test_the_session_tells_what_was_read_and_with_what(shop):
@@ -613,7 +620,7 @@ def test_pipes_are_not_opened(disk, tmp_path):
     policy = ReadBeforeWritePolicy(root=tmp_path, name="x")
     tools = {each.name: each for each in disk.tools.prompt.tools()}
     context = ToolContext(session=disk.session)
-    params = type("P", (), {"path": "pipe"})()
+    params = tools["write_file"].parse({"path": "pipe"})
     assert policy.check(tools["write_file"], params, context=context).allowed
 
 
@@ -683,6 +690,7 @@ def test_a_file_that_is_being_changed_is_not_overwritten(shop):
 
     tools = {each.name: each for each in shop.tools.prompt.tools()}
     context = ToolContext(session=shop.session, resources=Resources())
-    decision = RULE.check(tools["write_file"], {"path": "a.txt"}, context=context)
+    params = tools["write_file"].parse({"path": "a.txt", "content": ""})
+    decision = RULE.check(tools["write_file"], params, context=context)
     assert not decision.allowed
     assert "a.txt is being changed by another call" in decision.reason

@@ -28,7 +28,7 @@ from toolstile_plugins.policies import (
         (ReadBeforeWritePolicy, {"path_fields": "api"}, "path_fields"),
         (ReadBeforeWritePolicy, {"source_fields": "api"}, "source_fields"),
         (ReadBeforeWritePolicy, {"paths": {"a": "api"}}, "paths.a"),
-        (ReadBeforeWritePolicy, {"paths": ["rename"]}, "paths"),
+        (ReadBeforeWritePolicy, {"paths": "rename"}, "paths"),
         (SequentialDependencyPolicy, {"dependencies": {"deploy": "api"}}, "dependencies.deploy"),
         (SequentialDependencyPolicy, {"dependencies": {"deploy": None}}, "dependencies.deploy"),
         (SequentialDependencyPolicy, {"dependencies": None}, "dependencies"),

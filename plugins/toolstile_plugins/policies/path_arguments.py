@@ -1,0 +1,199 @@
+"""Paths in the arguments of a call, found by the properties that the tool's schema declares."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from pydantic import PydanticUserError
+from pydantic_core import from_json
+
+from toolstile_hookspecs import Tool
+from toolstile_hookspecs.codecs import pointed
+
+Schema = Mapping[str, Any]
+
+FORMATS: Final = frozenset({"path", "file-path", "directory-path"})
+"""The formats of a property that is a path; pydantic writes them for those of `pathlib`."""
+
+NAMES: Final = (
+    *("path", "paths", "pathname", "filepath", "filepaths", "file", "files", "filename"),
+    *("filenames", "target", "targets", "destination", "dest", "dst", "source", "sources", "src"),
+)
+"""The names of properties that are paths, alone or at the end, as in `file_path`, `outputFile`."""
+
+_COMPOSED: Final = ("anyOf", "oneOf", "allOf", "then", "else")
+_WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
+
+
+@dataclass(frozen=True, slots=True)
+class PathArgument:
+    """A path in the arguments of a call.
+
+    Args:
+        place: The names of the properties that lead to it.
+        path: The path, None where something else stands there that may hold paths.
+        is_declared: Whether the tool's schema declares the property.
+    """
+
+    place: tuple[str, ...]
+    path: str | None
+    is_declared: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the property."""
+        return self.place[-1]
+
+
+@dataclass(frozen=True, slots=True)
+class PathNames:
+    """The properties that hold paths.
+
+    Args:
+        listed: Names, alone or at the end of a name.
+        own: The only names that hold paths of a tool; none where it goes by format and name.
+        sources: Names of those that a tool moves or copies from, beside its own.
+    """
+
+    listed: tuple[str, ...]
+    own: tuple[str, ...]
+    sources: tuple[str, ...]
+
+    def is_path(self, name: str, schemas: Iterable[Schema], *, is_declared: bool) -> bool:
+        """Tell whether a property holds a path, by its name and what the schema says of it."""
+        if self.own and is_declared:
+            return name in self.own or self.is_source(name)
+        by_format = any(schema.get("format") in FORMATS for schema in schemas)
+        return by_format or ends_with(name, self.listed)
+
+    def is_source(self, name: str) -> bool:
+        """Tell whether a tool only moves or copies from the path that a property holds."""
+        return name not in self.own and ends_with(name, self.sources)
+
+
+def ends_with(name: str, listed: Iterable[str]) -> bool:
+    """Tell whether a property's name is a listed one, or ends with it as a word of its own.
+
+    Example:
+        >>> [ends_with(name, ["path"]) for name in ("path", "newPath", "file-path", "xpath")]
+        [True, True, True, False]
+    """
+    words = f"_{_as_words(name)}"
+    return any(words.endswith(f"_{_as_words(other)}") for other in listed)
+
+
+@lru_cache(maxsize=4096)
+def _as_words(name: str) -> str:
+    return _WORDS.sub("_", name).lower()
+
+
+@lru_cache(maxsize=512)
+def schema_of(tool: Tool[Any, Any]) -> Schema | None:
+    """Return the JSON Schema of a tool's params, None where its types have none."""
+    try:
+        return tool.params_codec.schema()
+    except PydanticUserError:
+        return None
+
+
+def names_declared_by(tool: Tool[Any, Any]) -> frozenset[str]:
+    """Return the names of all properties that a tool declares, at any depth."""
+    found: set[str] = set()
+    waiting: list[object] = [schema_of(tool) or {}]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            inner = cast("Schema", part)
+            found.update(*_schemas([inner.get("properties")]))
+            waiting += inner.values()
+        elif isinstance(part, list):
+            waiting += cast("list[object]", part)
+    return frozenset(found)
+
+
+def paths_in(tool: Tool[Any, Any], params: Any, names: PathNames) -> list[PathArgument] | None:
+    """Return the paths in the arguments of a call, None where they cannot be looked at."""
+    schema = schema_of(tool)
+    if schema is None:
+        return None
+    if tool.params_schema is None:
+        try:
+            params = from_json(tool.params_codec.encode(params))
+        except (ValueError, TypeError):
+            return None
+    if not isinstance(params, Mapping):
+        return None
+    arguments = cast("Mapping[str, Any]", params)
+    return list(_PathSearch(schema, names).within((), arguments, [schema]))
+
+
+class _PathSearch:
+    """Looks for paths in a value and in what the schema says of it, side by side."""
+
+    def __init__(self, root: Schema, names: PathNames) -> None:
+        self._root = root
+        self._names = names
+
+    def within(
+        self, place: tuple[str, ...], value: Mapping[str, Any], schemas: Iterable[Schema]
+    ) -> Iterator[PathArgument]:
+        """Yield the paths in an object, those that the schema gives by default among them."""
+        declared: dict[str, list[Schema]] = {}
+        for part in self._parts(schemas):
+            for name, inner in part.get("properties", {}).items():
+                declared.setdefault(name, []).extend(_schemas([inner]))
+        defaults = {
+            name: inner["default"]
+            for name, several in declared.items()
+            for inner in several
+            if "default" in inner
+        }
+        for name, inner in {**defaults, **value}.items():
+            known = declared.get(name)
+            yield from self._at((*place, name), inner, known or [], is_declared=known is not None)
+
+    def _at(
+        self, place: tuple[str, ...], value: Any, schemas: list[Schema], *, is_declared: bool
+    ) -> Iterator[PathArgument]:
+        parts = self._parts(schemas)
+        is_path = self._names.is_path(place[-1], parts, is_declared=is_declared)
+        if isinstance(value, (str, os.PathLike)):
+            if is_path:
+                path = os.fspath(cast("str | os.PathLike[str]", value))
+                yield PathArgument(place, path, is_declared)
+        elif isinstance(value, (list, tuple)):
+            items = [*parts] if is_path else []
+            items += _schemas(part.get("items") for part in parts)
+            items += _schemas(each for part in parts for each in part.get("prefixItems", ()))
+            for item in cast("list[object]", value):
+                yield from self._at(place, item, items, is_declared=is_declared)
+        elif isinstance(value, Mapping):
+            if is_path and not any("properties" in part for part in parts):
+                yield PathArgument(place, None, is_declared)
+            inner = cast("Mapping[str, Any]", value)
+            yield from self.within(place, inner, parts)
+
+    def _parts(self, schemas: Iterable[Schema]) -> list[Schema]:
+        """Return schemas with all they are made of: references and alternatives."""
+        found: list[Schema] = []
+        waiting, seen = list(schemas), set[str]()
+        while waiting:
+            schema = waiting.pop()
+            found.append(schema)
+            target = schema.get("$ref")
+            if isinstance(target, str) and target not in seen:
+                seen.add(target)
+                waiting += _schemas([pointed(self._root, target)])
+            for key in _COMPOSED:
+                inner: Any = schema.get(key, ())
+                waiting += _schemas([inner] if key in {"then", "else"} else inner)
+        return found
+
+
+def _schemas(found: Iterable[Any]) -> list[Schema]:
+    return [cast("Schema", part) for part in found if isinstance(part, Mapping)]
