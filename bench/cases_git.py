@@ -1,4 +1,4 @@
-"""What a workspace is compared with: a commit to a git repository after every call."""
+"""The peer of a workspace: a commit to a git repository after every call."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the ledger adds to a call, and whether it stays that way when it is full."""
+"""The cost that the ledger adds to a call, empty and full."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from toolstile_plugins.ledger.api import DAY
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 ON_TOP: Final = {"memory": (21, 10), "SQLite": (70, 40)}
-"""How many times the floor each may add, and the goal."""
+"""The most that each may add, as a multiple of the floor, and the goal."""
 FULL: Final = 1.5
 FEW: Final = 1_000
 

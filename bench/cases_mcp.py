@@ -18,7 +18,7 @@ from mcp_servers import OTHERS, SDK, TOOLSTILE, in_process
 from measuring import Block, Case, Effort, Probe, Row, compare
 
 LIMIT, GOAL = 1.3, 1.15
-"""How many times the bare SDK a call through Toolstile may cost, within a process."""
+"""The most that a call may cost within a process, as a multiple of the bare SDK."""
 BOUNDS: Final = {TOOLSTILE: (LIMIT, GOAL)}
 CLIENTS: Final = (1, 50)
 FEW: Final = (1, 2)

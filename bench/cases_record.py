@@ -1,4 +1,4 @@
-"""What the record adds to a call, on top of a full host."""
+"""The cost that the record adds to a call, on top of a full host."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from toolstile_hookspecs import ToolCall, tool
 from toolstile_plugins.record import Recorder, RecordFile
 
 LIMIT: Final = 18
-"""How many times the floor the record may add."""
+"""The most that the record may add, as a multiple of the floor."""
 GOAL: Final = 12
 
 CASES: Final = {

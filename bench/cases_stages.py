@@ -1,4 +1,4 @@
-"""What each part of a full host adds to a call, for information."""
+"""The cost that each part of a full host adds to a call, for information."""
 
 from __future__ import annotations
 

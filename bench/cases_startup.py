@@ -1,4 +1,4 @@
-"""How long the command line takes to answer, beside an interpreter that does nothing."""
+"""The time that the command line takes to answer, beside an interpreter that does nothing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a span and a duration add to a call, on top of a full host."""
+"""The cost that a span and a duration add to a call, on top of a full host."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from toolstile_plugins.otel.settings import OtelSettings
 from toolstile_plugins.otel.spans import BUCKETS, DURATION, CallTracing
 
 LIMIT: Final = 1.6
-"""How many times what the SDK alone takes in the same place a span and a histogram may add."""
+"""The most that a span and a histogram may add, as a multiple of the SDK alone."""
 GOAL: Final = 1.3
 
 OTEL: Final = ("otel",)

@@ -1,4 +1,4 @@
-"""What a call costs without any host: pydantic in, the plain function, pydantic out."""
+"""The cost of a call without any host: pydantic in, the plain function, pydantic out."""
 
 from __future__ import annotations
 

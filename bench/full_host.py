@@ -129,7 +129,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class Total:
-    """What a reducer makes of results: all numbers so far, added up."""
+    """The sum of all numbers so far, which a reducer makes of results."""
 
     value: int = 0
 

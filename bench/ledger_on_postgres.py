@@ -1,4 +1,4 @@
-"""How many claims a second eight processes make in PostgreSQL, on a server of its own."""
+"""The claims a second that eight processes make in PostgreSQL, on a server of its own."""
 
 from __future__ import annotations
 

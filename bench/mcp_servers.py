@@ -33,7 +33,7 @@ SDK: Final = "the bare SDK"
 FASTMCP: Final = "FastMCP"
 TOOLSTILE: Final = "Toolstile"
 OTHERS: Final = (TOOLSTILE,) if FastMCP is None else (TOOLSTILE, FASTMCP)
-"""What is there to be compared with the SDK."""
+"""The servers that are compared with the SDK."""
 
 
 def sdk_server() -> MCPServer:

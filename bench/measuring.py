@@ -1,4 +1,4 @@
-"""How times are taken: a case beside its floor, round by round, on a machine that is never still.
+"""Measurement: a case beside its floor, round by round, on a machine that is never still.
 
 A clock that swings twofold makes times of different moments incomparable. So each case is
 measured right after what it is compared with, all cases in a new order in each round, and the
@@ -19,7 +19,7 @@ from itertools import repeat
 from time import perf_counter
 
 SAMPLE_SECONDS = 0.0005
-"""How long a sample takes at least: long enough that reading the clock does not count."""
+"""The least seconds of a sample: long enough that reading the clock does not count."""
 
 Block = Callable[[int], float]
 """Does something so many times, and returns the seconds that it took."""
@@ -57,7 +57,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is done to find out.
+    """The rounds and runs of a measurement.
 
     Args:
         rounds: How often each case is measured.
@@ -80,7 +80,7 @@ QUICK = Effort(rounds=1, seconds=0.01, calls=2_100, entries=1_000, judged=False)
 
 @dataclass(frozen=True)
 class Row:
-    """What came out for one case; times in seconds.
+    """The figures of one case; times in seconds.
 
     Args:
         case: What was measured.
@@ -104,7 +104,7 @@ class Row:
 
     @property
     def over(self) -> bool:
-        """Whether it is dearer than it may be."""
+        """True where it costs more than it may."""
         return self.limit is not None and self.figure is not None and self.figure > self.limit
 
 

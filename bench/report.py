@@ -1,4 +1,4 @@
-"""What was measured, as a table for people and as JSON for programs."""
+"""The figures, as a table for people and as JSON for programs."""
 
 from __future__ import annotations
 

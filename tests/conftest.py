@@ -1,4 +1,4 @@
-"""What holds for all tests."""
+"""Settings and fixtures of all tests."""
 
 from __future__ import annotations
 
@@ -76,5 +76,5 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 
 @pytest.fixture(scope="session")
 def npm() -> Npm:
-    """What installs and finds programs that npm has; skipped where there is none."""
+    """The installer of programs that npm has; skips where there is no npm."""
     return find_npm()

@@ -36,7 +36,7 @@ class Npm:
     executable: str
     cache: Path
     failures: list[str] = field(default_factory=list[str])
-    """What kept npm from installing: where it has failed once, nothing more is waited for."""
+    """The fault that kept npm from installing: after one, nothing more is waited for."""
 
     def program(self, name: str, package: str) -> str:
         """The path of a package's program, which is run with `environment()`."""

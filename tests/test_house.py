@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from statistics import median
+from typing import Any
 
 import pytest
 
@@ -170,7 +171,7 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 MOST = {
     # Today's figures; the goal of each stands behind it.
-    "core": 3666,  # 3,700
+    "core": 3668,  # 3,700
     # Raised by 3 %: the checks of fields that left the core, the one walker of core schemas, and
     # the interruptions and forks that host and plugins share all have their place here.
     "contract": 7723,  # 7,500
@@ -241,14 +242,14 @@ def known(name: str) -> str:
     return name
 
 
-def imported(module: Module, nodes: list[ast.stmt], *, with_types: bool) -> Iterator[str]:
+def imported(module: Module, nodes: list[Any], *, with_types: bool) -> Iterator[str]:
     for node in nodes:
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             yield from (f"{base_of(module, node)}.{alias.name}" for alias in node.names)
         elif with_types or not is_for_types(node):
-            for field in ("body", "orelse", "finalbody", "handlers"):
+            for field in ("body", "orelse", "finalbody", "handlers", "cases"):
                 yield from imported(module, getattr(node, field, []), with_types=with_types)
 
 
@@ -303,8 +304,8 @@ def test_hardly_any_modules_need_one_another_even_for_types():
     graph = {name: imports_of(module, with_types=True) for name, module in modules().items()}
     largest: dict[str, int] = {}
     for ring in rings(graph):
-        package = min(ring).partition(".")[0]
-        largest[package] = max(largest.get(package, 0), len(ring))
+        packages = " and ".join(sorted({name.partition(".")[0] for name in ring}))
+        largest[packages] = max(largest.get(packages, 0), len(ring))
     assert {name: size for name, size in largest.items() if size > TYPE_RINGS.get(name, 0)} == {}
 
 
@@ -322,27 +323,33 @@ def test_a_module_is_found_by_its_name_alone(package, without):
 
 
 def test_modules_are_named_for_their_things():
-    assert {module.shown for module in modules().values() if module.path.stem in OLD_NAMES} == set()
+    names = {module.shown: module.name.rpartition(".")[2] for module in modules().values()}
+    assert {shown for shown, name in names.items() if name in OLD_NAMES} == set()
+
+
+NEVER_CHANGED = "toolstile-first"
+"""The plugin that shows that version 1.0 of the contract still works."""
 
 
 def docstrings() -> Iterator[tuple[str, str]]:
-    for module in modules().values():
-        for node in ast.walk(module.tree):
+    """Yield the place and the text of each docstring, also of tests, tools and examples."""
+    folders = ("hookspecs", "host", "plugins", "bench", "tests", "tools", "docs")
+    paths = {path for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    for path in sorted(path for path in paths if NEVER_CHANGED not in path.parts):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             body = getattr(node, "body", None)
             for statement in body if isinstance(body, list) else []:
                 if is_docstring(statement):
-                    yield f"{module.shown}:{statement.lineno}", statement.value.value.strip()
-
-
-MOST_QUESTIONS = 0
-"""Docstrings that begin with a question word; the goal is none."""
+                    yield f"{path.relative_to(ROOT)}:{statement.lineno}", statement.value.value
 
 
 def test_docstrings_begin_with_their_subject():
     found = [
-        place for place, text in docstrings() if re.match(rf"({'|'.join(QUESTION_WORDS)})\b", text)
+        place
+        for place, text in docstrings()
+        if re.match(rf"({'|'.join(QUESTION_WORDS)})\b", text.strip())
     ]
-    assert len(found) <= MOST_QUESTIONS, found
+    assert found == []
 
 
 def public_definitions(nodes: list[ast.stmt]) -> Iterator[bool]:
@@ -362,8 +369,8 @@ def test_public_definitions_say_what_they_are():
     assert sum(documented) / len(documented) >= LEAST_DOCUMENTED
 
 
-LEAST_DOCUMENTED = 0.915
-"""As many as before the modules were merged: 2,743 of 2,997."""
+LEAST_DOCUMENTED = 2743 / 2997
+"""The share before the modules were merged."""
 
 # --- The walk of a call -----------------------------------------------------------------------
 
@@ -400,7 +407,7 @@ WALKS = {
     # Modules, functions and changes of module; the goals are 22, 52, 45 and 18, 40, 32.
     # A busy machine may take another way round the wait for the thread.
     "timeout": (19, 47, 39),
-    "inline": (18, 36, 32),
+    "inline": (18, 37, 32),
 }
 
 

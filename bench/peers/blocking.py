@@ -20,7 +20,7 @@ from runner import apart, contestant_of
 
 TIMEOUT: Final = 1.0
 PATIENCE: Final = 3.0
-"""How long the call is waited for."""
+"""The seconds that the call is waited for."""
 
 TICK: Final = 0.05
 ARGUMENTS: Final = '{"seconds": 3600}'

@@ -1,4 +1,4 @@
-"""What the authors of a handler do themselves where a peer does not do it for them."""
+"""The work of a handler's author that a peer does not do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a runner says of its peer: the ways to call a tool, and what the peer has besides.
+"""The description of a peer by its runner: the ways to call a tool, and its features.
 
 A runner, one file per peer, says how the peer's users have a tool called without a model; how that
 is measured and watched is the same for all of them.
@@ -20,7 +20,7 @@ KEPT: Final[tuple[Kept, ...]] = get_args(Kept)
 
 @dataclass(frozen=True)
 class Offer:
-    """What a peer is given to call.
+    """The tools that a peer is given to call.
 
     Args:
         tools: The functions, by the names of the tools.

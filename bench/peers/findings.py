@@ -1,4 +1,4 @@
-"""What was found out about a peer."""
+"""The findings about a peer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Series:
 
 @dataclass
 class Growth:
-    """How much dearer the last calls of a session are than the first."""
+    """The cost of a session's last calls, as a multiple of the first."""
 
     ratios: list[float] = field(default_factory=list[float])
     calls: int = 0

@@ -1,4 +1,4 @@
-"""Who is compared: names, what to install for each, and the file that calls it."""
+"""The peers: their names, their packages, and the files that call them."""
 
 from __future__ import annotations
 

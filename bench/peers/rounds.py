@@ -23,7 +23,7 @@ TOOLS: Final = ("add", "create_order")
 
 @dataclass(frozen=True)
 class Effort:
-    """How much is done to find out.
+    """The rounds and runs of a measurement.
 
     Args:
         rounds: How often each call is measured.

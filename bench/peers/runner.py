@@ -52,7 +52,7 @@ def apart() -> Iterator[tuple[TextIO, TextIO]]:
 
 
 class Tasks:
-    """What a parent can ask for."""
+    """The requests of a parent."""
 
     def __init__(self, contestant: Contestant) -> None:
         self._contestant = contestant

@@ -25,7 +25,7 @@ from workload import (
 )
 
 SHORT_SESSION: Final = 100
-"""How many calls a session has at most, where its length may count."""
+"""The most calls of a session, where its length may count."""
 
 FLOOR_SECONDS: Final = 0.02
 GROWTH_SECONDS: Final = 8.0
@@ -72,7 +72,7 @@ WORKS: Final = {
 
 @dataclass(frozen=True)
 class Timing:
-    """What one run took, in seconds: of the floor, and of what was measured right after it.
+    """The seconds of one run: of the floor, and of the case measured right after it.
 
     Args:
         floor: The median of the floor.

@@ -1,4 +1,4 @@
-"""What was found out, in Markdown."""
+"""The findings, in Markdown."""
 
 from __future__ import annotations
 

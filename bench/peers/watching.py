@@ -1,4 +1,4 @@
-"""What a peer does with odd arguments: called, and watched."""
+"""The reactions of a peer to odd arguments: called, and watched."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ TEXT_FOR_A_NUMBER: Final = '{"a": "17", "b": 25}'
 
 @dataclass
 class Watched:
-    """What a call of `add` was seen to do.
+    """The observations of a call of `add`.
 
     Args:
         ran_with: What the handler was called with, None when it was not called.

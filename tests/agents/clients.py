@@ -39,7 +39,7 @@ class Agent(ABC):
     prefix: ClassVar[str]
 
     def ask(self, message: str, model: str) -> str:
-        """What it answers, with its model at the URL `model`, once it has called its tools."""
+        """The agent's answer, with its model at the URL `model`, once it has called its tools."""
         kept = {name: value for name, value in os.environ.items() if name in {"LANG", "TMPDIR"}}
         done = subprocess.run(
             self.command(message),

@@ -23,7 +23,7 @@ LOST = {"match": {}, "response": {"content": "That is not in the script."}}
 
 @dataclass(frozen=True)
 class Turn:
-    """What the model does when it has read something: call a tool, or say the last word.
+    """The next step of the model: it calls a tool, or says the last word.
 
     Args:
         read: What the newest message holds: the person's, or a tool's result.
@@ -71,7 +71,7 @@ class ScriptedModel:
         return [message["content"] for message in sent if message["role"] == "tool"]
 
     def requests(self) -> list[dict[str, Any]]:
-        """What the model was asked, in order, each as a request of Chat Completions."""
+        """The requests that the model was sent, in order, in the form of Chat Completions."""
         with urllib.request.urlopen(f"{self.url}/__aimock/journal", timeout=30) as answer:
             return [request["body"] for request in json.load(answer) if request.get("body")]
 

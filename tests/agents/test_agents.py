@@ -42,7 +42,7 @@ def agent(request: pytest.FixtureRequest, npm: Npm, tmp_path: Path) -> Agent:
 
 
 def recorded(record: Path) -> list[tuple[str, str]]:
-    """What became of each call, in order."""
+    """The outcome of each call, in order."""
     lines = [json.loads(line) for line in record.read_text().splitlines()]
     calls = [line for line in lines if line["kind"] == "call"]
     return [(call["envelope"]["tool"], call["status"]) for call in calls]

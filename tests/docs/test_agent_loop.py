@@ -79,7 +79,7 @@ TOLD = [
 
 @pytest.fixture(scope="module")
 def guide() -> SimpleNamespace:
-    """What the guide's blocks define, one after the other."""
+    """The names that the guide's blocks define, one after the other."""
     names: dict[str, object] = {}
     for block in re.findall(r"```python\n(.*?)```", GUIDE.read_text("utf-8"), re.DOTALL):
         exec(compile(block, str(GUIDE), "exec"), names)

@@ -1,4 +1,4 @@
-"""What carries out the documentation finds what is wrong with it."""
+"""The runner of the documentation finds its faults."""
 
 from __future__ import annotations
 

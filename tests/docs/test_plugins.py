@@ -37,7 +37,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def findings(file: Path, capsys: pytest.CaptureFixture[str]) -> list[object]:
-    """What is found in the plugin of a file."""
+    """The contributions of the plugin in a file."""
     status = main(["--plugin", file.name, "check", "--json", file.stem])
     said = capsys.readouterr()
     assert not said.err

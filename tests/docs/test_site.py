@@ -24,7 +24,7 @@ TELLING = {"canonical", "next", "prev"}
 
 @dataclass
 class Page(HTMLParser):
-    """What a page loads, where it leads, and the anchors that can lead to it."""
+    """The resources, links and anchors of a page."""
 
     file: Path
     loads: list[str] = field(default_factory=list)

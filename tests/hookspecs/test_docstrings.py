@@ -1,4 +1,4 @@
-"""What a docstring says of a function and its arguments."""
+"""Docstrings describe a function and its arguments."""
 
 import functools
 

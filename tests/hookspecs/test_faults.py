@@ -1,4 +1,4 @@
-"""What a model is told of wrong arguments."""
+"""The messages to a model about wrong arguments."""
 
 import json
 from typing import Literal

@@ -1,4 +1,4 @@
-"""Whether an event loop waits for whoever asks."""
+"""Code knows that it runs on an event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What policies decide and remember."""
+"""Policies decide and remember."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What the contract shows to the world."""
+"""The public names of the contract."""
 
 import ast
 import doctest

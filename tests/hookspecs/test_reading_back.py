@@ -1,4 +1,4 @@
-"""What is written of a type is what it reads, or the tool is refused where it is written."""
+"""A type reads the JSON that it writes, or the tool is refused where it is defined."""
 
 from __future__ import annotations
 

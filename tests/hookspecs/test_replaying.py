@@ -1,4 +1,4 @@
-"""What is kept of a call: its changes, with or without those of calls within it."""
+"""A call's changes are kept with or without those of calls within it."""
 
 import json
 

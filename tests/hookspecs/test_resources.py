@@ -1,4 +1,4 @@
-"""How resources are bound, and how their roles are told."""
+"""Resources are bound, and take part by the methods that they have."""
 
 from functools import cache, partial, wraps
 from unittest.mock import Mock

@@ -1,4 +1,4 @@
-"""What the model reads of a result."""
+"""The text of a result, as the model reads it."""
 
 import math
 from collections import UserDict, UserList, namedtuple

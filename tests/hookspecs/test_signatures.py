@@ -1,4 +1,4 @@
-"""What is read of a handler's signature."""
+"""Signatures of handlers give the types of params and results."""
 
 import functools
 from collections.abc import Awaitable, Coroutine

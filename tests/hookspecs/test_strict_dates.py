@@ -1,4 +1,4 @@
-"""What pydantic reads loosely, though it is told to be strict, is refused of what models write."""
+"""Dates and times that pydantic's strict mode reads loosely are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What JSON cannot say is found out, and told without the words of a library."""
+"""Values that JSON cannot say are refused, without the words of a library."""
 
 import math
 from contextlib import nullcontext

@@ -1,4 +1,4 @@
-"""What all executors of a host share, in a fork of its process."""
+"""The engine that all executors of a host share, in a fork of its process."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the packaging tests share: the tree, what is built from it, and the Pythons to be found."""
+"""Fixtures of the packaging tests: the tree, its builds, and the Pythons that are there."""
 
 import os
 import shutil
@@ -29,7 +29,7 @@ class Tree:
 
 @dataclass(frozen=True)
 class Built:
-    """What one build made, from one tree."""
+    """The files that one build made, from one tree."""
 
     tree: Tree
     sdist: Path

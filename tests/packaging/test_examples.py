@@ -92,7 +92,7 @@ def test_their_own_tests_pass(examples):
 
 @dataclass(frozen=True)
 class Guide:
-    """What the guide says: files, a command, and what is said then."""
+    """The content of the guide: files, a command, and its output."""
 
     configuration: str
     rules: str

@@ -1,4 +1,4 @@
-"""What `toolstile new` writes, beside the wheel: built, installed and tested."""
+"""The package that `toolstile new` writes, beside the wheel: built, installed and tested."""
 
 import json
 import re

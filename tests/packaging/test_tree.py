@@ -1,4 +1,4 @@
-"""What is tracked is fit to be published, and the tests test what is installed."""
+"""The tracked files are fit to be published, and the tests test the installed package."""
 
 import importlib
 import os

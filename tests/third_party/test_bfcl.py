@@ -82,7 +82,7 @@ class Environment:
 
 @dataclass(frozen=True)
 class Ran:
-    """What one `toolstile run` left behind."""
+    """The files that one `toolstile run` left."""
 
     status: int
     envelopes: list[Json]
@@ -157,7 +157,7 @@ def exact(value: Any) -> str:
 
 
 def differences(session: Json, calls: list[Json], ran: Ran) -> list[str]:
-    """What is not as expected, of the answers and of the final state."""
+    """The differences from the expected answers and the final state."""
     values = [value for turn in session["expected"]["results"] for value in turn]
     expected = dict(zip([call["id"] for call in calls_of(session)], values, strict=True))
     found: list[str] = []

@@ -1,4 +1,4 @@
-"""What tests the tests draws, judges and tells of mutants as it says."""
+"""The mutation run draws, judges and reports mutants."""
 
 from __future__ import annotations
 

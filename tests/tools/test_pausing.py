@@ -1,4 +1,4 @@
-"""What stops threads does so in every test, and tells where."""
+"""The pauses stop threads in every test, and tell where."""
 
 from __future__ import annotations
 

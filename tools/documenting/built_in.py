@@ -1,4 +1,4 @@
-"""Which of the installed plugins come with Toolstile."""
+"""The installed plugins that come with Toolstile."""
 
 from __future__ import annotations
 

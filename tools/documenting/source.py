@@ -1,4 +1,4 @@
-"""What the source says: names, signatures and docstrings, read without importing anything."""
+"""Names, signatures and docstrings of the source, read without importing anything."""
 
 from __future__ import annotations
 

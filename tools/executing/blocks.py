@@ -46,7 +46,7 @@ class Execution:
 
     @property
     def parsers(self) -> list[Any]:
-        """What finds the examples of a page."""
+        """The finder of a page's examples."""
         return [
             self._files,
             self._unknown,

@@ -1,4 +1,4 @@
-"""Whether a configuration that a page shows is one that the host takes."""
+"""The check that the host takes a configuration which a page shows."""
 
 from __future__ import annotations
 

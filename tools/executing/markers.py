@@ -1,4 +1,4 @@
-"""What comments just above a block say of it."""
+"""The markers in comments just above a block."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a console block says: commands, and what they print."""
+"""The content of a console block: commands and their output."""
 
 from __future__ import annotations
 

@@ -109,7 +109,7 @@ _PROGRAMS = {
         ("claude", "codex", "gemini"), (Path(__file__).parent / "client.py").read_text("utf-8")
     ),
 }
-"""What stands in for programs: pip's own, and MCP clients, which do what matters of theirs."""
+"""The stand-ins for programs: pip's own, and MCP clients, which do what matters of theirs."""
 
 
 def built(folder: Path) -> Path:

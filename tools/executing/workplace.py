@@ -161,7 +161,7 @@ class Workplace:
 
 
 class Output:
-    """What a process prints, read while it runs.
+    """The output of a process, read while it runs.
 
     Args:
         stream: Where it prints.
@@ -177,7 +177,7 @@ class Output:
 
     @property
     def text(self) -> str:
-        """What was printed by now."""
+        """The output so far."""
         with self._changed:
             return "".join(self._characters)
 

@@ -31,7 +31,7 @@ class Link:
 
     @property
     def is_external(self) -> bool:
-        """Whether it leads out of the tree."""
+        """True where it leads out of the tree."""
         return bool(urlsplit(self.target).scheme)
 
 

@@ -1,4 +1,4 @@
-"""Whether links to elsewhere lead somewhere, where there is a network."""
+"""The check of links to elsewhere, where there is a network."""
 
 from __future__ import annotations
 

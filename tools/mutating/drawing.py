@@ -1,4 +1,4 @@
-"""Which of all mutants are tried."""
+"""The choice of the mutants to try."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from mutating.verdicts import Verdict
 _NOTICED = 1
 
 _LIMIT = 45
-"""How many seconds a test has, beside ten times its usual ones: a busy machine is no mutant."""
+"""The seconds of a test, beside ten times its usual ones: a busy machine is not a mutant."""
 
 
 @dataclass(eq=False)
@@ -34,7 +34,7 @@ class Forking:
     """Has the process go on as a mutant."""
     tell: Callable[[Verdict], None]
     patience: float
-    """How many seconds the tests of one mutant may take; the slowest are left out."""
+    """The most seconds of one mutant's tests; the slowest are left out."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtestloop(self, session: pytest.Session) -> bool:

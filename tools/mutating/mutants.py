@@ -1,4 +1,4 @@
-"""Which mutants there are, and what each changes."""
+"""The mutants, each with its change."""
 
 from __future__ import annotations
 

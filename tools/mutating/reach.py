@@ -1,4 +1,4 @@
-"""Which tests reach a function, and how long each takes."""
+"""The tests that reach a function, with their times."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 @dataclass
 class Reach:
-    """What is known of the tests when nothing is changed."""
+    """The results of the tests when nothing is changed."""
 
     tests: dict[str, list[str]] = field(default_factory=dict)
     """By function, the tests that reach it, the quickest first."""
     seconds: dict[str, float] = field(default_factory=dict)
     failed: list[str] = field(default_factory=list)
-    """What fails all the same, says nothing of a mutant and is left out."""
+    """A test that fails all the same says nothing of a mutant and is left out."""
 
     def add_phase(self, test: str, seconds: float, *, failed: bool) -> None:
         """Add what a test's set-up, the test itself or its end took, and whether it failed."""

@@ -18,7 +18,7 @@ _SAME = Path(__file__).with_name("same.toml")
 
 @dataclass
 class Report:
-    """What became of the mutants that were drawn."""
+    """The verdicts on the mutants that were drawn."""
 
     verdicts: list[Verdict]
     changed: Callable[[str], tuple[str, str]]
@@ -31,7 +31,7 @@ class Report:
 
     @property
     def is_enough(self) -> bool:
-        """Whether the tests noticed what they must."""
+        """True where the tests noticed what they must."""
         return self.score >= WANTED
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What became of each mutant, and where that is kept while a run goes on."""
+"""The verdict on each mutant, and the file that keeps it while a run goes on."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ NOTICED = frozenset({"failed", "hung", "died"})
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the tests said of one mutant."""
+    """The verdict on one mutant."""
 
     name: str
     outcome: str
     """`failed`, `hung`, `died`, `lived` or `unreached`."""
     test: str = ""
-    """Which one noticed it."""
+    """The test that noticed it."""
 
     @property
     def package(self) -> str:
@@ -26,7 +26,7 @@ class Verdict:
 
     @property
     def is_noticed(self) -> bool:
-        """Whether a test failed, did not end or took the interpreter along."""
+        """True where a test failed, did not end or took the interpreter along."""
         return self.outcome in NOTICED
 
 

@@ -15,7 +15,7 @@ from typing import Final
 
 SECONDS: Final = (0.3, 0.7, 1.2)
 LAST: Final = 2.0**14
-"""How many functions a test may have passed by at most before it is paused."""
+"""The most functions that a test may have passed before it is paused."""
 
 _PLACES: Final = ("toolstile", "tests", "asyncio", "concurrent", "threading.py", "contextlib.py")
 _HERE: Final = str(Path(__file__).parent)
@@ -44,7 +44,7 @@ class Pauses:
 
     @property
     def told(self) -> str:
-        """What was stopped last, where and for how long."""
+        """The last pause: its thread, its place and its time."""
         return self._place or "nothing: it ended before"
 
     def close(self) -> None:

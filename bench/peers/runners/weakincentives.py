@@ -29,7 +29,7 @@ from weakincentives.runtime import InProcessDispatcher, Session
 
 @dataclass(frozen=True)
 class Number:
-    """What `add` returns; a result is a dataclass."""
+    """The result of `add`, a dataclass."""
 
     value: object
 

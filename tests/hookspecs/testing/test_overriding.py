@@ -1,4 +1,4 @@
-"""What a subclass of a contract's suite has to give is told where it is missing, or wrong."""
+"""A subclass of a suite hears of a fixture that is missing, or wrong."""
 
 from __future__ import annotations
 

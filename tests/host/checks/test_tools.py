@@ -1,4 +1,4 @@
-"""What `toolstile check` finds in tools."""
+"""The faults that `toolstile check` finds in tools."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What the tests of the command line share: a plugin in a file, and ways to run the command."""
+"""Fixtures of the command line's tests: a plugin in a file, and ways to run the command."""
 
 import json
 import os

@@ -18,7 +18,7 @@ class Left(Exception):
 
 @pytest.fixture
 def completed(folder, monkeypatch):
-    """What can come next in a line."""
+    """The completions of a line."""
 
     def ask(line):
         monkeypatch.setenv("_ARGCOMPLETE", "1")

@@ -11,7 +11,7 @@ import pytest
 from toolstile_hookspecs import DefinitionError, Diagnostic, Severity
 
 SAID = "hello\n"
-"""What a plugin prints while it is imported."""
+"""The text that a plugin prints while it is imported."""
 
 
 @pytest.fixture

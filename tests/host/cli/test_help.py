@@ -36,7 +36,7 @@ def parsers_in(parser, above=""):
 
 
 def examples_in(text):
-    """What is typed in the examples of a help text."""
+    """The command lines in the examples of a help text."""
     _, found, listed = text.partition("examples:\n")
     assert found
     lines = [re.split(r" {2,}", line.strip())[0] for line in listed.split("\n\n")[0].splitlines()]

@@ -1,4 +1,4 @@
-"""What stands for a call that has given away a job."""
+"""The stand-in for a call that has given away a job."""
 
 from __future__ import annotations
 

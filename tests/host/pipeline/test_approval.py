@@ -1,4 +1,4 @@
-"""What a policy or a tool wants confirmed waits for a person, who says what becomes of it."""
+"""A call that a policy or a tool wants confirmed waits for a person's decision."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ Decide = Callable[[Any], PolicyDecision | None]
 
 @dataclass(frozen=True)
 class Sent:
-    """What was sent, and to whom."""
+    """The message that was sent, and its receiver."""
 
     to: str
     amount: int

@@ -83,7 +83,7 @@ class Nest:
 
 @dataclass(frozen=True)
 class ToolPlan:
-    """What one call of the batch does."""
+    """The work of one call of the batch."""
 
     tool: str
     ops: tuple[Op | Nest, ...]

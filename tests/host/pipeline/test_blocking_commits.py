@@ -1,4 +1,4 @@
-"""What keeps or puts back a call's changes may block its thread, and holds up no event loop."""
+"""Commits and rollbacks that block their thread hold up no event loop."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What plugins see of a call before it is parsed cannot be changed by them."""
+"""Plugins cannot change the call that they see before it is parsed."""
 
 import json
 from types import MappingProxyType

@@ -1,4 +1,4 @@
-"""What no thread and no event loop can run fails by itself, and keeps nobody waiting."""
+"""A call that no thread and no event loop can run fails, and keeps nobody waiting."""
 
 from __future__ import annotations
 

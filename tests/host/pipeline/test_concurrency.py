@@ -36,7 +36,7 @@ MakeYard = Callable[[str], Any]
 
 @dataclass(frozen=True)
 class Count:
-    """How far the counter has come; each item stands on the one before."""
+    """The state of the counter; each item builds on the one before."""
 
     number: int
 

@@ -523,7 +523,7 @@ def test_an_approver_that_takes_too_long_denies_and_learns_that_it_is_too_late(
 
 
 class Stray:
-    """What a handler leaves behind: writes more when it is told to, and tells when it has."""
+    """The rest of a handler that was given up: it writes more when it is told to."""
 
     def __init__(self):
         self.go, self.done = threading.Event(), threading.Event()

@@ -1,4 +1,4 @@
-"""What a model is told of a failed call is true of the tool: contained or not."""
+"""The message of a failed call is true of the tool, contained or not."""
 
 import threading
 from typing import Any

@@ -59,14 +59,14 @@ class Note:
 
 @dataclass(frozen=True)
 class RecordedChange:
-    """What a call saw; counted by a reducer where the call succeeds."""
+    """The observations of a call; a reducer counts them where it succeeds."""
 
     seen: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Tally:
-    """How many calls have succeeded, nested ones too."""
+    """The number of calls that have succeeded, nested ones too."""
 
     number: int
 
@@ -89,7 +89,7 @@ class Nest:
 
 @dataclass(frozen=True)
 class ToolPlan:
-    """What one call does, how it ends, and which driver carries it out."""
+    """The work of one call, its end, and the driver that carries it out."""
 
     tool: str
     ops: tuple[Op | Nest, ...]

@@ -1,4 +1,4 @@
-"""Whether a job finished or was abandoned is decided once, and its owner hears which."""
+"""A job finishes or is abandoned, decided once, and its owner hears of it."""
 
 from __future__ import annotations
 

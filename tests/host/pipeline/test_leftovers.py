@@ -1,4 +1,4 @@
-"""What calls leave behind in memory once they have ended."""
+"""Calls that have ended leave nothing behind in memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long a call may take: longer than a thread can wait, and not counting some waits."""
+"""Limits of a call may be longer than a thread can wait, and leave out some waits."""
 
 import asyncio
 import math

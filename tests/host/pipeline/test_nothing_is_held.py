@@ -56,7 +56,7 @@ class Second(InstanceCache):
 
 
 class Chance:
-    """What handlers do next: mostly little, sometimes too much."""
+    """The next steps of handlers: mostly little, sometimes too much."""
 
     def __init__(self, seed: int, mark: type[Any]) -> None:
         self.random = random.Random(seed)

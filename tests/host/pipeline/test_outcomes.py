@@ -1,4 +1,4 @@
-"""What becomes of a call that goes wrong, under both drivers, and what is said about it.
+"""The outcome of a call that goes wrong, under both drivers, and its message.
 
 Every row of the table of failures, also within another call, is in `failures`.
 """

@@ -1,4 +1,4 @@
-"""What was brief the last time is looked out for, and nothing else is."""
+"""A handler that was brief the last time is waited for on the spot, and no other."""
 
 from __future__ import annotations
 

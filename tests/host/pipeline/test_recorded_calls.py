@@ -1,4 +1,4 @@
-"""What plugins that record calls are told, and what a recorded call does when it is replayed."""
+"""Plugins that record calls hear of them, and a replayed call repeats its changes."""
 
 from __future__ import annotations
 
@@ -253,7 +253,7 @@ def as_note(items: Any, event: Order) -> Any:
 
 
 class TestRecords:
-    """What a plugin that records calls is given of one."""
+    """The record of one call, as a plugin is given it."""
 
     def test_a_value_that_the_model_does_not_see_is_there(self, yard, keeper):
         @tool(name="order", idempotency=IdempotencyConfig(), exclude_value_from_context=True)

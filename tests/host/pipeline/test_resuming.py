@@ -38,7 +38,7 @@ KEY = "0123456789abcdef0123456789abcdef"
 
 @dataclass(frozen=True)
 class Sent:
-    """What was sent, and to whom."""
+    """The message that was sent, and its receiver."""
 
     to: str
     amount: int

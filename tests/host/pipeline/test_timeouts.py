@@ -36,7 +36,7 @@ PATIENCE = 30.0
 SOON = 10.0
 """Seconds that a busy machine may take for what is due at once."""
 ATTEMPTS = 8
-"""How often what takes short time may be delayed by a busy machine."""
+"""The number of short steps that a busy machine may delay."""
 
 
 class Ledger:

@@ -1,4 +1,4 @@
-"""Who waits for the turn to commit, and who would wait for itself; both on an event loop."""
+"""Calls wait for the turn to commit, but not for themselves; both on an event loop."""
 
 import asyncio
 

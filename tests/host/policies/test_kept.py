@@ -1,4 +1,4 @@
-"""What a kept policy remembers outlives its session, whoever wrote the policy."""
+"""The memory of a kept policy outlives its session, for anybody's policy."""
 
 from __future__ import annotations
 

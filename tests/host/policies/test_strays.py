@@ -65,7 +65,7 @@ def dispatch(host: Host, prompt: Prompt | None = None) -> None:
 
 @pytest.fixture
 def told(caplog: pytest.LogCaptureFixture) -> Callable[[], list[str]]:
-    """What has been logged of names."""
+    """The log records about names."""
     caplog.set_level(logging.WARNING, logger="toolstile.policies")
     return lambda: [
         each.getMessage() for each in caplog.records if each.name == "toolstile.policies.names"

@@ -1,4 +1,4 @@
-"""What is bound and how it is opened."""
+"""Bindings, and the resources that they open."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""What a variable's text stands for, and how it gets to its place."""
+"""The text of an environment variable becomes a value at its place."""
 
 import json
 import tomllib

@@ -1,4 +1,4 @@
-"""What can change is copied for each reader."""
+"""A value that can change is copied for each reader."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a call did to its session is told as JSON, and comes to the same when done again."""
+"""A call's changes to its session are JSON, and come to the same when done again."""
 
 import itertools
 import json

@@ -1,4 +1,4 @@
-"""What a failed assertion shows."""
+"""The message of a failed assertion."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ from toolstile_hookspecs.codecs import Codec
 
 @dataclass(frozen=True)
 class Search:
-    """What to look for."""
+    """The text to look for."""
 
     query: str
     """Words to find."""

@@ -1,4 +1,4 @@
-"""What a model reads where an exception stands in an outcome's place."""
+"""The text that a model reads where an exception stands in an outcome's place."""
 
 from __future__ import annotations
 

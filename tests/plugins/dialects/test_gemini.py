@@ -23,7 +23,7 @@ def test_tools_are_the_declarations_of_one_entry(search, make_tool):
         "parametersJsonSchema": {
             "type": "object",
             "title": "Search",
-            "description": "What to look for.",
+            "description": "The text to look for.",
             "properties": {
                 "query": {"type": "string", "title": "Query", "description": "Words to find."},
                 "limit": {"type": "integer", "title": "Limit", "default": 10},

@@ -96,7 +96,7 @@ def test_random_types_are_strict_by_the_rules_or_not_at_all(
 class Search:
     query: str
     limit: int = 10
-    """How many."""
+    """The number."""
     order: Literal["new", "old"] | None = None
 
 
@@ -104,7 +104,7 @@ def test_an_optional_property_with_a_known_default_is_required_and_says_its_defa
     strict = strict_schema(schema_of(Search))
     assert strict is not None
     assert strict["required"] == ["query", "limit", "order"]
-    assert strict["properties"]["limit"]["description"] == "How many. Default: 10."
+    assert strict["properties"]["limit"]["description"] == "The number. Default: 10."
     assert strict["properties"]["order"]["description"] == "Default: null."
     assert_strict(strict)
     given_all = Codec(Search, owner="a test").decode('{"query":"x","limit":10,"order":null}')

@@ -1,4 +1,4 @@
-"""What dialects read of tools, and of what comes from a provider."""
+"""Dialects read tools, and replies of a provider."""
 
 from __future__ import annotations
 

@@ -121,7 +121,7 @@ class Bench:
         return self.stored()
 
     def stored(self) -> list[str]:
-        """What the store holds by now, whatever is still to be written."""
+        """The entries of the store, those still to be written among them."""
         return [str(each.state) for each in self.ledger.store.entries()]
 
 

@@ -276,7 +276,7 @@ PAID = {"password": "correct horse", "amount": 2, "labels": ["a", "b"]}
 
 
 class TestRecorded:
-    """What a program has recorded under the key of a call."""
+    """The entry that a program has recorded under the key of a call."""
 
     @pytest.fixture
     def pay(self) -> Tool[Any, Any]:
@@ -383,7 +383,7 @@ class TestExpiry:
 
 
 class TestFailures:
-    """Which calls that came to nothing give their key back, and which leave it unknown."""
+    """Calls that came to nothing give their key back, or leave it unknown."""
 
     @staticmethod
     def failing(bench, how: str, **options: Any):

@@ -74,7 +74,7 @@ def test_an_effect_whose_key_was_taken_meanwhile_is_not_recorded(clock, monkeypa
 
 
 class TestDecisions:
-    """What is told of a call whose journals ask after a crash."""
+    """The answer about a call whose journals ask after a crash."""
 
     def test_only_what_is_done_was_committed(self, ledger, clock):
         claim = Claim("k", "order", "hash", f"{7:032x}", "s", "c", clock.now())

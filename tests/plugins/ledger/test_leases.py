@@ -1,4 +1,4 @@
-"""How long a claim is held: as long as its owner lives, whatever clocks say."""
+"""A claim is held as long as its owner lives, whatever clocks say."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ class Call:
 
     @property
     def name(self) -> str:
-        """What it is known by, if it is done once."""
+        """The key by which it is done once."""
         return f"{'c' if self.contained else 'n'}{self.key}"
 
 
@@ -70,7 +70,7 @@ calls = st.recursive(
 
 
 class Effect:
-    """What a call has done, once."""
+    """The effect of a call."""
 
     def __init__(self, call: Call) -> None:
         self.contained = call.contained
@@ -78,7 +78,7 @@ class Effect:
 
 
 class State:
-    """What a session has."""
+    """The effects that a session holds."""
 
     def __init__(self, orders: list[str], held: set[Effect]) -> None:
         self.orders = orders
@@ -97,7 +97,7 @@ class State:
 
 
 class Model:
-    """What is to be expected, call by call."""
+    """The model of the ledger, call by call."""
 
     def __init__(self) -> None:
         self.ran: Counter[str] = Counter()
@@ -191,11 +191,11 @@ class Shop:
         return self.bench.dispatch(ToolCall(*self._told(call))).success
 
     def orders(self) -> list[list[str]]:
-        """What each session has."""
+        """The effects that each session holds."""
         return [[order.text for order in each[Order].all()] for each in self.sessions]
 
     def recorded(self) -> set[str]:
-        """What is recorded."""
+        """The recorded effects."""
         entries = self.bench.ledger.store.entries()
         return {entry.result.message for entry in entries if entry.result is not None}
 

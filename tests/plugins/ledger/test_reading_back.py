@@ -1,4 +1,4 @@
-"""What is recorded of a call is what later ones are answered with, or it is told at once."""
+"""A later call is answered with the record of an earlier one, or the fault is told at once."""
 
 from __future__ import annotations
 

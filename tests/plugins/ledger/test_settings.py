@@ -1,4 +1,4 @@
-"""What the table `[plugins.ledger]` takes."""
+"""The settings of the table `[plugins.ledger]`."""
 
 import pytest
 from pydantic import ValidationError

@@ -141,7 +141,7 @@ class Shop:
 
 
 class TestContained:
-    """What they do is put back with the calls around them, and so is what the ledger knows."""
+    """Their changes are put back with the calls around them, and so are the ledger's entries."""
 
     @pytest.fixture
     def shop(self, bench):
@@ -247,7 +247,7 @@ class TestContained:
 
 
 class TestNotContained:
-    """What they do outside is done, whatever becomes of the calls around them."""
+    """Their effects outside stay done, whatever becomes of the calls around them."""
 
     @pytest.fixture
     def shop(self, bench):

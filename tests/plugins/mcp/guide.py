@@ -24,7 +24,7 @@ def starting_point() -> str:
 
 
 def lines_of_clients() -> dict[str, str]:
-    """What goes into the configuration of each client, by the client's name."""
+    """The configuration of each client, by the client's name."""
     blocks = _BLOCK.findall(GUIDE.read_text(encoding="utf-8"))
     return {client: text for client, _, text in blocks if client}
 

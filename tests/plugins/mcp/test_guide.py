@@ -1,4 +1,4 @@
-"""What the guide for clients gives to start from does what it says."""
+"""The guide for clients does what it says."""
 
 from __future__ import annotations
 

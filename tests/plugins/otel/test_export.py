@@ -1,4 +1,4 @@
-"""What the command line exports: over real OTLP, to a file, to the console, or not at all."""
+"""The command line exports over real OTLP, to a file, to the console, or not at all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kinds of tools may be called, and for which a person is asked."""
+"""Categories of tools may be called, or need a person's approval."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How policies of all places decide together, and what they hear."""
+"""Policies of all places decide together, and hear of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a policy may not be given in Python."""
+"""Policies refuse wrong arguments in Python."""
 
 from __future__ import annotations
 

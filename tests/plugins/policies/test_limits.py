@@ -1,4 +1,4 @@
-"""How often tools may be called: in a while, and in all."""
+"""Tools may be called so often: in a while, and in all."""
 
 from __future__ import annotations
 

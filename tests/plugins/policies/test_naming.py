@@ -1,4 +1,4 @@
-"""Which tools a policy means."""
+"""The names of tools in a policy."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the record share: a desk of tools, and hosts that record or replay it."""
+"""Fixtures of the record's tests: a desk of tools, and hosts that record or replay it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which recorded call answers a call, and which are still to come."""
+"""The recorded call that answers a call, and those still to come."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What came out differently is told as JSON sees it."""
+"""Differences are told as JSON sees them."""
 
 from __future__ import annotations
 

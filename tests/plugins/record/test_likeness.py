@@ -1,4 +1,4 @@
-"""What was recorded with masks in it may have been many a value, but not any."""
+"""A recorded value with masks in it fits many values, but not any."""
 
 from __future__ import annotations
 

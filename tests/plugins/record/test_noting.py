@@ -1,4 +1,4 @@
-"""What the line of a call says of any arguments, and of what befell it."""
+"""The line of a call names its arguments and its outcome."""
 
 from __future__ import annotations
 

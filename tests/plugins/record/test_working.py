@@ -1,4 +1,4 @@
-"""What the settings of a host say of recording and replaying is done while it is open."""
+"""A host records and replays as its settings say, while it is open."""
 
 from __future__ import annotations
 

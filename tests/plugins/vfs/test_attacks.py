@@ -1,4 +1,4 @@
-"""What hostile trees, paths and neighbours try, and that they do not succeed."""
+"""Hostile trees, paths and neighbours do not succeed."""
 
 from __future__ import annotations
 

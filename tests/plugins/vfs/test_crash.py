@@ -97,7 +97,7 @@ def toolstile(
 
 @pytest.fixture
 def untouched(root: Path) -> Path:
-    """What was there before and is nobody's business."""
+    """The files that were there before."""
     top = root / "untouched"
     for path in (".env", "build/out.o", "nested/.git/HEAD", "nested/.git/hooks/post-commit"):
         (top / path).parent.mkdir(parents=True, exist_ok=True)

@@ -143,7 +143,7 @@ def tree_of(files: Filesystem) -> Tree:
 
 
 class Signature(NamedTuple):
-    """What shows that a file was not touched."""
+    """The proof that a file was not touched."""
 
     inode: int
     mtime_ns: int

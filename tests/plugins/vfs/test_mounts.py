@@ -607,7 +607,7 @@ class Beside:
 
 
 class TestBesideAMount(FilesystemContract):
-    """What is true of every file system stays true of one that has a mount in it."""
+    """A file system with a mount in it keeps the rules of every file system."""
 
     @pytest.fixture
     def files(self, mounted: Callable[..., VirtualFilesystem], directory: str) -> Any:

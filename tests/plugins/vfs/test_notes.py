@@ -1,4 +1,4 @@
-"""What listings and searches leave out costs only itself, and is told of."""
+"""Files that listings and searches leave out cost only themselves, and are told of."""
 
 from __future__ import annotations
 

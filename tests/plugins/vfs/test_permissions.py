@@ -1,4 +1,4 @@
-"""What modes forbid is refused before anything is tried, with the path, the cause and a remedy."""
+"""Operations that modes forbid are refused first, with the path, the cause and a remedy."""
 
 from __future__ import annotations
 
@@ -135,7 +135,7 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
 
 @pytest.fixture(scope="module")
 def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
-    """What the model reads of each of `REFUSED`, which change nothing, from one process."""
+    """The messages of `REFUSED`, which change nothing, from one process."""
     root = lay_out(tmp_path_factory.mktemp("modes") / "tree")
     yield ask_all(root, [(name, arguments) for name, arguments, _ in REFUSED])
     let_go(root)

@@ -1,4 +1,4 @@
-"""What a model may send, and what cannot be decided: denied."""
+"""Requests that a model may send and nobody can decide are denied."""
 
 import pytest
 import toolstile_cedar

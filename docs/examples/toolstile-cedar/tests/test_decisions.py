@@ -1,4 +1,4 @@
-"""What the rules come to."""
+"""The decisions of the rules."""
 
 import pytest
 

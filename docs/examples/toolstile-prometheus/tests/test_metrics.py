@@ -1,4 +1,4 @@
-"""What is counted."""
+"""The metrics count calls, by tool and outcome."""
 
 from concurrent.futures import ThreadPoolExecutor
 

@@ -32,7 +32,7 @@ def shop(tmp_path):
 
 @pytest.fixture
 def rows(shop):
-    """What another program sees in the file."""
+    """The file's content, as another program sees it."""
 
     def read(sql):
         with closing(sqlite3.connect(shop)) as connection:

@@ -1,4 +1,4 @@
-"""What a model may write as SQL, and what comes of it: nothing that it should not do."""
+"""SQL that a model may write does nothing that it should not do."""
 
 import pytest
 from toolstile_sqlite import Database, Settings

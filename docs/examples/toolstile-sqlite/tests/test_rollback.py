@@ -1,4 +1,4 @@
-"""What a call has written is kept as a whole or not at all."""
+"""The writes of a call are kept as a whole or not at all."""
 
 import sqlite3
 from contextlib import closing

@@ -41,7 +41,7 @@ def as_json(step):
 
 
 def kept(step):
-    """What is left of a step."""
+    """The rows that a step leaves."""
     if step.fails:
         return []
     within = [number for each in step.within for number in kept(each)]

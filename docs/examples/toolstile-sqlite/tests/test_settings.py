@@ -1,4 +1,4 @@
-"""What can be set, and what is told when it is wrong."""
+"""The settings, and the messages about wrong ones."""
 
 import sqlite3
 import sys

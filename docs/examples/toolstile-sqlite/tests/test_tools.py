@@ -1,4 +1,4 @@
-"""What the tools answer."""
+"""The answers of the tools."""
 
 import pytest
 from toolstile_sqlite import Change, Rows

@@ -315,7 +315,7 @@ class Scene:
 
     @property
     def _takes(self) -> bool:
-        """Whether the call around takes the till before: no person is asked while it has it."""
+        """True where the call around takes the till before: no person is asked while it has it."""
         return not self._asks
 
     def _rings(self) -> Tool[Any, Any]:

@@ -147,7 +147,7 @@ class Row:
 
     @property
     def began(self) -> bool:
-        """Whether it got so far that there was something to roll back."""
+        """True where it got so far that there was something to roll back."""
         return STAGES.index(self.stage) >= STAGES.index(Stage.SNAPSHOT)
 
 

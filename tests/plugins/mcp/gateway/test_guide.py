@@ -1,4 +1,4 @@
-"""What the guide shows can be used as it is."""
+"""The guide's configuration can be used as it is."""
 
 from __future__ import annotations
 

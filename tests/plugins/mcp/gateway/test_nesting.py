@@ -32,7 +32,7 @@ def test_too_many_start_no_further_program(monkeypatch):
 
 @pytest.fixture
 def checked(tmp_path, monkeypatch, capsys):
-    """What `mcp check` says of a server by these lines."""
+    """The output of `mcp check` about a server of these lines."""
     monkeypatch.chdir(tmp_path)
 
     def check(lines: str) -> dict[str, object]:

@@ -1,4 +1,4 @@
-"""What servers' tools were is kept in a file, whatever happens meanwhile."""
+"""The pins of servers' tools are kept in a file, whatever happens meanwhile."""
 
 from __future__ import annotations
 

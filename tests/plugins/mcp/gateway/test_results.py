@@ -1,4 +1,4 @@
-"""What a server answers is kept to its limits, in whatever it is hidden."""
+"""The answer of a server is kept to its limits, in whatever part of it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is shown and enforced of the schemas that servers give their tools."""
+"""The schemas that servers give their tools are shown and enforced."""
 
 from __future__ import annotations
 

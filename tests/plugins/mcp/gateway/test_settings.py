@@ -1,4 +1,4 @@
-"""What a table of a server cannot hold is told with what to do."""
+"""A wrong table of a server is refused, with a remedy."""
 
 import pytest
 

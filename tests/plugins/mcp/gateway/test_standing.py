@@ -1,4 +1,4 @@
-"""What becomes of tools that a server no longer has, and of those that come back."""
+"""Tools that a server no longer has, and those that come back."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the tests of the server share: real processes that serve, and the official client."""
+"""Fixtures of the server's tests: real processes that serve, and the official client."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def mode(request) -> str:
 
 @pytest.fixture
 def connect(request, transport, mode, tmp_path) -> Connect:
-    """What connects the official client to the desk, over each transport, in each era."""
+    """The connection of the official client to the desk, over each transport, in each era."""
 
     def connected(**options: Any) -> AbstractAsyncContextManager[Client]:
         if transport == "http":

@@ -115,9 +115,9 @@ def test_every_check_that_applies_passes(npm, tmp_path, revision):
 
 
 FAILED: Final = frozenset({"FAILURE", "WARNING"})
-"""What is only recommended has to hold as well, else it is a warning."""
+"""Recommendations have to hold as well, else they are warnings."""
 ENOUGH: Final = 50
-"""How many checks pass at least, so that a suite that breaks off is noticed."""
+"""The least checks that pass, so that a suite that breaks off is noticed."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What needs approval is asked of the person at the client, in the form of each era."""
+"""The person at the client is asked for approval, in the form of each era."""
 
 from __future__ import annotations
 

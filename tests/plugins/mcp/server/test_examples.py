@@ -41,7 +41,7 @@ def toolstile_approve():
 
 @dataclass(frozen=True)
 class Ending:
-    """What came of a call: its value, or what a model is told of why there is none."""
+    """The value of a call, or the message of its failure."""
 
     success: bool
     told: Any

@@ -102,7 +102,7 @@ def headers(tool: str, **more: str) -> dict[str, str]:
 def call(
     served: Served, who: dict[str, str], tool: str, meta: dict[str, Any] | None = None, **arguments
 ) -> dict[str, Any]:
-    """What a call is answered."""
+    """The answer to a call."""
     answer = WEB.post(
         served.url, json=request(tool, arguments, **(meta or {})), headers={**headers(tool), **who}
     )
@@ -159,7 +159,7 @@ def raw(body: bytes, *, tool: str = "add", length: int | None = None) -> bytes:
 
 
 class TestMessages:
-    """What is no message, or too much of one."""
+    """Input that is not a message, or too long."""
 
     GOOD = json.dumps(request("add", {"a": 1, "b": "@"}))
 
@@ -391,7 +391,7 @@ class TestManners:
 
 
 def outcomes(folder: Path, tool: str) -> list[str]:
-    """What the record says of the calls of a tool, once it has one."""
+    """The record's lines about a tool, once there is one."""
     end = time.monotonic() + LONGEST
     while True:
         text = (folder / "calls.jsonl").read_text(encoding="utf-8")

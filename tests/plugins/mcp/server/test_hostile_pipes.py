@@ -90,7 +90,7 @@ class Pipe:
         self.say(b'{"jsonrpc": "2.0", "method": "notifications/initialized"}')
 
     def adds(self, number: int) -> int:
-        """What comes of a decent call."""
+        """The answer to a decent call."""
         self.say(self.call(number, "add", {"a": number, "b": 1}))
         return self.hear(number)["result"]["structuredContent"]["result"]
 

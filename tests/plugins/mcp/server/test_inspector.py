@@ -30,7 +30,7 @@ TOOL_IS_ERROR = 5
 
 @dataclass(frozen=True)
 class Answer:
-    """What the Inspector printed: a result, and what it says of an error."""
+    """The output of the Inspector: a result, or its message about an error."""
 
     status: int
     result: dict[str, Any]

@@ -1,4 +1,4 @@
-"""What the server lists: tools, prompts, instructions."""
+"""The lists of the server: tools, prompts, instructions."""
 
 from __future__ import annotations
 

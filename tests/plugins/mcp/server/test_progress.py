@@ -1,4 +1,4 @@
-"""What handlers report reaches the client, all of it before the result."""
+"""The progress of handlers reaches the client, all of it before the result."""
 
 from __future__ import annotations
 

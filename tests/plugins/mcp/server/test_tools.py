@@ -1,4 +1,4 @@
-"""What clients are told of tools."""
+"""The descriptions of tools that clients get."""
 
 from __future__ import annotations
 

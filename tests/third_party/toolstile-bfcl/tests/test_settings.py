@@ -1,4 +1,4 @@
-"""What can be set, and what is said about what cannot."""
+"""The settings, and the messages about wrong ones."""
 
 import pytest
 from pydantic import ValidationError

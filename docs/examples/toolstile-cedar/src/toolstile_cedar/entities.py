@@ -1,4 +1,4 @@
-"""Who calls what: the principal, the action and the tool, as Cedar's entities."""
+"""Cedar's entities of a call: the principal, the action and the tool."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class Caller:
 
 @dataclass(frozen=True, slots=True)
 class Called:
-    """What is called.
+    """The called tool.
 
     Args:
         name: The tool.
@@ -85,7 +85,7 @@ class Called:
 
     @property
     def passes_for_a_category(self) -> bool:
-        """Whether its action would be the group of a category that it is not in."""
+        """True where its action would be the group of another category."""
         return self.name in CATEGORIES and self.name != self.category
 
     def tool_entity(self) -> Entity:

@@ -1,4 +1,4 @@
-"""What is counted of calls, in a registry of its own."""
+"""The metrics of calls, in a registry of their own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user can set in the table `[plugins.prometheus]`."""
+"""The settings of the table `[plugins.prometheus]`."""
 
 from __future__ import annotations
 

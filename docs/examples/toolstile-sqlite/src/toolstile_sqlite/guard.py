@@ -1,4 +1,4 @@
-"""What a statement may do, and for how long."""
+"""The limits of a statement: its actions and its time."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from toolstile_hookspecs import ToolContext
 
 
 class Access(Enum):
-    """What a tool lets statements do."""
+    """The actions that a tool allows to statements."""
 
     READ = "read"
     WRITE = "write"

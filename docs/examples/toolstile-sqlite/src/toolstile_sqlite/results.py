@@ -1,4 +1,4 @@
-"""What the tools answer, cut to what a model can read."""
+"""The answers of the tools, cut to a size that a model can read."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class Rows:
 
 @dataclass(frozen=True)
 class Change:
-    """What a statement has changed.
+    """The changes of a statement.
 
     Args:
         changed: How many rows it inserted, updated or deleted.

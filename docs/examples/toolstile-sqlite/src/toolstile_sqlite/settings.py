@@ -1,4 +1,4 @@
-"""What a user can set in the table `[plugins.sqlite]`."""
+"""The settings of the table `[plugins.sqlite]`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from bfcl_eval.constants.executable_backend_config import CLASS_FILE_PATH_MAPPIN
 
 
 class Backends(ABC):
-    """What a handler gets: the backends as its call sees them."""
+    """The backends, as a handler's call sees them."""
 
     @abstractmethod
     def view(self, suite: str) -> Any:

@@ -1,4 +1,4 @@
-"""What the backends' methods are: their documentation, mended, and what they do to the state."""
+"""The backends' methods: their documentation, corrected, and their changes to the state."""
 
 from __future__ import annotations
 
@@ -140,20 +140,20 @@ class Method:
 
     @property
     def summary(self) -> str:
-        """What it does, in at most 200 characters."""
+        """Its description, in at most 200 characters."""
         _, _, own = self.text.partition("Tool description:")
         return shorten(" ".join((own or self.text).split()))
 
     @property
     def category(self) -> Literal["read", "write", "delete"]:
-        """What it does to the state."""
+        """Its change to the state."""
         if self.name in READING[self.suite]:
             return "read"
         return "delete" if self.name in DELETING else "write"
 
     @property
     def alone(self) -> bool:
-        """Whether it must not run twice at the same time."""
+        """True where it must not run twice at the same time."""
         return self.name in ALONE
 
 

@@ -1,4 +1,4 @@
-"""What a user can set in the table `[plugins.bfcl]`."""
+"""The settings of the table `[plugins.bfcl]`."""
 
 from __future__ import annotations
 

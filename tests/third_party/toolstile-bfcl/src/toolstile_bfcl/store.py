@@ -21,7 +21,7 @@ from toolstile_hookspecs import ConflictError, ToolContext
 
 
 class Base(Protocol):
-    """What a branch grows from: the store, or the branch of the calling call."""
+    """The base of a branch: the store, or the branch of the calling call."""
 
     def lend(self, suite: str) -> Any:
         """Return the instance as it is now; from now on it is never changed in place."""
@@ -83,7 +83,7 @@ class BackendBranch(Backends):
 
     @property
     def resource(self) -> Backends:
-        """What the handler is given."""
+        """The arguments of the handler."""
         return self
 
     def view(self, suite: str) -> Any:
