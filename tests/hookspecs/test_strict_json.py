@@ -1,12 +1,15 @@
 """Names given twice and numbers that are none are refused; everything else passes."""
 
 import json
+from typing import Literal
 
 import pytest
 from hypothesis import given, strategies as st
+from pydantic import BaseModel
 
 from toolstile_hookspecs import ToolValidationError
 from toolstile_hookspecs._schema.codec import Codec
+from toolstile_hookspecs._schema.schema_codec import SchemaCodec
 
 check_names = Codec(object, owner="test").decode
 
@@ -66,6 +69,56 @@ def test_what_strict_readers_refuse_is_refused_and_named(text, named):
 
 names = st.sampled_from(["a", "b", "a:b", '"', "\\", "ä", "NaN"])
 scalars = st.one_of(st.integers(), st.text(':,"\\{}[]aN', max_size=5), st.none(), st.booleans())
+
+
+class Count(BaseModel):
+    number: int
+    more: list[int] | None = None
+    choice: Literal[1, 2] = 1
+    share: float = 0.0
+
+
+COUNTS = [
+    ('{"number": 3.0}', Count(number=3)),
+    ('{"number": 3.00, "more": [1e2, -0.0, 1.5e1]}', Count(number=3, more=[100, 0, 15])),
+    ('{"number": 3, "choice": 2.0, "share": 3}', Count(number=3, choice=2, share=3.0)),
+    ('{"number": 9007199254740993.0, "share": 0.5}', Count(number=2**53 + 1, share=0.5)),
+]
+
+
+@pytest.mark.parametrize(("text", "value"), COUNTS)
+def test_a_whole_number_is_an_integer_however_it_is_written(text, value):
+    read = Codec(Count, owner="test").decode(text)
+    assert read == value
+    assert type(read.number) is int
+    of_schema = SchemaCodec(Count.model_json_schema(), owner="test").decode(text)
+    assert Count.model_validate(of_schema, strict=True) == value
+    assert type(of_schema["number"]) is int
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"number": 3.5}',
+        '{"number": "3.0"}',
+        '{"number": 03.0}',
+        '{"number": 3.0.0}',
+        '{"number": 3.}',
+        '{"number": \u0663.0}',
+        '{"number": 1e999999999}',
+        '{"number": 3.0, "number": 3}',
+        b'{"number": 3.0, "more": "\xff"}',
+    ],
+)
+def test_nothing_else_becomes_an_integer(text):
+    for codec in (Codec(Count, owner="t"), SchemaCodec(Count.model_json_schema(), owner="t")):
+        with pytest.raises(ToolValidationError):
+            codec.decode(text)
+
+
+def test_texts_stay_as_they_are_where_numbers_do_not():
+    codec = Codec(dict[str, int | str], owner="test")
+    assert codec.decode('{"3.0": 3.0, "a": "4.0 \\" 5.0"}') == {"3.0": 3, "a": '4.0 " 5.0'}
 
 
 def _object(pairs):

@@ -8,8 +8,10 @@ at once.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from decimal import Decimal
 from functools import partial
 from math import inf
 from typing import Any, Final, NoReturn, Protocol
@@ -125,10 +127,16 @@ class Codec:
         """Return the typed value; every fault in one `ToolValidationError`."""
         try:
             value = self._read(text, strict=True, extra=self._extra)
-        except ValidationError as error:
-            raise ToolValidationError(explain(error, self._known_schema)) from None
+        except ValidationError:
+            value = self._read_whole(with_whole_numbers(text))
         STRICT.decode(text if isinstance(text, str) else text.decode())
         return value
+
+    def _read_whole(self, text: str) -> Any:
+        try:
+            return self._read(text, strict=True, extra=self._extra)
+        except ValidationError as error:
+            raise ToolValidationError(explain(error, self._known_schema)) from None
 
     def copy(self, text: Json) -> Any:
         """Return the typed value of a text that was decoded before, once more."""
@@ -273,6 +281,28 @@ class NoParams(Codec):
 def describe(type_: object) -> str:
     """Return a type's name as a person would write it."""
     return type_.__qualname__ if isinstance(type_, type) else str(type_).removeprefix("typing.")
+
+
+_MAX_INTEGER: Final = 2**63
+_NUMBER: Final = re.compile(
+    r'"(?:[^"\\]|\\.)*+"'  # a text, in which nothing is a number
+    r"|(?<![\w.+-])-?(?:0|[1-9][0-9]*)(?:\.0+|(?:\.[0-9]+)?[eE][+-]?[0-9]{1,3})(?![\w.+-])"
+)
+
+
+def with_whole_numbers(text: Json) -> str:
+    """Return JSON with whole numbers as integers: to JSON Schema, 3.0 is one."""
+    return _NUMBER.sub(
+        _as_integer, text if isinstance(text, str) else text.decode(errors="surrogateescape")
+    )
+
+
+def _as_integer(found: re.Match[str]) -> str:
+    if found[0].startswith('"'):
+        return found[0]
+    number = Decimal(found[0])
+    is_whole = -_MAX_INTEGER < number < _MAX_INTEGER and number == int(number)
+    return str(int(number)) if is_whole else found[0]
 
 
 # --- Strict JSON: RFC 8259, sections 4 (unique names) and 6 (finite numbers)

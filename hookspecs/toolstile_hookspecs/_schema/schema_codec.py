@@ -15,7 +15,7 @@ from typing import Any, Final, cast
 
 import pydantic_core
 
-from toolstile_hookspecs._schema.codec import STRICT, Json
+from toolstile_hookspecs._schema.codec import STRICT, Json, with_whole_numbers
 from toolstile_hookspecs._schema.navigation import (
     ALL_SECRET,
     Schema,
@@ -116,6 +116,7 @@ class SchemaCodec:
         except (ValueError, TypeError) as error:
             raise ToolValidationError(not_json(encodable(str(error)))) from None
         STRICT.decode(text if isinstance(text, str) else text.decode())
+        value = pydantic_core.from_json(with_whole_numbers(text))
         if faults := self._faults(value):
             raise ToolValidationError(listing(faults))
         return value

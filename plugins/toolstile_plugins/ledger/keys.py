@@ -141,14 +141,15 @@ def _as_key(key: Any, plain: Callable[[Any], Any]) -> str:
 
 
 def _is_fixed(schema: Any) -> bool:
-    """Tell whether JSON of a schema has one order only: no mappings, sets, free values."""
+    """Tell whether JSON of a schema is one text only: no mappings, sets, free values, fractions."""
     if isinstance(schema, _LIST):
         return all(_is_fixed(part) for part in schema)
     return not isinstance(schema, _DICT) or _is_fixed_node(schema)
 
 
 def _is_fixed_node(node: dict[str, Any]) -> bool:
-    if "uniqueItems" in node or "patternProperties" in node:
+    # 3 and 3.0 are the same number.
+    if "uniqueItems" in node or "patternProperties" in node or node.get("type") == "number":
         return False
     if not node.keys() & {"type", "$ref", "anyOf", "oneOf", "allOf", "enum", "const"}:
         return False

@@ -88,6 +88,29 @@ class TestRepeating:
         bench.call("order", item="milk")
         assert [each.item for each in done] == ["tea", "milk"]
 
+    @pytest.mark.parametrize("of_schema", [False, True])
+    def test_whole_numbers_are_the_same_however_they_are_written(self, bench, of_schema):
+        done: list[Any] = []
+
+        @tool(name="count", idempotency=IdempotencyConfig())
+        def count(number: int, share: Any = 1) -> str:
+            """Count."""
+            done.append(number)
+            return "counted"
+
+        if of_schema:
+            count = Tool(
+                name="count",
+                description="Count.",
+                handler=lambda params, *, context: ToolResult.ok(done.append(params["number"])),
+                params_schema=count.params_codec.schema(),
+                idempotency=IdempotencyConfig(),
+            )
+        bench.open(count)
+        for text in ('{"number": 3.0, "share": 2}', '{"number": 3, "share": 2.0}'):
+            assert bench.dispatch(ToolCall("count", text)).success
+        assert done == [3]
+
     def test_tools_without_it_are_none_of_its_business(self, bench):
         done = []
 
@@ -811,10 +834,12 @@ def test_a_result_that_tells_a_secret_is_marked(bench):
         first = bench.call("send", password="correct horse", item=item)
         again = bench.call("send", password="correct horse", item=item)
         assert (again.text, again.event.replayed) == (first.text, True)
-    assert bench.call("badge").text.startswith("The key is battery.")
+    first = bench.call("badge")
+    assert first.text.startswith("The key is ***.")
+    assert first.result.message == "The key is battery."
     # Its value is masked in the ledger, so that nobody could find the secret in the message.
     again = bench.call("badge")
-    assert again.text.startswith("The key is ***.")
+    assert again.result.message == "The key is ***."
     assert again.event.replayed
     marked = [each.result.secret for each in bench.ledger.store.entries() if each.result]
     assert sorted(marked) == [False, False, True, True]
