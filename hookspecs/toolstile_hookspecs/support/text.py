@@ -6,6 +6,7 @@ import difflib
 import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Final
 
 FINE: Final = 0.00995
@@ -125,7 +126,18 @@ def near(name: str, known: Iterable[str], most: int, alike: float = ALIKE) -> li
         >>> near("custmer", ["price", "customer", "customers"], 2)
         ['customer', 'customers']
     """
-    return difflib.get_close_matches(name[:COMPARED], list(known), n=most, cutoff=alike)
+    names = list(known)
+    same = [each for each in names if looks_like(name, each)]
+    close = difflib.get_close_matches(name[:COMPARED], names, n=most, cutoff=alike)
+    return [*dict.fromkeys([*same, *close])][:most]
+
+
+def looks_like(one: str, other: str) -> bool:
+    """Tell whether two texts look alike, and are written in different Unicode forms."""
+    return one != other and _plain(one) == _plain(other)
+
+
+_plain: Final = partial(unicodedata.normalize, "NFKC")
 
 
 def nearest(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None:
@@ -136,7 +148,11 @@ def nearest(name: str, known: Iterable[str], alike: float = ALIKE) -> str | None
 def suggest(name: str, known: Iterable[str]) -> str:
     """Return `; did you mean 'x'?` for the nearest known name, or nothing."""
     found = nearest(name, known)
-    return "" if found is None else f"; did you mean {found!r}?"
+    if found is None:
+        return ""
+    if looks_like(name, found):
+        return f"; did you mean {found!a}, which looks the same in another Unicode form?"
+    return f"; did you mean {found!r}?"
 
 
 def wire_time(moment: datetime, offset: float = 0.0) -> str:

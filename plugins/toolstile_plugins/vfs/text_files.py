@@ -70,6 +70,23 @@ def lines_of(text: str) -> list[str]:
     return [*lines, rest] if rest else lines
 
 
+def newlines_of(text: str) -> frozenset[str]:
+    r"""Return the newlines of a text: `\n`, `\r\n`, both or none.
+
+    Example:
+        >>> newlines_of("a\r\nb"), newlines_of("a")
+        (frozenset({'\r\n'}), frozenset())
+    """
+    windows = text.count("\r\n")
+    found = {"\r\n": windows, "\n": text.count("\n") - windows}
+    return frozenset(newline for newline, count in found.items() if count)
+
+
+def with_newlines(text: str, newline: str) -> str:
+    """Return a text with each of its newlines as this one."""
+    return text.replace("\r\n", "\n").replace("\n", newline)
+
+
 def stored_in(content: Content | None) -> Encoding:
     """Return the encoding for text that replaces this content."""
     if content is not None:

@@ -440,7 +440,7 @@ def test_a_text_that_is_there_once_is_replaced(desk: Desk) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("old", "new"), [("one", "1"), ("two\r\n", ""), ("one\r\ntwo", "a\nb"), ("\r\n", "\n")]
+    ("old", "new"), [("one", "1"), ("two\r\n", ""), ("one\r\ntwo", "a\r\nb"), ("\r\n", "\n")]
 )
 def test_an_edit_leaves_all_else_as_it_is(desk: Desk, old: str, new: str) -> None:
     desk.open().text("edit_file", path="windows.txt", old_text=old, new_text=new, replace_all=True)
@@ -494,10 +494,72 @@ def test_a_text_without_anything_near_is_answered_with_how_to_look(desk: Desk) -
     assert "Use read_file to see it, then retry." in text
 
 
-def test_other_newlines_are_told_of(desk: Desk) -> None:
-    text = desk.open().refusal("edit_file", path="windows.txt", old_text="one\ntwo", new_text="x")
+@pytest.mark.parametrize("newline", ["\n", "\r\n"])
+@pytest.mark.parametrize(
+    ("old", "new"), [("one\ntwo", "1\n2\n2b"), ("one\r\ntwo", "1\r\n2\n2b"), ("two\n", "2\n2b\r\n")]
+)
+def test_the_newlines_of_an_edit_follow_the_file(
+    desk: Desk, newline: str, old: str, new: str
+) -> None:
+    desk.open({"a.txt": newline.join(["one", "two", "three", ""])})
+    desk.text("edit_file", path="a.txt", old_text=old, new_text=new)
 
-    assert r"The file's lines end with \r\n. Write them so" in text
+    lines = desk.files.read("a.txt").split(newline)
+    assert lines == (["one"] if old.startswith("two") else ["1"]) + ["2", "2b", "three", ""]
+
+
+def test_of_a_file_with_both_newlines_it_is_said_why_nothing_fits(desk: Desk) -> None:
+    desk.open({"a.txt": "one\r\ntwo\nthree\n"})
+    assert r"3 lines, some ending with \r\n and some with \n." in desk.text(
+        "read_file", path="a.txt"
+    )
+
+    text = desk.refusal("edit_file", path="a.txt", old_text="two\r\nthree", new_text="2\r\n3")
+    assert r"The file has lines that end with \n and lines that end with \r\n" in text
+
+    text = desk.text("edit_file", path="a.txt", old_text="two\nthree", new_text="2\n3\r\n4")
+    assert r"has lines with \n and with \r\n; those of new_text are as given." in text
+    assert desk.files.read("a.txt") == "one\r\n2\n3\r\n4\n"
+
+
+DECOMPOSED = "cafe\u0301"
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"), [(DECOMPOSED, "caf\xe9"), ("caf\xe9", DECOMPOSED), ("a\xa0b", "a b")]
+)
+def test_a_text_that_looks_the_same_is_told_as_it_is_written(
+    desk: Desk, there: str, wanted: str
+) -> None:
+    desk.open({"a.txt": f"one\nthe {there} here\n"})
+    text = desk.refusal("edit_file", path="a.txt", old_text=f"{wanted} here", new_text="x")
+
+    assert "Line 2 looks the same, but is written in another Unicode form" in text
+    assert ascii(f"the {there} here") in text
+
+
+def test_a_search_that_finds_nothing_tells_what_looks_the_same(desk: Desk) -> None:
+    desk.open({f"{DECOMPOSED}.txt": f"the {DECOMPOSED}"})
+
+    text = desk.text("grep_files", pattern="caf\xe9")
+    assert f"There is what looks the same in another Unicode form: use {DECOMPOSED!a}." in text
+    text = desk.text("glob_files", pattern="caf\xe9*")
+    assert f"another Unicode form: use {DECOMPOSED + '*'!a}." in text
+    assert "Unicode" not in desk.text("grep_files", pattern="caf\xe8")
+
+
+@pytest.mark.parametrize(
+    ("there", "wanted"), [(DECOMPOSED, "caf\xe9"), ("caf\xe9", DECOMPOSED), ("e\u0301", "\xe9")]
+)
+@pytest.mark.parametrize("place", ["{}.txt", "{}/a.txt"])
+def test_a_name_that_looks_the_same_is_told_as_it_is_written(
+    desk: Desk, there: str, wanted: str, place: str
+) -> None:
+    desk.open({place.format(there): "x"})
+    text = desk.refusal("read_file", path=place.format(wanted))
+
+    named = place.format(there).removesuffix("/a.txt")
+    assert f"looks the same, but is written in another Unicode form: {named!a}." in text
 
 
 def test_an_edit_that_changes_nothing_is_refused(desk: Desk) -> None:

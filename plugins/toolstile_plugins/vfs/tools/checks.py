@@ -18,7 +18,7 @@ from toolstile_hookspecs import (
     ToolValidationError,
 )
 from toolstile_hookspecs.codecs import as_sentence
-from toolstile_hookspecs.support.text import counted
+from toolstile_hookspecs.support.text import counted, looks_like, near
 from toolstile_plugins.vfs.paths import ALIAS
 from toolstile_plugins.vfs.tools.models import size_of
 
@@ -205,8 +205,10 @@ def missing(files: Filesystem, path: str) -> str:
         directory = here
     else:
         name = path
-    near = _near(files, directory, name)
-    guess = f" Did you mean {near}?" if near else ""
+    other = _near(files, directory, name)
+    guess = f" Did you mean {other}?" if other else ""
+    if other and looks_like(name, other.rpartition("/")[2]):
+        guess = f" {other} looks the same, but is written in another Unicode form: {other!a}."
     where = f"list_directory on {directory}" if directory else "list_directory"
     return f"There is no {shown(path)}.{guess} Use {where} to see what there is, then retry."
 
@@ -235,12 +237,14 @@ def _near(files: Filesystem, directory: str, name: str) -> str | None:
             for stat in islice(files.list(directory), _COMPARED_NAMES)
         }
         wanted = name.lower()[:200]
-        found = difflib.get_close_matches(wanted, paths, n=_COMPARED_NEAR, cutoff=_ALIKE)
+        found = near(wanted, paths, _COMPARED_NEAR)
         return next((paths[match] for match in found if _is_near(wanted, match)), None)
     return None
 
 
 def _is_near(name: str, other: str) -> bool:
     """Tell whether names are alike without their suffixes, which many files share."""
+    if looks_like(name, other):
+        return True
     one, another = PurePosixPath(name).stem, PurePosixPath(other).stem
     return difflib.SequenceMatcher(None, one, another).ratio() >= _ALIKE

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Generic, Literal, TypeVar
 
 from toolstile_hookspecs import FileMatch, FileStat, ToolContext, ToolResult, ToolstileError
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
-from toolstile_plugins.vfs.text_files import BYTE_ORDER_MARK, lines_of
+from toolstile_plugins.vfs.text_files import BYTE_ORDER_MARK, lines_of, newlines_of
 from toolstile_plugins.vfs.tools.checks import ROOT, Checks, checking, reason_of, shown, too_large
 from toolstile_plugins.vfs.tools.models import (
     Entry,
@@ -144,11 +146,12 @@ class Reading:
             checks.pass_or_refuse()
             stats = _while_wanted(checks.files.glob(params.pattern, params.path), context)
             entries = [entry_of(stat) for stat in stats]
+            find = partial(checks.files.glob, path=params.path)
+            other = "" if entries else _other_form(params.pattern, find)
         page = self._page(entries, lambda entry: entry.path, params)
         found = Found(page.items, page.first, len(entries))
-        return ToolResult.ok(
-            found, message=checks.noted(_found_message(params, page, len(entries)))
-        )
+        message = _found_message(params, page, len(entries)) + other
+        return ToolResult.ok(found, message=checks.noted(message))
 
     def grep_files(self, params: GrepFiles, *, context: ToolContext) -> ToolResult[Matches]:
         """Find lines by a regular expression."""
@@ -158,8 +161,10 @@ class Reading:
             pattern = f"(?i){params.pattern}" if params.ignore_case else params.pattern
             found = checks.files.search(pattern, params.path, glob=params.glob)
             page = self._page(_while_wanted(found, context), line_of, params)
+            find = partial(checks.files.search, path=params.path, glob=params.glob)
+            other = "" if page.items else _other_form(pattern, find)
         matches = Matches(page.items, page.first, page.more)
-        return ToolResult.ok(matches, message=checks.noted(_matches_message(params, page)))
+        return ToolResult.ok(matches, message=checks.noted(_matches_message(params, page) + other))
 
     def _page(
         self,
@@ -217,7 +222,10 @@ def _lines_message(path: str, lines: list[str], page: Page[str]) -> str:
     if not page.is_whole:
         noun = "line" if len(page.items) == 1 else "lines"
         facts = [f"{noun} {page.span} of {len(lines):,}"]
-    if lines[0].endswith("\r\n"):
+    newlines = newlines_of("".join(lines))
+    if len(newlines) > 1:
+        facts.append(r"some ending with \r\n and some with \n")
+    elif "\r\n" in newlines:
         facts.append(r"which ends with \r\n" if len(lines) == 1 else r"which end with \r\n")
     if not lines[-1].endswith("\n"):
         facts.append("no newline at the end")
@@ -263,6 +271,15 @@ def _matches_message(params: GrepFiles, page: Page[FileMatch]) -> str:
         verb = "matches" if len(page.items) == 1 else "match"
         return f"{counted(len(page.items), 'line')}{where} {verb} {params.pattern}, in {held}:"
     return f"Matches {page.span}{where} are shown, in {held}.{rest('grep_files', page)}"
+
+
+def _other_form(pattern: str, find: Callable[[str], Iterable[object]]) -> str:
+    """Return a note where a pattern finds what looks the same in another Unicode form."""
+    for form in ("NFC", "NFD"):
+        other = unicodedata.normalize(form, pattern)
+        if other != pattern and next(iter(find(other)), None) is not None:
+            return f" There is what looks the same in another Unicode form: use {other!a}."
+    return ""
 
 
 def _where(path: str) -> str:

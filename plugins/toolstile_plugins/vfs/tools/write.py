@@ -4,14 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import difflib
-from dataclasses import dataclass
+import unicodedata
+from dataclasses import dataclass, replace
+from functools import partial
 from itertools import islice
 from typing import Final, Literal
 
 from toolstile_hookspecs import Filesystem, ToolContext, ToolResult
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs.settings import VfsConfig
-from toolstile_plugins.vfs.text_files import SNIFFED_BYTES, lines_of, marked_like
+from toolstile_plugins.vfs.text_files import (
+    SNIFFED_BYTES,
+    lines_of,
+    marked_like,
+    newlines_of,
+    with_newlines,
+)
 from toolstile_plugins.vfs.tools.checks import ROOT, Checks, checking, shown
 from toolstile_plugins.vfs.tools.models import (
     CopyFile,
@@ -65,6 +73,8 @@ class Writing:
         with checking(context, f"Cannot edit {shown(params.path)}") as checks:
             files = checks.files
             text = self._text(checks, params)
+            newlines = newlines_of(text)
+            params = _with_newlines_of(newlines, params)
             places = _places(text, params.old_text)
             _check_places(checks, params, text, places)
             changed = text.replace(params.old_text, params.new_text)
@@ -77,6 +87,8 @@ class Writing:
             f"Replaced {counted(len(places), 'occurrence')} in {shown(params.path)}, at "
             f"{_at_lines(places)}."
         )
+        if len(newlines) > 1 and "\n" in params.new_text:
+            message += r" The file has lines with \n and with \r\n; those of new_text are as given."
         message = checks.noted(message)
         value = Edited(params.path, len(places), tuple(_lines(places)[:_TOLD_PLACES]), size)
         return ToolResult.ok(value, message=message)
@@ -212,6 +224,16 @@ def _at_lines(places: list[int]) -> str:
     return f"lines {', '.join(shown_lines[:-1])} and {shown_lines[-1]}"
 
 
+def _with_newlines_of(newlines: frozenset[str], params: EditFile) -> EditFile:
+    """Return an edit with the newlines of the file, unless it is these that it changes."""
+    old, new = params.old_text, params.new_text
+    if len(newlines) != 1 or with_newlines(old, "\n") == with_newlines(new, "\n"):
+        return params
+    (newline,) = newlines
+    old, new = with_newlines(old, newline), with_newlines(new, newline)
+    return replace(params, old_text=old, new_text=new)
+
+
 def _check_places(checks: Checks, params: EditFile, text: str, places: list[int]) -> None:
     if not places:
         checks.add(
@@ -234,9 +256,17 @@ def _check_places(checks: Checks, params: EditFile, text: str, places: list[int]
 
 
 def _why_not_there(text: str, wanted: str) -> str:
-    if "\r\n" in text and wanted.replace("\r\n", "\n").replace("\n", "\r\n") in text:
+    if with_newlines(wanted, "\n") in with_newlines(text, "\n"):
         return (
-            r"The file's lines end with \r\n. Write them so in old_text and new_text, then retry."
+            r"The file has lines that end with \n and lines that end with \r\n, and here they end "
+            "otherwise than those of old_text. Give a piece without a line's end, or write each as "
+            "the file does, then retry."
+        )
+    if (same := _line_that_looks_so(text, wanted)) is not None:
+        number, line = same
+        return (
+            f"Line {number} looks the same, but is written in another Unicode form: "
+            f"{line.strip()[:_COMPARED_CHARS]!a}. Write old_text with these characters, then retry."
         )
     near = _nearest_line(text, wanted)
     if near is not None:
@@ -246,6 +276,20 @@ def _why_not_there(text: str, wanted: str) -> str:
             f"{line[:_COMPARED_CHARS]!r}. Read the file there, then retry."
         )
     return "It must match exactly, with spaces and newlines. Use read_file to see it, then retry."
+
+
+def _line_that_looks_so(text: str, wanted: str) -> tuple[int, str] | None:
+    """Return the number and text of the first line that has a text in another Unicode form."""
+    if _plain(wanted) not in _plain(text):
+        return None
+    missing = [_plain(part) for part in wanted.splitlines() if part not in text]
+    lines = enumerate(lines_of(text), 1)
+    return next(
+        (found for found in lines if any(part in _plain(found[1]) for part in missing)), None
+    )
+
+
+_plain: Final = partial(unicodedata.normalize, "NFKC")
 
 
 def _nearest_line(text: str, wanted: str) -> tuple[int, str] | None:
