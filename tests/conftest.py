@@ -68,7 +68,7 @@ def pytest_collection_finish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    """Show why a test had to be run again: a machine that stood still, or a race to be mended."""
+    """Show why a test had to be run again: a machine that stood still, or a race to be fixed."""
     for report in terminalreporter.getreports("rerun"):
         terminalreporter.write_sep("_", f"run again: {report.nodeid}")
         terminalreporter.line(report.longreprtext)

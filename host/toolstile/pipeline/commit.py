@@ -44,9 +44,7 @@ def undo_participants(run: ActiveCall) -> Staged:
         yield from _each(run, _of_plugins(run))
 
 
-async def take_part_once_there(
-    run: ActiveCall, hook: Implementation, coming: Awaitable[Any]
-) -> None:
+async def take_part_later(run: ActiveCall, hook: Implementation, coming: Awaitable[Any]) -> None:
     """Have the participant of a hook take part; roll it back where the call is over by then."""
     participant = await coming
     if participant is None:

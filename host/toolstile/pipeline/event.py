@@ -71,7 +71,7 @@ def _finish_without_waiting(run: ActiveCall, table: DispatchTable, error: Genera
         return
 
 
-def publish_surely(run: ActiveCall, table: DispatchTable) -> None:
+def publish_once(run: ActiveCall, table: DispatchTable) -> None:
     """Publish the call's one event, also where that is interrupted before anybody heard of it.
 
     A function of its own: an interruption at the line of a `try` within another is not seen there.
@@ -102,7 +102,7 @@ def fail(run: ActiveCall, table: DispatchTable, error: BaseException) -> Staged:
 
 def _settle(run: ActiveCall, error: BaseException) -> None:
     """Settle what the model is told of the error, and log it."""
-    error = _as_what_closed_it(run, error)
+    error = _closing_error(run, error)
     failure = classify_failure(error, _called(run), run.stage, run.executor.engine.interrupts)
     if isinstance(error, asyncio.CancelledError) and run.was_cancelled:
         # On a loop its task is cancelled for that, which goes on to the call that made it.
@@ -147,7 +147,7 @@ def _take_back(run: ActiveCall, table: DispatchTable, reason: str) -> Staged:
             tell_rollback(run, table, reason)
 
 
-def _as_what_closed_it(run: ActiveCall, error: BaseException) -> BaseException:
+def _closing_error(run: ActiveCall, error: BaseException) -> BaseException:
     """Return what a closed call met as what it is: its cancellation, or its caller's end."""
     if not isinstance(error, CallClosed):
         return error
@@ -217,7 +217,7 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
     fields["attributes"] = run.attributes
     unusual = run.replayed or run.reruns or run.decisions or run.rolled_back
     if unusual or not succeeded or run.parent is not None:
-        _add_what_is_unusual(fields, run, succeeded=succeeded)
+        _add_unusual_fields(fields, run, succeeded=succeeded)
     if run.result_secrets:
         fields["result_secrets"] = run.result_secrets
     if not (succeeded and run.tells_json):
@@ -241,7 +241,7 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
         _let_go_of_frames(fields, run, run.error)
 
 
-def _add_what_is_unusual(fields: dict[str, Any], run: ActiveCall, *, succeeded: bool) -> None:
+def _add_unusual_fields(fields: dict[str, Any], run: ActiveCall, *, succeeded: bool) -> None:
     fields["rolled_back"] = run.rolled_back
     fields["pending_parent"] = succeeded and run.parent is not None
     fields["replayed"] = run.replayed

@@ -44,11 +44,11 @@ from toolstile.pipeline.check import (
 from toolstile.pipeline.commit import (
     commit_with_participants,
     join,
-    take_part_once_there,
+    take_part_later,
     undo,
     uninterrupted,
 )
-from toolstile.pipeline.event import publish_surely, roll_back
+from toolstile.pipeline.event import publish_once, roll_back
 from toolstile.pipeline.execute import apply_result, ask_and_run, run_elsewhere, run_here
 from toolstile.pipeline.failures import (
     CallRejected,
@@ -110,7 +110,7 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
                 # Where the loop goes meanwhile, all is put back first, and the call raises it.
                 with suppress(GeneratorExit):
                     yield from roll_back(call, table, error)
-            publish_surely(call, table)
+            publish_once(call, table)
             if call.on_loop and call.opened and call.scope.has_to_close:
                 call.release_commit_turn()
                 yield on_worker(call, call.scope.close)
@@ -323,7 +323,7 @@ def take_snapshots(call: ActiveCall, plan: ToolPlan) -> Staged:
         try:
             participant = ask(call, each, call.context, plan.tool)
             if waits(participant):
-                yield from settle(call, participant, via=partial(take_part_once_there, call, each))
+                yield from settle(call, participant, via=partial(take_part_later, call, each))
                 continue
         except Exception as error:
             if is_call_outcome(error):

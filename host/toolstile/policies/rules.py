@@ -112,7 +112,7 @@ def named(policies: Iterable[ToolPolicy], *, place: str) -> list[ToolPolicy]:
     """Return the policies, naming those that have no name by kind, place and position.
 
     Raises:
-        DefinitionError: When one is no policy, or has no name and cannot be given one.
+        DefinitionError: When one is not a policy, or has no name and cannot be given one.
     """
     found: list[ToolPolicy] = []
     for position, policy in enumerate(policies, 1):

@@ -45,7 +45,7 @@ def expanded(path: Path) -> Path:
 def _absolute(directory: Path, value: object) -> object:
     if isinstance(value, list):
         return [_absolute(directory, item) for item in cast("list[object]", value)]
-    # An empty text is no path; the model may say so.
+    # An empty text is not a path; the model may say so.
     if isinstance(value, (str, Path)) and value != "":
         return str(directory / expanded(Path(value)))
     return value

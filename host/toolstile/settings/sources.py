@@ -205,13 +205,13 @@ def _refuse_slip(variable: str) -> None:
     first, *keys = variable.removeprefix(PREFIX).split("__")
     if first.lower() in _OF_FILES:
         raise ConfigurationError(
-            f"{variable} is no variable of Toolstile's; write {first.lower()} in the configuration "
+            f"{variable} is not a setting of Toolstile; write {first.lower()} in the configuration "
             "file."
         )
     near = nearest(first, _SPELT, _ALIKE)
     if near is not None:
         meant = TABLES + ("__".join(keys) or "NAME__KEY") if near == _TABLES else PREFIX + near
-        raise ConfigurationError(f"{variable} is no variable of Toolstile's; did you mean {meant}?")
+        raise ConfigurationError(f"{variable} is not a setting of Toolstile; did you mean {meant}?")
 
 
 def _path(variable: str, plugins: Mapping[str, object]) -> Keys:

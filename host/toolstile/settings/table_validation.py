@@ -29,7 +29,7 @@ from toolstile_hookspecs.support.text import suggest
 def keys_within(model: type[Any], path: Sequence[str | int]) -> list[str]:
     """Return the keys that a table within a model's table may have.
 
-    Names in the path that are no fields, as those of a mapping, and positions lead nowhere else.
+    Names in the path that are not fields, as those of a mapping, and positions lead nowhere else.
     """
     *_, models = _along(model, path)
     return [key for type_ in dict.fromkeys(models) for key in fields(type_)]
@@ -287,7 +287,7 @@ def _fault(
     path, at = _follow(error, table)
     place = (*prefix, *path)
     cause = error.get("ctx", {}).get("error")
-    # What does not fit together is told by its model, and is no value in the place of another.
+    # What does not fit together is told by its model, and is not a value in the place of another.
     if isinstance(cause, DefinitionError) or (cause and isinstance(error["input"], Mapping)):
         return place, str(cause).rstrip(".")
     if error["type"] in {"extra_forbidden", "unexpected_keyword_argument"}:

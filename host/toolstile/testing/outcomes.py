@@ -44,7 +44,7 @@ def assert_ok(
     Raises:
         AssertionError: It did not, or with another value or text; shows tool, arguments, status,
             stage and text.
-        TypeError: What is given is no outcome.
+        TypeError: The value is not an outcome.
 
     Example:
         >>> assert_ok(tools.call("add", a=1, b=2), value=3)  # doctest: +SKIP
@@ -88,7 +88,7 @@ def assert_failed(
         AssertionError: It succeeded, or failed in another way; shows tool, arguments, status,
             stage and text.
         ValueError: There is no such status or stage.
-        TypeError: What is given is no outcome.
+        TypeError: The value is not an outcome.
 
     Example:
         >>> outcome = tools.call("add", a="1")  # doctest: +SKIP
@@ -162,7 +162,7 @@ def _refuse_other(given: object) -> None:
         hint = "Await it first: assert_ok(await tools.acall(...))."
     elif isinstance(given, list):
         hint = "Give each of its outcomes: for outcome in tools.call_all(...): assert_ok(outcome)."
-    msg = f"A {kind} is no outcome. {hint}"
+    msg = f"A {kind} is not an outcome. {hint}"
     raise TypeError(msg)
 
 

@@ -90,7 +90,7 @@ def _areas(args: argparse.Namespace) -> Iterator[Area]:
         return
     yield "configuration", of_configuration(host)
     yield "plugins", of_plugins(host)
-    yield "what they rely on", of_what_they_rely_on(host)
+    yield "dependencies", of_dependencies(host)
 
 
 def _print(terminal: Terminal, area: str, findings: Iterable[Diagnostic]) -> None:
@@ -270,7 +270,7 @@ def of_plugins(host: Host) -> Iterator[Diagnostic]:
             )
 
 
-def of_what_they_rely_on(host: Host) -> Iterator[Diagnostic]:
+def of_dependencies(host: Host) -> Iterator[Diagnostic]:
     """Yield the findings of the plugins; an exception of one of them is a finding, too."""
     tables = host.configuration.plugins
     secrets = {secret for name, table in tables.items() for secret in secrets_in({name: table})}

@@ -57,7 +57,7 @@ def findings_in(host: Host, report: PluginReport) -> list[Diagnostic]:
 def _loading(host: Host, report: PluginReport) -> Iterator[Diagnostic]:
     """Yield the faults that keep a plugin, or a part of it, from being taken."""
     if report.status == "failed":
-        found = list(_in_what_is_loaded(report))
+        found = list(_loaded_diagnostics(report))
         yield from found
         if found:
             return
@@ -83,7 +83,7 @@ def _place_of_fault(report: PluginReport) -> str:
     return "offers" if report.status == "failed" or report.hooks else "hooks"
 
 
-def _in_what_is_loaded(report: PluginReport) -> Iterator[Diagnostic]:
+def _loaded_diagnostics(report: PluginReport) -> Iterator[Diagnostic]:
     try:
         plugin = _load(report)
     except PluginFault as fault:

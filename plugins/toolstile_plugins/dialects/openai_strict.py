@@ -151,7 +151,7 @@ class _Strict:
         extra = schema.get("additionalProperties")
         if not isinstance(properties, dict) or _SHAPING & schema.keys():
             raise _NotStrictError
-        # Named properties and no word of others: others are not meant, so closing is no loss.
+        # Named properties and no word of others: others are not meant, so closing loses nothing.
         if extra is not False and not ("properties" in schema and extra is None):
             raise _NotStrictError
         named = cast("dict[str, object]", properties)

@@ -102,7 +102,7 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
     if event.decisions:
         _add_decisions(attributes, event)
     if event.rolled_back or event.replayed or event.reruns:
-        _add_what_is_unusual(attributes, event)
+        _add_unusual_fields(attributes, event)
     if capture:
         _add_content(attributes, event)
     return attributes
@@ -143,7 +143,7 @@ def _add_decisions(attributes: Attributes, event: ToolInvoked) -> None:
     attributes[POLICY_REASONS] = [encodable(decision.reason or "") for decision in event.decisions]
 
 
-def _add_what_is_unusual(attributes: Attributes, event: ToolInvoked) -> None:
+def _add_unusual_fields(attributes: Attributes, event: ToolInvoked) -> None:
     if event.rolled_back:
         attributes[ROLLED_BACK] = True
     if event.replayed:

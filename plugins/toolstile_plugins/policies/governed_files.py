@@ -65,7 +65,7 @@ class WorkspaceFiles:
 
         Raises:
             OSError: When it cannot be looked at.
-            ValueError: When it can be no path at all.
+            ValueError: When it cannot be a path.
             ConflictError: When it is being changed.
         """
         try:

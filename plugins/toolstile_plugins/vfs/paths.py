@@ -34,7 +34,7 @@ def canonical(path: str) -> str:
     Raises:
         PermissionError: When it leads outside the workspace or to what the workspace keeps for
             itself.
-        ValueError: When it can be no path at all.
+        ValueError: When it cannot be a path.
 
     Example:
         >>> canonical("/workspace/./docs//a.txt")

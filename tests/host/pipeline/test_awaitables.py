@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from toolstile.pipeline.commit import take_part_once_there
+from toolstile.pipeline.commit import take_part_later
 from toolstile.pipeline.hook_calls import on_worker
 from toolstile_hookspecs import (
     Binding,
@@ -460,7 +460,7 @@ def test_a_late_participants_rollback_is_not_cancelled_with_its_hook(yard: Any) 
         driver = tools.engine.asynchronous
         control = SimpleNamespace(off_loop=lambda f: driver.attend(on_worker(yard, f)))
         call: Any = SimpleNamespace(adopt_participants=lambda _: False, control=control)
-        task = asyncio.ensure_future(take_part_once_there(call, hook, later(participant)))
+        task = asyncio.ensure_future(take_part_later(call, hook, later(participant)))
         assert await asyncio.to_thread(begun.wait, PATIENCE)
         task.cancel()
         await asyncio.wait([task])

@@ -123,7 +123,7 @@ def test_nothing_is_held_where_closing_is_interrupted_as_it_begins(
         (CallScope, "undoing"),
         (ending, "fail"),
         (traceback, "format_exception"),
-        (ending, "_add_what_is_unusual"),
+        (ending, "_add_unusual_fields"),
     ],
 )
 def test_all_is_put_back_where_that_is_interrupted(

@@ -154,13 +154,13 @@ class Unreadable:
 
 
 def test_a_result_that_cannot_be_read_can_be_mended(yard: Any) -> None:
-    class Mending:
+    class Fixing:
         @hookimpl(wrapper=True)
         def toolstile_execute(self, tool: Tool[Any, Any]) -> Steps:
             result = yield
             return replace(result, message="")
 
-    yard.open(add, plugins=(Unreadable(), Mending()))
+    yard.open(add, plugins=(Unreadable(), Fixing()))
     assert yard.call("add", a=1, b=2).text == "5"
 
     yard.open(add, plugins=(Unreadable(),))

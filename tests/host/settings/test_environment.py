@@ -51,7 +51,7 @@ def test_a_document_is_not_changed_in_place():
 def test_a_misspelt_variable_is_told_with_the_one_that_was_meant(variable, meant):
     with pytest.raises(ConfigurationError) as caught:
         list(overrides({variable: "5"}, {}))
-    assert str(caught.value) == f"{variable} is no variable of Toolstile's; did you mean {meant}?"
+    assert str(caught.value) == f"{variable} is not a setting of Toolstile; did you mean {meant}?"
 
 
 @pytest.mark.parametrize("key", ["policies", "plugin_files", "prompt_overrides"])

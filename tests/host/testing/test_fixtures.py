@@ -337,9 +337,9 @@ def test_an_unknown_driver_is_refused(request, toolstile_driver):
 @pytest.mark.parametrize("check", [assert_ok, assert_failed])
 def test_what_is_no_outcome_is_told_from_one(toolstile_tools, check):
     tools = toolstile_tools(what_time)
-    with pytest.raises(TypeError, match=r"A coroutine is no outcome\. Await it first"):
+    with pytest.raises(TypeError, match=r"A coroutine is not an outcome\. Await it first"):
         check(tools.acall("what_time"))
-    with pytest.raises(TypeError, match=r"A list is no outcome\. Give each"):
+    with pytest.raises(TypeError, match=r"A list is not an outcome\. Give each"):
         check(tools.call_all(("what_time", {})))
-    with pytest.raises(TypeError, match=r"A str is no outcome\. Give the outcome of a call"):
+    with pytest.raises(TypeError, match=r"A str is not an outcome\. Give the outcome of a call"):
         check("12:00")

@@ -41,7 +41,7 @@ class Database:
         settings: The plugin's settings, with a path.
 
     Raises:
-        ResourceError: When the file cannot be opened, or is no database.
+        ResourceError: When the file cannot be opened, or is not a database.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -162,7 +162,7 @@ class Database:
                 self._connection.execute("PRAGMA journal_mode = WAL")
         self._connection.execute("PRAGMA foreign_keys = ON")
         self._connection.execute("PRAGMA trusted_schema = OFF")
-        # A file that is no database says so at the first look into it. Virtual tables declare
+        # A file that is not a database says so at the first look into it. Virtual tables declare
         # themselves at the first look into them, which no statement of a model may do.
         virtual = "SELECT name FROM sqlite_master WHERE sql LIKE 'CREATE VIRTUAL TABLE%'"
         for (name,) in self._connection.execute(virtual).fetchall():

@@ -164,7 +164,7 @@ def methods_of(suite: str) -> Iterator[Method]:
     for line in page.read_text(encoding="utf-8").splitlines():
         if line.strip():
             entry = json.loads(line)
-            params = {**mended(entry["parameters"]), "additionalProperties": False}
+            params = {**corrected(entry["parameters"]), "additionalProperties": False}
             yield Method(suite, entry["name"], entry["description"].strip(), params)
 
 
@@ -178,7 +178,7 @@ def shorten(text: str) -> str:
     return f"{head[: MAX_DESCRIPTION - 3].rsplit(' ', 1)[0]}..."
 
 
-def mended(schema: Mapping[str, Any]) -> dict[str, Any]:
+def corrected(schema: Mapping[str, Any]) -> dict[str, Any]:
     """Return a schema of the documentation as JSON Schema.
 
     It has Python's names for types, and the text "None" where there is no default.
@@ -189,7 +189,7 @@ def mended(schema: Mapping[str, Any]) -> dict[str, Any]:
     if (kind := whole.get("type")) in _TYPES:
         whole["type"] = _TYPES[kind]
     if "properties" in whole:
-        whole["properties"] = {name: mended(each) for name, each in whole["properties"].items()}
+        whole["properties"] = {name: corrected(each) for name, each in whole["properties"].items()}
     if "items" in whole:
-        whole["items"] = mended(whole["items"])
+        whole["items"] = corrected(whole["items"])
     return whole
