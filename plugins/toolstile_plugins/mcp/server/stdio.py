@@ -5,8 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
+import stat
 import sys
-from collections.abc import AsyncGenerator, Mapping
+import threading
+from collections.abc import AsyncGenerator, Collection, Generator, Iterator, Mapping
 from typing import Any, Final, cast
 
 import anyio
@@ -155,6 +158,80 @@ def _id_of(message: object) -> RequestId | None:
     return number if isinstance(number, int) and not isinstance(number, bool) else None
 
 
+# --- Lost descriptors
+
+
+LOOK: Final = 1.0
+"""Seconds between two looks at the descriptors."""
+LOST: Final = (
+    "toolstile: error: A tool has closed the descriptors of this server, which can neither hear "
+    "its client nor answer; it ends. Let the tool close only what it has opened.\n"
+)
+LOST_STATUS: Final = 1
+
+Identity = tuple[int, int]
+
+
+@contextlib.contextmanager
+def ending_with_descriptors(wire: Collection[Identity | None]) -> Generator[None]:
+    """End the process where a tool closes the descriptors that it is served by.
+
+    Without them the event loop sleeps for good, and the client waits for an answer. So no more
+    than a thread can tell that, and end the process.
+
+    Args:
+        wire: The client's ends of the pipes, see `pipe_at`.
+    """
+    selector: Any = getattr(asyncio.get_running_loop(), "_selector", None)
+    if selector is None:
+        # Another platform's loop; what it waits on is not known.
+        yield
+        return
+    needed = {selector.fileno(), *(key.fd for key in selector.get_map().values())}
+    needed |= {number for number in _numbers() if pipe_at(number) in {*wire} - {None}}
+    held = {number: _identity(number) for number in needed}
+    over = threading.Event()
+    threading.Thread(
+        target=_watch, args=(held, over), name="toolstile-descriptors", daemon=True
+    ).start()
+    try:
+        yield
+    finally:
+        over.set()
+
+
+def pipe_at(number: int) -> Identity | None:
+    """Return what identifies the pipe or socket of a descriptor; None where it is another file."""
+    try:
+        found = os.fstat(number)
+    except OSError:
+        return None
+    is_wire = stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)
+    return (found.st_dev, found.st_ino) if is_wire else None
+
+
+def _watch(held: Mapping[int, Identity | None], over: threading.Event) -> None:
+    while not over.wait(LOOK):
+        if any(_identity(number) != known for number, known in held.items()) and not over.is_set():
+            with contextlib.suppress(OSError):
+                os.write(2, LOST.encode())
+            os._exit(LOST_STATUS)
+
+
+def _identity(number: int) -> Identity | None:
+    try:
+        found = os.fstat(number)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _numbers() -> Iterator[int]:
+    """Yield the numbers of the open descriptors, but for the three that handlers may close."""
+    with contextlib.suppress(OSError):
+        yield from (number for name in os.listdir("/dev/fd") if (number := int(name)) > 2)  # noqa: PTH208, PLR2004 - names, of which three are standard
+
+
 # --- The server
 
 
@@ -173,6 +250,7 @@ async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
     changes = Changes(host)
     server = HostServer(host, settings, OneSession(session), changes)
     following = asyncio.create_task(changes.follow())
+    wire = (pipe_at(0), pipe_at(1))
     try:
         async with (
             stdio_server() as (read, write),
@@ -180,12 +258,14 @@ async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
         ):
             # What was printed before goes where all that is printed from now on goes: to stderr.
             sys.stdout.flush()
+            options = server.protocol.create_initialization_options(TOLD)
             try:
-                await server.protocol.run(
-                    incoming, outgoing, server.protocol.create_initialization_options(TOLD)
-                )
+                with ending_with_descriptors(wire):
+                    await server.protocol.run(incoming, outgoing, options)
             finally:
-                sys.stdout.flush()
+                # A handler may have closed it.
+                with contextlib.suppress(ValueError, OSError):
+                    sys.stdout.flush()
     finally:
         following.cancel()
         await server.caller.finish()

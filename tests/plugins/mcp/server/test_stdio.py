@@ -125,3 +125,84 @@ def test_to_a_client_it_says_nothing_of_waiting(tmp_path):
         check=True,
     )
     assert (done.stdout, done.stderr) == ("", "")
+
+
+CLOSING = """
+import os, sys
+from toolstile_hookspecs import MarkdownSection, hookimpl, tool
+
+@tool
+def close_all() -> str:
+    "Close all there is, as a program does that becomes a daemon."
+    os.closerange(3, 1024)
+    return "closed"
+
+@tool
+async def close_all_on_the_loop() -> str:
+    "Close all there is, on the loop that serves."
+    os.closerange(3, 1024)
+    return "closed"
+
+@tool
+def close_standard_streams() -> str:
+    "Close the three streams that every program has."
+    sys.stdout.close()
+    for number in range(3):
+        os.close(number)
+    return "closed"
+
+@hookimpl
+def toolstile_sections():
+    return [
+        MarkdownSection(
+            key="closing",
+            title="Closing",
+            tools=[close_all, close_all_on_the_loop, close_standard_streams],
+        )
+    ]
+"""
+
+
+@pytest.fixture
+def closing(tmp_path):
+    """A server whose tools close descriptors, after `initialize`."""
+    (tmp_path / "closing.py").write_text(CLOSING)
+    process = subprocess.Popen(
+        [COMMAND, "--plugin", tmp_path / "closing.py", "mcp"],
+        cwd=tmp_path,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(_lines(_request(1, "initialize", **INITIALIZE)))
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["id"] == 1
+    process.stdin.write(_lines({"jsonrpc": "2.0", "method": "notifications/initialized"}))
+    yield process
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout, process.stderr):
+        if not stream.closed:
+            stream.close()
+
+
+@pytest.mark.parametrize("name", ["close_all", "close_all_on_the_loop"])
+def test_a_server_whose_descriptors_a_tool_has_closed_ends(closing, name):
+    """The client, which still holds its ends of the pipes, must not wait for good."""
+    closing.stdin.write(_lines(_request(2, "tools/call", name=name, arguments={})))
+    closing.stdin.flush()
+    assert closing.wait(LONGEST) != 0
+    assert closing.stdout.read() == ""
+
+
+def test_a_tool_may_close_the_standard_streams(closing):
+    for number in (2, 3):
+        request = _request(number, "tools/call", name="close_standard_streams", arguments={})
+        closing.stdin.write(_lines(request))
+        closing.stdin.flush()
+        assert json.loads(closing.stdout.readline())["id"] == number
+    closing.stdin.close()
+    closing.wait(LONGEST)
