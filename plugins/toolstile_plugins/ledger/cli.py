@@ -290,10 +290,9 @@ def _prune(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> No
 
 def _find(store: LedgerStore, text: str) -> LedgerEntry:
     """Return the entry of a key, or of the beginning of a hash."""
-    exact = store.get(text)
-    if exact is not None:
-        return exact
-    found = [entry for entry in store.entries() if text and _is_meant(entry, text)]
+    entries = list(store.entries())
+    found = [entry for entry in entries if entry.claim.key == text]
+    found = found or [entry for entry in entries if text and _is_meant(entry, text)]
     if len(found) == 1:
         return found[0]
     if not found:

@@ -107,7 +107,7 @@ class PostgresStore(SqlStore):
                 # it names the effect that it expects.
                 self._close_idle()
                 return self._execute(statement, values)
-        except self._psycopg.Error as error:
+        except (self._psycopg.Error, ValueError, OverflowError) as error:
             raise self._explained(error) from error
 
     def _execute(self, statement: str, values: Sequence[Any]) -> Done:

@@ -7,6 +7,7 @@ succeeds.
 
 from __future__ import annotations
 
+import json
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -54,12 +55,27 @@ _LAPSE: Final = (
     "UPDATE toolstile_effects SET state = 'unknown', reason = ? "
     "WHERE key = ? AND effect_id = ? AND state = 'claimed' AND lease = ?"
 )
+_LAPSE_DAMAGED: Final = (
+    "UPDATE toolstile_effects SET state = 'unknown', reason = ? WHERE key = ? AND state = 'claimed'"
+)
 _RENEW: Final = (
     "UPDATE toolstile_effects SET lease = {lease} "
     "WHERE key = ? AND effect_id = ? AND state = 'claimed'"
 )
 _RELEASE: Final = "DELETE FROM toolstile_effects WHERE key = ? AND effect_id = ?"
 _PRUNE: Final = "DELETE FROM toolstile_effects WHERE expires_at <= ? AND state <> 'claimed'"
+
+
+DAMAGED: Final = (
+    "Its row in the ledger is damaged, so nobody knows what became of it. Find out, then remove it "
+    "with `toolstile ledger invalidate`."
+)
+_UNREADABLE: Final = (ValueError, TypeError, OverflowError, AttributeError, RecursionError)
+"""The errors of a row whose values are not those that were written."""
+
+
+class DamagedRowError(LedgerError):
+    """The row of a key holds what no store has written."""
 
 
 class Done(NamedTuple):
@@ -174,8 +190,8 @@ class SqlStore(ABC):
     def entries(self, *, tool_name: str | None = None) -> Iterator[LedgerEntry]:
         """Yield the entries, oldest first."""
         if tool_name is None:
-            return map(self._entry, self._run(self._select_all).rows)
-        return map(self._entry, self._run(self._select_of_tool, (tool_name,)).rows)
+            return map(self._listed, self._run(self._select_all).rows)
+        return map(self._listed, self._run(self._select_of_tool, (tool_name,)).rows)
 
     def remove(self, *, key: str | None = None, tool_name: str | None = None) -> int:
         """Remove entries whose claims are not held."""
@@ -211,7 +227,11 @@ class SqlStore(ABC):
     def _let_lapse(self) -> None:
         """Make entries unknown whose claims have lapsed."""
         for (key,) in self._run("SELECT key FROM toolstile_effects WHERE state = 'claimed'").rows:
-            self._standing(key)
+            try:
+                self._standing(key)
+            except DamagedRowError:
+                # Else nobody could ever remove it.
+                self._run(_LAPSE_DAMAGED, (DAMAGED, key))
 
     def _replace(self, claim: Claim, effect_id: str, now: datetime, over: str | None) -> bool:
         _, *values = self._claimed(claim)
@@ -222,30 +242,90 @@ class SqlStore(ABC):
         created = _written(claim.created_at)
         return (*claim[:6], created, self._owner(), *self._lease_values())
 
+    def _listed(self, row: Row) -> LedgerEntry:
+        """Return the entry of a row among others, of which a damaged one must not hide any."""
+        try:
+            return self._entry(row)
+        except DamagedRowError:
+            key, tool, params, effect, session, call = map(_legible, row[:6])
+            claim = Claim(key, tool, params, effect, session, call, _EPOCH)
+            return LedgerEntry(claim, EffectState.UNKNOWN, reason=DAMAGED)
+
     def _entry(self, row: Row) -> LedgerEntry:
+        try:
+            return self._read_entry(row)
+        except _UNREADABLE as error:
+            key = _legible(row[0])
+            raise DamagedRowError(
+                f"The entry {key!r} of the ledger is damaged. Find out whether the call has "
+                f"happened, then remove the entry with: toolstile ledger invalidate '{key}'."
+            ) from error
+
+    def _read_entry(self, row: Row) -> LedgerEntry:
         state = EffectState(row[7])
-        reason, owner = row[14], row[15]
+        reason, owner = _text_or_none(row[14]), _text(row[15])
         if state is EffectState.CLAIMED and self._is_lapsed(row):
             state, reason = EffectState.UNKNOWN, LAPSED
         result = None
         if state is EffectState.DONE:
-            value = None if row[10] is None else bytes(row[10])
-            changes = None if row[12] is None else _decoded(row[12])
+            value, changes = _json(row[10]), _json(row[12])
             result = RecordedResult(
-                _decoded(row[9]), value, bool(row[11]), changes, row[13], bool(row[17])
+                _decoded(_bytes(row[9])),
+                value,
+                bool(row[11]),
+                None if changes is None else _decoded(changes),
+                _text_or_none(row[13]),
+                bool(row[17]),
             )
-        created = _read(row[6])
-        assert created is not None  # noqa: S101 - never written as NULL
-        claim = Claim(row[0], row[1], row[2], row[3], row[4], row[5], created)
-        return LedgerEntry(claim, state, _read(row[8]), result, reason, owner)
+        key, tool, params, effect, session, call = map(_text, row[:6])
+        claim = Claim(key, tool, params, effect, session, call, _moment(row[6]))
+        expires_at = None if row[8] is None else _moment(row[8])
+        return LedgerEntry(claim, state, expires_at, result, reason, owner)
 
 
 def _written(moment: datetime | None) -> int | None:
     return None if moment is None else (moment - _EPOCH) // _MICROSECOND
 
 
-def _read(microseconds: int | None) -> datetime | None:
-    return None if microseconds is None else _EPOCH + timedelta(microseconds=microseconds)
+def _moment(microseconds: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=microseconds)
+
+
+def _text(value: object) -> str:
+    """Return a value of a column of texts.
+
+    Raises:
+        TypeError: When it is something else.
+        ValueError: When it is not text in UTF-8.
+    """
+    if not isinstance(value, str):
+        raise TypeError
+    value.encode()
+    return value
+
+
+def _text_or_none(value: object) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _legible(value: object) -> str:
+    """Return whatever stands in a column as text that can be shown."""
+    if isinstance(value, bytes):
+        return value.decode("utf-8", "backslashreplace")
+    return str(value).encode("utf-8", "backslashreplace").decode()
+
+
+def _bytes(value: Any) -> bytes:
+    # Unlike `bytes`, this takes no number for a size.
+    return bytes(memoryview(value))
+
+
+def _json(value: Any) -> bytes | None:
+    if value is None:
+        return None
+    written = _bytes(value)
+    json.loads(written)
+    return written
 
 
 def _encoded(text: str) -> bytes:
@@ -254,7 +334,7 @@ def _encoded(text: str) -> bytes:
 
 
 def _decoded(content: bytes) -> str:
-    return bytes(content).decode("utf-8", "surrogatepass")
+    return content.decode("utf-8", "surrogatepass")
 
 
 def _shown(text: str) -> str:

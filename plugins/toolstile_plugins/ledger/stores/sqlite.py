@@ -115,7 +115,7 @@ class SqliteStore(SqlStore):
                 cursor = self._connection.execute(statement, values)
                 rows = cursor.fetchall() if cursor.description is not None else ()
                 return Done(rows, cursor.rowcount)
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
                 raise self._explained(error) from error
 
     def _shut(self) -> None:
@@ -134,6 +134,8 @@ class SqliteStore(SqlStore):
                 # Before anything is in it; the files beside it get the same mode.
                 self.path.chmod(_MODE)
             _prepare(connection, self.path)
+            # Else a text that is damaged keeps all rows from being read.
+            connection.text_factory = _lossless
             connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             if _version_of(connection) != VERSION:
                 connection.execute(_TABLE)
@@ -174,6 +176,10 @@ class SqliteStore(SqlStore):
         # What SQLite has noticed once, a connection may go on believing.
         self._shut()
         return LedgerError(f"The ledger {self.path} cannot be used: {text}. {remedy}")
+
+
+def _lossless(content: bytes) -> str:
+    return content.decode("utf-8", "surrogateescape")
 
 
 _NO_LEDGER: Final = "It is not a ledger, or damaged: name another file, or put a copy back."
