@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable
+from contextlib import suppress
 from functools import partial
 from typing import Any, Final
 
-from toolstile_hookspecs import CallRefused, Replay, ToolResult, ToolValidationError
+from toolstile_hookspecs import (
+    CallRefused,
+    Replay,
+    ResourceError,
+    ToolResult,
+    ToolValidationError,
+)
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import deferred_interrupts
@@ -137,6 +144,9 @@ def _replay(holding: Holding, claim: Claim, params: Any, entry: LedgerEntry) -> 
         value = None if recorded.value is None else holding.tool.result_codec.decode(recorded.value)
     except ToolValidationError as error:
         raise wording.unfit(entry) from error
+    with suppress(ResourceError, OSError):
+        # After a crash it is opening the workspace that brings the files there.
+        _ = holding.context.filesystem
     holding.context.set_attribute("ledger.state", "hit")
     result = ToolResult(recorded.message, value, exclude_value_from_context=recorded.excluded)
     return Replay(result, entry.claim.effect_id, recorded.changes, recorded.unportable)

@@ -162,6 +162,7 @@ def call_again(keys: Sequence[str], *, name: str = "act") -> None:
                 "success": outcome.success,
                 "replayed": outcome.event.replayed,
                 "text": outcome.text,
+                "on disk": len([*(folder / "work" / key).glob("*.txt")]),
                 "files": len(tools.dispatch(ToolCall("look", {"key": key})).result.value or ()),
                 "twice": tools.dispatch(ToolCall(name, {"key": key})).text == outcome.text,
                 "at the end": effects_of(key),

@@ -52,6 +52,8 @@ def drive(*arguments: str) -> list[dict[str, Any]]:
         timeout=900,
     )
     assert done.returncode == 0, done.stderr
+    # Nobody is told to remove what recovery needs, where it needs nobody.
+    assert "left in the middle of a commit" not in done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
 
@@ -63,6 +65,8 @@ def what_it_was(line: dict[str, Any]) -> str:
     if line["replayed"]:
         # It was recorded, so it has happened, and its files were rolled forward.
         assert (line["success"], line["before"], line["files"]) == (True, 1, 2), line
+        # They are there as soon as the call is answered, not when the next one looks.
+        assert line["on disk"] == 2, line
         return REPLAYED
     if line["success"]:
         assert (line["before"], line["after"], line["files"]) == (0, 1, 2), line

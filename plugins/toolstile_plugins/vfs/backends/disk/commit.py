@@ -109,7 +109,7 @@ class CommitArea:
 
     Attributes:
         stopped: What recovery could not finish, and why.
-        decided: Tells whether the call of a key was committed.
+        decided: Tells whether the call of a key was committed; None until somebody can.
     """
 
     def __init__(self, root: Callable[[], int], name: str, *, fsync: bool, steps: Steps) -> None:
@@ -118,7 +118,7 @@ class CommitArea:
         self._fsync = fsync
         self._steps = steps
         self.stopped: str | None = None
-        self.decided: Decided = lambda key: None  # noqa: ARG005 - nobody can say yet
+        self.decided: Decided | None = None
 
     def prepare(self, hold: Hold, changes: Changes) -> DiskTransaction:
         """Stage a commit and write its record; nothing outside of `.toolstile/` changes."""
@@ -150,9 +150,9 @@ class CommitArea:
                 self._recover_one(hold, name)
             except (RecoveryError, OSError) as error:
                 self.stopped = self._report(name, error)
-                if self.stopped != before:
-                    # The decider may be asked again in a moment.
-                    undecided = isinstance(error, UndecidedError)
+                undecided = isinstance(error, UndecidedError)
+                # Who decides is made known in a moment, and may well be able to say.
+                if self.stopped != before and not (undecided and self.decided is None):
                     log.log(logging.WARNING if undecided else logging.ERROR, "%s", self.stopped)
             except BaseException as error:
                 # A caller that catches it must not take the workspace for a sound one.
@@ -190,13 +190,14 @@ class CommitArea:
                 work.sync()
 
     def _report(self, name: str, error: BaseException) -> str:
-        reason = _cause(error)
+        until = "a person decides: put the files back as they were, and it is finished; or "
+        if isinstance(error, UndecidedError):
+            until = "that is known, for which the next call asks again; if it never can be known, "
         return (
             f"The workspace {self._name} was left in the middle of a commit, which cannot be "
-            f"finished: {reason}. Nothing was overwritten, and nothing can be committed until a "
-            f"person decides: put the files back as they were, and the commit is finished by "
-            f"the next call; or remove {RESERVED}/{name}, which holds its new and former "
-            "contents, and it is given up where it stands. This requires human intervention."
+            f"finished: {_cause(error)}. Nothing was overwritten, and nothing can be committed "
+            f"until {until}remove {RESERVED}/{name}, which holds its new and former contents, and "
+            "it is given up where it stands. This requires human intervention."
         )
 
 
@@ -209,12 +210,12 @@ def _cause(error: BaseException) -> str:
     return f"{where}{error.strerror or error}"
 
 
-def _is_decided(record: Record, decided: Decided) -> bool:
+def _is_decided(record: Record, decided: Decided | None) -> bool:
     """Tell what became of a commit that was prepared when its process died."""
     if record.key is None:
         return False
     try:
-        answer = decided(record.key)
+        answer = None if decided is None else decided(record.key)
     except ToolstileError as error:
         reason = str(error).rstrip(".")
         raise UndecidedError(f"its decider cannot say: {reason}") from error
