@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import logging
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from operator import is_
 from pathlib import Path
 from typing import Any
@@ -90,25 +90,6 @@ def override(prompt: Prompt, overrides: Overrides) -> Prompt:
     return dataclasses.replace(prompt, template=template, further=())
 
 
-def skeleton(prompt: Prompt) -> Iterator[str]:
-    """Yield the lines of a file that overrides every text of the prompt with itself."""
-    name = f'prompts."{prompt.ns}/{prompt.key}"'
-    for path, section in _with_paths(prompt.sections, ""):
-        template = _text_of(section)
-        if template is not None and getattr(section, "accepts_overrides", False):
-            yield from _entry(f'{name}.sections."{path}"', "text", template)
-        for tool in section.tools:
-            if tool.accepts_overrides:
-                yield from _entry(f"{name}.tools.{tool.name}", "description", tool.description)
-
-
-def _entry(table: str, key: str, text: str) -> Iterator[str]:
-    yield f"[{table}]"
-    yield f'hash = "{hash_of(text)}"'
-    yield f"{key} = {_quoted(text)}"
-    yield ""
-
-
 def _override(section: Section, given: PromptOverride, place: str, used: set[str]) -> Section:
     path = f"{place}{section.key}"
     text = _section_text(section, path, given, used)
@@ -133,7 +114,7 @@ def _section_text(section: Section, path: str, given: PromptOverride, used: set[
         return None
     used.add(path)
     accepts = getattr(section, "accepts_overrides", False)
-    return found.text if _holds("section", path, found.hash, accepts, _text_of(section)) else None
+    return found.text if _holds("section", path, found.hash, accepts, text_of(section)) else None
 
 
 def _override_tool(tool: Tool[Any, Any], given: PromptOverride, used: set[str]) -> Tool[Any, Any]:
@@ -166,21 +147,10 @@ def _holds(what: str, name: str, hash_: str, accepts: bool, text: str | None) ->
     return True
 
 
-def _text_of(section: Section) -> str | None:
+def text_of(section: Section) -> str | None:
+    """Return the text of a section that can be overridden, or None."""
     template: object = getattr(section, "template", None)
     return template if isinstance(template, str) else None
-
-
-def _with_paths(sections: Sequence[Section], place: str) -> Iterator[tuple[str, Section]]:
-    for section in sections:
-        path = f"{place}{section.key}"
-        yield path, section
-        yield from _with_paths(section.children, f"{path}.")
-
-
-def _quoted(text: str) -> str:
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"""\n{escaped}"""' if "\n" in text else f'"{escaped}"'
 
 
 def section_failed(

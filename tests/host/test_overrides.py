@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from toolstile import Host, Settings
-from toolstile.prompt_overrides import hash_of, load_overrides, override, skeleton
+from toolstile.prompt_overrides import hash_of, load_overrides, override
+from toolstile_cli.commands.prompt import skeleton
 from toolstile_hookspecs import ConfigurationError, MarkdownSection, Prompt, tool
 
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Iterator, Sequence
 
 from toolstile.host import Host
-from toolstile.prompt_overrides import skeleton
+from toolstile.prompt_overrides import hash_of, text_of
 from toolstile_cli.errors import UsageError
 from toolstile_cli.exit_codes import Exit
+from toolstile_hookspecs import Prompt, Section
 
 
 def prompt(host: Host, args: argparse.Namespace) -> int:
@@ -32,3 +34,34 @@ def prompt(host: Host, args: argparse.Namespace) -> int:
     else:
         sys.stdout.write(f"{rendered.text}\n")
     return Exit.OK
+
+
+def skeleton(prompt: Prompt) -> Iterator[str]:
+    """Yield the lines of a file that overrides every text of the prompt with itself."""
+    name = f'prompts."{prompt.ns}/{prompt.key}"'
+    for path, section in _with_paths(prompt.sections, ""):
+        template = text_of(section)
+        if template is not None and getattr(section, "accepts_overrides", False):
+            yield from _entry(f'{name}.sections."{path}"', "text", template)
+        for tool in section.tools:
+            if tool.accepts_overrides:
+                yield from _entry(f"{name}.tools.{tool.name}", "description", tool.description)
+
+
+def _entry(table: str, key: str, text: str) -> Iterator[str]:
+    yield f"[{table}]"
+    yield f'hash = "{hash_of(text)}"'
+    yield f"{key} = {_quoted(text)}"
+    yield ""
+
+
+def _with_paths(sections: Sequence[Section], place: str) -> Iterator[tuple[str, Section]]:
+    for section in sections:
+        path = f"{place}{section.key}"
+        yield path, section
+        yield from _with_paths(section.children, f"{path}.")
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"""\n{escaped}"""' if "\n" in text else f'"{escaped}"'

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolstile import Host, Settings
-from toolstile.prompt_overrides import skeleton
+from toolstile_cli.commands.prompt import skeleton
 from toolstile_hookspecs import (
     MarkdownSection,
     PolicyDecision,
