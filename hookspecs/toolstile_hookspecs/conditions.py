@@ -1,26 +1,45 @@
 """Design by contract for handlers: `require` before, `ensure` after.
 
-A condition that does not hold is a failed result whose text is the author's description
-of the condition, and nothing of the internals.
+Conditions that do not hold are a failed result with the author's descriptions of them, all at
+once, and nothing of the internals. A handler that returns a `ToolResult` returns that; any other
+function raises `ConditionError`.
 """
 
 from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
-from typing import Any, Final, TypeVar, cast
+import logging
+import re
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple, TypeVar, cast
+from weakref import WeakKeyDictionary
 
+from toolstile_hookspecs._schema.validation_errors import as_sentence
 from toolstile_hookspecs.errors import ConditionError, DefinitionError
+from toolstile_hookspecs.results import ToolResult
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.tools import Tool
 
+log = logging.getLogger(__name__)
+
 F = TypeVar("F", bound=Callable[..., Any])
 Condition = Callable[..., bool]
-Check = Callable[[dict[str, Any]], None]
 _BEFORE: Final = "Precondition"
 _AFTER: Final = "Postcondition"
+
+
+class _Declared(NamedTuple):
+    """A condition as it was declared, with the names of the values that it asks for."""
+
+    label: str
+    holds: Condition
+    names: tuple[str, ...]
+    description: str
+
+
+# By the function that checks them: the handler itself, and its conditions.
+_known: Final[WeakKeyDictionary[Any, tuple[Any, tuple[_Declared, ...]]]] = WeakKeyDictionary()
 
 
 def require(condition: Condition, description: str) -> Callable[[F], F]:
@@ -37,11 +56,9 @@ def require(condition: Condition, description: str) -> Callable[[F], F]:
     Example:
         >>> @require(lambda params: params > 0, "params must be positive")
         ... def halve(params, *, context):
-        ...     return params / 2
-        >>> halve(-1, context=None)
-        Traceback (most recent call last):
-        ...
-        toolstile_hookspecs.errors.ConditionError: Precondition failed: params must be positive
+        ...     return ToolResult.ok(params / 2)
+        >>> halve(-1, context=None).message
+        'Precondition failed: params must be positive. Fix this, then retry.'
     """
     return _decorator(_BEFORE, condition, description)
 
@@ -54,8 +71,7 @@ def ensure(condition: Condition, description: str) -> Callable[[F], F]:
         description: What the model reads when it does not hold.
 
     Raises:
-        DefinitionError: Where the predicate names an argument that the handler has not,
-            is async, or is not described.
+        DefinitionError: See `require`.
     """
     return _decorator(_AFTER, condition, description)
 
@@ -73,59 +89,89 @@ def _decorator(label: str, condition: Condition, description: str) -> Callable[[
             "model reads."
         )
     names = tuple(inspect.signature(condition).parameters)
-
-    def check(values: dict[str, Any]) -> None:
-        try:
-            holds = condition(**{name: values[name] for name in names})
-        except Exception as error:
-            raise ConditionError(f"{label} failed: {description}") from error
-        if not holds:
-            raise ConditionError(f"{label} failed: {description}")
-
-    return functools.partial(_wrap, names, check, after=label == _AFTER)
+    return functools.partial(_wrap, _Declared(label, condition, names, description))
 
 
-def _wrap(names: tuple[str, ...], check: Check, handler: F, *, after: bool) -> F:
+def _wrap(declared: _Declared, handler: F) -> F:
+    signature = _signature_for(declared, handler)
+    inner, others = _known.get(handler, (handler, ()))
+    conditions = (declared, *others)
+    returns_results = _returns_results(signature)
+
+    def bind(args: Any, kwargs: Any) -> dict[str, Any]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments
+
+    def refuse(label: str, values: dict[str, Any]) -> ToolResult[Any] | None:
+        told = _told([each for each in conditions if each.label == label], values)
+        if told and not returns_results:
+            raise ConditionError(told)
+        return ToolResult[Any].error(told) if told else None
+
+    @functools.wraps(inner)
+    async def awaited(*args: Any, **kwargs: Any) -> Any:
+        values = bind(args, kwargs)
+        if (refused := refuse(_BEFORE, values)) is None:
+            values["result"] = await inner(*args, **kwargs)
+            refused = refuse(_AFTER, values)
+        return values["result"] if refused is None else refused
+
+    @functools.wraps(inner)
+    def called(*args: Any, **kwargs: Any) -> Any:
+        values = bind(args, kwargs)
+        if (refused := refuse(_BEFORE, values)) is None:
+            values["result"] = inner(*args, **kwargs)
+            refused = refuse(_AFTER, values)
+        return values["result"] if refused is None else refused
+
+    made = awaited if is_async_callable(handler) else called
+    _known[made] = inner, conditions
+    return cast("F", made)
+
+
+def _signature_for(declared: _Declared, handler: Any) -> inspect.Signature:
     if isinstance(handler, Tool):
         raise DefinitionError(
             f"Tool {handler.name!r}: conditions belong to the function; write @tool above "
             "@require and @ensure."
         )
     signature = inspect.signature(handler)
-    known = {*signature.parameters, "result"} if after else {*signature.parameters}
-    if unknown := [name for name in names if name not in known]:
+    known = {*signature.parameters, *(("result",) if declared.label == _AFTER else ())}
+    if unknown := [name for name in declared.names if name not in known]:
         raise DefinitionError(
             f"A condition on {_name(handler)} asks for {', '.join(map(repr, unknown))}; "
             f"it can name {', '.join(sorted(known))}."
         )
+    return signature
 
-    @contextmanager
-    def checked(args: Any, kwargs: Any) -> Generator[dict[str, Any]]:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        if not after:
-            check(bound.arguments)
-        yield bound.arguments
-        if after:
-            check(bound.arguments)
 
-    if is_async_callable(handler):
+def _told(conditions: list[_Declared], values: dict[str, Any]) -> str:
+    """Return what the model reads of the conditions that do not hold, nothing if all do."""
+    texts = [each.description for each in conditions if not _holds(each, values)]
+    if not texts:
+        return ""
+    label = conditions[0].label
+    remedy = "Fix this, then retry." if label == _BEFORE else "This requires human intervention."
+    if len(texts) == 1:
+        return f"{label} failed: {as_sentence(texts[0])} {remedy}"
+    return "\n".join([f"{label}s failed:", *(f"  - {text}" for text in texts), remedy])
 
-        @functools.wraps(handler)
-        async def awaited(*args: Any, **kwargs: Any) -> Any:
-            with checked(args, kwargs) as values:
-                values["result"] = await handler(*args, **kwargs)
-            return values["result"]
 
-        return cast("F", awaited)
+def _holds(declared: _Declared, values: dict[str, Any]) -> bool:
+    try:
+        return bool(declared.holds(**{name: values[name] for name in declared.names}))
+    except Exception as error:  # noqa: BLE001 - the author's; a model is told nothing of it
+        log.info("The condition %r raised %r.", declared.description, error)
+        return False
 
-    @functools.wraps(handler)
-    def called(*args: Any, **kwargs: Any) -> Any:
-        with checked(args, kwargs) as values:
-            values["result"] = handler(*args, **kwargs)
-        return values["result"]
 
-    return cast("F", called)
+def _returns_results(signature: inspect.Signature) -> bool:
+    """Tell whether a function is a handler whose results are `ToolResult`s."""
+    returned = signature.return_annotation
+    if returned is signature.empty:
+        return list(signature.parameters) == ["params", "context"]
+    return re.search(r"\bToolResult\b", str(returned)) is not None
 
 
 def _name(function: object) -> str:

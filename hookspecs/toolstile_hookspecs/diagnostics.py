@@ -91,16 +91,5 @@ collector took, say.
 
 
 def is_notice(record: logging.LogRecord) -> bool:
-    """Tell whether a log record is a notice.
-
-    Example:
-        >>> import logging
-        >>> class Listing(logging.Handler):
-        ...     def emit(self, record):
-        ...         print(is_notice(record), record.getMessage())
-        >>> log = logging.getLogger("demo.notices")
-        >>> log.addHandler(Listing())
-        >>> log.warning("%d lines are lost", 3, extra=NOTICE)
-        True 3 lines are lost
-    """
+    """Tell whether a log record is a notice, `log.warning(..., extra=NOTICE)`."""
     return getattr(record, _MARK, None) is True

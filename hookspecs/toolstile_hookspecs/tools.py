@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, fields
+from enum import Enum
 from typing import (
     TYPE_CHECKING,
     Any,
@@ -67,19 +68,14 @@ class Killable(Protocol):
 NO_NAMES: Final[Mapping[str, str]] = {}
 
 
-class HostDefault:
+class HostDefault(Enum):
     """The type of `HOST_TIMEOUT`."""
 
-    def __repr__(self) -> str:
-        """Return how it is written in code."""
-        return "HOST_TIMEOUT"
-
-    def __reduce__(self) -> str:
-        """Stay the one there is through copying and pickling."""
-        return "HOST_TIMEOUT"
+    HOST_TIMEOUT = "the host's timeout"
+    __repr__ = Enum.__str__
 
 
-HOST_TIMEOUT: Final = HostDefault()
+HOST_TIMEOUT: Final = HostDefault.HOST_TIMEOUT
 """A tool's timeout unless it says otherwise: the one the host is configured with (15 s)."""
 
 

@@ -1,13 +1,17 @@
 """require and ensure: the model reads the author's words, and nothing of the internals."""
 
 import asyncio
+import functools
+import inspect
 from dataclasses import dataclass
 
 import pytest
 
+from toolstile import Host, ToolCall
 from toolstile_hookspecs import (
     ConditionError,
     DefinitionError,
+    Status,
     Tool,
     ToolResult,
     ensure,
@@ -44,19 +48,97 @@ def test_a_condition_that_holds_changes_nothing(handler):
 
 
 @pytest.mark.parametrize("handler", [halve, ahalve])
-def test_a_broken_precondition_is_told_in_the_author_s_words(handler):
-    with pytest.raises(ConditionError) as caught:
-        run(handler, -1)
-    assert str(caught.value) == "Precondition failed: the amount must be positive"
+def test_a_broken_precondition_is_a_failed_result_in_the_author_s_words(handler):
+    assert run(handler, -1) == ToolResult.error(
+        "Precondition failed: the amount must be positive. Fix this, then retry."
+    )
 
 
 @pytest.mark.parametrize(
     ("handler", "said"), [(halve, "the result must be smaller"), (ahalve, "it must succeed")]
 )
-def test_a_broken_postcondition_is_told_in_the_author_s_words(handler, said):
+def test_a_broken_postcondition_is_a_failed_result_in_the_author_s_words(handler, said):
+    assert run(handler, 13) == ToolResult.error(
+        f"Postcondition failed: {said}. This requires human intervention."
+    )
+
+
+@pytest.mark.parametrize("declared", [ToolResult[int], "ToolResult[int]", inspect.Signature.empty])
+def test_a_full_handler_tells_all_broken_conditions_at_once(declared):
+    def handler(params, *, context):
+        raise AssertionError
+
+    if declared is not inspect.Signature.empty:
+        handler.__annotations__["return"] = declared
+    handler = require(lambda params: params % 2, "it must be odd")(handler)
+    handler = require(lambda params: params < 9, "it must be small")(handler)
+    handler = require(lambda params: params > 0, "it must be positive")(handler)
+    assert handler(-2, context=None) == ToolResult.error(
+        "Preconditions failed:\n  - it must be positive\n  - it must be odd\nFix this, then retry."
+    )
+
+
+def test_all_broken_postconditions_are_told_at_once():
+    @ensure(lambda result: result.success, "it must succeed")
+    @ensure(lambda result: result.value, "it must have a value")
+    async def handler(params, *, context) -> ToolResult[int]:
+        return ToolResult.error("no")
+
+    told = asyncio.run(handler(1, context=None)).message
+    assert told.splitlines()[:3] == [
+        "Postconditions failed:",
+        "  - it must succeed",
+        "  - it must have a value",
+    ]
+
+
+def test_a_plain_function_raises_with_all_broken_conditions():
+    @require(lambda a: a > 0, "a must be positive")
+    @require(lambda b: b > 0, "b must be positive")
+    def add(a: int, b: int) -> int:
+        return a + b
+
+    assert add(1, 2) == 3
     with pytest.raises(ConditionError) as caught:
-        run(handler, 13)
-    assert str(caught.value) == f"Postcondition failed: {said}"
+        add(-1, -2)
+    assert str(caught.value) == (
+        "Preconditions failed:\n  - a must be positive\n  - b must be positive\n"
+        "Fix this, then retry."
+    )
+
+
+def test_what_another_decorator_does_between_two_conditions_is_done():
+    def doubled(function):
+        @functools.wraps(function)
+        def wrapper(a):
+            return function(2 * a)
+
+        return wrapper
+
+    @require(lambda a: a < 10, "a must be small")
+    @doubled
+    @require(lambda a: a > 5, "a must be large")
+    def same(a: int) -> int:
+        return a
+
+    assert same(4) == 8
+    with pytest.raises(ConditionError, match="must be large"):
+        same(1)
+
+
+def test_a_model_is_told_all_broken_conditions_of_a_call():
+    @require(lambda params: params.value > 0, "the amount must be positive")
+    @require(lambda params: params.value % 2, "the amount must be odd")
+    def pay(params: Amount, *, context) -> ToolResult[int]:
+        raise AssertionError
+
+    made = Tool[Amount, int](name="pay", description="Pay.", handler=pay)
+    with Host(discover=False, tools=[made]) as host, host.executor() as tools:
+        outcome = tools.dispatch(ToolCall("pay", {"value": -2}))
+    assert outcome.status is Status.FAILED
+    assert "positive" in outcome.text
+    assert "odd" in outcome.text
+    assert outcome.text.endswith("then retry.")
 
 
 def test_a_predicate_that_raises_does_not_hold_and_tells_nothing_of_itself():
@@ -64,10 +146,8 @@ def test_a_predicate_that_raises_does_not_hold_and_tells_nothing_of_itself():
     def handler(params, *, context):
         raise AssertionError
 
-    with pytest.raises(ConditionError) as caught:
-        handler({}, context=None)
-    assert str(caught.value) == "Precondition failed: it must be known"
-    assert isinstance(caught.value.__cause__, KeyError)
+    told = handler({}, context=None).message
+    assert told == "Precondition failed: it must be known. Fix this, then retry."
 
 
 def test_the_handler_does_not_run_when_a_precondition_is_broken():
