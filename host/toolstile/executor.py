@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Mapping
+from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -35,6 +36,7 @@ from toolstile_hookspecs import (
     OpenedSections,
     Outcome,
     PersistentPolicy,
+    PluginError,
     Prompt,
     RenderedPrompt,
     Section,
@@ -120,6 +122,8 @@ class Executor:
         self._process = os.getpid()
         self.resources = self._registry(options).open()
         self.context_fields = self._context_fields(options)
+        with suppress(PluginError):  # its calls say what is wrong
+            self._set_up_once(self.prompt.everywhere())
         self.keeper = self._keep()
 
     @property

@@ -132,9 +132,15 @@ class ReadPlan:
 def register_reducers(session: SessionProtocol) -> None:
     """Let the planning events change the session's `Plan` slice."""
     plans = session[Plan]
+    plans.register(Plan, _put)
     plans.register(SetupPlan, _set_up)
     plans.register(AddStep, _add)
     plans.register(UpdateStep, _update)
+
+
+def _put(plans: Sequence[Any], event: Plan) -> Sequence[Any]:
+    # A result that shows the plan, as each of the tools gives, changes nothing.
+    return plans if plans and plans[-1] == event else [event]
 
 
 def _set_up(plans: Sequence[Any], event: SetupPlan) -> Sequence[Plan]:  # noqa: ARG001 - replaced

@@ -31,7 +31,8 @@ def _add(params: AddStep, *, context: ToolContext) -> ToolResult[Plan]:
     plan = context.session[Plan].latest() or before
     added = [str(step.step_id) for step in plan.steps if step.step_id not in known]
     noun = "step" if len(added) == 1 else "steps"
-    return _result(context, f"Added {noun} {', '.join(added)}.")
+    reopened = " The plan was completed, and is active again." * (before.status == "completed")
+    return _result(context, f"Added {noun} {', '.join(added)}.{reopened}")
 
 
 def _update(params: UpdateStep, *, context: ToolContext) -> ToolResult[Plan]:

@@ -125,9 +125,11 @@ def test_a_plan_is_completed_when_all_steps_are_done_and_reopened_by_a_new_one(
     outcome = planner("update_step", step_id=2, status="done")
     assert planner.plan.status == "completed"
     assert "the plan is completed" in outcome.text
-    planner("add_step", steps=["c"])
+    told = planner("add_step", steps=["c"]).text
+    assert told.startswith("Added step 3. The plan was completed, and is active again.\n")
     assert planner.plan.status == "active"
     assert [step.step_id for step in planner.plan.steps] == [1, 2, 3]
+    assert "active again" not in planner("add_step", steps=["d"]).text
 
 
 def test_a_plan_without_steps_is_not_completed(planner: Planner) -> None:
@@ -243,6 +245,23 @@ def test_the_section_registers_its_reducers_on_the_session_it_is_given() -> None
     assert session[Plan].latest() == Plan(
         "x", "active", (PlanStep(1, "a"), PlanStep(2, "b", "done"))
     )
+
+
+def test_events_before_the_first_call_are_reduced(planner: Planner) -> None:
+    session = planner.tools.session
+    session.dispatch(SetupPlan("x", ("a",)))
+    session.dispatch(AddStep(("b",)))
+    assert planner.plan == Plan("x", "active", (PlanStep(1, "a"), PlanStep(2, "b")))
+    assert planner("update_step", step_id=2, status="done").success
+
+
+def test_a_plan_that_is_dispatched_takes_the_place_of_the_one_there_is(planner: Planner) -> None:
+    session = planner.tools.session
+    for plan in (Plan("one"), Plan("two", steps=(PlanStep(1, "a"),))):
+        session.dispatch(plan)
+    assert list(session[Plan].all()) == [Plan("two", steps=(PlanStep(1, "a"),))]
+    assert planner("read_plan").result.value == planner.plan
+    assert list(session[Plan].all()) == [Plan("two", steps=(PlanStep(1, "a"),))]
 
 
 def test_events_without_a_plan_change_nothing() -> None:
