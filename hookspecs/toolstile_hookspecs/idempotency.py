@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from datetime import timedelta
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from toolstile_hookspecs._tools.field_checks import call_fault, type_faults
 
 Strategy = Literal["auto", "params", "custom", "none"]
 OnUnknown = Literal["fail", "retry"]
 OnError = Literal["release", "unknown"]
+
+_NEEDED: Final = {
+    "params": "param_keys=('field', ...)",
+    "custom": "key_fn=, a function to a string",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +32,8 @@ class IdempotencyConfig:
             `session` or `call` needs a session with the same id.
         param_keys: The params that make the key, for `params`.
         key_fn: The function from params to key, for `custom`.
+        same_params: Whether a call with the same key and other params is refused; else the
+            recorded result answers it.
         on_unknown: `fail` refuses a call whose earlier run ended without a record;
             `retry` runs it again.
         on_error: `release` gives the key back when the handler itself failed;
@@ -47,33 +54,26 @@ class IdempotencyConfig:
     key_fn: Callable[[Any], str] | None = None
     on_unknown: OnUnknown = "fail"
     on_error: OnError = "release"
+    same_params: bool = False
 
     def faults(self) -> list[str]:
         """Return what is wrong with it, each with its remedy."""
         if typed := type_faults(self, IdempotencyConfig, [field.name for field in fields(self)]):
             return [f"idempotency {fault}" for fault in typed]
-        key_fn, strategy = self.key_fn, self.strategy
-        checks = {
-            "idempotency strategy 'params' needs param_keys=('field', ...)": (
-                strategy == "params" and not self.param_keys
-            ),
-            "param_keys only go with idempotency strategy='params'; remove one of them": (
-                strategy != "params" and self.param_keys
-            ),
-            "idempotency strategy 'custom' needs key_fn=, a function to a string": (
-                strategy == "custom" and key_fn is None
-            ),
-            "key_fn only goes with idempotency strategy='custom'; remove one of them": (
-                strategy != "custom" and key_fn is not None
-            ),
-            "key_fn cannot be called with params alone; write key_fn=lambda params: ...": (
-                strategy == "custom" and key_fn is not None and call_fault(key_fn, None)
-            ),
-            f"idempotency ttl {self.ttl!r} is not positive; use None for never": (
-                self.ttl is not None and self.ttl <= timedelta(0)
-            ),
-            "idempotency scope is empty; use 'session', 'global', 'call' or a name": (
-                not self.scope.strip()
-            ),
-        }
-        return [fault for fault, is_so in checks.items() if is_so]
+        faults: list[str] = []
+        for strategy, needed in _NEEDED.items():
+            name = needed.partition("=")[0]
+            if self.strategy == strategy and not getattr(self, name):
+                faults.append(f"idempotency strategy {strategy!r} needs {needed}")
+            if self.strategy != strategy and getattr(self, name):
+                only = f"{name} only goes with idempotency strategy={strategy!r}"
+                faults.append(f"{only}; remove one of them")
+        if not faults and self.key_fn is not None and call_fault(self.key_fn, None):
+            faults.append(
+                "key_fn cannot be called with params alone; write key_fn=lambda params: ..."
+            )
+        if self.ttl is not None and self.ttl <= timedelta(0):
+            faults.append(f"idempotency ttl {self.ttl!r} is not positive; use None for never")
+        if not self.scope.strip():
+            faults.append("idempotency scope is empty; use 'session', 'global', 'call' or a name")
+        return faults

@@ -26,7 +26,7 @@ def test_a_sound_one_has_no_faults(config):
     [
         ({"strategy": "all"}, "strategy is 'all': input should be 'auto', 'params', 'custom'"),
         ({"strategy": "params"}, "'params' needs param_keys=('field', ...)"),
-        ({"param_keys": ("a",)}, "param_keys only go with"),
+        ({"param_keys": ("a",)}, "param_keys only goes with"),
         (
             {"strategy": "params", "param_keys": "order"},
             "param_keys is 'order': input should be a valid tuple",

@@ -227,8 +227,20 @@ class TestScopes:
 
 
 class TestStrategies:
-    def test_params_counts_the_named_fields_and_refuses_others_that_differ(self, bench):
+    def test_params_counts_the_named_fields_and_no_others(self, bench):
         order, done = ordering(IdempotencyConfig(strategy="params", param_keys=("item",)))
+        bench.open(order)
+        first = bench.call("order", item="tea", note="hot")
+        other = bench.call("order", item="tea", note="cold")
+        assert other.event.replayed
+        assert other.text == first.text
+        assert other.event.attributes["ledger.state"] == "hit"
+        assert bench.call("order", item="milk", note="cold").success
+        assert len(done) == 2
+
+    def test_it_refuses_other_params_where_they_have_to_be_the_same(self, bench):
+        config = IdempotencyConfig(strategy="params", param_keys=("item",), same_params=True)
+        order, done = ordering(config)
         bench.open(order)
         bench.call("order", item="tea", note="hot")
         assert bench.call("order", item="tea", note="hot").event.replayed
@@ -245,6 +257,16 @@ class TestStrategies:
         bench.open(order)
         bench.call("order", item="tea")
         assert bench.call("order", item="tea").event.replayed
+        assert bench.call("order", item="TEA").event.replayed
+        assert len(done) == 1
+
+    def test_it_refuses_other_params_with_a_function_too(self, bench):
+        config = IdempotencyConfig(
+            strategy="custom", key_fn=lambda p: p.item.lower(), same_params=True
+        )
+        order, done = ordering(config)
+        bench.open(order)
+        bench.call("order", item="tea")
         assert "other arguments" in bench.call("order", item="TEA").text
         assert len(done) == 1
 
@@ -310,7 +332,9 @@ class TestRecorded:
             name="pay",
             description="Pay.",
             handler=handle,
-            idempotency=IdempotencyConfig(strategy="params", param_keys=("password",)),
+            idempotency=IdempotencyConfig(
+                strategy="params", param_keys=("password",), same_params=True
+            ),
         )
 
     @staticmethod
