@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall, ToolValidationError
+from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import object_rooted
 from toolstile_plugins.dialects.parse import Answer, answer
@@ -63,20 +63,9 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
         "description": reading.description_of(tool),
         "input_schema": object_rooted(reading.params_schema(tool)),
     }
-    if examples := list(_examples(tool)):
+    if examples := [json.loads(given) for _, given in reading.examples_of(tool)]:
         definition["input_examples"] = examples
     return definition
-
-
-def _examples(tool: Tool[Any, Any]) -> Iterator[dict[str, Any]]:
-    for example in tool.examples:
-        encoded = tool.params_codec.encode(example.input)
-        try:
-            tool.params_codec.decode(encoded)
-        except ToolValidationError:
-            # The API refuses the whole request for an example that does not fit its schema.
-            continue
-        yield json.loads(encoded)
 
 
 def _assistants(entries: list[Any]) -> list[ToolCall]:

@@ -63,7 +63,7 @@ class Gemini:
 def _declaration(tool: Tool[Any, Any]) -> dict[str, Any]:
     declaration: dict[str, Any] = {
         "name": _escaped(tool.name),
-        "description": reading.description_of(tool),
+        "description": reading.with_examples(tool),
     }
     schema = _with_enums(inline(object_rooted(reading.params_schema(tool))))
     if schema.get("properties"):

@@ -127,7 +127,7 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
     definition: dict[str, Any] = {
         "name": tool.name,
         "title": tool.name.replace("_", " ").replace("-", " ").strip().capitalize() or tool.name,
-        "description": reading.description_of(tool),
+        "description": reading.with_examples(tool),
         "inputSchema": {**dereferenced(reading.params_schema(tool)), "type": "object"},
         "annotations": _annotations(tool),
     }

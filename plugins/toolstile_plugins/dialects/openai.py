@@ -83,7 +83,7 @@ class OpenAI:
         strict: Schema | None = strict_schema(schema) if self._strict else None
         return {
             "name": tool.name,
-            "description": reading.description_of(tool),
+            "description": reading.with_examples(tool),
             "parameters": object_rooted(schema) if strict is None else strict,
             "strict": strict is not None,
         }

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -19,6 +20,7 @@ from toolstile_hookspecs import (
     PromptEvaluationError,
     Tool,
     ToolCall,
+    ToolValidationError,
     VisibilityExpansionRequired,
 )
 
@@ -139,9 +141,38 @@ def params_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
         ) from error
 
 
+MAX_DESCRIPTION: Final = 1_024
+"""The maximum number of characters of a description at OpenAI, which refuses a longer one."""
+
+
 def description_of(tool: Tool[Any, Any]) -> str:
     """Return the description of a tool for models."""
     return tool.long_description or tool.description
+
+
+def with_examples(tool: Tool[Any, Any]) -> str:
+    """Return the description of a tool, and below it as many of its examples as there is room for.
+
+    For providers whose tools have no field for examples.
+    """
+    text, label = description_of(tool), "\n\nExamples:"
+    for description, given in examples_of(tool):
+        longer = f"{text}{label}\n- {description.rstrip('.')}: {given}"
+        if len(longer) <= MAX_DESCRIPTION:
+            text, label = longer, ""
+    return text
+
+
+def examples_of(tool: Tool[Any, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the description and the arguments of each example that fits the schema.
+
+    A provider that knows the schema refuses the whole request for another.
+    """
+    for example in tool.examples:
+        encoded = tool.params_codec.encode(example.input)
+        with suppress(ToolValidationError):
+            tool.params_codec.decode(encoded)
+            yield example.description, encoded.decode()
 
 
 UNKNOWN_ID: Final = "unknown"

@@ -47,6 +47,12 @@ def _search(params, *, context):
 
 
 @pytest.fixture
+def with_example() -> str:
+    """Return the description of `search` where the provider has no field for examples."""
+    return 'Search the library.\n\nExamples:\n- One word: {"query":"whale","limit":3}'
+
+
+@pytest.fixture
 def search() -> Tool:
     """Return a tool with a default, an example and an object for a result."""
     return Tool[Search, Found](

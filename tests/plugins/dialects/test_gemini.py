@@ -14,12 +14,12 @@ CALL = {"name": "search", "args": {"query": "whale"}, "id": "g1"}
 CONTENT = {"role": "model", "parts": [{"text": "Looking."}, {"functionCall": CALL}]}
 
 
-def test_tools_are_the_declarations_of_one_entry(search, make_tool):
+def test_tools_are_the_declarations_of_one_entry(search, make_tool, with_example):
     (entry,) = Gemini().schemas([search, make_tool()])
     first, second = entry["functionDeclarations"]
     assert first == {
         "name": "search",
-        "description": "Search the library.",
+        "description": with_example,
         "parametersJsonSchema": {
             "type": "object",
             "title": "Search",

@@ -18,11 +18,11 @@ PARAMS = {"name": "search", "arguments": {"query": "whale"}, "_meta": {"tracepar
 REQUEST = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": PARAMS}
 
 
-def test_a_tool_is_defined_with_both_schemas(search):
+def test_a_tool_is_defined_with_both_schemas(search, with_example):
     (shown,) = Mcp().schemas([search])
     assert shown["name"] == "search"
     assert shown["title"] == "Search"
-    assert shown["description"] == "Search the library."
+    assert shown["description"] == with_example
     assert shown["inputSchema"]["required"] == ["query"]
     assert shown["outputSchema"]["type"] == "object"
     assert set(shown["outputSchema"]["properties"]) == {"titles"}

@@ -32,12 +32,12 @@ def seen(calls):
     return [(call.id, call.name, call.arguments) for call in calls]
 
 
-def test_a_tool_is_a_strict_function_where_its_schema_allows(search):
+def test_a_tool_is_a_strict_function_where_its_schema_allows(search, with_example):
     (shown,) = OpenAI().schemas([search])
     assert shown["type"] == "function"
     function = shown["function"]
     assert function["name"] == "search"
-    assert function["description"] == "Search the library."
+    assert function["description"] == with_example
     assert function["strict"] is True
     assert function["parameters"]["required"] == ["query", "limit"]
     assert function["parameters"]["properties"]["query"]["description"] == "Words to find."
