@@ -177,6 +177,21 @@ def test_what_is_no_snapshot_is_not_restored(session, resources):
         restore_snapshot(session, resources, session.snapshot())
 
 
+def test_instances_that_were_given_take_part_before_anybody_has_asked_for_them(session):
+    memory, database = Memory(), Database()
+    resources = ResourceRegistry.build({Memory: memory, Database: database}).open()
+    snapshot = create_snapshot(session, resources)
+    memory.items.append("new")
+    restore_snapshot(session, resources, snapshot)
+    assert memory.items == []
+
+    tracker = PendingToolTracker(session=session, resources=resources)
+    tracker.begin_tool_execution(tool_use_id="1", tool_name="write")
+    change(session, resources)
+    assert tracker.end_tool_execution(tool_use_id="1", success=False)
+    assert state(session, resources) == UNCHANGED
+
+
 def test_nothing_is_built_for_a_snapshot(session):
     made = []
     registry = ResourceRegistry.of(Binding(Memory, lambda r: made.append(1)))

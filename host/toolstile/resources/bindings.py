@@ -5,12 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, cast
+from typing import Any, TypeVar, cast, overload
 
-from toolstile.resources.container import Container
+from toolstile.resources.container import Container, ToolScope
 from toolstile.resources.teardown import name_of
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.resources import Binding, as_bindings
+
+T = TypeVar("T")
+D = TypeVar("D")
 
 
 class ResourceRegistry:
@@ -26,10 +29,11 @@ class ResourceRegistry:
         {'url': 'https://example.org'}
     """
 
-    __slots__ = ("_bindings",)
+    __slots__ = ("_bindings", "_made")
 
     def __init__(self, bindings: Mapping[type[Any], Binding[Any]] | None = None) -> None:
         self._bindings: Mapping[type[Any], Binding[Any]] = MappingProxyType(dict(bindings or {}))
+        self._made: ToolScope | None = None
 
     @classmethod
     def of(cls, *bindings: Binding[Any]) -> ResourceRegistry:
@@ -79,6 +83,27 @@ class ResourceRegistry:
     def open(self) -> Container:
         """Open the resources; nothing is built until it is asked for."""
         return Container(self._bindings)
+
+    @overload
+    def get(self, kind: type[T]) -> T: ...
+    @overload
+    def get(self, kind: type[T], default: D) -> T | D: ...
+    def get(self, kind: type[Any], default: Any = ...) -> Any:
+        """Return a resource to a handler under test, in `ToolContext(resources=registry)`.
+
+        It is made once and closed by nobody; `open()` gives resources that are closed.
+        """
+        if self._made is None:
+            self._made = self.open().tool_scope()
+        return self._made.get(kind) if default is ... else self._made.get(kind, default)
+
+    async def aget(self, kind: type[T]) -> T:
+        """Return a resource; see `get`."""
+        return self.get(kind)
+
+    def is_portable(self, kind: type[object]) -> bool:
+        """Tell whether what is bound for a type may be pickled into another process."""
+        return kind in self and self._bindings[kind].portable
 
     def __contains__(self, kind: object) -> bool:
         """Tell whether something is bound for the type."""

@@ -205,7 +205,10 @@ class Container(OpenScope):
         return self.bindings[kind].scope is not Scope.PROTOTYPE
 
     def present(self) -> list[Any]:
-        """Return the singletons built so far, each once, in the order they were built."""
+        """Return the singletons given or built so far, each once, in the order they were."""
+        for kind, binding in self.bindings.items():
+            if is_borrowed(binding) and not self.closed:
+                self.find(kind)
         with self.lock:
             return [found.value for found in self.known.values()]
 

@@ -6,10 +6,10 @@ runs the tool - another framework's native ones, say - these put back what it di
 Participants are:
 
 - the session: its STATE slices; LOG slices are never put back;
-- of the resources that have been built so far, each that can be put back: one with `snapshot()`
-  and `restore(snapshot)` (`Snapshotable`), as the built-in workspace has them, and within
-  `tool_transaction` and `PendingToolTracker` also an `Exclusive` one, through `begin`, `commit`
-  and `rollback`.
+- of the resources that were given as instances or have been built so far, each that can be put
+  back: one with `snapshot()` and `restore(snapshot)` (`Snapshotable`), as the built-in workspace
+  has them, and within `tool_transaction` and `PendingToolTracker` also an `Exclusive` one, through
+  `begin`, `commit` and `rollback`.
 
 Nothing else does: a resource that can only be branched, one that is built later, and whatever
 happened outside, such as what other programs did to the files of a workspace. An exclusive
@@ -40,7 +40,7 @@ from typing import Any, Protocol, cast, runtime_checkable
 from toolstile.resources.call_scope import CallScope
 from toolstile.resources.exclusive import Claim, lock_of
 from toolstile.resources.teardown import Failures
-from toolstile.resources.transactional import Role, has_method, role_of
+from toolstile.resources.transactional import Role, has_savepoints, is_snapshotable, role_of
 from toolstile_hookspecs.errors import SnapshotError, StateError
 from toolstile_hookspecs.sessions import SessionProtocol, SessionSnapshot
 
@@ -102,7 +102,7 @@ def create_snapshot(
     kept = tuple(
         (resource, resource.snapshot())
         for resource in _built(resources)
-        if has_method(resource, "snapshot", 0) and has_method(resource, "restore", 1)
+        if is_snapshotable(resource)
     )
     return ToolSnapshot(tag, session.snapshot(tag=tag), kept, resources)
 
@@ -249,7 +249,11 @@ class _Transaction:
     parent: None = None
 
     def __init__(self, session: SessionProtocol, resources: Present, tag: str | None) -> None:
-        self.exclusive = [each for each in _built(resources) if role_of(each) is Role.EXCLUSIVE]
+        self.exclusive = [
+            each
+            for each in _built(resources)
+            if role_of(each) is Role.EXCLUSIVE and has_savepoints(each)
+        ]
         self.over = False
         self._session = session
         self._tag = tag

@@ -36,10 +36,20 @@ def role_of(instance: object) -> Role:
     """
     if has_method(instance, "branch", 2):
         return Role.BRANCHABLE
-    exclusive = (("begin", 0), ("commit", 1), ("rollback", 1))
-    if all(has_method(instance, method, arguments) for method, arguments in exclusive):
+    if has_savepoints(instance) or is_snapshotable(instance):
         return Role.EXCLUSIVE
     return Role.PLAIN
+
+
+def has_savepoints(instance: object) -> bool:
+    """Tell whether an instance is `Exclusive`."""
+    exclusive = (("begin", 0), ("commit", 1), ("rollback", 1))
+    return all(has_method(instance, method, arguments) for method, arguments in exclusive)
+
+
+def is_snapshotable(instance: object) -> bool:
+    """Tell whether an instance is `Snapshotable`."""
+    return has_method(instance, "snapshot", 0) and has_method(instance, "restore", 1)
 
 
 def has_method(instance: object, method: str, arguments: int) -> bool:
@@ -63,13 +73,32 @@ def may_wait(participant: Any, step: str) -> bool:
     if isinstance(participant, BranchPart):
         participant = participant.branch
     elif isinstance(participant, ExclusivePart):
-        participant = participant.claim.lock.resource
+        participant = participant.exclusive
+    elif step == Role.EXCLUSIVE.value:
+        participant = as_exclusive(participant)
     method = getattr(participant, step, None)
     waits = getattr(participant, "waits", True)
     return method is not None and waits and not is_async_callable(method)
 
 
 # --- Participants
+
+
+class _Snapshots:
+    """A `Snapshotable` resource, as an `Exclusive` one whose savepoints are snapshots."""
+
+    def __init__(self, resource: Any) -> None:
+        self.waits: bool = getattr(resource, "waits", True)
+        self.begin: Callable[[], Any] = resource.snapshot
+        self.rollback: Callable[[Any], None] = resource.restore
+
+    def commit(self, savepoint: Any) -> None:
+        """Keep the changes, as they are."""
+
+
+def as_exclusive(instance: Any) -> Any:
+    """Return what begins, commits and rolls back the use of an exclusive instance."""
+    return instance if has_savepoints(instance) else _Snapshots(instance)
 
 
 MOMENT: Final = 0.001
@@ -153,12 +182,13 @@ class ExclusivePart:
             back; None for a top-level call.
     """
 
-    __slots__ = ("_begun", "_done", "_inherit", "_savepoints", "claim")
+    __slots__ = ("_begun", "_done", "_inherit", "_savepoints", "claim", "exclusive")
 
     def __init__(
         self, claim: Claim, inherit: Callable[[ExclusiveLock], Claim | None] | None
     ) -> None:
         self.claim = claim
+        self.exclusive = as_exclusive(claim.lock.resource)
         self._inherit = inherit
         self._savepoints: list[Any] = []
         self._begun = False
@@ -177,7 +207,7 @@ class ExclusivePart:
     def begin(self) -> None:
         """Begin, at the call's first access; later does nothing."""
         if not self._begun:
-            self._savepoints.append(self.claim.lock.resource.begin())
+            self._savepoints.append(self.exclusive.begin())
             self._begun = True
 
     def prepare(self) -> Awaitable[None] | None:
@@ -211,16 +241,15 @@ class ExclusivePart:
                 f"{self.name} is still used by the nested call of {above.call}, which {state}; "
                 "nothing is kept. Retry after that."
             )
-        resource = self.claim.lock.resource
-        if has_method(resource, "prepare", 1):
+        if has_method(self.exclusive, "prepare", 1):
             for savepoint in reversed(self._savepoints):
-                resource.prepare(savepoint)
+                self.exclusive.prepare(savepoint)
 
     def commit(self) -> None:
         """Keep what was done and give the lock back, also after errors."""
         if not self._done:
             self._done = True
-            self._end("committing", self.claim.lock.resource.commit, None)
+            self._end("committing", self.exclusive.commit, None)
 
     def rollback(self) -> None:
         """Undo what was done and give the lock back; a second time does nothing.
@@ -245,7 +274,7 @@ class ExclusivePart:
     def _undo(self) -> None:
         lock = self.claim.lock
         heir = self._inherit(lock) if self._inherit is not None else None
-        self._end("rolling back", lock.resource.rollback, heir)
+        self._end("rolling back", self.exclusive.rollback, heir)
 
     def _end(self, doing: str, action: Callable[[Any], None], heir: Claim | None) -> None:
         failures = Failures(doing)

@@ -1,11 +1,13 @@
 """Bindings, and the resources that they open."""
 
+import asyncio
 from typing import Any
 
 import pytest
 
+from toolstile import Session
 from toolstile.resources.bindings import ResourceRegistry
-from toolstile_hookspecs import Binding, DefinitionError
+from toolstile_hookspecs import Binding, DefinitionError, Scope, ToolContext, UnboundResourceError
 
 
 class Url(str):
@@ -91,3 +93,23 @@ def test_what_is_no_mapping_is_refused_with_what_to_write() -> None:
     given: Any = [Client]
     with pytest.raises(DefinitionError, match=r"is not a mapping; write \{Type: instance\}"):
         ResourceRegistry.build(given)
+
+
+def test_a_context_made_by_hand_takes_it_as_it_is():
+    registry = ResourceRegistry.of(
+        Binding.instance(Url, Url("x"), portable=True),
+        Binding(Client, lambda r: Client(r.get(Url)), Scope.TOOL_CALL),
+    )
+    context = ToolContext(session=Session(), resources=registry)
+    client = context.resources.get(Client)
+    assert client.url == "x"
+    assert context.resources.get(Client) is client
+    assert asyncio.run(context.resources.aget(Client)) is client
+    assert context.filesystem is None
+    assert context.resources.get(int, 3) == 3
+    assert context.resources.is_portable(Url)
+    assert not context.resources.is_portable(Client)
+    with pytest.raises(UnboundResourceError, match="Bound are: Client, Url"):
+        context.resources.get(int)
+    with registry.open() as opened, opened.tool_scope() as call:
+        assert call.get(Client) is not client
