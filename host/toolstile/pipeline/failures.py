@@ -31,6 +31,7 @@ from toolstile_hookspecs.codecs import in_one_line
 MAX_TEXT = 2_000
 # They cannot leave a generator or a coroutine as they are, only as a RuntimeError about it.
 _TURNED_BY_PYTHON = (StopIteration, StopAsyncIteration)
+_INVALID = "Invalid arguments"
 _NO_MORE = "It may still be running, but can change nothing any more"
 PASSED_ON = (VisibilityExpansionRequired, PromptEvaluationError, Interrupt)
 
@@ -61,7 +62,7 @@ def waits_for_itself(name: str) -> CallRejected:
     """Return the refusal of a call that a subscriber dispatches during another call's commit."""
     msg = (
         f"{name} cannot be kept: it was dispatched by what hears of another call, which has its "
-        "turn to commit until that returns. Dispatch it when the other call has returned."
+        "turn to commit until that returns. Wait until the other call has returned, then retry."
     )
     return CallRejected(Status.ERROR, msg)
 
@@ -243,7 +244,10 @@ def _passed_on(error: Exception) -> FailureResult:
 
 
 def _invalid(error: Exception, called: FailureContext) -> FailureResult:
-    return FailureResult(Status.INVALID, ToolResult.error(_in_words(text_of(error), called)))
+    told = _in_words(text_of(error), called)
+    if told.startswith(f"{_INVALID}:"):
+        told = f"{_INVALID} for {called.name}{told.removeprefix(_INVALID)}"
+    return FailureResult(Status.INVALID, ToolResult.error(told))
 
 
 def _said_by_handler(error: Exception, called: FailureContext) -> FailureResult:

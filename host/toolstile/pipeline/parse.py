@@ -72,8 +72,8 @@ def parse(run: ActiveCall, tool: Tool[Any, Any], call: ToolCall) -> None:
     arguments = given if isinstance(given, str) else as_json(given)
     if len(arguments) > run.executor.max_arguments:
         msg = (
-            f"Invalid arguments: {len(arguments):,} bytes, {run.executor.max_arguments:,} are "
-            "allowed. Send less, then retry."
+            f"Invalid arguments for {tool.name}: {len(arguments):,} bytes, "
+            f"{run.executor.max_arguments:,} are allowed. Send less, then retry."
         )
         raise CallRejected(Status.INVALID, msg)
     codec = tool.params_codec

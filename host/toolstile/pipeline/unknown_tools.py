@@ -54,7 +54,7 @@ class UnknownTools:
             section = self.behind[hidden[0]]
             return (
                 f". Did you mean {hidden[0]}? It belongs to the section {section!r}: call "
-                f"open_sections with {section!r}, then use that."
+                f"open_sections with {section!r}, then retry with that."
             )
         if not self.names:
             return "; no tools can be called here."

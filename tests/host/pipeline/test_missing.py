@@ -69,7 +69,7 @@ def test_where_there_are_no_tools_that_is_said():
 def test_a_slip_in_the_name_of_a_summarised_tool_is_answered_with_both():
     assert UnknownTools((), {"repair": "manual.parts"}).explain("repare") == (
         "There is no tool 'repare'. Did you mean repair? It belongs to the section "
-        "'manual.parts': call open_sections with 'manual.parts', then use that."
+        "'manual.parts': call open_sections with 'manual.parts', then retry with that."
     )
 
 

@@ -71,7 +71,7 @@ def test_one_that_would_wait_for_the_turn_of_the_other_fails_at_once(yard: Any, 
 
     (outcome,) = telling.told
     assert outcome.status is Status.ERROR
-    assert "Dispatch it when the other call has returned." in outcome.text
+    assert "Wait until the other call has returned, then retry." in outcome.text
     assert yard.call("second").success
 
 

@@ -339,6 +339,38 @@ def test_a_missing_file_is_answered_with_near_names_and_where_to_look(
     assert where in text
 
 
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("read_file", {"path": "nowhere.txt"}),
+        ("read_file", {"path": "src"}),
+        ("read_file", {"path": "/etc/passwd"}),
+        ("read_file", {"path": "C:/x"}),
+        ("read_file", {"path": "../x"}),
+        ("read_file", {"path": "README.md", "offset": 99}),
+        ("list_directory", {"path": "README.md"}),
+        ("list_directory", {"path": "nowhere"}),
+        ("write_file", {"path": "README.md", "content": ""}),
+        ("write_file", {"path": "src", "content": ""}),
+        ("edit_file", {"path": "bare.txt", "old_text": "a", "new_text": "a"}),
+        ("edit_file", {"path": "bare.txt", "old_text": "zz", "new_text": "a"}),
+        ("delete_file", {"path": "src"}),
+        ("copy_file", {"source": "bare.txt", "target": "src"}),
+        ("move_file", {"source": "src", "target": "src/inner"}),
+        ("glob_files", {"pattern": "/x"}),
+        ("glob_files", {"pattern": "{a,b}" * 12}),
+        ("grep_files", {"pattern": "("}),
+    ],
+)
+def test_what_a_model_can_put_right_asks_it_to_retry(
+    desk: Desk, name: str, arguments: dict[str, Any]
+) -> None:
+    outcome = desk.open()(name, **arguments)
+    assert not outcome.success
+    assert "retry" in outcome.text
+    assert outcome.text.lower().count("retry") == 1
+
+
 def test_a_directory_cannot_be_read(desk: Desk) -> None:
     text = desk.open().refusal("read_file", path="src")
 

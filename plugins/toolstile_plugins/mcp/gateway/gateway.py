@@ -227,7 +227,8 @@ class Upstream:
         now = self.standing.found(definition.name)
         if now is None:
             return ToolResult.error(
-                f"The MCP server {self.name} has no tool {shown} any more. Do without it."
+                f"The MCP server {self.name} has no tool {shown} any more. It cannot be called; do "
+                "without it."
             )
         if now.digest != definition.digest:
             await self._changed(self)

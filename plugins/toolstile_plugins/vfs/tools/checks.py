@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import difflib
+import re
 from collections.abc import Generator
 from itertools import islice
 from pathlib import PurePosixPath
@@ -28,6 +29,7 @@ ROOT: Final = "the root of the workspace"
 _COMPARED_NAMES: Final = 2_000
 _COMPARED_NEAR: Final = 10
 _ALIKE: Final = 0.6
+_SAYS_WHETHER_TO_RETRY: Final = re.compile("retry|human intervention|cannot be edited")
 
 
 @contextlib.contextmanager
@@ -52,7 +54,13 @@ def checking(context: ToolContext, what: str) -> Generator[Checks]:
     except ToolstileError:
         raise
     except (OSError, ValueError) as error:
-        raise ToolValidationError(f"{what}: {reason_of(error)}") from error
+        raise ToolValidationError(f"{what}: {_with_retry(reason_of(error))}") from error
+
+
+def _with_retry(fault: str) -> str:
+    """Return a fault that ends with a request to retry, if it says what to do before that."""
+    says_all = _SAYS_WHETHER_TO_RETRY.search(fault) is not None
+    return fault if says_all or ". " not in fault else f"{fault} Then retry."
 
 
 def reason_of(error: OSError | ValueError) -> str:
@@ -88,7 +96,7 @@ class Checks:
             return
         faults = [*self._faults, *self._readonly]
         if len(faults) == 1:
-            raise ToolValidationError(f"{self._what}: {faults[0]}")
+            raise ToolValidationError(f"{self._what}: {_with_retry(faults[0])}")
         lines = "\n".join(f"  - {fault}" for fault in faults)
         raise ToolValidationError(f"{self._what}:\n{lines}\nFix all of these, then retry.")
 
