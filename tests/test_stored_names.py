@@ -64,6 +64,7 @@ STORED = {
     "toolstile.rolled_back",
     "toolstile.session.id",
     "toolstile.stage",
+    "toolstile.tool.version",
     # In the database of effects
     "toolstile_effects",
     # In the metadata of MCP messages

@@ -265,13 +265,15 @@ class ToolInvoked:
         return tuple(secrets)
 
     def envelope(self) -> dict[str, Any]:
-        """Return the wire form: `tool`, `fetchedAt`, `data` or `error`, and `replayed`."""
+        """Return the wire form: `tool`, `fetchedAt`, `data` or `error`; `version`, `replayed`."""
         fetched_at = wire_time(self.timestamp, self.duration)
         wire: dict[str, Any] = {"tool": self.tool_name, "fetchedAt": fetched_at}
         if not self.success:
             wire["error"] = self.text
         else:
             wire["data"] = (self.text or None) if self.data is None else json.loads(self.data)
+        if self.tool is not None and self.tool.version is not None:
+            wire["version"] = self.tool.version
         if REPLAYED_EFFECT in self.attributes:
             wire["replayed"] = True
         return wire

@@ -134,8 +134,8 @@ class Tool(Generic[P, R]):
         timeout: Seconds until the call is given up, None for never.
         isolation: `process` runs the handler, which must be importable, in its own process.
         tags: For filtering.
-        version: A semantic version, where tools are versioned by themselves.
-        depends_on: Names of tools it calls itself.
+        version: Its version, as SemVer 2.0 has it, where tools are versioned by themselves.
+        depends_on: Names of tools it calls itself; where one is missing, it is not offered.
         wire_name: Its name where it comes from, by which models may call it, too.
         origin: Where a tool comes from that others have named, such as a server. Its wire name
             then holds only where no other tool has it.

@@ -91,6 +91,7 @@ class Executor:
         self.approver: Approver | None = options.approver or host.approver
         self.approval_timeout = configuration.approval_timeout
         self.max_arguments = configuration.max_arguments
+        self.strict_depends = configuration.strict_depends
         self.deadline = options.deadline
         self.user_id = options.user_id
         self.auth = options.auth
@@ -105,11 +106,12 @@ class Executor:
             configuration.timeout, configuration.approve_diff, options.dry_run
         )
         self._host = host
-        prompt = options.prompt
-        if options.tools:
-            section = self.engine.plans.section_of(options.tools)
-            prompt = (prompt or host.prompt).bind(sections=[section])
-        self._own_prompt = None if prompt is None else host.overridden(prompt)
+        prompt, own = options.prompt, (options.tags, options.without_tags)
+        if options.tools or any(own):
+            prompt = prompt or host.original_prompt
+        if prompt is not None and options.tools:
+            prompt = prompt.bind(sections=[self.engine.plans.section_of(options.tools)])
+        self._own_prompt = None if prompt is None else host.offered(prompt, *own)
         self._plans: PromptPlans | None = None
         # The sections that can become, or cease to be, part of the prompt.
         self._changing: list[Section] = []

@@ -15,6 +15,7 @@ from toolstile.extension_lookup import approver_named, dialect_named
 from toolstile.lifespan import enter_lifespans
 from toolstile.options import ExecutorOptions, HostOptions
 from toolstile.plain_tools import PlainTool, PlainTools
+from toolstile.plugins.offered_tools import ToolOffers
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import make_policies
 from toolstile.policies.rules import named, refuse_duplicates
@@ -122,6 +123,7 @@ class Host:
         self.stray_names: set[str] = set()
         self._overrides = _load_overrides(self.configuration)
         self._prompt: tuple[int, Prompt] | None = None
+        self._offers = ToolOffers()
         self._running = ExitStack()
         self._executors: WeakSet[Executor] = WeakSet()
         self.is_open = False
@@ -224,6 +226,8 @@ class Host:
         dry_run: bool = False,
         clock: Clock | None = None,
         kept_apart: PolicyStoreLocation | None = None,
+        tags: Collection[str] = (),
+        without_tags: Collection[str] = (),
     ) -> Executor:
         """Return the executor that dispatches calls, in a new session unless one is given.
 
@@ -246,23 +250,30 @@ class Host:
                 change in its event, as `toolstile.diff`.
             clock: The source of time for its calls; else the host's.
             kept_apart: The place of its policies' records; else as the host says.
+            tags: The tags of which a tool needs one to be offered; without any, all tools are.
+            without_tags: The tags of tools that are not offered.
 
         Raises:
             StateError: When the host is not open.
             ConfigurationError: When an argument is not what it should be; names it.
-            DefinitionError: When a tool or the resources are wrong.
+            DefinitionError: When a tool or the resources are wrong, or tools depend on one another
+                in a circle.
         """
         options = ExecutorOptions.checked(locals())
+        self._check_ready(options)
         from toolstile.executor import Executor  # brings the whole pipeline
 
+        executor = Executor(self, options)
+        self._executors.add(executor)
+        return executor
+
+    def _check_ready(self, options: ExecutorOptions) -> None:
+        """Refuse an executor where the host is not open, or a policy given to it rules nothing."""
         if not self.is_open:
             raise StateError(OF_PARENT if self._is_of_parent else _NOT_OPEN)
         if options.prompt is None and not options.tools:
             # Those of the configuration were checked when the host was opened.
             _refuse(self.wrong_rules(self.policies[len(self.configuration.policies) :]))
-        executor = Executor(self, options)
-        self._executors.add(executor)
-        return executor
 
     @property
     def catalog(self) -> Catalog:
@@ -274,7 +285,7 @@ class Host:
         """The prompt made of the sections of all plugins."""
         generation = self.plugins.view.generation
         if self._prompt is None or self._prompt[0] != generation:
-            self._prompt = (generation, self.overridden(self.original_prompt))
+            self._prompt = (generation, self.offered(self.original_prompt))
         return self._prompt[1]
 
     @property
@@ -290,13 +301,25 @@ class Host:
             return given
         return approver_named(name, self.plugins)
 
-    def overridden(self, prompt: Prompt) -> Prompt:
-        """Return a prompt with the texts that the configured file overrides."""
-        if self._overrides is None:
-            return prompt
-        from toolstile.prompt_overrides import override  # most hosts override nothing
+    def offered(
+        self, prompt: Prompt, tags: Collection[str] = (), without_tags: Collection[str] = ()
+    ) -> Prompt:
+        """Return a prompt with the overridden texts, and the tools that are on offer.
 
-        return override(prompt, self._overrides)
+        Tools are left out by their tags, as configured and as given, and where others that they
+        depend on are not there.
+
+        Raises:
+            DefinitionError: When tools depend on one another in a circle.
+        """
+        if self._overrides is not None:
+            from toolstile.prompt_overrides import override  # most hosts override nothing
+
+            prompt = override(prompt, self._overrides)
+        configured = self.configuration
+        for only, without in ((configured.tags, configured.without_tags), (tags, without_tags)):
+            prompt = self._offers.of(prompt, only, without)
+        return prompt
 
     def settings(self, plugin: str) -> Any:
         """Return a plugin's validated settings, or None where it declares none."""

@@ -84,6 +84,8 @@ class ExecutorOptions(_Checked):
     dry_run: StrictBool = False
     clock: InstanceOf[Clock] | None = None
     kept_apart: InstanceOf[PolicyStoreLocation] | None = None
+    tags: tuple[str, ...] = ()
+    without_tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse two sessions."""

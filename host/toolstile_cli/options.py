@@ -200,6 +200,11 @@ def common_options(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.py",
         help="also load a plugin from a single file; can be repeated",
     )
+    for option, text in (
+        ("--tag", "offer only the tools with one of these tags, separated by commas"),
+        ("--without", "offer no tools with one of these tags"),
+    ):
+        group.add_argument(option, action="append", default=[], metavar="TAGS", help=text)
     group.add_argument(
         OPTION,
         choices=tuple(SESSIONS),
@@ -233,7 +238,8 @@ def take_common(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]
     common_options(parser)
     end = arguments.index("--") if "--" in arguments else len(arguments)
     common, rest = parser.parse_known_args(named_examples(arguments[:end]))
-    common.block = _names(common.block)
+    for lists in ("block", "tag", "without"):
+        setattr(common, lists, _names(getattr(common, lists)))
     return common, [*rest, *arguments[end:]]
 
 

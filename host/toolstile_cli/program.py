@@ -91,6 +91,9 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             parse(parser, rest or ["--help"], common)
             return Exit.OK
         args = parse(parser, rest, common)
+        tags = {"tags": common.tag, "without_tags": common.without}
+        if chosen := {key: given for key, given in tags.items() if given}:
+            host.configure(chosen)
         configure(host, commands, args)
         if not gc.isenabled():
             # `main` switched it off for the imports; what they made stays out of its way.

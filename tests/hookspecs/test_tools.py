@@ -352,6 +352,34 @@ def test_an_example_says_in_200_characters_what_it_shows(description, told):
 
 
 @pytest.mark.parametrize(
+    "version",
+    ["0.0.0", "1.2.3", "10.20.30", "1.0.0-alpha", "1.0.0-0.3.7", "1.0.0-x.7.z-9", "1.0.0+20130313"],
+)
+def test_a_version_is_a_semantic_one(version):
+    made = Tool[None, None](name="t", description="T.", version=version)
+    assert made.version == version
+
+
+@pytest.mark.parametrize(
+    ("version", "meant"),
+    [
+        ("1", "1.0.0"),
+        ("1.2", "1.2.0"),
+        ("v1.2.3", "1.2.3"),
+        ("01.2.3", "1.2.3"),
+        ("1.2.3.4", "1.2.3"),
+        ("1.2.3-01", "1.2.3"),
+        ("1.2.3-", "1.2.3"),
+        ("1.2.3 ", "1.2.3"),
+        ("newest", "0.0.0"),
+    ],
+)
+def test_another_version_is_refused_with_what_was_meant(version, meant):
+    told = f"version {version!r} is not a semantic version; write it as in {meant!r}"
+    assert told in fault(version=version)
+
+
+@pytest.mark.parametrize(
     ("config", "said"),
     [
         (IdempotencyConfig(strategy="params"), "needs param_keys=('field', ...)"),

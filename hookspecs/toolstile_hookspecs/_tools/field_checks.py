@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import inspect
+import re
 import sys
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -19,7 +20,7 @@ from toolstile_hookspecs._schema.navigation import known_names
 from toolstile_hookspecs._schema.serialize import as_json
 from toolstile_hookspecs._schema.validation_errors import MAX_REASON, RETRY, shorten
 from toolstile_hookspecs.errors import ToolValidationError
-from toolstile_hookspecs.support.patterns import TOOL_NAME
+from toolstile_hookspecs.support.patterns import SEMVER, TOOL_NAME
 from toolstile_hookspecs.support.text import suggest
 
 MAX_DESCRIPTION: Final = 200
@@ -85,10 +86,26 @@ def tool_faults(tool: Any, of: type) -> list[str]:
         *_description_faults(tool.description),
         *type_faults(tool, of, [name for name in names if name not in _UNTYPED]),
         *(f"{name} is blank; leave it out" for name in blank),
+        *_version_faults(tool.version),
+        *_dependency_faults(tool.name, tool.depends_on),
         *(() if seconds > 0 else [f"timeout is {seconds}; use None for never"]),
         *_params_schema_faults(tool.params_schema),
         *(tool.idempotency.faults() if hasattr(tool.idempotency, "faults") else ()),
     ]
+
+
+def _version_faults(version: object) -> list[str]:
+    if not isinstance(version, str) or not version.strip() or SEMVER.fullmatch(version):
+        return []
+    parts = [part.lstrip("0") or "0" for part in re.findall("[0-9]+", version)]
+    meant = ".".join([*parts, *"000"][:3])
+    return [f"version {version!r} is not a semantic version; write it as in {meant!r}"]
+
+
+def _dependency_faults(name: object, depends_on: object) -> list[str]:
+    if not isinstance(depends_on, (list, tuple, set, frozenset)) or name not in depends_on:
+        return []
+    return [f"it depends on itself ({name} -> {name}); leave that out of depends_on"]
 
 
 def _name_faults(name: object) -> list[str]:

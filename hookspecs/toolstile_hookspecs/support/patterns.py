@@ -7,6 +7,12 @@ import re
 from typing import Any, Final
 
 TOOL_NAME: Final = re.compile(r"[a-z0-9_-]{1,64}")
+_NUMBER, _LABEL = r"(?:0|[1-9][0-9]*)", r"[0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*"
+_PRE: Final = rf"(?:{_NUMBER}|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
+SEMVER: Final = re.compile(
+    rf"({_NUMBER})\.({_NUMBER})\.({_NUMBER})(?:-{_PRE}(?:\.{_PRE})*)?(?:\+{_LABEL})?"
+)
+"""A version as SemVer 2.0 has it, with the groups major, minor and patch."""
 
 
 class NoSearchError(ValueError):

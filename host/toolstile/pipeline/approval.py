@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from typing import Final
+from typing import Final, get_args
 
 from toolstile.drivers.commands import Run, Staged
 from toolstile.drivers.limit import Limit, TimedOut
@@ -30,6 +30,7 @@ from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET
 from toolstile_hookspecs.codecs import as_json, as_sentence
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.process import renewed_in_forks
+from toolstile_hookspecs.tools import Consequence
 
 # --- Requests and answers
 
@@ -108,6 +109,7 @@ def bearer_of(run: ActiveCall) -> TokenSubject:
 
 UNANSWERED: Final = "unanswered"
 _NOT_KEPT: Final = " Nothing of it is kept."
+_WEIGHTS: Final = get_args(Consequence)
 _counting = renewed_in_forks(__name__, "_counting", threading.Lock)
 
 
@@ -199,11 +201,27 @@ def _request(run: ActiveCall, reasons: Iterable[str], diff: str | None) -> Appro
         tool=tool,
         params=params,
         arguments=arguments.decode(),
-        reasons=tuple(reasons),
+        reasons=(*reasons, *_dependencies(run)),
         digest=digest_of(run, diff, arguments),
         context=run.context,
         diff=diff,
     )
+
+
+def _dependencies(run: ActiveCall) -> Iterator[str]:
+    """Yield the tools that the call may make in its turn, where they weigh more than itself."""
+    plans = run.executor.table().plans
+    waiting, seen = [run.tool], {run.name}
+    while waiting:
+        for name in waiting.pop().depends_on:
+            if name in seen or (plan := plans.get(name)) is None:
+                continue
+            seen.add(name)
+            tool = plan.tool
+            waiting.append(tool)
+            weighs = _WEIGHTS.index(tool.consequence) > _WEIGHTS.index(run.tool.consequence)
+            if weighs or tool.requires_confirmation:
+                yield f"It calls {tool.name} ({tool.consequence})."
 
 
 def _ask(run: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping
 from typing import Any, Protocol
 
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
@@ -94,6 +94,7 @@ class Environment(Protocol):
     keeper: PolicyStore | None
     rehearsal: Any
     dry_run: bool
+    strict_depends: bool
     deadline: Deadline | None
     approver: Approver | None
     approval_timeout: float | None
@@ -164,6 +165,13 @@ class ExecutorHost(Governed, Protocol):
         """The signer of the tokens of calls that wait for approval."""
         ...
 
-    def overridden(self, prompt: Prompt) -> Prompt:
-        """Return a prompt with the texts that the configured file overrides."""
+    @property
+    def original_prompt(self) -> Prompt:
+        """The same prompt with the texts of the code, and all tools."""
+        ...
+
+    def offered(
+        self, prompt: Prompt, tags: Collection[str] = (), without_tags: Collection[str] = ()
+    ) -> Prompt:
+        """Return a prompt with the texts that are overridden, and the tools that are on offer."""
         ...

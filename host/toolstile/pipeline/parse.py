@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Mapping
 from dataclasses import replace
+from functools import lru_cache
 from types import MappingProxyType
 from typing import Any, cast
 
@@ -14,6 +16,8 @@ from toolstile.pipeline.hook_calls import WrapperStack, first_result, wrong_answ
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
 from toolstile_hookspecs import Status, Tool, ToolCall, ToolValidationError
 from toolstile_hookspecs.codecs import as_json
+
+log = logging.getLogger(__name__)
 
 
 def shown_call(run: ActiveCall) -> ToolCall:
@@ -44,9 +48,13 @@ def look_up(
     tool: Tool[Any, Any] | None = None
     if table.lookups:
         tool = yield from _ask_lookups(run, table)
+    if tool is not None and tool.name in table.missing.left_out:
+        by_name, tool = None, None
     plan = by_name if tool is None else run.executor.plan_of(tool)
     if plan is None:
         raise CallRejected(Status.UNKNOWN_TOOL, table.missing.explain(run.call_made.name))
+    if run.parent is not None:
+        _check_declared(run, run.parent.tool, plan.tool)
     return plan
 
 
@@ -59,6 +67,34 @@ def _ask_lookups(run: ActiveCall, table: DispatchTable) -> Staged:
                 raise wrong_answer(each, found, "a Tool, or None")
             return found  # pyright: ignore[reportUnknownVariableType] - whatever its params are
     return None
+
+
+def _check_declared(run: ActiveCall, caller: Tool[Any, Any], tool: Tool[Any, Any]) -> None:
+    """Check that the caller of a nested call declares the tool in its `depends_on`.
+
+    Raises:
+        CallRejected: When it does not, and the configuration is strict about it.
+    """
+    if tool is caller or not {*caller.depends_on}.isdisjoint(tool.policy_names):
+        return
+    if run.executor.strict_depends:
+        raise CallRejected(
+            Status.DENIED,
+            f"{caller.name} cannot call {tool.name}, which its depends_on does not name. This "
+            "requires human intervention.",
+        )
+    _warn_of_undeclared(caller, tool)
+
+
+@lru_cache(maxsize=1024)
+def _warn_of_undeclared(caller: Tool[Any, Any], tool: Tool[Any, Any]) -> None:
+    """Log it, once for each two tools."""
+    log.warning(
+        "Tool %r calls %r, which its depends_on does not name. Add it there, so that people see "
+        "what they approve.",
+        caller.name,
+        tool.name,
+    )
 
 
 def parse(run: ActiveCall, tool: Tool[Any, Any], call: ToolCall) -> None:

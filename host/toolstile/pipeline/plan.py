@@ -188,13 +188,23 @@ class DispatchTable:
 
 
 def table_of(
-    plugins: Plugins, plans: Mapping[str, ToolPlan], behind: Mapping[str, str]
+    plugins: Plugins,
+    plans: Mapping[str, ToolPlan],
+    behind: Mapping[str, str],
+    left_out: Mapping[str, str],
 ) -> DispatchTable:
-    """Return the table of the plugins as they are now; `behind` has the tools of summaries."""
+    """Return the table of the plugins as they are now.
+
+    Args:
+        plugins: The plugins.
+        plans: The plans by name and wire name.
+        behind: The tools of summaries, and the section to open first.
+        left_out: The tools that cannot be called, and why.
+    """
     hooks: Callable[[str], Implementations] = plugins.implementations
     switched_off = (each.name for each in plugins.reports if each.status == "blocked")
     names = dict.fromkeys(plan.tool.name for plan in plans.values())
-    missing = UnknownTools(tuple(names), behind, tuple(switched_off))
+    missing = UnknownTools(tuple(names), behind, tuple(switched_off), left_out)
     observers = hooks("toolstile_telemetry")
     return DispatchTable(
         generation=plugins.view.generation,
@@ -260,7 +270,8 @@ class PromptPlans:
         rules.tell_of_strays()
         aliases = serving_wire_names(plan.tool for plan in plans.values())
         known = {wire: plans[tool.name] for wire, tool in aliases.items()}
-        self.table = table_of(plugins, {**plans, **known, **plans}, behind)
+        left_out = getattr(prompt, "left_out", {})
+        self.table = table_of(plugins, {**plans, **known, **plans}, behind, left_out)
 
     def plan_of(self, tool: Tool[Any, Any]) -> ToolPlan:
         """Return the plan of a tool that a lookup hook gave, which may be nobody's."""

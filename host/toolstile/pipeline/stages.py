@@ -135,7 +135,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
     """Take a call to its place among those in flight, then through its transaction."""
     # 1. Lookup: which tool is meant.
     plan = table.plans.get(call.call_made.name)
-    if plan is None or table.lookups:
+    if plan is None or table.lookups or call.parent is not None:
         plan = yield from look_up(call, table, plan)
     call.plan = plan
     tool = plan.tool

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from toolstile_hookspecs import Prompt, Section, SessionProtocol
@@ -26,16 +26,20 @@ class UnknownTools:
         names: The tools that can be.
         behind: The section that has to be opened first, by tool.
         switched_off: The plugins that are not loaded because somebody wanted it so.
+        left_out: Why tools that there are cannot be called, by their names.
     """
 
     names: tuple[str, ...]
     behind: Mapping[str, str]
     switched_off: tuple[str, ...] = ()
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def explain(self, name: str) -> str:
         """Return why there is no such tool, and what to do instead."""
         if not isinstance(name, _TEXT):
             return f"There is no tool {name!r}: a tool's name is a text. Give one, then retry."
+        if (why := self.left_out.get(name)) is not None:
+            return why
         section = self.behind.get(name)
         if section is not None:
             return (

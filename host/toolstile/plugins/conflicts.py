@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
 from toolstile.plugins.contributions import RENAME, Contribution
+from toolstile.plugins.offered_tools import circle_among
 from toolstile.plugins.plugin_errors import PluginFault
 from toolstile.plugins.reports import LoadedPlugin
 from toolstile_hookspecs import Section, Tool
@@ -20,9 +21,12 @@ def refuse_clashes(plugin: str, new: Contribution, others: Iterable[LoadedPlugin
     """
     _refuse_own(plugin, new)
     claims = dict(_claims(new))
+    others = [other for other in others if other.origin.name != plugin]
+    tools = [*new.tools, *(tool for other in others for tool in other.contribution.tools)]
+    if (circle := circle_among(tools)) is not None:
+        cause = f"Tools depend on one another in a circle: {circle}."
+        raise PluginFault(cause, "Leave one of them out of the depends_on of the one before it.")
     for other in others:
-        if other.origin.name == plugin:
-            continue
         for claim, _ in _claims(other.contribution):
             if claim in claims:
                 cause = f"Plugin {plugin!r} {claims[claim]} plugin {other.origin} has already."

@@ -101,6 +101,9 @@ class HostTable(BaseModel):
     plugins: Plugins = Field(default_factory=dict[str, Mapping[str, Any]], validate_default=True)
     plugin_files: tuple[Path, ...] = ()
     prompt_overrides: Path | None = None
+    tags: tuple[str, ...] = ()
+    without_tags: tuple[str, ...] = ()
+    strict_depends: StrictBool = False
 
     @model_validator(mode="after")
     def _key_with_file(self) -> Self:
@@ -138,6 +141,10 @@ class Settings(HostTable):
         plugins: The `[plugins.NAME]` tables as written, by name.
         plugin_files: Python files to load as plugins.
         prompt_overrides: The file whose texts take the place of those of prompts.
+        tags: The tags of which a tool needs one to be offered; without any, all tools are.
+        without_tags: The tags of tools that are not offered.
+        strict_depends: Whether a handler can only call the tools that its own `depends_on` names;
+            else a call of another is logged.
         variables: From a dotted key to the environment variable that its value came from.
 
     Raises:

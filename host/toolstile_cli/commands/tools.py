@@ -38,7 +38,7 @@ def tools(host: Host, args: argparse.Namespace) -> int:
 def _offered(host: Host) -> list[Tool[Any, Any]]:
     """Return all tools as a model is shown them, with the descriptions that are overridden."""
     shown = {tool.name: tool for section in host.prompt.everywhere() for tool in section.tools}
-    return [shown.get(tool.name, tool) for tool in host.catalog]
+    return [shown[tool.name] for tool in host.catalog if tool.name in shown]
 
 
 def _print_schemas(host: Host, args: argparse.Namespace) -> int:
@@ -109,10 +109,21 @@ def _print_table(host: Host) -> None:
             Text(tool.consequence, CONSEQUENCES[tool.consequence]),
             Text(plugin, "dim"),
         ]
-        texts = [Text(printable(tool.description)), Text(_arguments(tool), "dim")]
+        texts = [
+            Text(printable(tool.description)),
+            Text(_arguments(tool), "dim"),
+            Text(_labels(tool), "dim"),
+        ]
         table.row(cells, [text for text in texts if text], wrap=True)
     terminal.print()
     terminal.print(Text(f" {counted(len(found), 'tool')}", "bold"))
+
+
+def _labels(tool: Tool[Any, Any]) -> str:
+    """Return the version, the tags and the dependencies, `1.2.0; tags: mail; calls: send`."""
+    lists = (("tags", tool.tags), ("calls", tool.depends_on))
+    labels = [tool.version or "", *(f"{name}: {', '.join(each)}" for name, each in lists if each)]
+    return printable("; ".join(filter(None, labels)))
 
 
 def _arguments(tool: Tool[Any, Any]) -> str:

@@ -45,6 +45,8 @@ from toolstile_plugins.dialects.parse import Answer, answer
 Block = dict[str, Any]
 
 TOOLS_CALL: Final = "tools/call"
+VERSION_META: Final = "toolstile/version"
+TAGS_META: Final = "toolstile/tags"
 WRAPPED: Final = "result"
 """The property that holds a value other than an object."""
 
@@ -131,6 +133,9 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
         "inputSchema": {**dereferenced(reading.params_schema(tool)), "type": "object"},
         "annotations": _annotations(tool),
     }
+    meta = {VERSION_META: tool.version, TAGS_META: list(tool.tags)}
+    if known := {name: value for name, value in meta.items() if value}:
+        definition["_meta"] = known
     output = _output(tool)
     if output is not None:
         definition["outputSchema"] = copy.deepcopy(output.schema)

@@ -28,6 +28,7 @@ ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 RESULT: Final = "gen_ai.tool.call.result"
 ERROR_TYPE: Final = "error.type"
 
+TOOL_VERSION: Final = "toolstile.tool.version"
 OUTCOME: Final = "toolstile.outcome"
 EXECUTED: Final = "toolstile.executed"
 SESSION_ID: Final = "toolstile.session.id"
@@ -73,11 +74,13 @@ def of_name(name: str) -> Attributes:
 
 def of_tool(tool: Tool[Any, Any]) -> Attributes:
     """Return the attributes that all calls of a tool share."""
+    version_of = {} if tool.version is None else {TOOL_VERSION: tool.version}
     return {
         OPERATION_NAME: EXECUTE_TOOL,
         TOOL_NAME: tool.name,
         TOOL_TYPE: FUNCTION,
         TOOL_DESCRIPTION: tool.description,
+        **version_of,
     }
 
 

@@ -8,7 +8,13 @@ from typing import Any, ClassVar, Literal
 
 from toolstile_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
 from toolstile_hookspecs.tools import Category, Consequence
-from toolstile_plugins.policies.checks import check_fields, is_among, is_called, refuse_none
+from toolstile_plugins.policies.checks import (
+    check_fields,
+    is_called,
+    is_ruled,
+    refuse_none,
+    unknown_tags,
+)
 
 Rule = Literal["allow", "ask", "deny"]
 
@@ -20,7 +26,8 @@ class CategoryPolicy:
     Args:
         category: The rule for each category; `allow` for those not named.
         consequence: The rule for each consequence; `allow` for those not named.
-        tools: The tools it governs, also as globs; all if not given.
+        tools: The tools it governs, also as globs.
+        tags: The tags of further tools that it governs; all tools without `tools` and `tags`.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -36,12 +43,13 @@ class CategoryPolicy:
     category: Mapping[Category, Rule] = field(default_factory=dict[Category, Rule])
     consequence: Mapping[Consequence, Rule] = field(default_factory=dict[Consequence, Rule])
     tools: AbstractSet[str] | None = None
+    tags: AbstractSet[str] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
         """Check that there is a rule."""
         check_fields(self)
-        refuse_none(self, "tools")
+        refuse_none(self, "tools", "tags")
         if not self.category and not self.consequence:
             msg = "CategoryPolicy: give a rule, such as category = {delete = 'ask'}."
             raise DefinitionError(msg)
@@ -56,7 +64,7 @@ class CategoryPolicy:
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
     ) -> list[str]:
         """Return which of its names mean only tools that none of its rules is about."""
-        found: list[str] = []
+        found = unknown_tags(self.tags, tools)
         for name in sorted(name for name in self.governed if not may_come(name)):
             meant = [tool for tool in tools if is_called(tool, name)]
             if meant and all(self._rules_on(tool) == ("allow", "allow") for tool in meant):
@@ -70,7 +78,7 @@ class CategoryPolicy:
         category, consequence = self._rules_on(tool)
         if category == "allow" and consequence == "allow":
             return PolicyDecision.allow()
-        if self.tools is not None and not is_among(tool, self.tools):
+        if not is_ruled(tool, self.tools, self.tags):
             return PolicyDecision.allow()
         rule: Rule = "deny" if "deny" in {category, consequence} else "ask"
         reasons = [f"category {tool.category}"] if category == rule else []

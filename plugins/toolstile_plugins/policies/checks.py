@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import fields
 from fnmatch import fnmatchcase
 from functools import cache
@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from toolstile_hookspecs import DefinitionError, Tool
 from toolstile_hookspecs.codecs import first_fault
+from toolstile_hookspecs.support.text import suggest
 
 Count = Annotated[int, Field(strict=True)]
 """A number of calls."""
@@ -48,6 +49,22 @@ def is_among(tool: Tool[Any, Any], names: Iterable[str]) -> bool:
     return any(is_called(tool, name) for name in names)
 
 
+def is_ruled(
+    tool: Tool[Any, Any], names: Iterable[str] | None, tags: AbstractSet[str] | None
+) -> bool:
+    """Tell whether a tool is named or has one of the tags; without both, every tool is."""
+    if names is None and tags is None:
+        return True
+    return is_among(tool, names or ()) or not (tags or frozenset()).isdisjoint(tool.tags)
+
+
+def unknown_tags(tags: Iterable[str] | None, tools: Sequence[Tool[Any, Any]]) -> list[str]:
+    """Return the fault of a policy that rules by tags which none of the tools has."""
+    known = {tag for tool in tools for tag in tool.tags}
+    unknown = [f"{tag!r}{suggest(tag, known)}" for tag in sorted({*(tags or ())} - known)]
+    return [f"refers to unknown tags: {', '.join(unknown)}"] if unknown else []
+
+
 def is_called(tool: Tool[Any, Any], name: str) -> bool:
     """Tell whether a name, which may be a glob, means a tool."""
     return any(fnmatchcase(own, name) for own in tool.policy_names)
@@ -69,6 +86,6 @@ def refuse_none(policy: Any, *fields: str) -> None:
         value = getattr(policy, field)
         if value is not None and not value:
             raise DefinitionError(
-                f"{type(policy).__name__}: {field}: it names no tool, so nothing would be ruled; "
+                f"{type(policy).__name__}: {field}: it names none, so nothing would be ruled; "
                 "name some, or leave it out."
             )

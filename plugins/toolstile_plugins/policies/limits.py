@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set as AbstractSet
+from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final
 
@@ -21,8 +21,9 @@ from toolstile_plugins.policies.checks import (
     Seconds,
     check_fields,
     entries_for,
-    is_among,
+    is_ruled,
     refuse_none,
+    unknown_tags,
 )
 
 IN_ALL: Final = "*"
@@ -33,6 +34,15 @@ class _Counting:
     """A policy that only counts: it decides as calls are admitted, so that none slips by."""
 
     wants_params: ClassVar = False
+    tags: AbstractSet[str] | None
+
+    def misfits(
+        self,
+        tools: Sequence[Tool[Any, Any]],
+        may_come: Callable[[str], bool],
+    ) -> list[str]:
+        """Return the tags it rules by that no tool has."""
+        return unknown_tags(self.tags, tools)
 
     def checks(self, tool: Tool[Any, Any]) -> bool:
         """Check no tool: `reserve` decides."""
@@ -62,7 +72,8 @@ class RateLimitPolicy(_Counting):
         max_calls_per_minute: Calls of one tool in any 60 seconds; this, or `max_calls`.
         max_calls: Calls of one tool in any `window`.
         window: The length of the window in seconds.
-        tools: The tools it governs, also as globs; all if not given.
+        tools: The tools it governs, also as globs.
+        tags: The tags of further tools that it governs; all tools without `tools` and `tags`.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -73,12 +84,13 @@ class RateLimitPolicy(_Counting):
     max_calls: Count | None = None
     window: Seconds = 60.0
     tools: AbstractSet[str] | None = None
+    tags: AbstractSet[str] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         check_fields(self)
-        refuse_none(self, "tools")
+        refuse_none(self, "tools", "tags")
         if (self.max_calls is None) == (self.max_calls_per_minute is None):
             msg = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
             raise DefinitionError(msg)
@@ -103,7 +115,7 @@ class RateLimitPolicy(_Counting):
 
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Count the call, or deny it and say how long to wait."""
-        if self.tools is not None and not is_among(tool, self.tools):
+        if not is_ruled(tool, self.tools, self.tags):
             return PolicyDecision.allow()
         now = context.clock.now().timestamp()
         state = PolicyState.reserved(context, self.name)
@@ -129,7 +141,8 @@ class QuotaPolicy(_Counting):
     Args:
         max_calls: Calls in all, None for any number.
         per_tool: Calls of single tools, or of each that fits a glob; of several globs the least.
-        tools: The tools that count towards `max_calls`, also as globs; all if not given.
+        tools: The tools that count towards `max_calls`, also as globs.
+        tags: The tags of further tools that do; all tools without `tools` and `tags`.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -139,12 +152,13 @@ class QuotaPolicy(_Counting):
     max_calls: Count | None = None
     per_tool: Mapping[str, Count] = field(default_factory=dict[str, int])
     tools: AbstractSet[str] | None = None
+    tags: AbstractSet[str] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         check_fields(self)
-        refuse_none(self, "tools")
+        refuse_none(self, "tools", "tags")
         if self.max_calls is None and not self.per_tool:
             msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
             raise DefinitionError(msg)
@@ -159,7 +173,7 @@ class QuotaPolicy(_Counting):
 
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Count the call, or deny it and say what is used up."""
-        most_in_all = self.max_calls if self.tools is None or is_among(tool, self.tools) else None
+        most_in_all = self.max_calls if is_ruled(tool, self.tools, self.tags) else None
         most = min(entries_for(tool, self.per_tool), default=None)
         if most is None and most_in_all is None:
             return PolicyDecision.allow()

@@ -100,6 +100,7 @@ class Replayer:
         self._answers: Answers = InOrder(ran) if strict else ByArguments(ran)
         self._lock = Lock()
         self._making_up = Lock()
+        self._told: set[str] = set()
         self._refused = ById(entry for entry in calls if not has_run(entry.call))
         self._asked = ById(entry for entry in calls if entry.call.approval is not None)
 
@@ -191,6 +192,7 @@ class Replayer:
 
     def _answered(self, tool: Tool[Any, Any], answer: Numbered) -> Replay | ToolResult[Any]:
         call = answer.call
+        self._compare_versions(tool, answer)
         raised = raised_by(call)
         if raised is not None:
             raise raised
@@ -214,6 +216,24 @@ class Replayer:
             call.message, value, exclude_value_from_context=call.value == "kept", text=call.read
         )
         return Replay(result, effect_id=None, changes=call.changes)
+
+    def _compare_versions(self, tool: Tool[Any, Any], answer: Numbered) -> None:
+        """Tell once of a tool that has changed, in more than a patch, since it was recorded."""
+        then, now = (_feature(text) for text in (answer.call.envelope.get("version"), tool.version))
+        with self._lock:
+            if then == now or tool.name in self._told:
+                return
+            self._told.add(tool.name)
+        log.warning(
+            "%s, line %d: %s was recorded in version %s and is of version %s now; what it answers "
+            "here may differ from what it would do.",
+            self.recording.path,
+            answer.line,
+            tool.name,
+            answer.call.envelope.get("version") or "(none)",
+            tool.version or "(none)",
+            extra=NOTICE,
+        )
 
     def _take(self, tool: Tool[Any, Any], shown: Any, call: ToolCall | None) -> Numbered:
         try:
@@ -287,6 +307,11 @@ class Replayer:
 
     def _asked_of(self, tool: Tool[Any, Any], calls: Iterable[Numbered]) -> list[Numbered]:
         return [entry for entry in self._of_session(calls) if entry.call.tool == tool.name]
+
+
+def _feature(version: str | None) -> list[str]:
+    """Return the major and minor number of a version."""
+    return (version or "").split(".")[:2]
 
 
 def _was_kept(call: RecordedCall, shown: Any) -> bool:

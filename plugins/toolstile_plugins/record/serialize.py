@@ -225,6 +225,8 @@ def _add_result(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
         said = on_wire
     moment = wire_time(event.timestamp, event.duration)
     which = "data" if success else "error"
+    if event.tool is not None and event.tool.version is not None:
+        said += f',"version":{quoted(event.tool.version)}'
     said += ',"replayed":true' if REPLAYED_EFFECT in event.attributes else ""
     name = quoted(event.tool_name)
     fields.append(f'"envelope":{{"tool":{name},"fetchedAt":"{moment}","{which}":{said}}}')

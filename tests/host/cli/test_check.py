@@ -205,7 +205,7 @@ def test_what_is_no_policy_of_a_section_is_named(written, findings, policy, told
 
 
 def test_a_tool_that_nobody_offers_but_another_depends_on_is_named(written, toolstile):
-    path = written(('category="write"', 'category="write", depends_on=("worm", "warm")'))
+    path = written(('category="write"', 'category="write", depends_on=("worm",)'))
     status, out, _ = toolstile("check", "room", "--json", "--plugin", path, plugin=False)
     (finding,) = json.loads(out)["findings"]
     assert (status, finding["where"]) == (1, "tool warm")

@@ -47,6 +47,36 @@ def test_json_has_the_fields_of_a_definition(toolstile, tmp_path):
     assert found["check_market"]["timeout"] == 15_000
 
 
+def test_tools_are_listed_by_their_tags(toolstile, tmp_path):
+    plugin = tmp_path / "holdings.py"
+    plugin.write_text(HOLDINGS)
+
+    def listed(*options, command="tools"):
+        status, out, err = toolstile(command, *options, "--json", "--plugin", plugin, plugin=False)
+        return status, [json.loads(line)["name"] for line in out.splitlines()], err
+
+    assert listed("--tag", "market")[1] == ["check_market"]
+    assert listed("--tag", "risk,market")[1] == ["get_holdings", "check_market"]
+    assert listed("--tag", "risk", "--tag", "market", "--without", "risk")[1] == ["check_market"]
+    assert "wait" in listed("--without", "portfolio")[1]
+    assert "get_holdings" not in listed("--without", "portfolio")[1]
+    _, names, err = listed("--tag", "rsk")
+    assert names == []
+    assert "No tool has the tag 'rsk'; did you mean 'risk'?" in err
+    status, out, err = toolstile(
+        "call", "get_holdings", "--without", "risk", "--plugin", plugin, plugin=False
+    )
+    assert status == 1
+    assert "get_holdings cannot be called here" in out + err
+
+
+def test_the_table_shows_version_tags_and_dependencies(toolstile, tmp_path):
+    plugin = tmp_path / "holdings.py"
+    plugin.write_text(HOLDINGS)
+    _, out, _ = toolstile("tools", "--plugin", plugin, plugin=False)
+    assert "1.2.0; tags: portfolio, risk; calls: check_market" in out
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("dialect", ["openai", "anthropic", "gemini", "mcp"])
 def test_schemas_are_printed_as_a_provider_takes_them(toolstile, dialect):
@@ -83,7 +113,7 @@ def get_holdings() -> str:
     return ""
 
 
-@tool
+@tool(tags=["market"])
 def check_market() -> str:
     """Tell whether the market is open."""
     return ""

@@ -197,3 +197,10 @@ def test_recorded_requests_are_read_and_other_messages_passed_over():
     assert [call.id for call in Mcp().recorded(document) or []] == ["7"]
     assert [call.id for call in Mcp().recorded(REQUEST) or []] == ["7"]
     assert Mcp().recorded(PARAMS) is None
+
+
+def test_a_version_and_tags_stand_in_the_meta_of_a_definition(make_tool):
+    versioned = make_tool(version="1.2.0", tags=("mail", "out"))
+    plain, shown = Mcp().schemas([make_tool(), versioned])
+    assert "_meta" not in plain
+    assert shown["_meta"] == {"toolstile/version": "1.2.0", "toolstile/tags": ["mail", "out"]}

@@ -133,14 +133,14 @@ def nested_tool() -> Callable[..., Tool[Any, Any]]:
     def make(*, is_async: bool) -> Tool[Any, Any]:
         if is_async:
 
-            @tool(name="outer")
+            @tool(name="outer", depends_on=["add"])
             async def aouter(*, context: ToolContext) -> str:
                 """Call another tool."""
                 return (await context.acall("add", {"a": 1, "b": 2})).text
 
             return aouter
 
-        @tool(name="outer")
+        @tool(name="outer", depends_on=["add"])
         def outer(*, context: ToolContext) -> str:
             """Call another tool."""
             return context.call("add", {"a": 1, "b": 2}).text

@@ -309,3 +309,14 @@ def test_a_name_that_a_model_made_up_is_cut(traced: Any) -> None:
     assert len(traced.span.name) < 200
     assert len(traced.attributes()["gen_ai.tool.name"]) == 128
     assert traced.points()[0].attributes["gen_ai.tool.name"] == "_OTHER"
+
+
+def test_a_span_says_the_version_of_a_tool_that_has_one(traced: Any) -> None:
+    @tool(version="1.2.0")
+    def look() -> str:
+        """Look."""
+        return "seen"
+
+    traced.open(look)
+    traced.call("look")
+    assert traced.attributes()["toolstile.tool.version"] == "1.2.0"

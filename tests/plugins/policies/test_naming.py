@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from toolstile_hookspecs import DefinitionError, tool
+from toolstile_hookspecs import DefinitionError, MarkdownSection, tool
 from toolstile_plugins.policies import (
     CategoryPolicy,
     QuotaPolicy,
@@ -46,6 +46,7 @@ def test_a_policy_says_by_which_names_it_rules_but_for_its_defaults(policy, name
         (CategoryPolicy, {"category": {"write": "deny"}, "tools": set()}, "tools"),
         (RateLimitPolicy, {"max_calls": 1, "tools": set()}, "tools"),
         (QuotaPolicy, {"max_calls": 1, "tools": set()}, "tools"),
+        (QuotaPolicy, {"max_calls": 1, "tags": set()}, "tags"),
         (SequentialDependencyPolicy, {"dependencies": {}}, "dependencies"),
         (SequentialDependencyPolicy, {"dependencies": {"deploy": set()}}, "waits for nothing"),
     ],
@@ -124,3 +125,63 @@ def test_a_rule_on_a_category_that_no_named_tool_has_is_told(fields, fits, name)
     tools = [drop, replace(drop, name="other", category="write")]
     assert rule.misfits(tools, lambda _: False) == told
     assert rule.misfits(tools, lambda _: True) == []
+
+
+@tool(tags=("mail", "out"))
+def mail() -> str:
+    """Send a mail."""
+    return "sent"
+
+
+@tool(tags=("out",))
+def fax() -> str:
+    """Send a fax."""
+    return "sent"
+
+
+@tool
+def look() -> str:
+    """Look."""
+    return "seen"
+
+
+SEND = (mail, fax, look)
+
+
+@pytest.mark.parametrize(
+    ("fields", "ruled"),
+    [
+        ({"tags": {"mail"}}, {"mail"}),
+        ({"tags": {"out"}}, {"mail", "fax"}),
+        ({"tags": {"mail"}, "tools": {"look"}}, {"mail", "look"}),
+        ({"tools": {"look"}}, {"look"}),
+        ({}, {"mail", "fax", "look"}),
+    ],
+)
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **fields: CategoryPolicy(category={"side_effect": "deny"}, **fields),
+        lambda **fields: RateLimitPolicy(max_calls=1, **fields),
+        lambda **fields: QuotaPolicy(max_calls=1, **fields),
+    ],
+)
+def test_tools_may_be_meant_by_their_tags(yard, make, fields, ruled):
+    for each in SEND:
+        section = MarkdownSection(key="send", title="Send", tools=SEND)
+        yard.open(section, policies=(make(**fields),))
+        outcomes = [yard(each.name) for _ in range(2)]
+        assert (not outcomes[-1].success) is (each.name in ruled)
+
+
+@pytest.mark.parametrize(
+    "policy",
+    [
+        CategoryPolicy(category={"write": "deny"}, tags={"maill", "mail"}),
+        RateLimitPolicy(max_calls=1, tags={"maill"}),
+        QuotaPolicy(max_calls=1, tags={"maill"}),
+    ],
+)
+def test_a_tag_that_no_tool_has_is_told_with_the_near_one(policy):
+    (told,) = policy.misfits(SEND, lambda name: False)
+    assert told == "refers to unknown tags: 'maill'; did you mean 'mail'?"

@@ -761,3 +761,41 @@ def test_a_line_that_lacks_its_value_is_told(desk, path):
     rewritten(path, envelope={"tool": "add"}, value="wire")
     with desk.replaying(path) as (tools, _):
         assert "what add came to does not fit it any more" in desk.call(tools, "add", a=1).text
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "told"),
+    [
+        ("1.2.3", "1.2.9", False),
+        ("1.2.3", "1.3.0", True),
+        ("1.2.3", "2.0.0", True),
+        (None, "1.0.0", True),
+        (None, None, False),
+    ],
+)
+def test_a_replay_tells_once_of_a_tool_of_another_version(path, caplog, then, now, told):
+    def lookup(version: str | None) -> Any:
+        @tool(name="look", version=version)
+        def look() -> str:
+            """Look."""
+            return "seen"
+
+        return look
+
+    recorder = Recorder(RecordFile(path), SystemClock())
+    with Host(discover=False, tools=[lookup(then)], plugins=[recorder]) as host:
+        with host.executor() as tools:
+            assert all(tools.dispatch(ToolCall("look")).success for _ in range(2))
+        recorder.close()
+    replayer = Replayer(Recording.load(path))
+    with (
+        Host(discover=False, tools=[lookup(now)], plugins=[replayer]) as host,
+        host.executor() as tools,
+    ):
+        assert [tools.dispatch(ToolCall("look")).text for _ in range(2)] == ["seen", "seen"]
+    notices = [text for text in caplog.messages if "recorded in version" in text]
+    assert len(notices) == told
+    if told:
+        assert (
+            f"look was recorded in version {then or '(none)'} and is of version {now}" in notices[0]
+        )

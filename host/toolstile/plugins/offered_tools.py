@@ -1,0 +1,110 @@
+"""The tools of a prompt that are offered: those of the wanted tags whose dependencies are there."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from operator import is_
+from typing import Any
+
+from toolstile.plugins.changed_section import changed
+from toolstile_hookspecs import DefinitionError, Prompt, Section, Tool
+from toolstile_hookspecs.support.text import suggest
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class OfferedPrompt(Prompt):
+    """A prompt without the tools that are left out, and why each of them is, by its names."""
+
+    left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+def circle_among(tools: Iterable[Tool[Any, Any]]) -> str | None:
+    """Return the circle in which tools depend on one another, `a -> b -> a`, if there is one."""
+    try:
+        TopologicalSorter({tool.name: tool.depends_on for tool in tools}).prepare()
+    except CycleError as error:
+        return " -> ".join(reversed(error.args[1]))
+    return None
+
+
+class ToolOffers:
+    """Leaves tools out of prompts, and warns of each reason once."""
+
+    def __init__(self) -> None:
+        self._told: set[str] = set()
+
+    def of(self, prompt: Prompt, only: Collection[str], without: Collection[str]) -> Prompt:
+        """Return the prompt with the tools that are offered.
+
+        Args:
+            prompt: The prompt.
+            only: The tags of which a tool needs one; none for all tools.
+            without: The tags of which a tool may have none.
+
+        Raises:
+            DefinitionError: When tools depend on one another in a circle.
+        """
+        tools = [tool for section in prompt.everywhere() for tool in section.tools]
+        if not (only or without or any(tool.depends_on for tool in tools)):
+            return prompt
+        if (circle := circle_among(tools)) is not None:
+            raise DefinitionError(f"These tools depend on one another in a circle: {circle}.")
+        self._warn_of_tags({*only, *without}, {tag for tool in tools for tag in tool.tags})
+        left_out = {
+            tool: "it is not among the tools that are offered"
+            for tool in tools
+            if (only and not {*only}.intersection(tool.tags)) or {*without}.intersection(tool.tags)
+        }
+        self._leave_out_dependents(tools, left_out)
+        if not left_out:
+            return prompt
+        told = {
+            name: f"{name} cannot be called here: {why}. Do without it."
+            for tool, why in left_out.items()
+            for name in tool.policy_names
+        }
+        sections = tuple(_without(section, left_out) for section in prompt.sections)
+        template = type(prompt.template)(prompt.ns, prompt.key, sections, prompt.policies)
+        told = {**getattr(prompt, "left_out", {}), **told}
+        return OfferedPrompt(template, prompt.params, prompt.resources, (), told)
+
+    def _leave_out_dependents(
+        self, tools: list[Tool[Any, Any]], left_out: dict[Tool[Any, Any], str]
+    ) -> None:
+        """Leave out the tools that depend on what is not there, and those that depend on them."""
+        found = True
+        while found:
+            there = {name for tool in tools if tool not in left_out for name in tool.policy_names}
+            found = False
+            for tool in tools:
+                missing = [name for name in tool.depends_on if name not in there]
+                if missing and tool not in left_out:
+                    found = True
+                    verb = "is" if len(missing) == 1 else "are"
+                    why = f"it depends on {', '.join(missing)}, which {verb} not offered"
+                    left_out[tool] = why
+                    hint = suggest(missing[0], there) or "."
+                    self._warn(f"Tool {tool.name!r} is left out: {why}{hint}")
+
+    def _warn_of_tags(self, wanted: set[str], known: set[str]) -> None:
+        for tag in sorted(wanted - known):
+            near = suggest(tag, known) or f"; there are {', '.join(sorted(known)) or 'none'}."
+            self._warn(f"No tool has the tag {tag!r}{near}")
+
+    def _warn(self, text: str) -> None:
+        if text not in self._told:
+            self._told.add(text)
+            log.warning("%s", text)
+
+
+def _without(section: Section, left_out: Collection[Tool[Any, Any]]) -> Section:
+    tools = tuple(tool for tool in section.tools if tool not in left_out)
+    children = tuple(_without(child, left_out) for child in section.children)
+    if len(tools) == len(section.tools) and all(map(is_, children, section.children)):
+        return section
+    return changed(section, tools=tools, children=children)

@@ -1,0 +1,286 @@
+"""Tools are offered by their tags, and where all that they depend on is there."""
+
+import logging
+
+import pytest
+
+from toolstile import ApprovalAnswer, Host, Prompt, Settings, ToolCall
+from toolstile_hookspecs import (
+    DefinitionError,
+    MarkdownSection,
+    PluginError,
+    Status,
+    ToolContext,
+    hookimpl,
+    tool,
+)
+
+
+def make(name, *, calls=(), tags=(), depends_on=(), **options):
+    def handler(*, context: ToolContext) -> str:
+        return " ".join([name, *(context.call(other).text for other in calls)])
+
+    handler.__name__ = name
+    return tool(name=name, description="Work.", tags=tags, depends_on=depends_on, **options)(
+        handler
+    )
+
+
+def suite(*tools, key="desk"):
+    class Suite:
+        @hookimpl
+        def toolstile_sections(self):
+            return [MarkdownSection(key=key, title="Desk", tools=tools)]
+
+    return Suite()
+
+
+def names(executor):
+    return [each.name for each in executor.prompt.tools(executor.session)]
+
+
+def told(caplog):
+    return [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+
+
+# --- Dependencies
+
+
+def test_a_tool_whose_dependency_is_missing_is_left_out_and_refused_by_name(caplog):
+    ship, pack, count = make("ship", depends_on=["pay"]), make("pack"), make("count")
+    with Host(discover=False, tools=[ship, pack, count]) as host, host.executor() as tools:
+        assert names(tools) == ["pack", "count"]
+        assert [each.name for each in host.prompt.render().tools] == ["pack", "count"]
+        outcome = tools.dispatch(ToolCall("ship"))
+        assert outcome.status is Status.UNKNOWN_TOOL
+        assert outcome.text == (
+            "ship cannot be called here: it depends on pay, which is not offered. Do without it."
+        )
+        assert tools.dispatch(ToolCall("pack")).text == "pack"
+        with host.executor() as others:
+            assert names(others) == ["pack", "count"]
+    assert told(caplog) == ["Tool 'ship' is left out: it depends on pay, which is not offered."]
+
+
+def test_a_slip_in_the_name_is_told_with_the_name_that_was_meant(caplog):
+    with Host(discover=False, tools=[make("send", depends_on=["log_in_"]), make("log_in")]) as host:
+        assert [each.name for each in host.prompt.tools()] == ["log_in"]
+    assert told(caplog)[0].endswith("which is not offered; did you mean 'log_in'?")
+
+
+def test_what_depends_on_such_a_tool_is_left_out_with_it():
+    chain = [make("a", depends_on=["b"]), make("b", depends_on=["c"]), make("d")]
+    with Host(discover=False, tools=chain) as host, host.executor() as tools:
+        assert names(tools) == ["d"]
+        assert "it depends on b, which" in tools.dispatch(ToolCall("a")).text
+
+
+def test_a_dependency_is_met_by_another_plugin_the_executor_or_a_wire_name():
+    ship = make("ship", calls=["pay"], depends_on=["pay"])
+    pay = make("pay")
+    with Host(discover=False, plugins=[suite(ship)], tools=[pay]) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("ship")).text == "ship pay"
+    with Host(discover=False, tools=[ship]) as host, host.executor(tools=[pay]) as tools:
+        assert names(tools) == ["ship", "pay"]
+    wired = make("shop_pay", wire_name="pay")
+    with Host(discover=False, tools=[ship, wired]) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("ship")).text == "ship shop_pay"
+
+
+def test_a_tool_in_a_section_behind_a_summary_is_there():
+    sections = [
+        MarkdownSection(key="a", title="A", tools=[make("ship", depends_on=["pay"])]),
+        MarkdownSection(
+            key="b", title="B", tools=[make("pay")], visibility="summary", summary="Pays."
+        ),
+    ]
+    prompt = Prompt.of("tests", "p", sections)
+    with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
+        assert "ship" in names(tools)
+
+
+def test_a_renamed_plugin_s_tools_depend_on_one_another_as_before():
+    ship, pay = make("ship", calls=["pay"], depends_on=["pay"]), make("pay")
+    settings = Settings(plugins={"Suite": {"prefix": "x_"}})
+    with (
+        Host(discover=False, settings=settings, plugins=[suite(ship, pay)]) as host,
+        host.executor() as tools,
+    ):
+        assert names(tools) == ["x_ship", "x_pay"]
+
+
+def test_a_tool_that_depends_on_itself_is_refused_where_it_is_written():
+    with pytest.raises(DefinitionError, match=r"'ship': it depends on itself \(ship -> ship\)"):
+        make("ship", depends_on=["ship"])
+
+
+CIRCLE = (
+    make("a", depends_on=["b"]),
+    make("b", depends_on=["c"]),
+    make("c", depends_on=["a"]),
+)
+
+
+def test_a_circle_is_refused_and_named():
+    prompt = Prompt.of("tests", "p", [MarkdownSection(key="a", title="A", tools=CIRCLE)])
+    with (
+        Host(discover=False) as host,
+        pytest.raises(DefinitionError, match=r"in a circle: (\w -> ){3}\w\.") as raised,
+    ):
+        host.executor(prompt=prompt)
+    way = str(raised.value).partition(": ")[2].rstrip(".").split(" -> ")
+    assert way in (["a", "b", "c", "a"], ["b", "c", "a", "b"], ["c", "a", "b", "c"])
+
+
+def test_a_circle_through_two_plugins_costs_the_later_one():
+    host = Host(discover=False, plugins=[suite(*CIRCLE[:2])])
+    with pytest.raises(PluginError, match="depend on one another in a circle: "):
+        host.register(suite(CIRCLE[2], key="other"), "later")
+    with host:
+        assert list(host.catalog.names()) == ["a", "b"]
+
+
+# --- Calls that are not declared
+
+
+def test_a_call_that_is_not_declared_is_warned_of_once(caplog):
+    ship, pay = make("ship", calls=["pay"]), make("pay")
+    with Host(discover=False, tools=[ship, pay]) as host, host.executor() as tools:
+        for _ in range(2):
+            assert tools.dispatch(ToolCall("ship")).text == "ship pay"
+    (warning,) = told(caplog)
+    assert warning == (
+        "Tool 'ship' calls 'pay', which its depends_on does not name. Add it there, so that "
+        "people see what they approve."
+    )
+
+
+@pytest.mark.parametrize("declared", [True, False])
+def test_a_call_that_is_not_declared_is_refused_where_that_is_configured(declared, caplog):
+    ship = make("ship", calls=["pay"], depends_on=["pay"] if declared else [])
+    settings = Settings(strict_depends=True)
+    with (
+        Host(discover=False, settings=settings, tools=[ship, make("pay")]) as host,
+        host.executor() as tools,
+    ):
+        text = tools.dispatch(ToolCall("ship")).text
+    refused = (
+        "ship ship cannot call pay, which its depends_on does not name. This requires human "
+        "intervention."
+    )
+    assert text == ("ship pay" if declared else refused)
+    assert told(caplog) == []
+
+
+# --- Approvals
+
+
+@pytest.mark.parametrize(
+    ("pay", "shown"),
+    [
+        ({"consequence": "high"}, ["It calls pay (high)."]),
+        ({"consequence": "low", "requires_confirmation": True}, ["It calls pay (low)."]),
+        ({"consequence": "low"}, []),
+    ],
+)
+def test_an_approver_sees_the_dependencies_that_weigh_more(pay, shown):
+    asked = []
+
+    def approve(request):
+        asked.append(request)
+        return ApprovalAnswer.approve()
+
+    tools = [
+        make("ship", depends_on=["pack"], consequence="medium", requires_confirmation=True),
+        make("pack", depends_on=["pay"], consequence="low"),
+        make("pay", **pay),
+    ]
+    with Host(discover=False, tools=tools, approver=approve) as host, host.executor() as executor:
+        assert executor.dispatch(ToolCall("ship")).success
+    assert list(asked[0].reasons)[1:] == shown
+
+
+# --- Tags
+
+
+TAGGED = (
+    make("mail", tags=["mail", "out"]),
+    make("fax", tags=["out"]),
+    make("look", tags=["read"]),
+    make("plain"),
+)
+
+
+@pytest.mark.parametrize(
+    ("tags", "without", "offered"),
+    [
+        (["mail"], [], ["mail"]),
+        (["mail", "read"], [], ["mail", "look"]),
+        ([], ["out"], ["look", "plain"]),
+        (["out"], ["mail"], ["fax"]),
+        ([], [], ["mail", "fax", "look", "plain"]),
+    ],
+)
+@pytest.mark.parametrize("place", ["configuration", "executor", "prompt", "executor tools"])
+def test_tools_are_offered_by_their_tags_wherever_these_are_given(place, tags, without, offered):
+    chosen = {"tags": tags, "without_tags": without}
+    settings = Settings(**chosen) if place == "configuration" else Settings()
+    options = {} if place == "configuration" else dict(chosen)
+    if place == "prompt":
+        options["prompt"] = Prompt.of(
+            "tests", "p", [MarkdownSection(key="a", title="A", tools=TAGGED)]
+        )
+    if place == "executor tools":
+        options["tools"] = TAGGED
+    given = TAGGED if place in {"configuration", "executor"} else []
+    with (
+        Host(discover=False, settings=settings, tools=given) as host,
+        host.executor(**options) as tools,
+    ):
+        assert names(tools) == offered
+        for each in TAGGED:
+            outcome = tools.dispatch(ToolCall(each.name))
+            assert outcome.success is (each.name in offered)
+            if not outcome.success:
+                assert outcome.text == (
+                    f"{each.name} cannot be called here: it is not among the tools that are "
+                    "offered. Do without it."
+                )
+
+
+def test_a_tool_left_out_cannot_be_called_by_another_name_or_tool():
+    class Aliases:
+        @hookimpl
+        def toolstile_lookup(self, call, catalog):
+            return catalog.get("fax") if call.name == "letter" else None
+
+    relay = make("relay", calls=["fax"], tags=["in"])
+    with (
+        Host(discover=False, plugins=[Aliases()], tools=[*TAGGED, relay]) as host,
+        host.executor(tags=["in"]) as tools,
+    ):
+        assert names(tools) == ["relay"]
+        assert not tools.dispatch(ToolCall("letter")).success
+        assert "fax cannot be called here" in tools.dispatch(ToolCall("relay")).text
+    with Host(discover=False, plugins=[Aliases()], tools=TAGGED) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("letter")).text == "fax"
+
+
+def test_what_depends_on_a_tool_left_out_is_left_out_with_it():
+    ship = make("ship", depends_on=["fax"], tags=["in"])
+    with Host(discover=False, tools=[*TAGGED, ship]) as host:
+        with host.executor(without_tags=["out"]) as tools:
+            assert names(tools) == ["look", "plain"]
+        with host.executor() as tools:
+            assert "ship" in names(tools)
+
+
+def test_an_unknown_tag_is_told_with_those_near_it(caplog):
+    with Host(discover=False, tools=TAGGED) as host:
+        for _ in range(2):
+            with host.executor(tags=["maill", "xyz"]) as tools:
+                assert names(tools) == []
+    assert told(caplog) == [
+        "No tool has the tag 'maill'; did you mean 'mail'?",
+        "No tool has the tag 'xyz'; there are mail, out, read.",
+    ]
