@@ -22,6 +22,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "sessions": "cases_sessions",
     "history": "cases_history",
     "ledger": "cases_ledger",
+    "loop": "cases_loop",
     "record": "cases_record",
     "rollback": "cases_rollback",
     "workspace": "cases_workspace",
