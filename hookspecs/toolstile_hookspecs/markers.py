@@ -30,13 +30,18 @@ Example:
 """
 
 CONCERNS: Final = "toolstile_concerns"
+RECALLS: Final = "toolstile_recalls"
 
 
-def applies_to(predicate: Callable[[Tool[Any, Any]], bool]) -> Callable[[F], F]:
+def applies_to(
+    predicate: Callable[[Tool[Any, Any]], bool], *, recalls: Callable[..., Any] | None = None
+) -> Callable[[F], F]:
     """Ask an implementation of `toolstile_snapshot` or `toolstile_execute` for some tools only.
 
     Args:
         predicate: Tells whether a tool is one of them; evaluated once for each tool.
+        recalls: Tells of `(tool, params, context)` whether `toolstile_execute` will answer with
+            an earlier result, so that nobody has to be asked; may return an awaitable.
 
     Example:
         >>> from toolstile_hookspecs import hookimpl
@@ -48,6 +53,7 @@ def applies_to(predicate: Callable[[Tool[Any, Any]], bool]) -> Callable[[F], F]:
 
     def marked(function: F) -> F:
         setattr(function, CONCERNS, predicate)
+        setattr(function, RECALLS, recalls)
         return function
 
     return marked

@@ -80,9 +80,9 @@ class ActiveCall(Lifetime["ActiveCall"]):
         "data", "decisions", "edited", "ended", "error", "executor", "handler_duration",
         "handler_state", "index", "is_alone", "left_child", "limit", "listeners", "on_loop",
         "opened", "outcome", "params", "params_shown", "participants", "plan", "questions",
-        "raises", "replayed", "reruns", "result", "result_secrets", "resumption", "rolled_back",
-        "scope", "serial_claim", "session_changes", "stage", "started", "status", "tells_json",
-        "text", "timestamp", "turns", "undone",
+        "raises", "recalled", "replayed", "reruns", "result", "result_secrets", "resumption",
+        "rolled_back", "scope", "serial_claim", "session_changes", "stage", "started", "status",
+        "tells_json", "text", "timestamp", "turns", "undone",
     )
     # fmt: on
 
@@ -131,6 +131,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
     answer: Any
     claimed: bool
     """True once plugins were asked to answer in the handler's place."""
+    recalled: bool
+    """True once nobody was asked, since an earlier result is to answer."""
     replayed: bool
     handler_state: HandlerState
     handler_duration: float | None
@@ -211,7 +213,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.text = ""
         self.reruns = self.questions = 0
         self.undone = self.opened = self.admitted = self.committed = self.edited = False
-        self.tells_json = self.rolled_back = self.claimed = self.replayed = False
+        self.tells_json = self.rolled_back = self.claimed = self.recalled = self.replayed = False
         self.plan = self.params = self.limit = self.turns = self.serial_claim = None
         self.data = self.error = self.raises = self.left_child = self.answer = None
         self.handler_duration = self.params_shown = self.approved = self._child_turns = None

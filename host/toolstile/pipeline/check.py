@@ -17,7 +17,7 @@ from toolstile.pipeline.approval import (
 from toolstile.pipeline.call import CHECK, ActiveCall
 from toolstile.pipeline.commit import undo
 from toolstile.pipeline.failures import CallRejected
-from toolstile.pipeline.hook_calls import add_origin_note, settle, watched
+from toolstile.pipeline.hook_calls import add_origin_note, settle, settle_for, watched
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
@@ -75,6 +75,8 @@ def _check_on(run: ActiveCall, table: DispatchTable, place: int, decision: Any) 
     reasons = yield from check_policies(run, place, decision)
     if run.resumption is not None and run.resumption.waits and not reasons:
         reasons = [ASKED_BEFORE]
+    if reasons and (yield from _is_recalled(run, plan)):
+        run.recalled, reasons = True, []
     if plan.approves_diff:
         run.asks = tuple(reasons)
         if reasons and run.resumption is None:
@@ -94,6 +96,16 @@ def _check_on(run: ActiveCall, table: DispatchTable, place: int, decision: Any) 
         run.branch.frozen = True
         run.stage = CHECK
         reasons = yield from recheck_policies(run)
+
+
+def _is_recalled(run: ActiveCall, plan: ToolPlan) -> Staged:
+    """Tell whether an earlier result will answer: what a person would decide on is done."""
+    for hook in plan.executes:
+        if hook.recalls is not None:
+            answer = hook.recalls(plan.tool, params_copy_for(run, hook), run.context)
+            if (yield from settle_for(run, hook, answer)):
+                return True
+    return False
 
 
 def check_again(run: ActiveCall) -> Staged:

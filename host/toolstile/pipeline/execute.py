@@ -54,6 +54,12 @@ def _answer(run: ActiveCall, plan: ToolPlan) -> Staged:
         run.claimed = True
     answer: Any = run.answer
     run.replayed = isinstance(answer, (ToolResult, Replay))
+    if run.recalled and not run.replayed:
+        msg = (
+            f"{run.name} needs a person's approval: the earlier result that was to answer is gone. "
+            "Retry it, to have it asked."
+        )
+        raise CallRejected(Status.DENIED, msg)
     if not run.replayed:
         answer = yield from run_elsewhere(run, plan, answer)
     elif answer.__class__ is Replay:

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import pluggy
 
 from toolstile_hookspecs import Tool, hooks
-from toolstile_hookspecs.markers import CONCERNS, HOOK_PREFIX, PROJECT
+from toolstile_hookspecs.markers import CONCERNS, HOOK_PREFIX, PROJECT, RECALLS
 
 
 class HookManager(pluggy.PluginManager):
@@ -78,6 +78,7 @@ class Implementation:
         wants_params: Whether it is given the params, which may then have to be copied.
         wrapper: Whether `call` returns a generator that goes around the others.
         applies_to: Tells which tools it is asked for; None for all.
+        recalls: Tells whether it will answer a call with an earlier result.
         wants_changes: Whether it is given what the call did to the session, which then has to
             be found out.
     """
@@ -88,6 +89,7 @@ class Implementation:
     wants_params: bool
     wrapper: bool
     applies_to: Callable[[Tool[Any, Any]], bool] | None = None
+    recalls: Callable[..., Any] | None = None
     wants_changes: bool = False
 
     @property
@@ -110,6 +112,7 @@ def implementation(
         wants_params="params" in found.argnames,
         wrapper=found.wrapper,
         applies_to=getattr(found.function, CONCERNS, None),
+        recalls=getattr(found.function, RECALLS, None),
         wants_changes=wants_changes,
     )
 

@@ -28,7 +28,7 @@ from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
-from toolstile_plugins.ledger.claim import claim_or_replay
+from toolstile_plugins.ledger.claim import claim_or_replay, is_recorded
 from toolstile_plugins.ledger.options import offered_commands
 from toolstile_plugins.ledger.participant import Holding
 from toolstile_plugins.ledger.settings import LedgerSettings, offered_store
@@ -112,7 +112,7 @@ async def _take_part(context: ToolContext, tool: Tool[Any, Any], control: CallCo
 
 
 @hookimpl(tryfirst=True)
-@applies_to(is_idempotent)
+@applies_to(is_idempotent, recalls=is_recorded)
 def toolstile_execute(
     params: Any, context: ToolContext
 ) -> Awaitable[Replay | None] | Replay | None:

@@ -12,6 +12,8 @@ from toolstile_hookspecs import (
     CallRefused,
     Replay,
     ResourceError,
+    Tool,
+    ToolContext,
     ToolResult,
     ToolValidationError,
 )
@@ -19,6 +21,7 @@ from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger import messages as wording
+from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.keys import (
     keys_of,
     new_effect_id,
@@ -57,6 +60,31 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
         holding.context.set_attribute("ledger.state", "in_progress")
         raise wording.under_way(standing)
     return _wait_and_claim(holding, claim, params)
+
+
+def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awaitable[bool] | bool:
+    """Tell whether a call will be answered with a recorded result."""
+    ledger = context.resources.get(EffectLedger, None)
+    if ledger is None or tool.idempotency is None:
+        return False
+    key, params_hash = keys_of(tool, params, context, new_effect_id())
+
+    def look() -> bool:
+        try:
+            entry = ledger.store.get(key)
+        except Exception as error:  # noqa: BLE001 - the store may be anybody's, and is asked again
+            wording.failure(ledger.store, error)
+            return False
+        if entry is None or entry.yields_to(context.clock.now(), None):
+            return False
+        is_same = entry.claim.params_hash in (params_hash, recorded_hash(tool, params))
+        return is_same and as_seen_by(context, entry).state is EffectState.DONE
+
+    if ledger.store.waits and is_on_loop():
+        import asyncio  # late: commands that make no calls need not wait for it
+
+        return asyncio.to_thread(look)
+    return look()
 
 
 def _claim_of(holding: Holding, params: Any) -> Claim:

@@ -21,8 +21,9 @@ from typing import Any
 import pytest
 
 import toolstile_plugins.ledger as ledger_plugin
-from toolstile import Executor, Host, Session
+from toolstile import Executor, Host, Session, Settings
 from toolstile_hookspecs import (
+    Approver,
     Binding,
     MarkdownSection,
     Outcome,
@@ -63,6 +64,8 @@ class Bench:
         self.clock = HeldClock()
         self.ledger = EffectLedger(store, clock=self.clock, wait=10)
         self.session = Session(id="s1")
+        self.approver: Approver | None = None
+        self.approves_diff = False
         self._stack = stack
         stack.callback(self.ledger.shut)
 
@@ -81,6 +84,8 @@ class Bench:
                 plugins=[ledger_plugin, *plugins],
                 policies=policies,
                 clock=self.clock,
+                approver=self.approver,
+                settings=Settings(approve_diff=True) if self.approves_diff else None,
             )
         )
         prompt = Prompt.of("tests", "bench", (MarkdownSection(key="t", title="T", tools=tools),))

@@ -15,6 +15,7 @@ from pydantic import PlainSerializer, SecretStr
 
 from toolstile import Session
 from toolstile_hookspecs import (
+    ApprovalRequest,
     Binding,
     Cancellation,
     EffectUnknownError,
@@ -934,3 +935,98 @@ def test_a_claim_that_comes_after_its_call_was_cancelled_is_given_back(refusals)
         asyncio.run(main(bench))
         assert list(store.entries()) == []
         assert done == []
+
+
+class TestApproval:
+    """A person decides on effects; a recorded one has happened, so there is nothing to decide."""
+
+    @pytest.fixture
+    def asked(self, bench) -> list[str]:
+        questions: list[str] = []
+
+        def approve(request: ApprovalRequest) -> bool:
+            questions.append(request.arguments)
+            return True
+
+        bench.approver = approve
+        return questions
+
+    def test_a_call_that_the_ledger_answers_is_not_asked_about_again(self, bench, asked):
+        order, done = ordering(requires_confirmation=True)
+        bench.open(order)
+        assert bench.call("order", item="tea").success
+        again = bench.call("order", item="tea")
+        assert again.event.replayed
+        assert again.text == "Ordered.\norder 1: tea"
+        assert bench.call("order", item="milk").success
+        assert len(asked) == 2
+        assert [each.item for each in done] == ["tea", "milk"]
+
+    def test_nor_where_nobody_is_there_to_ask(self, bench, asked):
+        order, _ = ordering(IdempotencyConfig(scope="global"), requires_confirmation=True)
+        bench.open(order)
+        assert bench.call("order", item="tea").success
+        bench.approver = None
+        bench.open(order, session=Session(id="s2"))
+        assert bench.call("order", item="tea").event.replayed
+        assert bench.call("order", item="milk").status is Status.DENIED
+
+    def test_nor_with_a_diff(self, bench, asked):
+        order, _ = ordering(requires_confirmation=True, contained=True, timeout=None)
+        bench.approves_diff = True
+        bench.open(order)
+        assert bench.call("order", item="tea").success
+        assert bench.call("order", item="tea").event.replayed
+        assert len(asked) == 1
+
+    def test_one_that_has_expired_is_asked_about(self, bench, asked):
+        config = IdempotencyConfig(ttl=timedelta(hours=1))
+        order, done = ordering(config, requires_confirmation=True)
+        bench.open(order)
+        bench.call("order", item="tea")
+        bench.clock.move(hours=2)
+        bench.call("order", item="tea")
+        assert len(asked) == len(done) == 2
+
+    def test_what_a_policy_denies_is_denied_all_the_same(self, bench, asked):
+        order, _ = ordering(requires_confirmation=True)
+        denies = False
+
+        class Guard:
+            @hookimpl
+            def toolstile_check(self, tool: Tool[Any, Any]) -> PolicyDecision | None:
+                return PolicyDecision.deny("Not now.") if denies else None
+
+        bench.open(order, plugins=(Guard(),))
+        bench.call("order", item="tea")
+        denies = True
+        assert bench.call("order", item="tea").status is Status.DENIED
+
+    def test_a_result_that_is_gone_meanwhile_lets_nothing_run_unasked(self, bench, asked):
+        order, done = ordering(requires_confirmation=True)
+        forgets = False
+
+        class Forgetful:
+            @hookimpl
+            def toolstile_snapshot(self, context: ToolContext) -> None:
+                if forgets:
+                    bench.ledger.invalidate_by_tool("order")
+
+        bench.open(order, plugins=(Forgetful(),))
+        bench.call("order", item="tea")
+        forgets = True
+        gone = bench.call("order", item="tea")
+        assert gone.status is Status.DENIED
+        assert "the earlier result that was to answer is gone. Retry it" in gone.text
+        forgets = False
+        assert bench.call("order", item="tea").success
+        assert len(asked) == len(done) == 2
+
+    def test_a_call_with_the_key_and_other_params_is_asked_about_and_refused(self, bench, asked):
+        config = IdempotencyConfig(strategy="params", param_keys=("item",))
+        order, done = ordering(config, requires_confirmation=True)
+        bench.open(order)
+        bench.call("order", item="tea")
+        bench.call("order", item="tea", note="other")
+        assert len(asked) == 2
+        assert len(done) == 1
