@@ -12,24 +12,66 @@ from toolstile_plugins.record.display import Screen
 from toolstile_plugins.record.reader import Numbered, Reader, Recording, verify
 from toolstile_plugins.record.replay_run import Comparison, executed, replayed
 from toolstile_plugins.record.schema import RecordError
+from toolstile_plugins.record.selection import Selection, records_in, summaries
 
 
 def show_record(args: argparse.Namespace) -> int:
-    """List the calls of a record, or show one.
+    """List the calls of a record or of a folder's records, or show one.
 
     Raises:
         RecordError: It cannot be read, or has no such line.
     """
+    if args.file.is_dir():
+        return _show_folder(args)
     reader = Reader(args.file)
+    selected = _selection(args)
     if args.out is not None:
-        for entry in reader if args.line is None else _on_line(args.line, reader):
+        entries = selected.of(reader) if args.line is None else _on_line(args.line, reader)
+        for entry in entries:
             args.out.write(showing.wire_of(entry))
     elif args.line is not None:
         [found] = _on_line(args.line, reader)
         showing.show_call(Screen(), found)
     else:
-        showing.show_table(Screen(), reader)
+        showing.show_table(Screen(), [reader], selected)
     return 0
+
+
+def _show_folder(args: argparse.Namespace) -> int:
+    if args.line is not None:
+        raise RecordError(f"{args.file} is a folder, of which no line can be shown. Name a record.")
+    readers = [Reader(path) for path in records_in(args.file)]
+    selected = _selection(args)
+    if args.out is None:
+        return 1 if showing.show_table(Screen(), readers, selected, named=True) else 0
+    status = 0
+    for reader in readers:
+        try:
+            for entry in selected.of(reader):
+                args.out.write({"file": str(reader.path), **showing.wire_of(entry)})
+        except RecordError as error:
+            args.out.write({"file": str(reader.path), "fault": str(error)})
+            status = 1
+    return status
+
+
+def list_records(args: argparse.Namespace) -> int:
+    """List the records of a folder that hold calls that are asked for.
+
+    Raises:
+        RecordError: The folder holds no record.
+    """
+    found = list(summaries(args.folder, _selection(args)))
+    if args.out is None:
+        showing.show_summaries(Screen(), found)
+    else:
+        for summary in found:
+            args.out.write(summary.wire())
+    return 1 if any(summary.fault is not None for summary in found) else 0
+
+
+def _selection(args: argparse.Namespace) -> Selection:
+    return Selection(tuple(args.tool), tuple(args.outcome), args.since, args.until)
 
 
 def _on_line(line: int, reader: Reader) -> list[Numbered]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import Any, Final
 
 from rich.cells import cell_len
@@ -15,7 +16,8 @@ from toolstile_hookspecs.support.text import counted, duration, printable
 from toolstile_plugins.cli_support import ENDLESS, console
 from toolstile_plugins.record.reader import Checked, Lost, Numbered, Reader
 from toolstile_plugins.record.replay_run import Comparison
-from toolstile_plugins.record.schema import RecordedCall
+from toolstile_plugins.record.schema import RecordedCall, RecordError
+from toolstile_plugins.record.selection import Selection, Summary
 
 _GAP: Final = 2
 _LEAST: Final = 20
@@ -86,19 +88,78 @@ _ITEM: Final = "  - "
 _TITLES: Final = ("line", "made at", "call", "tool", "outcome", "time", "what the model read")
 
 
-def show_table(screen: Screen, reader: Reader) -> None:
-    """Show a row for each call; a nested one, indented, stands before the one that made it."""
+def show_table(
+    screen: Screen, readers: Sequence[Reader], selection: Selection, *, named: bool = False
+) -> list[str]:
+    """Show a row for each call; a nested one, indented, stands before the one that made it.
+
+    Args:
+        screen: Where to show it.
+        readers: The records.
+        selection: The calls to show.
+        named: Whether there may be several records: each row names its own, and one that cannot
+            be read is told of below.
+
+    Returns:
+        Why records could not be read to their end.
+
+    Raises:
+        RecordError: The one record cannot be read.
+    """
     rows: list[list[Cell]] = []
     sessions: set[str] = set()
-    for entry in reader:
-        rows.append(_row(entry))
-        sessions.add(entry.call.session)
-    screen.table(_TITLES, rows)
+    faults: list[str] = []
+    for reader in readers:
+        try:
+            for entry in selection.of(reader):
+                rows.append([*([(reader.path.name, "dim")] if named else []), *_row(entry)])
+                sessions.add(entry.call.session)
+        except RecordError as error:
+            if not named:
+                raise
+            faults.append(str(error))
+    screen.table([*(["record"] if named else []), *_TITLES], rows)
     screen.line()
     screen.line(f"{counted(len(rows), 'call')} in {counted(len(sessions), 'session')}", "bold")
-    if reader.torn:
-        screen.line("The last line was not written to its end; it is left out.", "yellow")
-    _show_lost(screen, reader.lost)
+    for reader in readers:
+        if reader.torn:
+            what = f"The last line of {reader.path.name}" if named else "The last line"
+            screen.line(f"{what} was not written to its end; it is left out.", "yellow")
+        _show_lost(screen, reader.lost)
+    for fault in faults:
+        screen.line(fault, "red")
+    return faults
+
+
+def show_summaries(screen: Screen, found: Sequence[Summary]) -> None:
+    """Show a row for each record of a folder."""
+    screen.table(
+        ("record", "first call", "last call", "calls", "sessions", "outcomes", "tools"),
+        [
+            [
+                (summary.path.name, ""),
+                (_moment(summary.first), "dim"),
+                (_moment(summary.last), "dim"),
+                (f"{summary.calls:,}", ""),
+                (f"{len(summary.sessions):,}", "dim"),
+                (_tally({_outcome(status): n for status, n in summary.outcomes.items()}), ""),
+                (_tally(summary.tools) if summary.fault is None else summary.fault, ""),
+            ]
+            for summary in found
+        ],
+    )
+    screen.line()
+    calls = counted(sum(summary.calls for summary in found), "call")
+    screen.line(f"{calls} in {counted(len(found), 'record')}", "bold")
+
+
+def _tally(counts: Mapping[str, int]) -> str:
+    ordered = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    return ", ".join(f"{count:,} {printable(name)}" for name, count in ordered)
+
+
+def _moment(moment: datetime | None) -> str:
+    return "" if moment is None else moment.isoformat(sep=" ", timespec="seconds")[:19]
 
 
 def show_call(screen: Screen, entry: Numbered) -> None:
@@ -201,7 +262,7 @@ def _row(entry: Numbered) -> list[Cell]:
     call = entry.call
     return [
         (str(entry.line), "dim"),
-        (call.at.isoformat(sep=" ", timespec="seconds")[:19], "dim"),
+        (_moment(call.at), "dim"),
         (printable(call.id), "dim"),
         (printable(call.tool) if call.parent is None else f"  {printable(call.tool)}", ""),
         (_outcome(call.status), _STYLES.get(call.status, "red")),

@@ -3,20 +3,27 @@
 from __future__ import annotations
 
 import argparse
+import re
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, Final
 
-from toolstile_hookspecs import Command, ConfigurationError, HostHandle
+from toolstile_hookspecs import Command, ConfigurationError, HostHandle, Status
+from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.cli_support import add_subcommand
 
 _OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "replay")}
 """For commands that make no calls, or look at records: none is written meanwhile."""
+
+_AGO: Final = re.compile("([0-9]{1,6})([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 _RECORD: Final = """\
 examples:
   toolstile run --example --record calls.jsonl   record a session
   toolstile record show calls.jsonl              list its calls
   toolstile record show calls.jsonl --line 5     show all that is known of one
+  toolstile record list records --outcome denied list the records of a folder with such calls
   toolstile record verify calls.jsonl            see whether it is as it was written
 """
 _REPLAY: Final = """\
@@ -121,7 +128,7 @@ def _line(text: str) -> int:
 def _configure_record(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _RECORD
-    what = parser.add_subparsers(metavar="show|verify", dest="what", required=True)
+    what = parser.add_subparsers(metavar="show|list|verify", dest="what", required=True)
     show = add_subcommand(
         what,
         "show",
@@ -130,10 +137,24 @@ def _configure_record(parser: argparse.ArgumentParser) -> None:
             "toolstile record show calls.jsonl": "list its calls",
             "toolstile record show calls.jsonl --line 5": "show all that is known of one",
             "toolstile record show calls.jsonl --json": "print each call as JSON",
+            "toolstile record show records --outcome denied": "list such calls of a folder",
         },
     )
-    show.add_argument("file", type=Path, metavar="FILE", help="the record")
+    show.add_argument("file", type=Path, metavar="FILE", help="the record, or a folder of records")
+    _add_selection(show)
     show.add_argument("--line", type=_line, metavar="N", help="show all of the call on this line")
+    listing = add_subcommand(
+        what,
+        "list",
+        "list the records of a folder, with their tools and outcomes",
+        {
+            "toolstile record list records": "list all of them, the oldest first",
+            "toolstile record list records --since 2d": "those with calls of the last two days",
+            "toolstile record list records --tool 'read_*'": "those with calls of such tools",
+        },
+    )
+    listing.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of records")
+    _add_selection(listing)
     check = add_subcommand(
         what,
         "verify",
@@ -147,6 +168,52 @@ def _configure_record(parser: argparse.ArgumentParser) -> None:
     check.add_argument(
         "--last", metavar="HASH", help="the hash that the last line must have, noted elsewhere"
     )
+
+
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tool",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only calls of such tools; a glob",
+    )
+    parser.add_argument(
+        "--outcome",
+        action="append",
+        default=[],
+        type=_outcome,
+        metavar="OUTCOME",
+        help=f"only calls that ended so: {', '.join(status.value for status in Status)}",
+    )
+    parser.add_argument(
+        "--since",
+        type=_moment,
+        metavar="TIME",
+        help="only later calls: 2026-01-31T12:00 (UTC), or 2h, 7d ago",
+    )
+    parser.add_argument("--until", type=_moment, metavar="TIME", help="only calls before a time")
+
+
+def _outcome(text: str) -> Status:
+    known = [status.value for status in Status]
+    try:
+        return Status(text.strip().lower().replace("-", "_").replace(" ", "_"))
+    except ValueError:
+        hint = suggest(text, known) or f"; there are {', '.join(known)}"
+        raise argparse.ArgumentTypeError(f"{text!r} is not an outcome{hint}") from None
+
+
+def _moment(text: str) -> datetime:
+    """Return a time: ISO 8601, in UTC as records are unless it says otherwise, or so long ago."""
+    try:
+        if (ago := _AGO.fullmatch(text.strip())) is not None:
+            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        moment = datetime.fromisoformat(text.strip())
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        msg = f"{text!r} is not a time; write 2026-01-31, 2026-01-31T12:00, or 30m, 2h or 7d ago"
+        raise argparse.ArgumentTypeError(msg) from None
 
 
 def _configure_replay(parser: argparse.ArgumentParser) -> None:
@@ -168,9 +235,10 @@ def _configure_replay(parser: argparse.ArgumentParser) -> None:
 
 def _record(host: HostHandle, args: argparse.Namespace) -> int:  # noqa: ARG001 - needs no host
     # No other command has to wait for it.
-    from toolstile_plugins.record.cli import show_record, verify_record
+    from toolstile_plugins.record import cli
 
-    return verify_record(args) if args.what == "verify" else show_record(args)
+    commands = {"verify": cli.verify_record, "list": cli.list_records, "show": cli.show_record}
+    return commands[args.what](args)
 
 
 def _replay(host: HostHandle, args: argparse.Namespace) -> int:

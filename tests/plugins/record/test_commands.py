@@ -664,3 +664,104 @@ def test_an_order_to_replay_in_without_a_record_is_refused(toolstile):
     status, _, err = toolstile("call", "--strict", "mark", "{}")
     assert status == 2
     assert "give --replay FILE, too" in err
+
+
+@pytest.fixture
+def records(toolstile):
+    """A folder with records of two runs, and one of a single call that was refused."""
+    Path("records").mkdir()
+    for name in ("a", "b"):
+        toolstile("run", "--example", "--record", f"records/{name}.jsonl")
+    toolstile("call", "--record", "records/c.jsonl", "mark", "{}")
+    return Path("records")
+
+
+def listed(out):
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def test_the_records_of_a_folder_are_listed_with_what_they_hold(toolstile, records):
+    status, out, _ = toolstile("record", "list", "records", "--json")
+    assert status == 0
+    assert [(Path(each["file"]).name, each["calls"]) for each in listed(out)] == [
+        ("a.jsonl", 12),
+        ("b.jsonl", 12),
+        ("c.jsonl", 1),
+    ]
+    assert listed(out)[0]["tools"]["place_order"] == 4
+    assert listed(out)[0]["outcomes"]["denied"] == 1
+
+    status, out, _ = toolstile("record", "list", "records")
+    rows = [line.split() for line in out.splitlines()]
+    assert (rows[0][0], rows[1][0], rows[3][0]) == ("record", "a.jsonl", "c.jsonl")
+    assert "8 succeeded, 1 denied, 1 failed, 1 invalid, 1 unknown tool" in out
+    assert out.endswith("\n 25 calls in 3 records\n")
+
+
+@pytest.mark.parametrize(
+    ("filters", "calls"),
+    [
+        (("--outcome", "invalid"), {"a": 1, "b": 1, "c": 1}),
+        (("--outcome", "unknown-tool"), {"a": 1, "b": 1}),
+        (("--tool", "mark"), {"c": 1}),
+        (("--tool", "ship_*", "--tool", "mark"), {"a": 2, "b": 2, "c": 1}),
+        (("--tool", "ship_*", "--outcome", "failed"), {"a": 1, "b": 1}),
+        (("--outcome", "failed", "--outcome", "denied"), {"a": 2, "b": 2}),
+        (("--since", "1h", "--tool", "mark"), {"c": 1}),
+        (("--since", "2999-01-01"), {}),
+        (("--until", "1d"), {}),
+        (("--until", "2999-01-01T00:00:00+02:00", "--tool", "mark"), {"c": 1}),
+    ],
+)
+def test_records_and_calls_are_listed_by_tool_outcome_and_time(toolstile, records, filters, calls):
+    status, out, _ = toolstile("record", "list", "records", *filters, "--json")
+    assert status == 0
+    assert {Path(each["file"]).stem: each["calls"] for each in listed(out)} == calls
+
+    status, out, _ = toolstile("record", "show", "records", *filters, "--json")
+    assert status == 0
+    shown = [Path(each["file"]).stem for each in listed(out)]
+    assert {name: shown.count(name) for name in shown} == calls
+
+    for name in "abc":
+        _, out, _ = toolstile("record", "show", f"records/{name}.jsonl", *filters, "--json")
+        assert len(listed(out)) == calls.get(name, 0)
+
+
+def test_the_calls_of_a_folder_are_shown_with_their_record(toolstile, records):
+    status, out, _ = toolstile("record", "show", "records", "--outcome", "invalid")
+    rows = [line.split()[:1] for line in out.splitlines()]
+    assert status == 0
+    assert rows[:4] == [["record"], ["a.jsonl"], ["b.jsonl"], ["c.jsonl"]]
+    assert out.endswith("\n 3 calls in 3 sessions\n")
+
+    status, _, err = toolstile("record", "show", "records", "--line", "2")
+    assert status == 2
+    assert "records is a folder, of which no line can be shown. Name a record." in err
+
+
+def test_one_damaged_record_does_not_hide_the_others(toolstile, records):
+    Path("records/b.jsonl").write_text('{"some": "thing"}\n')
+    for command in ("list", "show"):
+        status, out, _ = toolstile("record", command, "records")
+        assert status == 1
+        assert "records/b.jsonl is not a record" in out
+        assert "c.jsonl" in out
+        status, out, _ = toolstile("record", command, "records", "--json")
+        assert status == 1
+        assert [each["file"] for each in listed(out) if each.get("fault")] == ["records/b.jsonl"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [
+        (("list", "nowhere"), "nowhere is not there. Name a folder of records, or a record."),
+        (("list", "."), "holds no record (*.jsonl)"),
+        (("list", "records", "--outcome", "faild"), "not an outcome; did you mean 'failed'?"),
+        (("list", "records", "--since", "yesterday"), "'yesterday' is not a time; write 2026-"),
+    ],
+)
+def test_a_listing_that_cannot_be_made_is_refused(toolstile, folder, arguments, told):
+    status, _, err = toolstile("record", *arguments)
+    assert status == 2
+    assert told in err
