@@ -30,7 +30,6 @@ Example:
 """
 
 CONCERNS: Final = "toolstile_concerns"
-RECALLS: Final = "toolstile_recalls"
 
 
 def applies_to(
@@ -52,8 +51,7 @@ def applies_to(
     """
 
     def marked(function: F) -> F:
-        setattr(function, CONCERNS, predicate)
-        setattr(function, RECALLS, recalls)
+        setattr(function, CONCERNS, (predicate, recalls))
         return function
 
     return marked

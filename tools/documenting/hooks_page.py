@@ -21,9 +21,9 @@ _CONCERNS = """\
 `@applies_to(predicate)` beneath `@hookimpl` leaves an implementation of `toolstile_snapshot` or
 `toolstile_execute` out of the calls of tools that it does not concern. The predicate is evaluated
 once for each tool, so the calls of all others cost and wait for nothing. With
-`recalls=function` an implementation of `toolstile_execute` says of a call's tool, params and context
-whether it will answer with an earlier result: then nobody is asked for approval. Where it does not
-answer after all, the call is denied."""
+`recalls=function` an implementation of `toolstile_execute` says of a call's tool, params and
+context whether it will answer with an earlier result: then nobody is asked for approval. Where it
+does not answer after all, the call is denied."""
 
 _CONCERNS_EXAMPLE = """\
 @hookimpl

@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 import pluggy
 
 from toolstile_hookspecs import Tool, hooks
-from toolstile_hookspecs.markers import CONCERNS, HOOK_PREFIX, PROJECT, RECALLS
+from toolstile_hookspecs.markers import CONCERNS, HOOK_PREFIX, PROJECT
 
 
 class HookManager(pluggy.PluginManager):
@@ -105,14 +105,15 @@ def implementation(
     wants_changes = "changes" in found.argnames
     unbound = {"settings"} if wants_changes else {"settings", "changes"}
     arguments = tuple(name for name in arguments if name not in unbound)
+    applies_to, recalls = getattr(found.function, CONCERNS, (None, None))
     return Implementation(
         hook=hook,
         plugin=found.plugin_name,
         call=_adapted(found.function, tuple(found.argnames), arguments, settings),
         wants_params="params" in found.argnames,
         wrapper=found.wrapper,
-        applies_to=getattr(found.function, CONCERNS, None),
-        recalls=getattr(found.function, RECALLS, None),
+        applies_to=applies_to,
+        recalls=recalls,
         wants_changes=wants_changes,
     )
 
