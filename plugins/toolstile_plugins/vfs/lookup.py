@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Final
 
@@ -13,6 +13,8 @@ from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.nodes import Content, Kind, Node
 from toolstile_plugins.vfs.search import Search
 from toolstile_plugins.vfs.write_set import Layer
+
+_AT_ONCE: Final = 500
 
 
 class Lookup:
@@ -76,10 +78,7 @@ class Lookup:
     def matching(self, pattern: Pattern, directory: str) -> Iterator[tuple[str, Node]]:
         """Yield what matches, by directory and name."""
         for parent, names in pattern.walk(directory, self._names):
-            found = self._nodes(parent, names)
-            for name in names:
-                if name in found:
-                    yield paths.join(parent, name), found[name]
+            yield from in_order(parent, names, self._nodes)
 
     def lines(self, search: Search, wanted: Pattern, directory: str) -> Iterator[FileMatch]:
         """Yield the matching lines of the files whose path matches."""
@@ -105,6 +104,23 @@ class Lookup:
         except OSError as error:
             self.notes.left_out(directory, error)
             return {}
+
+
+def in_order(
+    directory: str,
+    names: Sequence[str],
+    nodes: Callable[[str, Sequence[str]], Mapping[str, Node] | Iterable[tuple[str, Node]]],
+) -> Iterator[tuple[str, Node]]:
+    """Yield the paths and nodes of names in a directory, in the order given.
+
+    A part is looked at when it is asked for: of many, a page may be all that is shown.
+    """
+    for start in range(0, len(names), _AT_ONCE):
+        some = names[start : start + _AT_ONCE]
+        found = dict(nodes(directory, some))
+        for name in some:
+            if name in found:
+                yield paths.join(directory, name), found[name]
 
 
 def content_of(path: str, node: Node) -> Content:

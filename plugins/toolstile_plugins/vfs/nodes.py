@@ -64,7 +64,7 @@ class Node:
         kind: `file`, `directory`, or `other` for what is never opened.
         version: Two nodes of one path with equal versions are the same state of it.
         content: A file's content.
-        modified: When it last changed; None where nobody knows.
+        modified: When it last changed, also in seconds since 1970; None where nobody knows.
         special: The name of another kind than file and directory, for messages.
         mode: The permissions it has or is to have; None for the usual ones.
     """
@@ -72,7 +72,7 @@ class Node:
     kind: Kind
     version: object
     content: Content | None = None
-    modified: datetime | None = None
+    modified: datetime | float | None = None
     special: str = ""
     mode: int | None = None
 
@@ -86,15 +86,20 @@ class Node:
         size, digest = 0, None
         if self.content is not None:
             size, digest = self.content.size, self.content.digest
-        return FileStat(path, self.kind, size, self.modified, readonly or self.readonly, digest)
+        modified = self.modified
+        if isinstance(modified, float):
+            modified = moment(modified)
+        return FileStat(path, self.kind, size, modified, readonly or self.readonly, digest)
 
 
-def file_node(content: Content, modified: datetime | None = None, mode: int | None = None) -> Node:
+def file_node(
+    content: Content, modified: datetime | float | None = None, mode: int | None = None
+) -> Node:
     """Return a new state of a file."""
     return Node("file", object(), content, modified, mode=mode)
 
 
-def directory_node(modified: datetime | None = None, mode: int | None = None) -> Node:
+def directory_node(modified: datetime | float | None = None, mode: int | None = None) -> Node:
     """Return a directory."""
     return Node("directory", DIRECTORY_VERSION, None, modified, mode=mode)
 

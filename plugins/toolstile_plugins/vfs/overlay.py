@@ -12,7 +12,7 @@ from toolstile_hookspecs import FileMatch, FileStat
 from toolstile_plugins.vfs import paths, text_files as text
 from toolstile_plugins.vfs.checkpoints import put_back
 from toolstile_plugins.vfs.glob import Pattern
-from toolstile_plugins.vfs.lookup import content_of
+from toolstile_plugins.vfs.lookup import content_of, in_order
 from toolstile_plugins.vfs.nodes import InMemory, Node, WriteStream, copy_stream
 from toolstile_plugins.vfs.search import Search
 from toolstile_plugins.vfs.transfer import Transfer
@@ -89,12 +89,20 @@ class Overlay:
 
     def list(self, path: str = "") -> Sequence[FileStat]:
         """Return what a directory holds, by name."""
+        return list(self.stats(path, self.names(path)))
+
+    def names(self, path: str = "") -> Sequence[str]:
+        """Return the names in a directory, sorted; `stats` looks at what they are."""
         path = paths.canonical(path)
         self._tree.check_directory(path)
-        found = self._layer.nodes(path, self._layer.names(path))
-        self._tree.notes.hidden(path, self._layer.hidden(path))
-        stats = [self._stat(paths.join(path, name), node) for name, node in found]
-        return sorted(stats, key=lambda stat: stat.path)
+        names, hidden = self._layer.contents(path)
+        self._tree.notes.hidden(path, hidden)
+        return sorted(names)
+
+    def stats(self, path: str, names: Sequence[str]) -> Iterator[FileStat]:
+        """Yield what is known of names in a directory, without those that have gone."""
+        found = in_order(paths.canonical(path), names, self._layer.nodes)
+        return (self._stat(match, node) for match, node in found)
 
     def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
         """Yield what matches, by directory and name: `*` stays within a name, `**` crosses.

@@ -32,6 +32,7 @@ SNIFFED_BYTES: Final = 8192
 #: A longer line is not searched: it would have to be in memory as a whole.
 MAX_LINE_BYTES: Final = 64 * 1024 * 1024
 _BLOCK_BYTES: Final = 1 << 20
+_FIRST_BLOCK_BYTES: Final = 1 << 16
 _MARKS: Final[dict[bytes, Encoding]] = {
     codecs.BOM_UTF16_LE: "utf-16-le",
     codecs.BOM_UTF16_BE: "utf-16-be",
@@ -190,14 +191,17 @@ def _blocks_of_lines(blocks: Iterator[bytes], path: str) -> Iterator[bytes]:
 
 def _blocks(stream: BinaryIO) -> Iterator[bytes]:
     """Yield a file's content, from UTF-16 as UTF-8; nothing of a binary one."""
-    block = stream.read(_BLOCK_BYTES)
+    # Room for a large block is made anew for each, which a small file is not worth.
+    size = _FIRST_BLOCK_BYTES
+    block = stream.read(size)
     marked = _mark_of(block)
     if marked is not None:
         yield from _from_utf16(block[_MARK_BYTES:], stream, marked)
     elif not looks_binary(block):
         while block:
             yield block
-            block = stream.read(_BLOCK_BYTES)
+            size = _BLOCK_BYTES if len(block) == size else _FIRST_BLOCK_BYTES
+            block = stream.read(size)
 
 
 def _from_utf16(block: bytes, stream: BinaryIO, encoding: Encoding) -> Iterator[bytes]:

@@ -121,6 +121,12 @@ class Layer(Base):
             self._check_open()
             return {} if self._shows_nothing_below(path) else self._base.hidden(path)
 
+    def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
+        """Return both, `names` and `hidden`."""
+        with self._lock:
+            self._check_open()
+            return super().contents(path) if self._made else self._base.contents(path)
+
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield what is at names of a directory."""
         with self._lock:

@@ -33,6 +33,10 @@ class Base(Protocol):
         """Return the names in a directory that no path here can hold, each with the reason."""
         return {}
 
+    def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
+        """Return both, `names` and `hidden`."""
+        return self.names(path), self.hidden(path)
+
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield what is at names of a directory, without those that have gone."""
         for name in names:

@@ -64,6 +64,12 @@ class MountedStore(Store):
         tree, inside = self._at(path)
         return tree.hidden(inside)
 
+    def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
+        """Return both, `names` and `hidden`."""
+        tree, inside = self._at(path)
+        names, hidden = tree.contents(inside)
+        return {**names, **self._above.get(path, {})}, hidden
+
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield what is at names of a directory."""
         (tree, inside), ours = self._at(path), self._above.get(path, {})

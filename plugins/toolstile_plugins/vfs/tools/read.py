@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
 from typing import Any, Generic, Literal, TypeVar
 
-from toolstile_hookspecs import FileMatch, FileStat, ToolContext, ToolResult, ToolstileError
+from toolstile_hookspecs import (
+    FileMatch,
+    FileStat,
+    Filesystem,
+    ToolContext,
+    ToolResult,
+    ToolstileError,
+)
 from toolstile_hookspecs.support.text import counted
+from toolstile_plugins.vfs.overlay import Overlay
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.text_files import BYTE_ORDER_MARK, lines_of, newlines_of
 from toolstile_plugins.vfs.tools.checks import ROOT, Checks, checking, reason_of, shown, too_large
@@ -99,12 +107,15 @@ class Reading:
         with checking(context, f"Cannot list {shown(params.path)}") as checks:
             checks.directory(params.path)
             checks.pass_or_refuse()
-            entries = [entry_of(stat) for stat in checks.files.list(params.path)]
-            _check_offset(checks, params.offset, len(entries), "entry", "entries")
+            total, stats = _listed(checks.files, params)
+            _check_offset(checks, params.offset, total, "entry", "entries")
             checks.pass_or_refuse()
-        page = self._page(entries, Entry.render, params)
-        listing = Listing(params.path, page.items, page.first, len(entries))
-        message = _listing_message(params.path, page, len(entries))
+            most = self.config.max_result_chars
+            entries = map(entry_of, stats)
+            page = cut(entries, Entry.render, offset=1, limit=params.limit, max_chars=most)
+        page = replace(page, first=params.offset)
+        listing = Listing(params.path, page.items, page.first, total)
+        message = _listing_message(params.path, page, total)
         return ToolResult.ok(listing, message=checks.noted(message))
 
     def read_file(self, params: ReadFile, *, context: ToolContext) -> ToolResult[FileText]:
@@ -174,6 +185,16 @@ class Reading:
     ) -> Page[T]:
         most = self.config.max_result_chars
         return cut(items, show, offset=params.offset, limit=params.limit, max_chars=most)
+
+
+def _listed(files: Filesystem, params: ListDirectory) -> tuple[int, Iterable[FileStat]]:
+    """Return how many entries there are, and those from the offset on; looked at when taken."""
+    after = slice(params.offset - 1, None)
+    if isinstance(files, Overlay):
+        names = files.names(params.path)
+        return len(names), files.stats(params.path, names[after])
+    listed = files.list(params.path)
+    return len(listed), listed[after]
 
 
 def entry_of(stat: FileStat) -> Entry:

@@ -74,23 +74,28 @@ def look_in(directory: int, name: str) -> os.stat_result | None:
         return None
 
 
-def open_file(root: int, path: str) -> int:
-    """Return a descriptor to read with; raises `FileNotFoundError` without a regular file."""
+def open_file(root: int, path: str) -> tuple[int, os.stat_result]:
+    """Return a descriptor to read with, and what it leads to.
+
+    Raises:
+        FileNotFoundError: When that is not a regular file.
+    """
     with parent_of(root, path) as (parent, name):
         # Looked at before, as opening a device can do something.
         if not stat.S_ISREG(os.stat(name, dir_fd=parent, follow_symlinks=False).st_mode):
             raise FileNotFoundError(path)
         descriptor = os.open(name, READ_FILE, dir_fd=parent)
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    status = os.fstat(descriptor)
+    if not stat.S_ISREG(status.st_mode):
         os.close(descriptor)
         raise FileNotFoundError(path)
-    return descriptor
+    return descriptor, status
 
 
 def digest_at(root: int, path: str) -> str | None:
     """Return the SHA-256 of a file in hex; None when it cannot be read."""
     try:
-        handle = open_file(root, path)
+        handle, _ = open_file(root, path)
     except OSError:
         return None
     with os.fdopen(handle, "rb") as stream:

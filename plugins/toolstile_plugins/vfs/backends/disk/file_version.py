@@ -11,7 +11,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from toolstile_plugins.vfs.backends.disk import descriptors
 from toolstile_plugins.vfs.backends.disk.os_errors import unreadable
-from toolstile_plugins.vfs.nodes import Content, Node, directory_node, moment
+from toolstile_plugins.vfs.nodes import Content, Node, directory_node
 from toolstile_plugins.vfs.write_set import conflict
 
 #: A second change within one tick of the file system's clock leaves the times as they are.
@@ -97,12 +97,12 @@ class OnDisk(Content):
     def descriptor(self) -> int:
         """Return a descriptor to read with; raises as `read` does."""
         try:
-            handle = descriptors.open_file(self._root(), self.path)
+            handle, status = descriptors.open_file(self._root(), self.path)
         except (FileNotFoundError, NotADirectoryError):
             raise conflict([self.path]) from None
         except PermissionError:
             raise unreadable(self.path) from None
-        if stamp_of(os.fstat(handle)) != self.pin.stamp:
+        if stamp_of(status) != self.pin.stamp:
             os.close(handle)
             raise conflict([self.path])
         return handle
@@ -112,15 +112,15 @@ def node_of(root: Callable[[], int], path: str, status: os.stat_result) -> Node:
     """Return what is at a path."""
     mode = status.st_mode
     if stat.S_ISDIR(mode):
-        return directory_node(moment(status.st_mtime), stat.S_IMODE(mode))
+        return directory_node(status.st_mtime, stat.S_IMODE(mode))
     stamp = stamp_of(status)
     if not stat.S_ISREG(mode):
-        return Node("other", Pin(stamp), None, moment(status.st_mtime), _special(mode))
+        return Node("other", Pin(stamp), None, status.st_mtime, _special(mode))
     pin = Pin(stamp)
     if is_fresh(stamp):
         pin = Pin(stamp, descriptors.digest_at(root(), path))
     content = OnDisk(root, path, pin)
-    return Node("file", pin, content, moment(status.st_mtime), mode=stat.S_IMODE(mode))
+    return Node("file", pin, content, status.st_mtime, mode=stat.S_IMODE(mode))
 
 
 def _special(mode: int) -> str:

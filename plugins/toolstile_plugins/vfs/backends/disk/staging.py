@@ -155,7 +155,7 @@ class Staging:
     def _replaced(self, handle: int, path: str) -> int | None:
         """Return a descriptor of the file that is replaced; of an unreadable one take the owner."""
         try:
-            return descriptors.open_file(self._root, path)
+            return descriptors.open_file(self._root, path)[0]
         except PermissionError:
             status = descriptors.look(self._root, path)
             if status is not None:

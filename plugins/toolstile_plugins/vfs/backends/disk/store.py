@@ -75,13 +75,19 @@ class DiskStore(Store):
 
     def names(self, path: str) -> Mapping[str, Kind]:
         """Return what a directory holds, without what no path here can name."""
-        return {name: kind for name, kind in self._scan(path) if paths.is_usable(name)}
+        return self.contents(path)[0]
 
     def hidden(self, path: str) -> Mapping[str, str]:
         """Return the names in a directory that no path here can hold, each with the reason."""
+        return self.contents(path)[1]
+
+    def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
+        """Return both, `names` and `hidden`, by one look at the directory."""
+        scanned = self._scan(path)
+        usable = {name: kind for name, kind in scanned if paths.is_usable(name)}
         ours = paths.RESERVED if not path else None
-        names = sorted(name for name, _ in self._scan(path) if not paths.is_usable(name))
-        return {name: paths.why_unusable(name) for name in names if name != ours}
+        others = sorted(name for name, _ in scanned if name not in usable and name != ours)
+        return usable, {name: paths.why_unusable(name) for name in others}
 
     def nodes(self, path: str, names: Iterable[str]) -> Iterator[tuple[str, Node]]:
         """Yield what is at names of a directory."""
