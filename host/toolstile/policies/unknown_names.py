@@ -47,7 +47,7 @@ def faults_of(policies: Iterable[ToolPolicy], tools: Tools, awaited: Iterable[st
     found: list[str] = []
     for policy in policies:
         # All tools are meant by `*`, also where there are none.
-        ruled = sorted(name for name in getattr(policy, "governed", ()) if name.strip("*"))
+        ruled = sorted(name for name in getattr(policy, "governed", ()) if name != "*")
         missing = [name for name in ruled if not any(fnmatchcase(own, name) for own in names)]
         unknown = [f"{name!r}{_hint(name, names)}" for name in missing if not may_come(name)]
         faults = [f"refers to unknown tools: {', '.join(unknown)}"] if unknown else []

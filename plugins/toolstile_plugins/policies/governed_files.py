@@ -9,6 +9,7 @@ import re
 import stat
 import unicodedata
 from dataclasses import dataclass
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import BinaryIO, Final, Literal
 from urllib.parse import unquote
@@ -178,9 +179,11 @@ def _alike(directory: Path, name: str) -> list[str]:
     """Return the names in a directory that a tool may take another one for, in order."""
     wanted = _folded(name)
     try:
-        return sorted(each.name for each in directory.iterdir() if _folded(each.name) == wanted)
+        there = [each.name for each in directory.iterdir()]
     except NO_SUCH_FILE:
         return []
+    # With brackets it is a glob for some tools.
+    return sorted(each for each in there if _folded(each) == wanted or fnmatchcase(each, name))
 
 
 def _folded(name: str) -> str:

@@ -71,9 +71,9 @@ class PathNames:
         by_format = any(schema.get("format") in FORMATS for schema in schemas)
         return by_format or ends_with(name, self.listed)
 
-    def is_source(self, name: str) -> bool:
+    def is_source(self, name: str, *, is_declared: bool = True) -> bool:
         """Tell whether a tool only moves or copies from the path that a property holds."""
-        return name not in self.own and ends_with(name, self.sources)
+        return is_declared and name not in self.own and ends_with(name, self.sources)
 
 
 def ends_with(name: str, listed: Iterable[str]) -> bool:

@@ -114,8 +114,10 @@ class ReadBeforeWritePolicy:
     @property
     def governed(self) -> AbstractSet[str]:
         """The names of tools it rules by, but for those it would rule by anyway."""
-        named = frozenset([*self.read_tools, *self.write_tools, *self._own_paths])
-        return named - READ_TOOLS - WRITE_TOOLS
+        named = frozenset(self._own_paths) - READ_TOOLS - WRITE_TOOLS
+        for names, usual in ((self.read_tools, READ_TOOLS), (self.write_tools, WRITE_TOOLS)):
+            named |= names if names != usual else frozenset()
+        return named
 
     def misfits(
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
@@ -254,10 +256,9 @@ def _parted(
     found: Sequence[PathArgument], names: PathNames
 ) -> tuple[Sequence[PathArgument], Sequence[PathArgument]]:
     """Return the paths that a tool changes, and those that it only moves or copies from."""
-    targets = [each for each in found if not names.is_source(each.name)]
-    if not any(each.is_declared for each in targets):
-        return found, ()
-    return targets, [each for each in found if names.is_source(each.name)]
+    sources = [each for each in found if names.is_source(each.name, is_declared=each.is_declared)]
+    targets = [each for each in found if each not in sources]
+    return (targets, sources) if any(each.is_declared for each in targets) else (found, ())
 
 
 def _objections(

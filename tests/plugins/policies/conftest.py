@@ -30,6 +30,8 @@ from toolstile_hookspecs import (
     tool,
 )
 
+from .suites import Reference, Schemed, Served, Suite, Typed
+
 
 class Files:
     """A workspace in memory, of which each call has a branch that notices changed reads."""
@@ -302,3 +304,23 @@ def steps() -> Any:
         )
 
     return make
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        "typed",
+        "schemed",
+        pytest.param("served", marks=pytest.mark.slow),
+        pytest.param("reference", marks=pytest.mark.slow),
+    ],
+)
+def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Suite:
+    """The same file tools of four origins."""
+    folder = tmp_path_factory.mktemp(request.param)
+    (folder / "root").mkdir()
+    if request.param == "reference":
+        return Reference(folder, request.getfixturevalue("npm"))
+    if request.param == "served":
+        pytest.importorskip("mcp")
+    return {"typed": Typed, "schemed": Schemed, "served": Served}[request.param](folder)

@@ -32,8 +32,9 @@ from toolstile_plugins.policies import (
             ReadBeforeWritePolicy(
                 read_tools={"show"}, write_tools={"save", "edit_file"}, paths={"rename": ("a",)}
             ),
-            {"show", "save", "rename"},
+            {"show", "save", "edit_file", "rename"},
         ),
+        (ReadBeforeWritePolicy(write_tools={"save"}), {"save"}),
     ],
 )
 def test_a_policy_says_by_which_names_it_rules_but_for_its_defaults(policy, names):
