@@ -199,6 +199,8 @@ class ToolInvoked:
                 return text if told is None else vars(self).setdefault("text", text)
             if name == "data":
                 return self.tool and self.tool.result_codec.encode(self.result.value)
+            if name == "facts":  # the name of `attributes` until November 2026
+                return self.attributes
             if name == "result":
                 return ToolResult(vars(self)["message"], self._value())
             raise AttributeError(f"ToolInvoked has no attribute {name!r}")

@@ -3,6 +3,7 @@
 import dataclasses
 import gc
 import math
+import re
 import weakref
 from collections import UserList
 from collections.abc import Mapping
@@ -346,3 +347,18 @@ def test_types_that_are_equal_and_read_differently_share_no_codec():
     text = '{"x": 1}'
     assert codec_of(there, owner="t").decode(text) == Point(1)
     assert codec_of(back, owner="t").decode(text) == Spot(1)
+
+
+@pytest.mark.parametrize("pattern", ["(?=(a*)*b)", "^a$"])
+@pytest.mark.parametrize("compiled", [True, False])
+def test_no_pattern_of_params_is_left_to_python(pattern, compiled):
+    given = re.compile(pattern) if compiled else pattern
+
+    class Params(BaseModel):
+        model_config = {} if compiled else {"regex_engine": "python-re"}
+
+        text: Annotated[str, Field(pattern=given)]
+
+    with pytest.raises(DefinitionError, match="which may take for ever; give it as text"):
+        Codec(Params, owner="Tool 'find', params", reveals=True)
+    assert Codec(dict[str, Annotated[str, Field(pattern="^a$")]], owner="x", reveals=True)

@@ -450,7 +450,7 @@ def test_a_schema_stands_in_place_of_a_type():
         result_schema={"type": "string"},
     )
     assert tool.parse('{"a": 1}') == {"a": 1}
-    with pytest.raises(ToolValidationError, match="a: '1' is not of type 'integer'"):
+    with pytest.raises(ToolValidationError, match="a: \"1\" is not of type 'integer'"):
         tool.parse('{"a": "1"}')
 
 

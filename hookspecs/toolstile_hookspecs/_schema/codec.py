@@ -24,6 +24,7 @@ from toolstile_hookspecs._schema.core_schema import (
     Extra,
     extra_of_results,
     is_immutable,
+    is_searched_by_python,
     why_not_read_back,
 )
 from toolstile_hookspecs._schema.json_schema import ClosedJsonSchema, PlainJsonSchema
@@ -98,6 +99,11 @@ class Codec:
             raise DefinitionError(_no_schema(owner, type_, error)) from error
         if reveals and (reason := self.why_not_read_back()):
             raise DefinitionError(f"{owner}: {describe(type_)} {NOT_READ_BACK}: {reason}.")
+        if reveals and is_searched_by_python(self.adapter.core_schema):
+            raise DefinitionError(
+                f"{owner}: Python's re would search for a pattern of {describe(type_)}, which may "
+                "take for ever; give it as text, without look-around and regex_engine."
+            )
         self._extra: Extra = "forbid" if reveals else extra_of_results(self.adapter.core_schema)
         # Only what models write is read exactly: results were made here.
         exact = exact_validator(self.adapter.core_schema) if reveals else None

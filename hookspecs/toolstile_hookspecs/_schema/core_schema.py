@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 from typing import Any, Final, Literal, cast
@@ -82,6 +83,15 @@ def is_by_author(writing: Schema | None) -> bool:
         return False
     module: str = getattr(function, "__module__", None) or type(function).__module__
     return module.partition(".")[0] not in {"pydantic", "operator"}
+
+
+def is_searched_by_python(schema: Schema) -> bool:
+    """Tell whether Python's `re` would search for a pattern, which may take for ever."""
+    found = list(parts(schema))
+    engines = [(part.get("config") or part).get("regex_engine") for part in found]
+    patterns = [part["pattern"] for part in found if part["type"] == "str" and "pattern" in part]
+    is_given = any(isinstance(pattern, re.Pattern) for pattern in patterns)
+    return is_given or (bool(patterns) and "python-re" in engines)
 
 
 def may_lose(schema: Schema) -> bool:

@@ -17,6 +17,12 @@ ALL_SECRET: Final[Schema] = {
 """Stands in for the schema of a type that has none: nobody knows what in it is secret."""
 _SECRET: Final = re.compile('"writeOnly": true|"format": "password"')
 _COMPOSED: Final = ("anyOf", "oneOf", "allOf")
+_BY_NAME: Final = frozenset(
+    ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
+)
+"""Keywords beneath which are schemas by their names."""
+_VALUES: Final = frozenset(("const", "default", "enum", "examples"))
+"""Keywords beneath which are values."""
 _INDEX: Final = re.compile("[0-9]{1,9}")
 
 
@@ -91,13 +97,17 @@ def pointed(root: Schema, target: str) -> object:
 
 
 def subschemas(value: object) -> Iterator[Schema]:
-    """Yield every object in a schema, itself first; some may be mere values."""
+    """Yield every schema within a schema, itself first."""
     waiting = [value]
     while waiting:
         part = waiting.pop()
         if isinstance(part, Mapping):
             schema = cast("Schema", part)
             yield schema
-            waiting += schema.values()
+            for key, inner in schema.items():
+                if key in _BY_NAME and isinstance(inner, Mapping):
+                    waiting += cast("Schema", inner).values()
+                elif key not in _VALUES:
+                    waiting.append(inner)
         elif isinstance(part, list):
             waiting += cast("list[object]", part)

@@ -30,6 +30,7 @@ from toolstile_hookspecs._schema.validation_errors import (
     MAX_FAULTS,
     MAX_REASON,
     MISSING,
+    in_json,
     listing,
     not_json,
     place,
@@ -37,7 +38,7 @@ from toolstile_hookspecs._schema.validation_errors import (
     stranger,
 )
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
-from toolstile_hookspecs.support.patterns import bounded
+from toolstile_hookspecs.support.patterns import bounded_ecma
 from toolstile_hookspecs.support.text import suggest
 
 UNCHECKED: Final = (
@@ -45,6 +46,10 @@ UNCHECKED: Final = (
     "JSON Schema refers to itself without an end. Nest them less; if that does not help, do "
     "without this tool."
 )
+
+TOO_DEEP: Final = "its JSON Schema is nested too deeply to be checked; nest it less"
+_NEAR: Final = 3
+"""Alternatives that are told of where a value fits none of them."""
 
 
 class Unchecked(ToolValidationError):
@@ -72,17 +77,25 @@ class SchemaCodec:
 
         self._schema = dict(schema)
         self.immutable = False
-        self._secrecy = secrecy_of(self._schema)
+        try:
+            self._secrecy = secrecy_of(self._schema)
+        except RecursionError:
+            raise DefinitionError(f"{owner}: {TOO_DEEP}.") from None
         self._shows = not self._secrecy
         drafts: Any = validators
         draft: Any = drafts.validator_for(self._schema, default=Draft202012Validator)
         try:
-            draft.check_schema(self._schema)
+            # Formats are not checked: Python's `re` would judge the patterns.
+            draft.check_schema(self._schema, format_checker=None)
         except SchemaError as error:
             raise DefinitionError(
                 f"{owner}: its JSON Schema is not valid at {error.json_path}: {error.message}; "
                 "correct it there."
             ) from error
+        except RecursionError:
+            raise DefinitionError(f"{owner}: {TOO_DEEP}.") from None
+        if fault := _unsearchable(self._schema):
+            raise DefinitionError(f"{owner}: {fault}.")
         for target in _references(self._schema):
             if not _is_within(self._schema, target):
                 raise DefinitionError(
@@ -168,19 +181,48 @@ class SchemaCodec:
             others = [name for name in fault.instance if name not in declared][:MAX_FAULTS]
             near = (name for name in others if suggest(name, missing))
             yield from (stranger([*path, name], missing, shows=self._shows) for name in near)
-        elif strangers := _strangers(fault):
+        elif fault.validator == "additionalProperties":
             known = [*fault.schema.get("properties", ())]
-            for number, name in enumerate(strangers):
+            for number, name in enumerate(_extras(fault.instance, fault.schema)):
                 # No more than these are shown, and to compare names takes long.
                 candidates = known if number < MAX_FAULTS else []
                 yield stranger([*path, name], candidates, shows=self._shows)
+        elif fault.validator in {"anyOf", "oneOf"}:
+            yield from self._alternatives(fault, place(path))
         else:
             yield f"{place(path)}: {self._reason(fault)}"
 
+    def _alternatives(self, fault: Any, where: str) -> Iterator[str]:
+        """Yield what is wrong with each alternative, the one that is likely meant first."""
+        if not fault.context:
+            yield f"{where}: fits more than one alternative of the schema, which must be one"
+            return
+        found: dict[int, list[Any]] = {}
+        for inner in fault.context:
+            found.setdefault(inner.schema_path[0], []).append(inner)
+        of_type = [inner for inner in fault.context if _is_other_type(inner)]
+        if len(of_type) == len(found):
+            wanted = " or ".join(dict.fromkeys(_types(inner) for inner in of_type))
+            got = f"{in_json(fault.instance)} " if self._shows else ""
+            yield f"{where}: {got}is not of type {shorten(wanted, MAX_REASON)}"
+            return
+        near = sorted(
+            (faults for faults in found.values() if not any(map(_is_other_type, faults))),
+            key=lambda faults: (any(map(_is_other_choice, faults)), len(faults)),
+        )
+        if len(near) > 1:
+            yield f"{where}: fits none of its {len(found)} alternatives, of which the likeliest are"
+        for number, faults in enumerate(near[:_NEAR], 1):
+            beginning = f"({number}) " if len(near) > 1 else ""
+            yield beginning + "; ".join(line for inner in faults for line in self._lines(inner))
+
     def _reason(self, fault: Any) -> str:
-        if self._shows:
-            return shorten(fault.message, MAX_REASON)
-        return f"does not fit what the schema says of {fault.validator!r}"
+        if not self._shows:
+            return f"does not fit what the schema says of {fault.validator!r}"
+        told = fault.message.replace(repr(fault.instance), in_json(fault.instance))
+        if fault.validator in {"const", "enum"}:
+            told = told.replace(repr(fault.validator_value), in_json(fault.validator_value))
+        return shorten(told, MAX_REASON)
 
 
 def _is_out_of_stack(error: BaseException) -> bool:
@@ -188,21 +230,26 @@ def _is_out_of_stack(error: BaseException) -> bool:
     return isinstance(error, RecursionError) or type(error).__name__ == "PanicException"
 
 
+def _is_other_type(fault: Any) -> bool:
+    """Tell whether an alternative is for values of another type."""
+    return fault.validator == "type" and not fault.relative_path
+
+
+def _is_other_choice(fault: Any) -> bool:
+    """Tell whether a value names another alternative, by a property such as `kind`."""
+    return fault.validator in {"const", "enum"} and bool(fault.relative_path)
+
+
+def _types(fault: Any) -> str:
+    wanted: Any = fault.validator_value
+    return " or ".join(map(repr, [wanted] if isinstance(wanted, str) else wanted))
+
+
 def _missing(fault: Any) -> list[str]:
     # In the oldest draft it is a boolean.
     if fault.validator != "required" or isinstance(fault.validator_value, bool):
         return []
     return [name for name in fault.validator_value if name not in fault.instance]
-
-
-def _strangers(fault: Any) -> list[str]:
-    """Return the names that an object may not have, where it may have no others than it lists."""
-    if fault.validator != "additionalProperties" or fault.validator_value is not False:
-        return []
-    if fault.schema.get("patternProperties"):
-        return []
-    known = fault.schema.get("properties", {})
-    return [name for name in fault.instance if name not in known]
 
 
 def _references(schema: Schema) -> Iterator[str]:
@@ -229,10 +276,54 @@ _NAMED: Final = ("$id", "$anchor", "$dynamicAnchor")
 # --- Keywords of its own
 
 
+def _unsearchable(schema: Schema) -> str | None:
+    """Return which pattern of a schema cannot be searched for in bounded time, and why."""
+    parts = list(subschemas(schema))
+    by_name = [name for part in parts for name in part.get("patternProperties", ())]
+    if by_name and any("unevaluatedProperties" in part for part in parts):
+        return "patternProperties does not go with unevaluatedProperties; leave one of them out"
+    for pattern in (*by_name, *(part["pattern"] for part in parts if "pattern" in part)):
+        try:
+            _searcher(pattern)
+        except ValueError as error:
+            return (
+                f"its pattern {pattern!r} cannot be searched for in bounded time ({error}); write "
+                "it without look-around and back-references, or leave it out"
+            )
+    return None
+
+
 def _pattern(pattern: str, value: Any) -> Iterator[str]:
-    """Search for a pattern; in bounded time, where RE2 takes it."""
+    """Search for a pattern, in bounded time."""
     if isinstance(value, str) and not _searcher(pattern)(value):
         yield f"{value!r} does not match {pattern!r}"
+
+
+def _by_pattern(validator: Any, wanted: Schema, value: Any, _: Schema) -> Iterator[Any]:
+    for pattern, schema in wanted.items() if isinstance(value, dict) else ():
+        for name in cast("dict[str, Any]", value):
+            if _searcher(pattern)(name):
+                yield from validator.descend(value[name], schema, path=name, schema_path=pattern)
+
+
+def _additional(validator: Any, wanted: Any, value: Any, schema: Schema) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    extras = _extras(value, schema)
+    if extras and wanted is False:
+        yield ValidationError("")
+    for name in extras if isinstance(wanted, dict) else ():
+        yield from validator.descend(value[name], wanted, path=name)
+
+
+def _extras(value: Any, schema: Schema) -> list[str]:
+    """Return the properties that neither a name nor a pattern of a schema covers."""
+    named, patterns = schema.get("properties", ()), schema.get("patternProperties", ())
+    return [
+        name
+        for name in (cast("Schema", value) if isinstance(value, dict) else ())
+        if name not in named and not any(_searcher(pattern)(name) for pattern in patterns)
+    ]
 
 
 def _multiple(unit: float, value: Any) -> Iterator[str]:
@@ -245,10 +336,7 @@ def _multiple(unit: float, value: Any) -> Iterator[str]:
 
 @lru_cache(maxsize=1024)
 def _searcher(pattern: str) -> Callable[[str], object]:
-    try:
-        return cast("Callable[[str], object]", bounded(pattern).search)
-    except ValueError:
-        return re.compile(pattern).search
+    return cast("Callable[[str], object]", bounded_ecma(pattern).search)
 
 
 def _keyword(find: Callable[[Any, Any], Iterator[str]]) -> Callable[..., Iterator[Any]]:
@@ -263,6 +351,8 @@ def _keyword(find: Callable[[Any, Any], Iterator[str]]) -> Callable[..., Iterato
 
 
 _KEYWORDS: Final = {
+    "additionalProperties": _additional,
+    "patternProperties": _by_pattern,
     "multipleOf": _keyword(_multiple),
     "pattern": _keyword(_pattern),
 }

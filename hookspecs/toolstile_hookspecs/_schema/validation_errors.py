@@ -135,6 +135,11 @@ def shorten(text: str, limit: int = MAX_SHOWN) -> str:
     return text if len(text) <= limit else f"{text[:limit]}... ({len(text)} characters)"
 
 
+def in_json(value: object) -> str:
+    """Return a value as models write it, shortened."""
+    return shorten(json.dumps(value, ensure_ascii=False, default=str))
+
+
 def _reason(text: str) -> str:
     return shorten(text[0].lower() + text[1:] if text else text, MAX_REASON)
 
