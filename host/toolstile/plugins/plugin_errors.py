@@ -59,6 +59,8 @@ def _where_to_correct(plugin: str, settings: Settings) -> str:
 
 def raised_in(hook: str, error: BaseException) -> PluginFault:
     """Return the fault of a hook that raised."""
+    if isinstance(error, PluginError):  # the cause and the remedy stand in it
+        return PluginFault(str(error), "")
     told = one_line(error)
     return PluginFault(
         f"{hook} raised {told}{'' if told.endswith('?') else '.'}",

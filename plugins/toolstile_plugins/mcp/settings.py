@@ -394,7 +394,8 @@ class McpSettings(BaseModel):
         serve: How this host is served.
         servers: The servers whose tools become tools of this host, by the names they have here.
         pins: The file that remembers what their tools were when they were met or approved.
-        wait: Seconds for which a host that opens waits for servers that it has never met.
+        wait: Seconds for which a host that opens waits for its servers, all at once; 3 at most
+            for those whose tools it knows.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -402,7 +403,7 @@ class McpSettings(BaseModel):
     serve: ServeSettings = ServeSettings()
     servers: dict[str, ServerSettings] = Field(default_factory=dict[str, ServerSettings])
     pins: Path = Path(".toolstile/mcp-tools.json")
-    wait: Annotated[float, Field(ge=0)] = 10.0
+    wait: Annotated[float, Field(ge=0)] = 5.0
 
     @model_validator(mode="after")
     def _are_told_apart(self) -> Self:

@@ -11,7 +11,14 @@ from typing import Any, Final
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client import InputRequiredRoundsExceededError
-from mcp_types import CONNECTION_CLOSED, INVALID_REQUEST, PARSE_ERROR, REQUEST_TIMEOUT
+from mcp_types import (
+    CONNECTION_CLOSED,
+    INVALID_REQUEST,
+    MISSING_REQUIRED_CLIENT_CAPABILITY,
+    PARSE_ERROR,
+    REQUEST_TIMEOUT,
+    URL_ELICITATION_REQUIRED,
+)
 from pydantic import ValidationError
 
 from toolstile_hookspecs import (
@@ -24,18 +31,27 @@ from toolstile_hookspecs import (
     ToolValidationError,
 )
 from toolstile_hookspecs.codecs import SchemaCodec, Unchecked, in_one_line
-from toolstile_plugins.mcp.gateway.connection import Connection
+from toolstile_plugins.mcp.gateway.connection import REFUSED, Connection
 from toolstile_plugins.mcp.gateway.errors import ServerFault, cleaned, one_line, told
 from toolstile_plugins.mcp.gateway.results import contents_of
 from toolstile_plugins.mcp.gateway.schemas import enforceable
 from toolstile_plugins.mcp.gateway.tools import Definition
-from toolstile_plugins.mcp.gateway.transports.http import CUT, NO_ANSWER, REDIRECT, UNREAD
+from toolstile_plugins.mcp.gateway.transports.http import (
+    CUT,
+    NO_ANSWER,
+    NOT_SENT,
+    NOT_TAKEN,
+    REDIRECT,
+    UNREAD,
+)
 from toolstile_plugins.mcp.settings import ServerSettings
 
 TRACE: Final = ("traceparent", "tracestate", "baggage")
 """The part of a call's `meta` that a server gets: the parent of its spans."""
 SESSION_GONE: Final = "Session terminated"
 CLOSED: Final = "Connection closed"
+ASKING: Final = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
+"""Errors of a server that has to ask its client for something, and cannot."""
 UNANSWERED: Final = frozenset({CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT})
 """Errors that are not the server's answer, but stand for one that cannot come."""
 
@@ -71,19 +87,27 @@ class Calling:
             client = await self._connection.client()
         except ServerFault as error:
             return ToolResult.error(self.unreachable(str(error)))
+        questions = self._connection.questions
         try:
-            result = await self._ask(client, definition, arguments, context, report)
+            answer = await self._ask(client, definition, arguments, context, report)
+        except TimeoutError:
+            # Only the transport gives up by itself: a limit of time cancels the call.
+            return ToolResult.error(self.unreachable("it does not read what is sent to it"))
         except MCPError as error:
             if again and error.code == INVALID_REQUEST and error.message == SESSION_GONE:
                 # The server has forgotten the session, and has not looked at the call.
                 self._connection.lose(client, "it has ended the session")
                 return await self.send(definition, arguments, context, report, again=False)
-            return self._refused(client, definition, error)
+            asked = questions != self._connection.questions or error.code in ASKING
+            return self._refused(client, definition, error, asked=asked)
         except (ValidationError, RuntimeError) as error:
             # The SDK says with these that an answer does not fit the protocol.
             reason = f"it answered with what cannot be used ({_short(error)})"
             raise self._unknown(definition, reason) from error
-        return self._read(definition, result)
+        result = self._read(definition, answer)
+        if result.success or questions == self._connection.questions:
+            return result
+        return ToolResult.error(f"{result.message.rstrip('.')}. {self._asked()}")
 
     def unreachable(self, why: str) -> str:
         """Return the text for a model while the server cannot be used."""
@@ -115,16 +139,20 @@ class Calling:
         except InputRequiredRoundsExceededError as error:
             raise MCPError(INVALID_REQUEST, "it asks for input again and again") from error
 
+    def _asked(self) -> str:
+        return (
+            f"The MCP server {self._server} asked its client for something, and {REFUSED}. Give "
+            "what it needs in the arguments, if it takes that there, or do without this tool; a "
+            "retry asks again."
+        )
+
     def _read(self, definition: Definition, result: types.CallToolResult) -> ToolResult[Contents]:
-        most_text, most_binary = self._settings.max_text, self._settings.max_binary
-        try:
-            contents = contents_of(result, max_text=most_text, max_binary=most_binary)
-        except ValueError as error:
-            reason = f"it answered with what cannot be used ({_short(error)})"
-            raise self._unknown(definition, reason) from error
-        if broken := misfit_of_result(definition, result):
-            reason = f"it answered with what cannot be used ({one_line(broken)})"
-            raise self._unknown(definition, reason)
+        contents = contents_of(
+            result,
+            max_text=self._settings.max_text,
+            max_binary=self._settings.max_binary,
+            misfit=misfit_of_result(definition, result),
+        )
         if result.is_error:
             said = cleaned(contents.render().strip())
             why = said or "it did not say why. Check the arguments, then retry once."
@@ -132,23 +160,27 @@ class Calling:
         return ToolResult.ok(contents)
 
     def _refused(
-        self, client: Client, definition: Definition, error: MCPError
+        self, client: Client, definition: Definition, error: MCPError, *, asked: bool
     ) -> ToolResult[Contents]:
         tool = one_line(definition.name, 80)
         why = one_line(self._connection.explain(error.message), 300)
+        if error.message.startswith(NOT_SENT):
+            return ToolResult.error(self.unreachable(why.rstrip(".")))
         if not self._is_answer(error):
             if error.code == CONNECTION_CLOSED and not error.message.startswith(CUT):
                 why = self._connection.lose(client, why)
             raise self._unknown(definition, why) from error
-        if error.message.startswith(REDIRECT):
+        if error.message.startswith((REDIRECT, NOT_TAKEN)):
             return ToolResult.error(
-                f"The MCP server {self._server} did not take {tool}: {why.rstrip('.')}. This "
-                "requires human intervention."
+                f"The MCP server {self._server} did not take {tool}: {why.rstrip('.')}. Retry "
+                "later; if it stays so, this requires human intervention."
             )
+        if error.message == REFUSED:
+            return ToolResult.error(self._asked())
+        said = one_line(error.message, 1000).rstrip(".")
+        remedy = self._asked() if asked else "Check the arguments, then retry once."
         return ToolResult.error(
-            f"The MCP server {self._server} refused {tool}: "
-            f"{one_line(error.message, 1000).rstrip('.')} (code {error.code}). Check the "
-            "arguments, then retry once."
+            f"The MCP server {self._server} refused {tool}: {said} (code {error.code}). {remedy}"
         )
 
     def _is_answer(self, error: MCPError) -> bool:
@@ -200,19 +232,20 @@ def misfit_of_result(definition: Definition, result: types.CallToolResult) -> st
 
     A schema that cannot be checked in bounded time is not enforced.
     """
-    if definition.output_schema is None or result.is_error:
+    structured = result.structured_content
+    if definition.output_schema is None or result.is_error or structured is None:
         return None
-    if "structured_content" not in result.model_fields_set:
-        return "it promises a structured result, and gave none"
     codec = _result_codec(definition)
     if codec is None:
         return None
     try:
-        codec.decode(codec.encode(result.structured_content))
+        codec.decode(codec.encode(structured))
     except Unchecked:
         return None
     except ToolValidationError as error:
         return in_one_line(error)
+    except ValueError:
+        return "it is not JSON"
     return None
 
 

@@ -18,7 +18,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolstile_hookspecs import hide
 from toolstile_plugins.mcp.gateway.errors import ServerFault, one_deeper, told
-from toolstile_plugins.mcp.gateway.tools import Definition, list_tools
+from toolstile_plugins.mcp.gateway.repair import AnswerRepair
+from toolstile_plugins.mcp.gateway.tools import Listing, list_tools
 from toolstile_plugins.mcp.gateway.transports.guard import GuardedStream, guarded
 from toolstile_plugins.mcp.gateway.transports.http import Site, http_streams
 from toolstile_plugins.mcp.gateway.transports.stdio import Program, program_streams
@@ -32,11 +33,14 @@ log = logging.getLogger("toolstile.mcp")
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 60.0
 ENDED: Final = "it has ended"
+_QUESTIONS: Final = ("_elicitation_callback", "_sampling_callback", "_list_roots_callback")
+"""The SDK's names for what answers the questions of a server."""
+REFUSED: Final = "this gateway cannot pass questions on"
 BETWEEN_LISTS: Final = 1.0
 """Seconds between two looks at a server's tools, however often it says that they have changed."""
 US: Final = types.Implementation(name="toolstile", version="1")
 
-Met = Callable[[tuple[Definition, ...]], Awaitable[None]]
+Met = Callable[[Listing], Awaitable[None]]
 
 
 class Connection:
@@ -51,6 +55,8 @@ class Connection:
         """Why there is no connection, where an attempt has failed or one has ended."""
         self.last_end = ENDED
         """Why the newest connection that has ended did so."""
+        self.questions = 0
+        """How often the server has asked for something, and was refused."""
         self._settings = settings
         self._met = met
         self._client: Client | None = None
@@ -62,6 +68,7 @@ class Connection:
         self._failures = 0
         self._again_at = 0.0
         self._closed = False
+        self._repair: AnswerRepair
         self._said: Program | None = None
         self._site: Site | None = None
         self._last_words = ""
@@ -173,7 +180,7 @@ class Connection:
         guard = GuardedStream()
         try:
             async with self._speaking(guard) as client:
-                await self._met(await list_tools(client, self._settings.max_tools))
+                await self._list(client)
                 if not ready.done():
                     self._client, self._guard, self.fault, self._failures = client, guard, None, 0
                     ready.set_result(client)
@@ -228,9 +235,12 @@ class Connection:
                 task.cancel()
             await asyncio.gather(ended, listening, return_exceptions=True)
 
+    async def _list(self, client: Client) -> None:
+        await self._met(await list_tools(client, self._repair, self._settings.max_tools))
+
     async def _look_again(self, client: Client) -> None:
         try:
-            await self._met(await list_tools(client, self._settings.max_tools))
+            await self._list(client)
         except Exception as error:
             # The connection stays: with it would end the calls that are under way.
             why = self._plain(told(error))
@@ -256,6 +266,10 @@ class Connection:
                 log.debug("MCP server %s tells of no changes", self.server, exc_info=True)
             await asyncio.sleep(LONGEST_WAIT)
 
+    async def _refuse_question(self, *_: object) -> types.ErrorData:
+        self.questions += 1
+        return types.ErrorData(code=types.METHOD_NOT_FOUND, message=REFUSED)
+
     async def _on_message(self, message: object) -> None:
         if isinstance(message, types.ToolListChangedNotification):
             self._changed.set()
@@ -271,9 +285,13 @@ class Connection:
             client_info=US,
             cache=None,
         )
+        self._repair = AnswerRepair(client)
         async with client:
             # The SDK would search by the patterns of a server's schema, which may take forever.
             client.session.validate_tool_result = _accept_any  # type: ignore[method-assign]
+            # Given to the SDK openly, they would tell the server that it may ask.
+            for question in _QUESTIONS:
+                setattr(client.session, question, self._refuse_question)
             spoken = client.protocol_version
             if wanted not in {"auto", "legacy", spoken}:
                 raise ServerFault(f"it speaks {spoken}, and {wanted} is asked for; change protocol")

@@ -86,11 +86,15 @@ def told(error: BaseException) -> str:
     if isinstance(error, FileNotFoundError) and error.filename:
         return f"there is no program {error.filename}"
     if isinstance(error, ValidationError):
-        first = error.errors(include_url=False, include_context=False, include_input=False)[0]
-        where = ".".join(map(str, first["loc"]))
-        return one_line(f"it answered with what does not fit the protocol: {where}: {first['msg']}")
+        return one_line(f"it answered with what does not fit the protocol: {where_wrong(error)}")
     text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
     return one_line(text, MOST).rstrip(".") or type(error).__name__
+
+
+def where_wrong(error: ValidationError) -> str:
+    """Return the first place at which a message does not fit, and why."""
+    first = error.errors(include_url=False, include_context=False, include_input=False)[0]
+    return f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
 
 
 # --- Nested hosts

@@ -31,7 +31,7 @@ from toolstile_plugins.mcp.gateway.call import Calling, reporter
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.errors import ServerFault, is_plain, one_line
 from toolstile_plugins.mcp.gateway.schemas import enforceable
-from toolstile_plugins.mcp.gateway.tools import Definition, make_tool
+from toolstile_plugins.mcp.gateway.tools import Definition, Listing, make_tool
 from toolstile_plugins.mcp.gateway.trust import Doubt, DoubtPolicy, Pins, Standing, call_key
 from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, prefix_of
 
@@ -45,6 +45,8 @@ T = TypeVar("T")
 PLUGIN: Final = "mcp-"
 """The prefix of a server's name in the name of its plugin."""
 MORE: Final = "has more than {0} tools, of which the first {0} are offered; raise max_tools"
+SHORT_WAIT: Final = 3.0
+"""Seconds for which a host that opens waits for a server whose tools it knows."""
 LONGEST_NAME: Final = 256
 """Characters of a server's own name for a tool; the protocol has servers keep to half of that."""
 
@@ -72,11 +74,16 @@ class Upstream:
         """Why tools of the server are not offered, by the server's names for them."""
         self.is_cut = False
         """True where the server has more tools than are offered."""
+        self.missing: str | None = None
+        """Why the server could not be reached when it was looked for, None where it could."""
         self.tools: tuple[Tool[Any, Any], ...] = ()
+        self.offered: tuple[tuple[Tool[Any, Any], ...], str | None] = (), None
+        """The tools that the host has, and why the server is missing, as it was last told."""
         self._calling = Calling(name, settings, self.connection)
         self._changed = changed
         self._doubted: set[str] = set()
         self._made: dict[tuple[str, str], Tool[Any, Any] | str] = {}
+        self._unlisted: Mapping[str, str] = {}
         self.loop: asyncio.AbstractEventLoop | None = None
         self._searching: asyncio.Task[None] | None = None
 
@@ -88,13 +95,27 @@ class Upstream:
         if not self.standing.is_known:
             self._searching = asyncio.create_task(self._search())
 
-    async def met(self) -> None:
-        """Wait until it is known which tools the server has, or the first attempt has failed."""
-        if not self.standing.is_known:
-            try:
+    async def met(self, wait: float) -> None:
+        """Look for the server, and say where it is missing.
+
+        Args:
+            wait: Seconds to wait for it; less is enough where its tools are known.
+        """
+        is_known = self.standing.is_known
+        try:
+            async with asyncio.timeout(min(wait, SHORT_WAIT) if is_known else wait):
                 await self.connection.client()
-            except ServerFault as fault:
-                log.warning("The MCP server %s cannot be reached: %s.", self.name, fault)
+        except ServerFault as fault:
+            await self._is_missing(str(fault))
+        except TimeoutError:
+            # One that is known is started all the same, and its tools are there meanwhile.
+            if not is_known:
+                await self._is_missing(f"it was not ready within {wait:g} s")
+
+    async def _is_missing(self, why: str) -> None:
+        self.missing = f"The MCP server {self.name} cannot be reached: {why.rstrip('.')}"
+        log.warning("%s. `toolstile mcp check` tries again.", self.missing, extra=NOTICE)
+        await self._changed(self)
 
     async def accept(self) -> None:
         """Approve all tools as they are now."""
@@ -114,12 +135,14 @@ class Upstream:
             except ServerFault:
                 await asyncio.sleep(self.connection.waits)
 
-    async def _meet(self, tools: tuple[Definition, ...]) -> None:
-        before, most = self.standing.shown(), self.settings.max_tools
-        was_cut, self.is_cut = self.is_cut, len(tools) > most
+    async def _meet(self, listing: Listing) -> None:
+        before = self.standing.shown(), self._unlisted, self.missing
+        most = self.settings.max_tools
+        was_cut, self.is_cut = self.is_cut, len(listing.tools) > most
         if self.is_cut and not was_cut:
             log.warning("The MCP server %s %s.", self.name, MORE.format(most), extra=NOTICE)
-        self.standing.meet(tools[:most])
+        self.standing.meet(listing.tools[:most])
+        self._unlisted, self.missing = listing.left_out, None
         for doubt in self._untold():
             log.warning(
                 "The tool %s of MCP server %s %s; a person is asked when it is called.",
@@ -127,7 +150,7 @@ class Upstream:
                 self.name,
                 f"has changed ({', '.join(doubt.changes)})" if doubt.changes else "is new",
             )
-        if self.standing.shown() != before:
+        if (self.standing.shown(), self._unlisted, self.missing) != before:
             await self._changed(self)
 
     def _untold(self) -> list[Doubt]:
@@ -144,7 +167,7 @@ class Upstream:
         `taken` returns the other owner of a name, if it has one.
         """
         made: dict[str, Tool[Any, Any]] = {}
-        faults: dict[str, str] = {}
+        faults = {**self._unlisted}
         # Tools that are not offered any more go: a server may change its tools without end.
         before, self._made = self._made, {}
         for definition in self.standing.shown():
@@ -243,6 +266,9 @@ class Upstream:
     @hookimpl
     def toolstile_sections(self) -> list[MarkdownSection[Any]]:
         """Offer the server's tools as they are now."""
+        if self.missing is not None:
+            # What it offered stays, and the plugin's report tells the rest.
+            raise PluginError(f"{self.missing}.")
         if not self.tools:
             return []
         return [
@@ -258,21 +284,28 @@ class Upstream:
     def toolstile_lookup(
         self, call: ToolCall, catalog: Catalog
     ) -> Awaitable[Tool[Any, Any] | None] | None:
-        """Wait for the server while its tools are unknown, or say why there are none."""
-        if self.standing.is_known or not self.prefix:
+        """Connect the server before one of its tools is called, or say why there are none."""
+        tool = catalog.get(call.name)
+        if self.connection.protocol is not None:
             return None
-        if not str(call.name).startswith(self.prefix) or catalog.get(call.name) is not None:
-            return None
-        return self._look_up(call.name, catalog)
+        if tool in self.tools or (tool is None and self._may_have(str(call.name))):
+            return self._look_up(call.name, catalog)
+        return None
+
+    def _may_have(self, name: str) -> bool:
+        named = (known.name for known in self.settings.tools.values())
+        return name in named or (bool(self.prefix) and name.startswith(self.prefix))
 
     async def _look_up(self, name: str, catalog: Catalog) -> Tool[Any, Any] | None:
         try:
             await self._on_loop(self.connection.client())
         except ServerFault as fault:
-            raise CallRefused(
-                f"{one_line(name, 80)} cannot be called now: the MCP server {self.name} "
-                f"cannot be reached: {fault}. Do without it, or retry later."
-            ) from fault
+            # A tool that is known tells of it by itself.
+            if catalog.get(name) is None:
+                raise CallRefused(
+                    f"{one_line(name, 80)} cannot be called now: the MCP server {self.name} "
+                    f"cannot be reached: {fault}. Do without it, or retry later."
+                ) from fault
         return catalog.get(name)
 
 
@@ -308,16 +341,12 @@ class Gateway:
         self._publishing = asyncio.Lock()
 
     async def open(self) -> None:
-        """Offer the known tools, and wait a while for servers of which none are known."""
+        """Offer the known tools, and wait a while for all servers at once."""
         for upstream in self.upstreams:
             upstream.begin()
             await asyncio.to_thread(self._host.register, upstream, upstream.plugin)
         await self._publish(self.upstreams)
-        unknown = [asyncio.create_task(upstream.met()) for upstream in self.upstreams]
-        if unknown:
-            await asyncio.wait(unknown, timeout=self._wait)
-        for task in unknown:
-            task.cancel()
+        await asyncio.gather(*(upstream.met(self._wait) for upstream in self.upstreams))
 
     def left_out(self) -> dict[str, list[str]]:
         """Return for each server whose tools are known the names of those not offered."""
@@ -348,18 +377,18 @@ class Gateway:
 
     def _renew(self, upstreams: tuple[Upstream, ...]) -> None:
         """Make the tools of servers again; an earlier server is the first to choose names."""
-        before = {upstream.name: upstream.tools for upstream in upstreams}
         for upstream in upstreams:
             upstream.make_tools(partial(self._owner, upstream))
         # A name that is given back is free only once who had it has been asked.
         for upstream in reversed(upstreams):
-            if upstream.tools != before[upstream.name]:
+            offer = upstream.tools, upstream.missing
+            if offer != upstream.offered:
+                upstream.offered = offer
                 try:
                     self._host.catalog.invalidate(upstream.plugin)
                 except PluginError as error:
-                    log.warning(
-                        "The tools of MCP server %s stay as they were: %s", upstream.name, error
-                    )
+                    if upstream.missing is None:
+                        log.warning("The tools of MCP server %s stay: %s", upstream.name, error)
 
     def _owner(self, upstream: Upstream, name: str) -> str | None:
         """Return the owner of a name that a server cannot have, None where it can."""

@@ -20,13 +20,15 @@ from toolstile_hookspecs import (
     TextContent,
 )
 from toolstile_hookspecs.support.text import counted
-from toolstile_plugins.mcp.gateway.errors import amount
+from toolstile_plugins.mcp.gateway.errors import amount, one_line
 
 PARTS: Final = 1000
 """The most parts of a result."""
 
 
-def contents_of(result: types.CallToolResult, *, max_text: int, max_binary: int) -> Contents:
+def contents_of(
+    result: types.CallToolResult, *, max_text: int, max_binary: int, misfit: str | None = None
+) -> Contents:
     """Return the contents of a server's answer.
 
     Args:
@@ -34,21 +36,30 @@ def contents_of(result: types.CallToolResult, *, max_text: int, max_binary: int)
         max_text: The most characters of all texts; what is structured has as many again, and so
             have names, URIs and the like.
         max_binary: The most bytes of everything that is not text.
-
-    Raises:
-        ValueError: When what is structured is not JSON.
+        misfit: Why what is structured is left out, None where it is not.
     """
     room = _Room(max_text, max_binary)
     parts = room.fit_all([_part(block) for block in result.content[:PARTS]], len(result.content))
     structured = result.structured_content
     if structured is not None:
-        text = json.dumps(structured, ensure_ascii=False, allow_nan=False)
+        text, misfit = _json_of(structured, misfit)
         if not parts:
             parts = room.fit_all([TextContent(text)], 1)
-        if len(text) > max_text:
+        if misfit is not None:
+            parts.append(_note(f"structured result left out: {one_line(misfit)}"))
+            structured = None
+        elif len(text) > max_text:
             parts.append(_note(f"structured result of {len(text):,} characters left out"))
             structured = None
     return Contents(tuple(parts), structured)
+
+
+def _json_of(structured: object, misfit: str | None) -> tuple[str, str | None]:
+    """Return a structured result as text, and why it is left out, if it is."""
+    try:
+        return json.dumps(structured, ensure_ascii=False, allow_nan=False), misfit
+    except ValueError:
+        return json.dumps(structured, ensure_ascii=False), "it holds a number that JSON has not"
 
 
 class _Room:

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from toolstile_hookspecs import DefinitionError
 from toolstile_hookspecs.codecs import pointed
-from toolstile_hookspecs.support.patterns import bounded
+from toolstile_hookspecs.support.patterns import bounded_ecma
 from toolstile_plugins.mcp.gateway.errors import cleaned, is_plain, one_line
 
 Schema = Mapping[str, Any]
@@ -18,13 +18,16 @@ MOST: Final = 20_000
 """Parts of a schema, each as often as it is referred to."""
 LONGEST: Final = 200_000
 """Characters of a schema, which every model that is shown the tool has to read."""
-_NAMED: Final = frozenset({"properties", "$defs", "definitions", "dependentSchemas"})
+_NAMED: Final = frozenset(
+    {"properties", "patternProperties", "$defs", "definitions", "dependentSchemas"}
+)
 """Keywords beneath which are names, and not keywords."""
 _TEXTS: Final = frozenset({"title", "description", "$comment"})
 _VALUES: Final = frozenset({"const", "default", "enum", "examples"})
 """Keywords beneath which are values, and not schemas."""
 _REFERRING: Final = ("$ref", "$dynamicRef")
-_BY_PATTERN: Final = ("patternProperties", "additionalProperties", "unevaluatedProperties")
+_BY_PATTERN: Final = frozenset({"patternProperties", "additionalProperties"})
+TOO_DEEP: Final = "its schema is nested too deeply"
 
 
 def enforceable(schema: Schema) -> dict[str, Any]:
@@ -38,20 +41,29 @@ def enforceable(schema: Schema) -> dict[str, Any]:
             place; when it is not JSON, or has names of which something cannot be seen.
     """
     try:
-        length = len(json.dumps(schema, ensure_ascii=False, allow_nan=False))
+        text = json.dumps(schema, ensure_ascii=False, allow_nan=False)
     except ValueError:
         raise DefinitionError("its schema holds a number that JSON does not have") from None
-    if length > LONGEST:
+    except RecursionError:
+        raise DefinitionError(TOO_DEEP) from None
+    if len(text) > LONGEST:
         raise DefinitionError(f"its schema has more than {LONGEST:,} characters")
-    if _weight(schema) > MOST:
-        raise DefinitionError(f"its schema has more than {MOST:,} parts")
-    return _kept(schema)
+    # With patterns among its properties, nobody can tell in bounded time which were evaluated.
+    dropped = {"unevaluatedProperties"} if '"patternProperties"' in text else set[str]()
+    try:
+        if _weight(schema) > MOST:
+            raise DefinitionError(f"its schema has more than {MOST:,} parts")
+        return _kept(schema, dropped)
+    except RecursionError:
+        raise DefinitionError(TOO_DEEP) from None
 
 
-def _kept(schema: Schema) -> dict[str, Any]:
+def _kept(schema: Schema, dropped: set[str]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
+    if not all(map(_is_bounded, schema.get("patternProperties", ()))):
+        dropped = dropped.union(_BY_PATTERN)
     for key, value in schema.items():
-        if "patternProperties" in schema and key in _BY_PATTERN:
+        if key in dropped:
             continue
         if key == "pattern" and isinstance(value, str) and not _is_bounded(value):
             continue
@@ -63,21 +75,21 @@ def _kept(schema: Schema) -> dict[str, Any]:
             named = cast("Mapping[str, object]", value)
             if not all(map(is_plain, named)):
                 raise DefinitionError("a name in its schema holds characters that cannot be seen")
-            kept[key] = {name: _kept_in(part) for name, part in named.items()}
+            kept[key] = {name: _kept_in(part, dropped) for name, part in named.items()}
         elif key in _TEXTS and isinstance(value, str):
             kept[key] = cleaned(value)
         elif key in _VALUES:
             kept[key] = value
         else:
-            kept[key] = _kept_in(value)
+            kept[key] = _kept_in(value, dropped)
     return kept
 
 
-def _kept_in(value: object) -> Any:
+def _kept_in(value: object, dropped: set[str]) -> Any:
     if isinstance(value, Mapping):
-        return _kept(cast("Schema", value))
+        return _kept(cast("Schema", value), dropped)
     if isinstance(value, list):
-        return [_kept_in(item) for item in cast("list[object]", value)]
+        return [_kept_in(item, dropped) for item in cast("list[object]", value)]
     return value
 
 
@@ -93,7 +105,7 @@ def _leads_to_schema(target: str) -> bool:
 
 def _is_bounded(pattern: str) -> bool:
     try:
-        bounded(pattern)
+        bounded_ecma(pattern)
     except ValueError:
         return False
     return True

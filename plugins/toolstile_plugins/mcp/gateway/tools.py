@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple
 
 import mcp_types as types
-from mcp import Client
+from mcp import Client, MCPError
 
 from toolstile_hookspecs import HOST_TIMEOUT, Contents, Tool, ToolContext, ToolResult
 from toolstile_hookspecs.tools import Category, Consequence, HostDefault
-from toolstile_plugins.mcp.gateway.errors import CUT, ServerFault, cleaned, one_line
+from toolstile_plugins.mcp.gateway.errors import CUT, cleaned, one_line, told
+from toolstile_plugins.mcp.gateway.repair import AnswerRepair
 from toolstile_plugins.mcp.gateway.schemas import enforceable
 from toolstile_plugins.mcp.settings import ServerSettings, ToolSettings
 
@@ -74,28 +75,62 @@ class Definition:
 
 
 PAGES: Final = 200
+THE_REST: Final = "the rest"
+"""The name under which tools are left out that nobody has seen."""
 
 
-async def list_tools(client: Client, most: int) -> tuple[Definition, ...]:
-    """Return the tools of a server, from all pages; one more than `most` where there are more.
+class Listing(NamedTuple):
+    """The tools that a server lists.
+
+    Args:
+        tools: Those that can be read.
+        left_out: The others, and why.
+    """
+
+    tools: tuple[Definition, ...]
+    left_out: Mapping[str, str]
+
+
+async def list_tools(client: Client, repair: AnswerRepair, most: int) -> Listing:
+    """Return the tools of a server, from all pages; more than `most` where there are more.
 
     Of two with one name the first one counts.
 
     Raises:
-        ServerFault: When there are pages without end.
+        MCPError: When the server does not list any.
     """
-    if client.server_capabilities.tools is None:
-        return ()
     found: dict[str, Definition] = {}
+    left_out = repair.left_out = {}
     cursor: str | None = None
-    for _ in range(PAGES):
-        page = await client.list_tools(cursor=cursor)
+    seen: set[str | None] = set()
+    while cursor not in seen and THE_REST not in left_out:
+        seen.add(cursor)
+        try:
+            page = await client.list_tools(cursor=cursor)
+        except MCPError as error:
+            if cursor is not None:
+                left_out[THE_REST] = f"page {len(seen)} of the list cannot be read: {told(error)}"
+            elif client.server_capabilities.tools is not None:
+                raise
+            break
         for tool in page.tools:
-            found.setdefault(tool.name, definition_of(tool))
+            if tool.name not in left_out:
+                _take(tool, found, left_out)
         cursor = page.next_cursor
-        if cursor is None or len(found) > most:
-            return tuple(found.values())[: most + 1]
-    raise ServerFault(f"its list of tools has no end after {PAGES} pages")
+        if len(found) > most:
+            break
+        if cursor in seen and cursor is not None:
+            left_out[THE_REST] = f"the list stands still at the cursor {one_line(cursor, 40)!r}"
+        elif len(seen) == PAGES:
+            left_out[THE_REST] = f"the list has no end after {PAGES} pages"
+    return Listing(tuple(found.values()), left_out)
+
+
+def _take(tool: types.Tool, found: dict[str, Definition], left_out: dict[str, str]) -> None:
+    try:
+        found.setdefault(tool.name, definition_of(tool))
+    except (RecursionError, ValueError):
+        left_out[tool.name] = "its definition is nested too deeply, or is not JSON"
 
 
 def definition_of(tool: types.Tool) -> Definition:
@@ -188,17 +223,17 @@ def effect_of(definition: Definition, settings: ServerSettings) -> Effect:
 
 def short_description(server: str, definition: Definition) -> str:
     """Return the beginning of a tool's description; it is never empty."""
-    told = one_line(definition.description, MAX_DESCRIPTION)
-    told = told or one_line(definition.title or "", MAX_DESCRIPTION)
-    return told or one_line(f"{definition.name}, a tool of the MCP server {server}.")
+    text = one_line(definition.description, MAX_DESCRIPTION)
+    text = text or one_line(definition.title or "", MAX_DESCRIPTION)
+    return text or one_line(f"{definition.name}, a tool of the MCP server {server}.")
 
 
 def long_description(definition: Definition) -> str | None:
     """Return a tool's whole description, where that is more than its beginning."""
-    told = cleaned(definition.description).strip()
-    if len(told) > MAX_LONG:
-        told = f"{told[:MAX_LONG]}{CUT} (cut: {len(told):,} characters)"
-    return None if told == one_line(told, MAX_DESCRIPTION) else told or None
+    text = cleaned(definition.description).strip()
+    if len(text) > MAX_LONG:
+        text = f"{text[:MAX_LONG]}{CUT} (cut: {len(text):,} characters)"
+    return None if text == one_line(text, MAX_DESCRIPTION) else text or None
 
 
 def _timeout(known: ToolSettings, settings: ServerSettings) -> float | HostDefault | None:

@@ -16,7 +16,7 @@ class Handler(BaseHTTPRequestHandler):
     """Answers requests; `server.mode` says how those are answered that say `now`."""
 
     protocol_version = "HTTP/1.1"
-    packed = None
+    packed = retry_after = None
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -59,6 +59,9 @@ class Handler(BaseHTTPRequestHandler):
         if self.packed is not None:
             self.send_header("content-encoding", self.packed)
             self.packed = None
+        if self.retry_after is not None:
+            self.send_header("retry-after", self.retry_after)
+            self.retry_after = None
         self.end_headers()
         self.wfile.write(body)
 
@@ -67,6 +70,15 @@ class Handler(BaseHTTPRequestHandler):
 
     def reply(self, **result):
         self.send({"result": result})
+
+    def __getattr__(self, name):
+        if name.startswith("status_"):
+            return lambda: self.refuse(int(name.removeprefix("status_")))
+        raise AttributeError(name)
+
+    def refuse(self, status):
+        self.retry_after = "3"
+        self.answer(status, b'{"message": "not now"}')
 
     def say(self):
         self.reply(content=[{"type": "text", "text": "said"}])

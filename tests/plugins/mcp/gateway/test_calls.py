@@ -166,15 +166,33 @@ def test_a_server_over_http_that_was_started_again_unnoticed_is_asked_once_more(
     assert yard.call("demo_add", a=1, b=2).text == "3"
 
 
-def test_tools_are_known_without_a_connection_once_they_were_met(yard):
+def test_tools_that_were_met_are_there_while_their_server_is_away(yard):
     yard.open({"one": yard.raw("plain")})
-    yard.call("one_say", text="x")
     yard.close()
-    yard.open({"one": yard.raw("plain")})
+    yard.open({"one": {"command": "no-such-program-here"}})
     assert yard.names() == ["one_say"]
-    assert len(yard.noted("started")) == 1
-    assert yard.call("one_say", text="y").success
-    assert len(yard.noted("started")) == 2
+    away = yard.call("one_say", text="y")
+    assert "cannot be reached: there is no program no-such-program-here" in away.text
+    assert "Nothing was sent" in away.text
+
+
+@pytest.mark.parametrize("mode", ["upgraded", "replaced"])
+def test_a_server_that_was_upgraded_offers_what_it_has_now(yard, mode):
+    yard.open({"one": yard.raw(mode)})
+    assert yard.names() == ["one_say"]
+    yard.close()
+    (yard.folder / "changed").touch()
+    yard.open({"one": yard.raw(mode)})
+    assert yard.names() == (["one_say", "one_sing"] if mode == "upgraded" else ["one_sing"])
+    assert yard.call("one_sing", text="x").text == "said x"
+
+
+def test_what_a_slow_server_has_new_is_there_when_it_is_called(yard):
+    yard.open({"one": yard.raw("upgraded")})
+    yard.close()
+    (yard.folder / "changed").touch()
+    yard.open({"one": yard.raw("upgraded", env={"RAW_DELAY": "4"})})
+    assert yard.call("one_sing", text="x").text == "said x"
 
 
 def test_a_list_that_cannot_be_had_ends_no_call_that_is_under_way(yard, caplog):

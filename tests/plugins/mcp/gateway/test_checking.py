@@ -95,13 +95,34 @@ def test_a_server_of_501_tools_offers_500_and_that_is_told(check):
     assert json.loads(printed)["cut"].startswith("has more than 500 tools")
 
 
-def test_of_a_list_that_does_not_fit_the_protocol_it_is_told_where(check):
-    status, printed = check("--json", "mcp", "check", one="schemaless")
+def test_of_a_tool_that_does_not_fit_the_protocol_it_is_told_where(check):
+    status, printed = check("--json", "mcp", "check", one="odd")
     assert status == 1
-    told = (
-        "it answered with what does not fit the protocol: tools.1.inputSchema.type: Field required"
-    )
-    assert json.loads(printed)["error"].startswith(told)
+    found = json.loads(printed)
+    assert found["error"] is None
+    assert found["leftOut"] == {
+        **{f"number {number}": "it is not an object with a name" for number in range(14, 19)},
+        "text": "its definition does not fit the protocol: inputSchema.type: Input should be "
+        "'object'",
+        "listed": "its definition does not fit the protocol: inputSchema: Input should be a valid "
+        "dictionary or instance of InputSchema",
+        "misnamed": "its definition does not fit the protocol: inputSchema.properties.a.dict"
+        "[str,any]: Input should be a valid dictionary",
+    }
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        ("endless", "the list stands still at the cursor 'more'"),
+        ("numbered", "the list has no end after 200 pages"),
+        ("cut_short", "page 2 of the list cannot be read: the list is lost"),
+    ],
+)
+def test_of_a_list_without_an_end_the_rest_is_told_to_be_left_out(check, mode, why):
+    status, printed = check("mcp", "check", one=mode)
+    assert status == 1
+    assert f"the rest is left out: {why}" in printed
 
 
 def test_a_server_that_is_not_there_is_told_of(check, tmp_path):

@@ -82,6 +82,9 @@ def test_what_is_no_base64_reaches_no_provider(data: str) -> None:
     )
 
 
-def test_a_structured_result_that_is_no_json_is_refused() -> None:
-    with pytest.raises(ValueError, match="not JSON compliant"):
-        taken(text("a"), structuredContent=json.loads('{"a": NaN}'))
+def test_a_structured_result_that_is_no_json_is_left_out() -> None:
+    contents = taken(text("a"), structuredContent=json.loads('{"a": NaN}'))
+    assert contents.structured is None
+    assert contents.render().strip() == (
+        "a\n[structured result left out: it holds a number that JSON has not]"
+    )

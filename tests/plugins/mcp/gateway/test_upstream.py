@@ -9,7 +9,7 @@ import weakref
 import pytest
 
 from toolstile_plugins.mcp.gateway.gateway import Upstream
-from toolstile_plugins.mcp.gateway.tools import Definition
+from toolstile_plugins.mcp.gateway.tools import Definition, Listing
 from toolstile_plugins.mcp.gateway.trust import Pins
 from toolstile_plugins.mcp.settings import ServerSettings
 
@@ -58,6 +58,6 @@ def test_of_a_tool_that_has_changed_is_warned_once(upstream, caplog):
         Definition("buy", None, said, {"type": "object"}, None, {}) for said in ("Buy.", "Sell.")
     )
     for met in (before, after, after, after):
-        asyncio.run(upstream._meet((met,)))
+        asyncio.run(upstream._meet(Listing((met,), {})))
     (told,) = [each.getMessage() for each in caplog.records]
     assert "buy of MCP server shop has changed (description); a person is asked" in told

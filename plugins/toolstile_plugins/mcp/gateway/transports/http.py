@@ -13,9 +13,10 @@ from typing import Final
 import httpx2
 from mcp.client._transport import TransportStreams
 from mcp.client.streamable_http import streamable_http_client
+from mcp_types import INTERNAL_ERROR
 
 from toolstile_hookspecs import hide
-from toolstile_plugins.mcp.gateway.errors import amount
+from toolstile_plugins.mcp.gateway.errors import amount, told
 
 CONNECT: Final = 30.0
 """Seconds until a connection must stand, and a request be sent."""
@@ -24,11 +25,29 @@ NO_ANSWER: Final = "Server returned an error response"
 """The SDK's message of a failed request; the server may have seen the call."""
 UNREAD: Final = ("Unexpected content type", "server answered a request with 202")
 """The SDK's message of a call that was taken, with an unreadable answer."""
+NOT_SENT: Final = "Nothing was sent: "
+"""The beginning of our own message for a request that did not leave."""
+_UNSENT: Final = (
+    httpx2.ConnectError,
+    httpx2.ConnectTimeout,
+    httpx2.PoolTimeout,
+    httpx2.ProxyError,
+    httpx2.UnsupportedProtocol,
+)
+"""Failures before the first byte of a request: no address, no connection, no TLS, no room."""
+NOT_TAKEN: Final = "It was not taken: "
+"""The beginning of our own message for a request that HTTP says was not carried out."""
+_DECLINED: Final = frozenset(
+    {401, 402, 403, 405, 406, 407, 411, 413, 414, 415, 421, 426, 428, 429, 431, 451}
+)
+"""The HTTP status of answers that say so."""
 REDIRECT: Final = "Redirect to "
 """The SDK's message of a redirect, which is not followed."""
 CUT: Final = "SSE stream "
 """The SDK's message of an answer whose stream ended early."""
 FAILED: Final = 400
+ERROR: Final = 64 * 1024
+"""The most bytes of an error's text that are read."""
 SESSION: Final = "mcp-session-id"
 LOGGERS: Final = ("httpx2", "mcp.client.streamable_http")
 """The loggers of whole addresses."""
@@ -65,7 +84,7 @@ class Site:
             where = hide(_bare(redirected[1]), self.secrets)
             return f"it redirects to {where}; configure that address as its url, if you trust it"
         if fault != NO_ANSWER or self.status is None:
-            return fault
+            return fault.removeprefix(NOT_SENT).removeprefix(NOT_TAKEN)
         phrase = HTTPStatus(self.status).phrase if self.status in set(HTTPStatus) else "unknown"
         remedy = "; check the headers that are configured" if self.status in NOT_ALLOWED else ""
         return f"it answered with HTTP status {self.status} ({phrase}){remedy}"
@@ -126,9 +145,17 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
         self._site = site
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
-        response = await super().handle_async_request(request)
+        try:
+            response = await super().handle_async_request(request)
+        except _UNSENT as error:
+            if request.method != "POST":
+                raise
+            # Raised, it would end the connection, and with it calls that are under way.
+            return _error(f"{NOT_SENT}{_why_not_sent(error)}")
         if request.method == "POST" and response.status_code >= FAILED:
             self._site.status = response.status_code
+            if _is_declined(response):
+                return await self._declined(response)
             if response.status_code == HTTPStatus.NOT_FOUND and SESSION in request.headers:
                 # The session is gone, whatever the body says; the SDK would take a body in JSON
                 # for the server's answer to the message.
@@ -143,6 +170,41 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
             fault = f"it sent a message of more than {amount(self._site.max_message)}"
             response.stream = _LimitedBytes(stream, self._site.max_message, fault)
         return response
+
+    async def _declined(self, response: httpx2.Response) -> httpx2.Response:
+        """Return the server's own error, or say that it did not take the request."""
+        body = bytearray()
+        async for chunk in response.aiter_bytes():
+            body += chunk
+            if len(body) > ERROR:
+                break
+        await response.aclose()
+        if b'"jsonrpc"' in body:
+            status, kind = response.status_code, response.headers.get("content-type", "")
+            return httpx2.Response(status, headers={"content-type": kind}, content=bytes(body))
+        return _error(f"{NOT_TAKEN}{self._site.explain(NO_ANSWER)}")
+
+
+def _is_declined(response: httpx2.Response) -> bool:
+    busy = HTTPStatus.SERVICE_UNAVAILABLE
+    return response.status_code in _DECLINED or (
+        response.status_code == busy and "retry-after" in response.headers
+    )
+
+
+def _error(message: str) -> httpx2.Response:
+    """Return an answer that the SDK takes for an error of the one request."""
+    error = {"code": INTERNAL_ERROR, "message": message}
+    answer = {"jsonrpc": "2.0", "id": None, "error": error}
+    return httpx2.Response(HTTPStatus.SERVICE_UNAVAILABLE, json=answer)
+
+
+def _why_not_sent(error: Exception) -> str:
+    if isinstance(error, httpx2.PoolTimeout):
+        return "too many calls of it are under way"
+    if isinstance(error, httpx2.ConnectTimeout):
+        return f"it did not take a connection within {CONNECT:g} s"
+    return f"no connection can be made ({told(error)})"
 
 
 class _LimitedBytes(httpx2.AsyncByteStream):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import codecs
 import contextlib
 import json
 import logging
@@ -12,13 +11,14 @@ import re
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, cast
 
 import anyio
 import mcp_types as types
+from anyio.abc import ObjectSendStream
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from mcp.client._transport import TransportStreams
 from mcp.client.stdio import get_default_environment
@@ -38,8 +38,20 @@ REMEMBERED: Final = 20
 LINE: Final = 64 * 1024
 KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
-_MEANT: Final = re.compile(rb"\s*(\[\s*)?\{")
+SENDING: Final = 5.0
+"""Seconds in which a program must take a message, once those before it are taken."""
+DEEPEST: Final = 150
+"""Levels of a message that are read; the SDK's reader takes 200."""
+TOO_DEEP: Final = b'{"$ref": "#/nested too deeply"}'
+"""Stands for what is nested deeper; in a schema, it keeps its tool from being used."""
+
+_BEFORE: Final = re.compile(rb"^(?:\xef\xbb\xbf|\x1b\[[0-?]*[ -/]*[@-~]|\s)+")
+_KEYS: Final = {"id", "method", "params", "result", "error"}
+"""The keys of a message whose author has forgotten `jsonrpc`."""
+_OPENS: Final = re.compile(rb"(\[\s*)?\{")
 """The first characters of messages and batches; `[DEBUG]` begins a log line."""
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]')
+"""The brackets of JSON, and its texts, in which they are none."""
 _HALVES: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Item = SessionMessage | Exception
@@ -95,7 +107,7 @@ async def program_streams(program: Program) -> AsyncGenerator[TransportStreams]:
         asyncio.create_task(_listen(stderr, program.said)),
     ]
     try:
-        yield from_server, to_server
+        yield from_server, _Patient(to_server)
     finally:
         to_server.close()
         from_server.close()
@@ -103,6 +115,24 @@ async def program_streams(program: Program) -> AsyncGenerator[TransportStreams]:
         await _surely(asyncio.ensure_future(_end(process, stdin, stdout, tasks)))
         for stream in (to_session, from_session):
             stream.close()
+
+
+class _Patient(ObjectSendStream[SessionMessage]):
+    """The messages to a program, each of which is withdrawn where it is not taken in time.
+
+    Raises:
+        TimeoutError: When the program does not read, and so has not got the message.
+    """
+
+    def __init__(self, inner: MemoryObjectSendStream[SessionMessage]) -> None:
+        self._inner = inner
+
+    async def send(self, item: SessionMessage) -> None:
+        with anyio.fail_after(SENDING):
+            await self._inner.send(item)
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
 
 
 async def _read(
@@ -118,31 +148,72 @@ async def _read(
                 most = amount(program.max_message)
                 await out.send(ServerBroken(f"it sent a message of more than {most}"))
                 return
-            if line.strip():
-                await out.send(_message(line))
+            # What draws its progress goes back to the beginning of the line.
+            for text in line.split(b"\r"):
+                item = _item(text, program)
+                if item is not None:
+                    await out.send(item)
 
 
-def _message(line: bytes) -> Item:
-    # On Windows, some programs begin with a byte order mark.
-    line = line.removeprefix(codecs.BOM_UTF8)
+def _item(line: bytes, program: Program) -> Item | None:
+    """Return a line's message, or the reason that it is not one; None for a line of a log."""
+    # Some programs begin with a byte order mark, or set the terminal first.
+    line = _BEFORE.sub(b"", line)
+    if not line:
+        return None
     try:
         return _read_message(line)
-    except ValueError as error:
-        if _HALVES.search(line):
+    except ValueError:
+        for repaired in _repaired(line):
             with contextlib.suppress(ValueError, RecursionError):
-                return _read_message(_whole(line))
-        if _MEANT.match(line):
-            return ServerBroken(
-                f"it sent what is not a message of the protocol: "
-                f"{one_line(line[:200].decode(errors='replace'), 80)}"
-            )
-        # Some programs log to their standard output first.
-        log.debug("An MCP server wrote %s", one_line(line.decode(errors="replace")))
-        return error
+                return _read_message(repaired)
+    shown = one_line(line[:1000].decode(errors="replace"), 500)
+    if _is_meant(line):
+        return ServerBroken(f"it sent what is not a message of the protocol: {shown[:80]}")
+    program.said.append(shown)
+    return None
+
+
+def _is_meant(line: bytes) -> bool:
+    """Tell whether a line is meant as a message; programs log to their standard output, too."""
+    if not _OPENS.match(line):
+        return False
+    try:
+        read: object = json.loads(line)
+    except (ValueError, RecursionError):
+        return b'"jsonrpc"' in line
+    parts = cast("list[object]", read) if isinstance(read, list) else [read]
+    keys = [cast("Mapping[str, object]", part).keys() for part in parts if isinstance(part, dict)]
+    return any("jsonrpc" in named or "id" in named <= _KEYS for named in keys)
 
 
 def _read_message(line: bytes) -> SessionMessage:
     return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
+
+
+def _repaired(line: bytes) -> Iterator[bytes]:
+    if _HALVES.search(line):
+        with contextlib.suppress(ValueError, RecursionError):
+            yield _whole(line)
+    if line.count(b"[") + line.count(b"{") > DEEPEST:
+        yield _flat(line)
+
+
+def _flat(line: bytes) -> bytes:
+    """Return a line whose parts that are nested beyond what can be read say so instead."""
+    kept: list[bytes] = []
+    depth = start = 0
+    for found in _BRACKETS.finditer(line):
+        if found[0] in b"[{":
+            if depth == DEEPEST:
+                kept.append(line[start : found.start()])
+            depth += 1
+        elif found[0] in b"]}":
+            depth -= 1
+            if depth == DEEPEST:
+                kept.append(TOO_DEEP)
+                start = found.end()
+    return b"".join([*kept, line[start:]])
 
 
 def _whole(line: bytes) -> bytes:
