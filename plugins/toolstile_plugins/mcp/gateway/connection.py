@@ -56,7 +56,7 @@ class Connection:
         self.last_end = ENDED
         """Why the newest connection that has ended did so."""
         self.questions = 0
-        """How often the server has asked for something, and was refused."""
+        """The number of questions of the server, all of which were refused."""
         self._settings = settings
         self._met = met
         self._client: Client | None = None

@@ -18,6 +18,14 @@ from typing import Any, Final, cast
 from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.mcp.gateway.import_limits import (
+    credentials_of,
+    limits_of,
+    lost_of,
+    passed_on,
+    rules_beside,
+    switched_off,
+)
 from toolstile_plugins.mcp.settings import prefix_of
 
 TABLES: Final = ("mcpServers", "servers", "context_servers", "mcp_servers")
@@ -160,7 +168,25 @@ def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
             for server, keys in _mapping(_mapping(place).get(name)).items():
                 if isinstance(keys, Mapping) and server not in seen:
                     seen.add(server)
-                    yield server, cast("Mapping[str, Any]", keys)
+                    found = cast("Mapping[str, Any]", keys)
+                    yield server, _with_rules(server, found, table, _mapping(place))
+
+
+def _with_rules(
+    server: str, keys: Mapping[str, Any], *places: Mapping[str, Any]
+) -> Mapping[str, Any]:
+    """Return a server's table with what its client says of it elsewhere."""
+    made = {**keys}
+    for place in places:
+        if switched_off(place, server):
+            made["disabled"] = True
+        rules = rules_beside(place, server)
+        if rules["deny"]:
+            made["excludeTools"] = [*made.get("excludeTools", ()), *rules["deny"]]
+        if rules["ask"]:
+            asked = {tool: {"approval_mode": "ask"} for tool in rules["ask"]}
+            made["tools"] = {**_mapping(made.get("tools")), **asked}
+    return made
 
 
 def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Imported:
@@ -180,14 +206,10 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
     if url is not None:
         made.keys["url"] = hide.in_url(url)
         _take_texts(made, "headers", keys.get("headers") or keys.get("http_headers"), hide)
+        if headers := credentials_of(keys):
+            made.keys["headers"] = {**made.keys.get("headers", {}), **headers}
     elif isinstance(keys.get("command"), str):
-        made.keys["command"] = keys["command"]
-        args = _arguments(made, keys.get("args") or [])
-        if args:
-            made.keys["args"] = hide.in_args(args)
-        _take_texts(made, "env", keys.get("env"), hide)
-        if isinstance(keys.get("cwd"), str):
-            made.keys["cwd"] = keys["cwd"]
+        _take_program(made, keys, hide)
     else:
         made.notes.append(f"{_printable(name)} has neither a command nor a url; it is left out.")
         return made
@@ -195,11 +217,25 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
         made.notes.append("It uses the transport of 2024 (sse), which is not spoken here.")
     if keys.get("disabled") is True or keys.get("enabled") is False:
         made.keys["enabled"] = False
+    made.keys.update(limits_of(keys))
+    made.notes += lost_of(keys, made.keys)
     strange = dict.fromkeys(_UNKNOWN.findall(json.dumps(made.keys)))
     if strange:
         told = ", ".join(map(_printable, strange))
         made.notes.append(f"Only the client can fill these in; write them out: {told}.")
     return made
+
+
+def _take_program(made: Imported, keys: Mapping[str, Any], hide: _Hiding) -> None:
+    made.keys["command"] = keys["command"]
+    args = _arguments(made, keys.get("args") or [])
+    if args:
+        made.keys["args"] = hide.in_args(args)
+    _take_texts(made, "env", keys.get("env"), hide)
+    if isinstance(keys.get("cwd"), str):
+        made.keys["cwd"] = keys["cwd"]
+    if passed := passed_on(keys):
+        made.keys["env"] = {**passed, **made.keys.get("env", {})}
 
 
 def _is_toolstile(keys: Mapping[str, Any]) -> bool:

@@ -11,6 +11,7 @@ from hypothesis import given, strategies as st
 from toolstile_cli.main import main
 from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.mcp.gateway.import_config import Imported, as_toml, read_servers
+from toolstile_plugins.mcp.settings import ServerSettings
 
 SECRETS = ("ghp_very_secret", "sk-secret-key", "hunter2", "t0ken")
 
@@ -228,3 +229,106 @@ TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 def test_whatever_a_server_is_called_the_table_is_toml(server):
     read = tomllib.loads(as_toml(server))["plugins"]["mcp"]["servers"]
     assert read == {server.name: server.keys}
+
+
+def imported(tmp_path, capsys, held):
+    """Return the tables that are printed of a client's file, and all that is printed."""
+    file = tmp_path / "client.json"
+    file.write_text(json.dumps(held))
+    assert main(["mcp", "import", str(file)]) == 0
+    printed = capsys.readouterr().out
+    return tomllib.loads(printed)["plugins"]["mcp"]["servers"], printed
+
+
+class TestLimits:
+    """What restricts or authenticates a server is carried over, or named in a comment."""
+
+    @pytest.mark.parametrize(
+        ("theirs", "ours"),
+        [
+            ({"includeTools": ["find"]}, {"only": ["find"]}),
+            ({"includeTools": []}, {"only": []}),
+            ({"excludeTools": ["erase"]}, {"without": ["erase"]}),
+            ({"disabledTools": ["erase"]}, {"without": ["erase"]}),
+            ({"enabled_tools": ["a"], "disabled_tools": ["b"]}, {"only": ["a"], "without": ["b"]}),
+            (
+                {"tool_timeout_sec": 9, "startup_timeout_sec": 3},
+                {"timeout": 9, "connect_timeout": 3},
+            ),
+            (
+                {
+                    "tools": {
+                        "erase": {"approval_mode": "prompt"},
+                        "find": {"approval_mode": "auto"},
+                    }
+                },
+                {"tools": {"erase": {"requires_confirmation": True}}},
+            ),
+            ({"env_vars": ["KEY"], "env": {"A": ""}}, {"env": {"KEY": "${KEY}", "A": ""}}),
+        ],
+    )
+    def test_what_restricts_a_server_is_carried_over(self, tmp_path, capsys, theirs, ours):
+        held = {"mcpServers": {"desk": {"command": "desk", **theirs}}}
+        servers, printed = imported(tmp_path, capsys, held)
+        assert servers["desk"] == {"command": "desk", **ours}
+        assert "Not carried over" not in printed
+        ServerSettings.model_validate(servers["desk"])
+
+    def test_variables_that_authenticate_are_carried_over(self, tmp_path, capsys):
+        keys = {"bearer_token_env_var": "TOKEN", "env_http_headers": {"X-Key": "KEY"}}
+        held = {"mcp_servers": {"desk": {"url": "https://a.example", **keys}}}
+        servers, _ = imported(tmp_path, capsys, held)
+        assert servers["desk"]["headers"] == {"Authorization": "Bearer ${TOKEN}", "X-Key": "${KEY}"}
+
+    @pytest.mark.parametrize(
+        "theirs",
+        [
+            {"oauth": {"clientId": "a"}},
+            {"auth": {"CLIENT_SECRET": "hunter2"}},
+            {"authProviderType": "google_credentials"},
+            {"headersHelper": "helper.sh"},
+            {"envFile": ".env"},
+            {"trust": False},
+            {"sandbox": {"network": False}},
+            {"timeout": 600000},
+            {"default_tools_approval_mode": "prompt"},
+        ],
+    )
+    def test_what_cannot_be_is_named(self, tmp_path, capsys, theirs):
+        held = {"mcpServers": {"desk": {"command": "desk", **theirs}}}
+        _, printed = imported(tmp_path, capsys, held)
+        assert f"# Not carried over from its client: {next(iter(theirs))}. See to it" in printed
+        assert "hunter2" not in printed
+
+    def test_what_is_asked_about_is_told(self, tmp_path, capsys):
+        held = {"mcpServers": {"desk": {"command": "desk", "autoApprove": ["find"]}}}
+        _, printed = imported(tmp_path, capsys, held)
+        assert "# Its client asks a person about each tool but find" in printed
+
+    @pytest.mark.parametrize(
+        "beside",
+        [
+            {"mcp": {"excluded": ["desk"]}},
+            {"mcp": {"allowed": ["other"]}},
+            {"allowMCPServers": ["other"]},
+            {"excludeMCPServers": ["desk"]},
+            {"disabledMcpjsonServers": ["desk"]},
+            {"permissions": {"deny": ["mcp__desk"]}},
+            {"permissions": {"deny": ["mcp__desk__*"]}},
+        ],
+    )
+    def test_a_server_that_is_kept_off_beside_it_is_switched_off(self, tmp_path, capsys, beside):
+        held = {"mcpServers": {"desk": {"command": "desk"}, "other": {"command": "o"}}, **beside}
+        servers, _ = imported(tmp_path, capsys, held)
+        assert servers["desk"]["enabled"] is False
+        assert servers["other"] == {"command": "o"}
+
+    def test_permissions_of_single_tools_are_carried_over(self, tmp_path, capsys):
+        rules = {"deny": ["mcp__desk__erase", "Bash"], "ask": ["mcp__desk__write"], "allow": ["x"]}
+        held = {"mcpServers": {"desk": {"command": "desk"}}, "permissions": rules}
+        servers, _ = imported(tmp_path, capsys, held)
+        assert servers["desk"] == {
+            "command": "desk",
+            "without": ["erase"],
+            "tools": {"write": {"requires_confirmation": True}},
+        }

@@ -1,0 +1,130 @@
+"""Limits and credentials of a server in a client's configuration, as `toolstile.toml` has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final, cast
+
+Table = Mapping[str, Any]
+
+_ONLY: Final = ("includeTools", "enabled_tools", "enabledTools", "allowedTools", "allowed_tools")
+_WITHOUT: Final = ("excludeTools", "disabled_tools", "disabledTools", "excluded_tools")
+_APPROVED: Final = ("autoApprove", "alwaysAllow", "auto_approve", "always_allow")
+_SECONDS: Final = {"tool_timeout_sec": "timeout", "startup_timeout_sec": "connect_timeout"}
+_CARRIED: Final = frozenset(
+    {
+        *("command", "args", "env", "cwd", "path", "url", "httpUrl", "serverUrl", "headers"),
+        *("http_headers", "env_http_headers", "bearer_token_env_var", "env_vars", "disabled"),
+        *("enabled", *_ONLY, *_WITHOUT, *_APPROVED, *_SECONDS),
+    }
+)
+_OF_NO_ACCOUNT: Final = frozenset({"type", "transport", "source", "name", "description", "dev"})
+"""Keys that say nothing of what a server may do, or that say it again."""
+_ASKED: Final = frozenset({"prompt", "ask", "always_ask"})
+
+
+def limits_of(keys: Table) -> dict[str, Any]:
+    """Return the keys of a server's table that restrict its tools."""
+    made: dict[str, Any] = {}
+    for key, names in (("only", _ONLY), ("without", _WITHOUT)):
+        listed = [*dict.fromkeys(str(tool) for name in names for tool in _list(keys.get(name)))]
+        # An empty list lets no tool through; a missing one lets all.
+        if listed or (key == "only" and any(keys.get(name) == [] for name in names)):
+            made[key] = listed
+    for theirs, ours in _SECONDS.items():
+        seconds = keys.get(theirs)
+        if isinstance(seconds, (int, float)) and not isinstance(seconds, bool) and seconds > 0:
+            made[ours] = seconds
+    asked = {tool: {"requires_confirmation": True} for tool in _asked_about(keys)}
+    return made | ({"tools": asked} if asked else {})
+
+
+def credentials_of(keys: Table) -> dict[str, str]:
+    """Return the headers for which the client names variables of the environment."""
+    headers = {
+        str(name): f"${{{variable}}}"
+        for name, variable in _table(keys.get("env_http_headers")).items()
+    }
+    token = keys.get("bearer_token_env_var")
+    return (
+        {"Authorization": f"Bearer ${{{token}}}", **headers} if isinstance(token, str) else headers
+    )
+
+
+def passed_on(keys: Table) -> dict[str, str]:
+    """Return the variables of the environment that the client passes on to a program."""
+    given = _list(keys.get("env_vars"))
+    names = [_table(part).get("name", part) for part in given]
+    return {name: f"${{{name}}}" for name in names if isinstance(name, str)}
+
+
+def lost_of(keys: Table, carried: Table) -> Iterator[str]:
+    """Yield a note for what is said of a server and cannot be carried over."""
+    approved = [str(tool) for name in _APPROVED for tool in _list(keys.get(name))]
+    if approved:
+        yield (
+            f"Its client asks a person about each tool but {', '.join(approved)}; here policies "
+            "decide, and tools.NAME.requires_confirmation."
+        )
+    lost = [
+        key
+        for key, value in keys.items()
+        if key not in _CARRIED | _OF_NO_ACCOUNT
+        and value not in (None, [], {}, "")
+        and not (key == "tools" and "tools" in carried)
+    ]
+    unread = [
+        key
+        for key in (*_ONLY, *_WITHOUT, *_SECONDS)
+        if key in keys and not isinstance(keys[key], (list, int, float))
+    ]
+    if lost or unread:
+        yield f"Not carried over from its client: {', '.join([*lost, *unread])}. See to it by hand."
+
+
+# --- Limits beside the servers
+
+
+def switched_off(place: Table, server: str) -> bool:
+    """Tell whether a client's settings beside its servers keep it from one of them."""
+    mcp = _table(place.get("mcp"))
+    off = [
+        *_list(place.get("disabledMcpServers")),
+        *_list(place.get("disabledMcpjsonServers")),
+        *_list(place.get("excludeMCPServers")),
+        *_list(mcp.get("excluded")),
+        *(rule.removesuffix("__*").removeprefix("mcp__") for rule in _rules(place, "deny")),
+    ]
+    chosen = place.get("allowMCPServers", mcp.get("allowed"))
+    return server in off or (isinstance(chosen, list) and server not in chosen)
+
+
+def rules_beside(place: Table, server: str) -> dict[str, list[str]]:
+    """Return the tools of a server that a client's permissions deny, or ask about."""
+    prefix = f"mcp__{server}__"
+    return {
+        answer: [
+            tool
+            for rule in _rules(place, answer)
+            if rule.startswith(prefix) and (tool := rule.removeprefix(prefix)) != "*"
+        ]
+        for answer in ("deny", "ask")
+    }
+
+
+def _rules(place: Table, answer: str) -> list[str]:
+    return [str(rule) for rule in _list(_table(place.get("permissions")).get(answer))]
+
+
+def _asked_about(keys: Table) -> Iterator[str]:
+    for tool, said in _table(keys.get("tools")).items():
+        if _table(said).get("approval_mode") in _ASKED:
+            yield tool
+
+
+def _table(value: object) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: object) -> list[object]:
+    return cast("list[object]", value) if isinstance(value, list) else []
