@@ -1,0 +1,1 @@
+"""A survey of published MCP servers behind the gateway."""
