@@ -123,6 +123,8 @@ class Executor:
         self._beginning = threading.Lock()
         self._process = os.getpid()
         self.resources = self._registry(options).open()
+        background = self.engine.background
+        self.resources.loop_of = lambda: background.loop
         self.context_fields = self._context_fields(options)
         with suppress(PluginError):  # its calls say what is wrong
             self._set_up_once(self.prompt.everywhere())
@@ -266,7 +268,11 @@ class Executor:
         return self
 
     async def __aenter__(self) -> Self:
-        """Return itself."""
+        """Return itself; async resources are closed on the loop that runs now."""
+        import asyncio  # heavy, and only here
+
+        loop = asyncio.get_running_loop()
+        self.resources.loop_of = lambda: loop
         return self
 
     def __exit__(self, *error: object) -> None:

@@ -9,6 +9,7 @@ from typing import Any, Self, TypeVar, overload
 
 from toolstile.resources.teardown import (
     Failures,
+    LoopOf,
     close_all,
     is_closeable,
     name_of,
@@ -110,9 +111,10 @@ class OpenScope:
         known: The instances by their ids.
         owned: The instances to close with this scope, oldest first.
         closed: Whether it was left.
+        loop_of: Gives the event loop on which async resources are closed, where there is one.
     """
 
-    __slots__ = ("bindings", "building", "built", "closed", "known", "lock", "owned")
+    __slots__ = ("bindings", "building", "built", "closed", "known", "lock", "loop_of", "owned")
 
     def __init__(
         self, bindings: Mapping[type[Any], Binding[Any]], lock: threading.Condition
@@ -124,6 +126,7 @@ class OpenScope:
         self.known: dict[int, Instance] = {}
         self.owned: list[object] = []
         self.closed = False
+        self.loop_of: LoopOf | None = None
 
     def __contains__(self, kind: object) -> bool:
         """Tell whether something is bound for the type."""
@@ -139,7 +142,7 @@ class OpenScope:
             self.closed = True
             owned, self.owned = self.owned, []
             self.lock.notify_all()
-        return close_all(reversed(owned))
+        return close_all(reversed(owned), self.loop_of)
 
     @overload
     def get(self, kind: type[T]) -> T: ...
@@ -288,7 +291,7 @@ class Container(OpenScope):
                     scope.known[id(instance)] = scope.built[binding.kind] = found
                 return found
         if is_new:
-            close_all([instance]).raise_any()
+            close_all([instance], self.loop_of).raise_any()
         raise _closed(binding.kind)
 
     def _finish(self, instance: object) -> None:
@@ -300,7 +303,7 @@ class Container(OpenScope):
                 self._recover(instance)
         except BaseException as error:
             # Half built it stays nowhere, so whatever it already holds has to be given back here.
-            note = close_all([instance]).text()
+            note = close_all([instance], self.loop_of).text()
             if note:
                 error.add_note(note)
             raise
@@ -350,6 +353,7 @@ class ToolScope(OpenScope):
 
     def __init__(self, container: Container) -> None:
         super().__init__(container.bindings, container.lock)
+        self.loop_of = container.loop_of
         self._container = container
 
     def find(self, kind: type[Any]) -> Instance:

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable
+import inspect
+from collections.abc import Awaitable, Callable, Generator, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from types import CoroutineType
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from toolstile_hookspecs.errors import ResourceError, UnboundResourceError
 from toolstile_hookspecs.resources import Closeable
+from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import allowed_interrupts
 from toolstile_hookspecs.support.text import nearest
+
+if TYPE_CHECKING:
+    from asyncio import AbstractEventLoop
+
+LoopOf = Callable[[], "AbstractEventLoop"]
 
 # --- Names of types
 
@@ -113,10 +121,6 @@ class Failures:
 _RETURN_IT: Final = (
     "Open and close the resource in an async toolstile_lifespan, and let the provider return it."
 )
-_BORROW_IT: Final = (
-    "Close the resource where that can be awaited, such as in an async toolstile_lifespan, and "
-    "give it with Binding.instance: then the host does not close it."
-)
 
 
 def refuse_coroutine(returned: object, what: str, remedy: str = _RETURN_IT) -> None:
@@ -138,17 +142,49 @@ def refuse_coroutine(returned: object, what: str, remedy: str = _RETURN_IT) -> N
 
 
 def is_closeable(instance: object) -> bool:
-    """Tell whether an instance wants to be closed; a class as such does not."""
-    return not isinstance(instance, type) and isinstance(instance, Closeable)
+    """Tell whether an instance wants to be closed, by `close` or `aclose`; a class does not."""
+    return not isinstance(instance, type) and _closing_method(instance) is not None
 
 
-def close_all(instances: Iterable[object]) -> Failures:
-    """Close what can be closed, in the order given, also after errors."""
+def _closing_method(instance: Any) -> Callable[[], Any] | None:
+    if isinstance(instance, Closeable):
+        return instance.close
+    has_aclose = callable(getattr(cast("type[object]", type(instance)), "aclose", None))
+    return instance.aclose if has_aclose else None
+
+
+def close_all(instances: Iterable[object], loop_of: LoopOf | None = None) -> Failures:
+    """Close what can be closed, in the order given, also after errors.
+
+    Args:
+        instances: The instances.
+        loop_of: Gives the event loop on which an async one is closed; else it has one of its own.
+    """
     failures = Failures("closing")
-    closeable: Iterable[Any] = filter(is_closeable, instances)
-    for instance in closeable:
-        with failures.collecting(instance):
-            with allowed_interrupts():
-                closing = instance.close()
-            refuse_coroutine(closing, "Its close()", _BORROW_IT)
+    for instance in filter(is_closeable, instances):
+        close = _closing_method(instance)
+        assert close is not None  # noqa: S101 - others are left out
+        with failures.collecting(instance), allowed_interrupts():
+            closing = close()
+            if inspect.isawaitable(closing):
+                _wait_for(closing, loop_of)
     return failures
+
+
+def _wait_for(closing: Awaitable[object], loop_of: LoopOf | None) -> None:
+    import asyncio  # heavy, and only here
+
+    async def awaited() -> None:
+        await closing
+
+    loop = None if loop_of is None else loop_of()
+    # The loop cannot go on while its own thread waits.
+    if (
+        loop is None
+        or not loop.is_running()
+        or (is_on_loop() and asyncio.get_running_loop() is loop)
+    ):
+        with ThreadPoolExecutor(1) as worker:
+            worker.submit(asyncio.run, awaited()).result()
+    else:
+        asyncio.run_coroutine_threadsafe(awaited(), loop).result()

@@ -1,10 +1,11 @@
 """Open resources: building, scopes, circles, closing."""
 
+import asyncio
 import threading
-from contextlib import nullcontext
 
 import pytest
 
+from toolstile import Host, ToolCall
 from toolstile.resources.bindings import ResourceRegistry
 from toolstile_hookspecs import (
     Binding,
@@ -12,7 +13,9 @@ from toolstile_hookspecs import (
     Decider,
     ResourceError,
     Scope,
+    ToolContext,
     UnboundResourceError,
+    tool,
 )
 
 
@@ -267,13 +270,6 @@ def test_what_cannot_finish_its_construction_is_closed_and_not_kept():
     assert log == ["made A", "closed A"]
 
 
-class Awaited:
-    """Has to be awaited to be finished or closed."""
-
-    async def close(self):
-        raise AssertionError
-
-
 class AwaitedFirst(Logged):
     async def post_construct(self):
         raise AssertionError
@@ -297,28 +293,114 @@ def test_what_would_have_to_be_awaited_is_refused_with_the_remedy(provider, what
     resources.close()
 
 
-def test_closing_tells_of_what_would_have_to_be_awaited():
-    log = []
-    resources = opened(Binding(B, lambda r: Logged(log, "B")), Binding(A, lambda r: Awaited()))
+class Closing:
+    """Notes the loop on which it is closed."""
+
+    def __init__(self, fails=False):
+        self.closed_on = []
+        self.fails = fails
+
+    async def note(self):
+        await asyncio.sleep(0)
+        self.closed_on.append(asyncio.get_running_loop())
+        if self.fails:
+            raise OSError("gone")
+
+
+class Aclosed(Closing):
+    aclose = Closing.note
+
+
+class ClosedAsync(Closing):
+    close = Closing.note
+
+
+@pytest.mark.parametrize("kind", [Aclosed, ClosedAsync])
+@pytest.mark.parametrize("scope", list(Scope))
+def test_what_has_to_be_awaited_to_close_is_awaited(kind, scope):
+    log, made = [], []
+
+    def make(_):
+        made.append(kind())
+        return made[-1]
+
+    resources = opened(Binding(B, lambda r: Logged(log, "B")), Binding(kind, make, scope))
     resources.get(B)
-    resources.get(A)
-    with pytest.raises(ResourceError, match=r"failed for Awaited .*Its close\(\) is async and did"):
+    with resources.tool_scope() as call:
+        call.get(kind)
+        assert made[0].closed_on == []
+    resources.close()
+    assert len(made[0].closed_on) == 1
+    assert log[-1] == "closed B"
+
+
+def test_a_failure_of_closing_is_told_with_the_others_closed():
+    log = []
+    resources = opened(
+        Binding(B, lambda r: Logged(log, "B")), Binding(Aclosed, lambda r: Aclosed(fails=True))
+    )
+    resources.get(B)
+    resources.get(Aclosed)
+    with pytest.raises(ResourceError, match=r"Closing failed for Aclosed \(OSError: gone\)"):
         resources.close()
     assert log[-1] == "closed B"
 
 
-@pytest.mark.parametrize(
-    ("binding", "told"),
-    [
-        (Binding(Awaited, lambda r: Awaited()), r"give it with Binding\.instance"),
-        (Binding.instance(Awaited, Awaited()), None),
-    ],
-)
-def test_what_must_be_awaited_to_close_can_be_given_as_the_message_says(binding, told):
-    resources = opened(binding)
-    resources.get(Awaited)
-    with pytest.raises(ResourceError, match=told) if told else nullcontext():
-        resources.close()
+def test_an_instance_that_was_given_is_not_closed_by_awaiting_either():
+    given = Aclosed()
+    resources = opened(Binding.instance(Aclosed, given))
+    resources.get(Aclosed)
+    resources.close()
+    assert given.closed_on == []
+
+
+def test_under_the_async_driver_it_is_closed_on_the_loop_of_the_application():
+    made = Aclosed()
+
+    @tool
+    async def use(*, context: ToolContext) -> str:
+        """Use it."""
+        return type(await context.resources.aget(Aclosed)).__name__
+
+    async def work():
+        with Host(discover=False, tools=[use]) as host:
+            bound = [Binding(Aclosed, lambda r: made)]
+            async with host.executor(resources=bound) as tools:
+                assert (await tools.adispatch(ToolCall("use"))).success
+        return asyncio.get_running_loop()
+
+    loop = asyncio.run(work())
+    assert made.closed_on == [loop]
+
+
+def test_under_the_sync_driver_it_is_closed_on_the_loop_of_its_handlers():
+    made, used_on = Aclosed(), []
+
+    @tool
+    async def use(*, context: ToolContext) -> None:
+        """Use it."""
+        context.resources.get(Aclosed)
+        used_on.append(asyncio.get_running_loop())
+
+    with (
+        Host(discover=False, tools=[use]) as host,
+        host.executor(resources=[Binding(Aclosed, lambda r: made)]) as tools,
+    ):
+        assert tools.dispatch(ToolCall("use")).success
+    assert made.closed_on == used_on
+
+
+def test_closed_on_its_own_loop_s_thread_it_does_not_stand_still():
+    made = Aclosed()
+
+    async def work():
+        with Host(discover=False) as host:
+            tools = await host.executor(resources=[Binding(Aclosed, lambda r: made)]).__aenter__()
+            tools.resources.get(Aclosed)
+            tools.close()
+
+    asyncio.run(work())
+    assert len(made.closed_on) == 1
 
 
 def test_what_cannot_recover_is_closed_and_not_kept():
