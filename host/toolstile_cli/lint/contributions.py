@@ -164,14 +164,21 @@ def _arguments(tool: Tool[Any, Any]) -> Iterator[Fault]:
     root = tool.params_codec.schema()
     properties: Mapping[str, Any] = root.get("properties", {})
     bare = [name for name, schema in properties.items() if not _says_something(schema, root)]
+    strange = _described_in_vain(tool, properties)
+    told = f"the docstring describes {', '.join(strange)}, which it does not take"
     if bare:
         noun, verb = ("argument", "has") if len(bare) == 1 else ("arguments", "have")
-        cause = f"Its {noun} {', '.join(bare)} {verb} no description"
-        if strange := _described_in_vain(tool, properties):
-            cause += f"; the docstring describes {', '.join(strange)}, which it does not take"
+        cause = (
+            f"Its {noun} {', '.join(bare)} {verb} no description{f'; {told}' if strange else ''}"
+        )
         yield (
             f"{cause}; a model has to guess what to give.",
             "Describe each in the docstring, under `Args:`, or with Annotated[..., '...'].",
+        )
+    elif strange:
+        yield (
+            f"{told[0].upper()}{told[1:]}.",
+            "Take the description out, or give the argument the name that is described.",
         )
 
 

@@ -112,6 +112,7 @@ NO_FIELD = ('title: str = "The room"', 'title = "The room"')
 UNDECLARED = ("@hookimpl\ndef toolstile_settings", "def declared")
 RAISING = ("    return [Mark", "    raise OSError('off')\n    return [Mark")
 BARE = ("degrees: How warm.", "")
+NOT_TAKEN = ("degrees: How warm.", "degrees: How warm.\n        unit: The unit of it.")
 NO_SUCH_TYPE = ("    degrees: float", "    degrees: 'flot'")
 UNDOCUMENTED = ("title: The heading.", "")
 NO_DOCSTRING = (
@@ -275,6 +276,7 @@ def toolstile_commands():
         (RAISING, "offers", "OSError: off"),
         (UNDECLARED, "settings", "toolstile_sections takes settings, which are always None"),
         (BARE, "tool warm", "Its argument degrees has no description"),
+        (NOT_TAKEN, "tool warm", r"^The docstring describes unit, which it does not take\.$"),
         (UNDOCUMENTED, "settings", "The key title of Settings is documented nowhere"),
         (NO_SUCH_TYPE, "settings", "settings, Settings, names flot, which is not defined"),
         (NO_DOCSTRING, "settings", "Settings has no docstring"),
