@@ -39,7 +39,8 @@ class ToolSuiteContract(Contract):
     the session. Whatever a person is asked is approved.
 
     Attributes:
-        arguments: Arguments of a call that succeeds, for tools that have no example.
+        arguments: Arguments of a call that succeeds, for tools that have no example. One that
+            needs none is called with `{}`.
         varying: Tools whose value is not the same each time; it is not compared with what their
             examples say.
 
@@ -254,6 +255,8 @@ class ToolSuiteContract(Contract):
         """Return the arguments of calls that succeed."""
         calls = [_arguments(tool, each.input) for each in tool.examples]
         given = self.arguments.get(tool.name)
+        if given is None and not calls and not required_arguments(tool):
+            given = {}
         return calls if given is None else [*calls, dict(given)]
 
 

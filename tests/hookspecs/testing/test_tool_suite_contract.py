@@ -76,12 +76,28 @@ def test_a_tool_that_is_named_and_not_there(check, named):
 
 def test_no_example(check):
     @tool
-    def wait() -> None:
+    def wait(seconds: int) -> None:
         """Wait."""
 
     with pytest.raises(AssertionError, match="wait: no example"):
         check("test_every_tool_has_an_example", wait)
-    check("test_every_tool_has_an_example", wait, wait={})
+    check("test_every_tool_has_an_example", wait, wait={"seconds": 1})
+
+
+def test_a_tool_that_needs_no_arguments_is_called_without_any(check):
+    called = []
+
+    @tool
+    def look(depth: int = 1) -> int:
+        """Look."""
+        called.append(depth)
+        return depth
+
+    check("test_every_tool_has_an_example", look)
+    check("test_values_are_what_their_type_says", look)
+    assert set(called) == {1}
+    check("test_values_are_what_their_type_says", look, look={"depth": 2})
+    assert set(called) == {1, 2}
 
 
 def test_a_schema_that_is_none(check):
