@@ -107,6 +107,7 @@ from toolstile_hookspecs.policies import (
     PolicyDecision as PolicyDecision,
     PolicyState as PolicyState,
     PolicyStoreLocation as PolicyStoreLocation,
+    SupportsFailure as SupportsFailure,
     SupportsReserve as SupportsReserve,
     SupportsRollback as SupportsRollback,
     ToolPolicy as ToolPolicy,

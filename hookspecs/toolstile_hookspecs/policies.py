@@ -128,10 +128,10 @@ POLICY_METHODS: Final = ("check", "on_result")
 class ToolPolicy(Protocol):
     """A rule over calls.
 
-    Optional: see `SupportsReserve` and `SupportsRollback`; `wants_params = False` spares a copy
-    of the params; `governed` names the tools that it rules, also as globs, and the host does not
-    open where no tool has a name; `misfits(tools, may_come)` tells of what else fits none of the
-    tools, in words, where `may_come(name)` tells of tools that come later.
+    Optional: `SupportsReserve`, `SupportsFailure` and `SupportsRollback`; `wants_params = False`
+    spares a copy of the params; `governed` names the tools that it rules, also as globs, and the
+    host does not open where no tool has a name; `misfits(tools, may_come)` tells of what else fits
+    none of the tools, in words, where `may_come(name)` tells of tools that come later.
     """
 
     @property
@@ -171,6 +171,19 @@ class SupportsRollback(Protocol):
 
     def on_rollback(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> None:
         """Learn that an admitted call's changes are gone; exceptions are logged."""
+
+
+@runtime_checkable
+class SupportsFailure(Protocol):
+    """A policy that sees what the model reads of a call that failed, as `on_result` of others."""
+
+    def on_failure(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """See the failed result of an admitted call, after its rollback; exceptions are logged.
+
+        It must not wait. It can save a record of `PolicyState.reserved`, as `reserve` does.
+        """
 
 
 @dataclass(frozen=True, slots=True)

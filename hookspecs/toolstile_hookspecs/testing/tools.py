@@ -254,10 +254,9 @@ class ToolSuiteContract(Contract):
     def _calls(self, tool: AnyTool) -> list[dict[str, Any]]:
         """Return the arguments of calls that succeed."""
         calls = [_arguments(tool, each.input) for each in tool.examples]
-        given = self.arguments.get(tool.name)
-        if given is None and not calls and not required_arguments(tool):
-            given = {}
-        return calls if given is None else [*calls, dict(given)]
+        if (given := self.arguments.get(tool.name)) is not None:
+            return [*calls, dict(given)]
+        return calls if calls or required_arguments(tool) else [{}]
 
 
 class Veto:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from contextlib import nullcontext
 from typing import Any, Final
 
 from toolstile.drivers.commands import Staged
@@ -241,6 +242,27 @@ def _take_place(run: ActiveCall, rule: Rule, context: ToolContext) -> None:
         reason = decision.reason if isinstance(decision, PolicyDecision) else None
         _note(run, rule, PolicyDecision.deny(reason or _failed(rule)))
         raise CallRejected(Status.DENIED, reason or _failed(rule))
+
+
+def tell_failure(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
+    """Show the rules what the model reads of an admitted call that failed."""
+    executor, session = run.executor, run.executor.session
+    keeper = executor.keeper
+    names = [rule.name for rule in rules]
+    try:
+        with (
+            executor.runtime.admission,
+            nullcontext() if keeper is None else keeper.counting(session, names),
+        ):
+            context = _with_session(run.context, session.fork().reserving())
+            for rule in rules:
+                try:
+                    params = params_copy_for(run, rule)
+                    rule.on_failure(run.tool, params, run.result, context=context)  # type: ignore[misc]
+                except Exception:  # noqa: BLE001 - logged without secrets
+                    log_failure(run, log, "Policy %s failed to see a failure.", rule.name)
+    except (ConfigurationError, OSError, ValueError):
+        log_failure(run, log, "What policies remember of the failure of %s is lost.", run)
 
 
 def _with_session(context: ToolContext, session: SessionProtocol) -> ToolContext:

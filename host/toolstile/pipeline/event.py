@@ -11,7 +11,7 @@ from typing import Any, Final, cast
 from toolstile.drivers.commands import Staged
 from toolstile.drivers.limit import CANCELLED, Cancelled
 from toolstile.pipeline.call import SUCCEEDED, TELEMETRY, ActiveCall
-from toolstile.pipeline.check import params_copy_for
+from toolstile.pipeline.check import params_copy_for, tell_failure
 from toolstile.pipeline.commit import undo
 from toolstile.pipeline.failures import (
     CallRejected,
@@ -145,6 +145,8 @@ def _take_back(run: ActiveCall, table: DispatchTable, reason: str) -> Staged:
         run.rolled_back = run.admitted
         if run.admitted:
             tell_rollback(run, table, reason)
+            if run.plan is not None and run.plan.on_failures:
+                tell_failure(run, run.plan.on_failures)
 
 
 def _closing_error(run: ActiveCall, error: BaseException) -> BaseException:

@@ -38,6 +38,7 @@ class ToolPlan:
         reserves: The rules that take a place.
         on_results: The rules that hear of a success.
         on_rollbacks: The rules that hear of a rollback.
+        on_failures: The rules that see a failed result.
         shares_params: Whether params can be shared, because nothing in them can change.
         shares_value: Whether values can be shared, because nothing in them can change.
         confirms: Whether a person must approve every call.
@@ -58,6 +59,7 @@ class ToolPlan:
     reserves: tuple[Rule, ...]
     on_results: tuple[Rule, ...]
     on_rollbacks: tuple[Rule, ...]
+    on_failures: tuple[Rule, ...]
     shares_params: bool
     shares_value: bool
     confirms: bool
@@ -125,6 +127,11 @@ def plan_for(
             if rule.on_result is not None and (rule.hears is None or rule.hears(tool))
         ),
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
+        on_failures=tuple(
+            rule
+            for rule in everywhere
+            if rule.on_failure is not None and (rule.hears is None or rule.hears(tool))
+        ),
         shares_params=tool.params_codec.immutable,
         shares_value=tool.result_codec.immutable,
         confirms=tool.requires_confirmation,
@@ -146,6 +153,7 @@ def with_rules_of(plan: ToolPlan, kin: Iterable[ToolPlan]) -> ToolPlan:
             reserves=_merged(plan.reserves, each.reserves),
             on_results=_merged(plan.on_results, each.on_results),
             on_rollbacks=_merged(plan.on_rollbacks, each.on_rollbacks),
+            on_failures=_merged(plan.on_failures, each.on_failures),
             confirms=plan.confirms or each.confirms,
         )
     return plan

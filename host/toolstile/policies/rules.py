@@ -18,6 +18,7 @@ from toolstile_hookspecs import (
     DefinitionError,
     PersistentPolicy,
     PolicyDecision,
+    SupportsFailure,
     SupportsReserve,
     SupportsRollback,
     Tool,
@@ -39,6 +40,7 @@ class Rule:
         on_result: `(tool, params, result, *, context)`, None where it remembers nothing.
         reserve: `(tool, params, *, context)`, None where it reserves nothing.
         on_rollback: `(tool, params, *, context)`, None where it need not hear of one.
+        on_failure: `(tool, params, result, *, context)`, None where it need not see one.
         wants_params: Whether it looks at params at all.
         checks: `(tool)`, whether it checks calls of the tool; None for all tools.
         hears: `(tool)`, whether it hears of successes of the tool; None for all tools.
@@ -49,6 +51,7 @@ class Rule:
     on_result: Question | None = None
     reserve: Question | None = None
     on_rollback: Question | None = None
+    on_failure: Question | None = None
     wants_params: bool = True
     checks: Question | None = None
     hears: Question | None = None
@@ -87,6 +90,7 @@ def rule_of(policy: ToolPolicy) -> Rule:
         on_result=policy.on_result,
         reserve=policy.reserve if isinstance(policy, SupportsReserve) else None,
         on_rollback=policy.on_rollback if isinstance(policy, SupportsRollback) else None,
+        on_failure=policy.on_failure if isinstance(policy, SupportsFailure) else None,
         wants_params=getattr(policy, "wants_params", True),
         checks=_asked_once(policy, "checks"),
         hears=_asked_once(policy, "hears"),
@@ -203,28 +207,25 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
     async def told_later(decision: Awaitable[Any]) -> Any:
         return told(await decision)
 
-    def asked(question: Question | None) -> Question | None:
+    def asked(question: Question | None, *, of_own: bool = False) -> Question | None:
         if question is None:
             return None
 
         def ask(tool: Tool[Any, Any], *args: Any, **kwargs: Any) -> Any:
+            # A tool of somebody else's may have a name that the policy means another tool by.
+            if of_own and tool.name in names and tool.name not in originals:
+                return None
             return told(question(originals.get(tool.name, tool), *args, **kwargs))
 
         return ask
 
-    on_result = asked(rule.on_result)
-
-    def on_own_result(tool: Tool[Any, Any], *args: Any, **kwargs: Any) -> Any:
-        # A tool of somebody else's may have a name that the policy means another tool by.
-        is_other = tool.name in names and tool.name not in originals
-        return None if is_other or on_result is None else on_result(tool, *args, **kwargs)
-
     return dataclasses.replace(
         rule,
         check=asked(rule.check),
-        on_result=on_own_result,
+        on_result=asked(rule.on_result, of_own=True),
         reserve=asked(rule.reserve),
         on_rollback=asked(rule.on_rollback),
+        on_failure=asked(rule.on_failure, of_own=True),
         checks=asked(rule.checks),
         hears=asked(rule.hears),
     )

@@ -225,8 +225,9 @@ _NEEDED: Final = {
 _OPTIONAL: Final = {
     "reserve": "reserve(self, tool, params, *, context)",
     "on_rollback": "on_rollback(self, tool, params, *, context)",
+    "on_failure": "on_failure(self, tool, params, result, *, context)",
 }
-_GIVEN: Final = {"on_result": 3}
+_GIVEN: Final = {"on_result": 3, "on_failure": 3}
 """The number of positional arguments of a method that takes more than tool and params."""
 
 
