@@ -124,7 +124,4 @@ class SupportsPrepare(Protocol):
     """
 
     def prepare(self, savepoint: Any) -> None:
-        """Do all of the commit that can fail, for the changes since the savepoint.
-
-        Called for the newest first; of a nested call at its success, and again with its caller's.
-        """
+        """Do all that can fail, newest first; a nested call's at its success, and its caller's."""

@@ -36,6 +36,22 @@ def test_the_third_signal_ends_a_block_that_hangs() -> None:
     assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
+def test_a_signal_waits_for_no_block_that_began_after_it() -> None:
+    first, second, third = (deferred_interrupts() for _ in range(3))
+    first.__enter__()
+    second.__enter__()
+    press()
+    third.__enter__()
+    first.__exit__(None, None, None)
+    with pytest.raises(KeyboardInterrupt):
+        second.__exit__(None, None, None)
+    # The next one waits for it, as ever.
+    press()
+    with pytest.raises(KeyboardInterrupt):
+        third.__exit__(None, None, None)
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+
+
 def test_a_signal_between_two_blocks_does_not_come_again() -> None:
     restore = signal.signal
 

@@ -23,6 +23,7 @@ class _Deferral:
     """The one deferral of the process: calls of a batch, or of an event loop, overlap in it."""
 
     blocks = 0
+    awaited = 0
     previous: Callable[[int, FrameType | None], Any]
     signals: ClassVar[list[tuple[int, FrameType | None]]] = []
 
@@ -31,8 +32,8 @@ class _Deferral:
 def deferred_interrupts() -> Generator[None]:
     """Defer SIGINT, on the main thread, to the end of the block.
 
-    A signal that would raise in the middle of a commit raises after it; the third one raises
-    at once, for a person before a commit that hangs. The previous handler is back then and is
+    A signal that would raise in the middle of a commit raises after it, whatever began later; the
+    third one raises at once, for a person before a commit that hangs. The previous handler is
     called: asyncio's own works, and an application's.
     """
     is_main = threading.current_thread() is threading.main_thread()
@@ -46,11 +47,13 @@ def deferred_interrupts() -> Generator[None]:
         _Deferral.signals.clear()
         signal.signal(signal.SIGINT, _defer)
     _Deferral.blocks += 1
+    is_late = bool(_Deferral.signals)
     try:
         yield
     finally:
         _Deferral.blocks -= 1
-        if not _Deferral.blocks:
+        _Deferral.awaited -= not is_late
+        if not _Deferral.blocks or (_Deferral.signals and not _Deferral.awaited):
             _raise_deferred()
 
 
@@ -71,13 +74,16 @@ def allowed_interrupts() -> Generator[None]:
 
 
 def _defer(number: int, frame: FrameType | None) -> None:
+    if not _Deferral.signals:
+        _Deferral.awaited = _Deferral.blocks
     _Deferral.signals.append((number, frame))
     if len(_Deferral.signals) == MAX_DEFERRED:
         _raise_deferred()
 
 
 def _raise_deferred() -> None:
-    signal.signal(signal.SIGINT, _Deferral.previous)
+    if not _Deferral.blocks or len(_Deferral.signals) == MAX_DEFERRED:
+        signal.signal(signal.SIGINT, _Deferral.previous)
     if _Deferral.signals:
         last = _Deferral.signals[-1]
         _Deferral.signals.clear()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 import sqlite3
 import threading
 import time
@@ -402,3 +403,50 @@ def test_what_lives_for_a_call_is_closed_off_the_loop(make_yard: Any) -> None:
     yard.call("leasing")
 
     assert closed == [False]
+
+
+def test_an_interruption_does_not_wait_for_commits_that_began_after_it(make_yard: Any) -> None:
+    heard, told = threading.Event(), list[str]()
+    gates = [Gated("commit") for _ in range(3)]
+
+    class Keeper:
+        @hookimpl
+        def toolstile_snapshot(self, context: ToolContext) -> Keeping:
+            assert context.tool_call is not None
+            return gates[int(context.tool_call.id)]
+
+    def hear(number: int, frame: object) -> None:
+        told.extend(step for gated in gates for step, _ in gated.threads)
+        heard.set()
+
+    yard = make_yard("async")
+    yard.open(plain, plugins=(Keeper(),))
+    # Others than calls of one session commit side by side.
+    executors = [yard.tools, *(yard.host.executor(tools=[plain]) for _ in gates[1:])]
+
+    async def begin(number: int) -> asyncio.Task[Outcome]:
+        made = executors[number].adispatch(ToolCall("plain", {}, id=str(number)))
+        task = asyncio.ensure_future(made)
+        assert await asyncio.to_thread(gates[number].reached.wait, PATIENCE)
+        return task
+
+    async def main() -> None:
+        before = signal.signal(signal.SIGINT, hear)
+        try:
+            tasks = [await begin(0)]
+            signal.raise_signal(signal.SIGINT)
+            tasks += [await begin(1), await begin(2)]
+            assert not heard.is_set()
+            gates[0].go_on.set()
+            await tasks[0]
+            assert heard.is_set()
+            for gated in gates:
+                gated.go_on.set()
+            await asyncio.gather(*tasks)
+            assert signal.getsignal(signal.SIGINT) is hear
+        finally:
+            signal.signal(signal.SIGINT, before)
+
+    asyncio.run(main())
+
+    assert told == ["prepare", "commit", "prepare", "prepare"]
