@@ -63,11 +63,11 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
 
 
 def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awaitable[bool] | bool:
-    """Tell whether a call will be answered with a recorded result."""
+    """Tell whether a recorded result stands in a call's way, so that its handler will not run."""
     ledger = context.resources.get(EffectLedger, None)
     if ledger is None or tool.idempotency is None:
         return False
-    key, params_hash = keys_of(tool, params, context, new_effect_id())
+    key, _ = keys_of(tool, params, context, new_effect_id())
 
     def look() -> bool:
         try:
@@ -77,8 +77,7 @@ def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awai
             return False
         if entry is None or entry.yields_to(context.clock.now(), None):
             return False
-        is_same = entry.claim.params_hash in (params_hash, recorded_hash(tool, params))
-        return is_same and as_seen_by(context, entry).state is EffectState.DONE
+        return as_seen_by(context, entry).state is EffectState.DONE
 
     if ledger.store.waits and is_on_loop():
         import asyncio  # late: commands that make no calls need not wait for it

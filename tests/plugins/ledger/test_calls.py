@@ -1022,11 +1022,14 @@ class TestApproval:
         assert bench.call("order", item="tea").success
         assert len(asked) == len(done) == 2
 
-    def test_a_call_with_the_key_and_other_params_is_asked_about_and_refused(self, bench, asked):
-        config = IdempotencyConfig(strategy="params", param_keys=("item",))
+    @pytest.mark.parametrize("same_params", [False, True])
+    def test_nor_is_one_with_the_key_and_other_params(self, bench, asked, same_params):
+        """It is answered, or refused where they have to be the same; it never runs."""
+        keys = ("item",)
+        config = IdempotencyConfig(strategy="params", param_keys=keys, same_params=same_params)
         order, done = ordering(config, requires_confirmation=True)
         bench.open(order)
         bench.call("order", item="tea")
-        bench.call("order", item="tea", note="other")
-        assert len(asked) == 2
-        assert len(done) == 1
+        other = bench.call("order", item="tea", note="other")
+        assert other.success is not same_params
+        assert len(asked) == len(done) == 1
