@@ -248,14 +248,17 @@ def test_one_damaged_row_hides_no_other_and_can_be_removed(shop):
 
 def test_no_secret_is_shown(shop):
     arguments = ("call", "sign_in", json.dumps({"password": "hunter2"}), "--plugin", "shop.py")
-    assert "In with hunter2." in toolstile(shop, *arguments)
+    assert "In with ***." in toolstile(shop, *arguments)
     [entry] = map(json.loads, toolstile(shop, "ledger", "list", "--json").splitlines())
     assert (entry["message"], entry["value"], entry["changes"]) == ("***", "***", "***")
     told = toolstile(shop, "ledger", "list") + toolstile(shop, "ledger", "show", entry["key"])
     assert "hunter2" not in told
     assert told.count("***") == 3
     # It has to be there all the same: the model is told it again.
-    assert "In with hunter2." in toolstile(shop, *arguments)
+    with closing(SqliteStore(shop / ".toolstile/ledger.db")) as store:
+        [kept] = store.entries()
+    assert kept.result is not None
+    assert kept.result.message == "In with hunter2."
 
 
 def test_secrets_of_a_value_that_a_person_gives_are_recorded_as_masks(shop):
