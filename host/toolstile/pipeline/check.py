@@ -43,6 +43,10 @@ log = logging.getLogger("toolstile.policies")
 ALLOW = PolicyDecision.allow()
 MAX_QUESTIONS: Final = 20
 """The maximum number of questions about one call whose arguments a person edits."""
+UNSETTLED: Final = (
+    "did not run: its arguments come out differently whenever they are read, so nothing that a "
+    "person approves would be what runs."
+)
 
 
 def check(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged | None:
@@ -88,7 +92,7 @@ def _check_on(run: ActiveCall, table: DispatchTable, place: int, decision: Any) 
     rounds = 0
     while reasons and digest_of(run) != approved:
         rounds += 1
-        refuse_unsettled(run, rounds)
+        refuse_endless(run, rounds)
         approved = yield from _approve(run, table, reasons)
         run.check_limits()
         # Time has passed: the checks look again, at the state and the resources as they are.
@@ -141,18 +145,14 @@ def _approve(run: ActiveCall, table: DispatchTable, reasons: list[str]) -> Stage
     return digest_of(run, arguments=shown)
 
 
-def refuse_unsettled(run: ActiveCall, rounds: int) -> None:
+def refuse_endless(run: ActiveCall, rounds: int, why: str = UNSETTLED) -> None:
     """Deny a call about which a person was asked so often that it never comes to an end.
 
     Raises:
         CallRejected: Saying why.
     """
     if rounds > MAX_QUESTIONS:
-        msg = (
-            f"{run.name} did not run: its arguments come out differently whenever they are read, "
-            "so nothing that a person approves would be what runs. This requires human "
-            "intervention."
-        )
+        msg = f"{run.name} {why} This requires human intervention."
         raise CallRejected(Status.DENIED, msg)
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import textwrap
 from collections import deque
 from collections.abc import Generator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from toolstile.drivers.commands import Staged, Step
 from toolstile.pipeline.approval import approve, canonical, digest_of
 from toolstile.pipeline.call import ActiveCall
-from toolstile.pipeline.check import MAX_QUESTIONS, as_edited, check, parse_edited, recheck_policies
+from toolstile.pipeline.check import as_edited, check, parse_edited, recheck_policies
 from toolstile.pipeline.commit import (
     close_to_nested,
     commit_all,
@@ -29,6 +29,12 @@ from toolstile_hookspecs.calls import DIFF, NO_CHANGES
 
 if TYPE_CHECKING:
     from toolstile.pipeline.environment import Environment
+
+
+UNSHOWN: Final = (
+    "goes on changing what a person is to approve, so nothing that is approved would be what is "
+    "kept. Nothing of it is kept."
+)
 
 
 class ArgumentsEdited(Exception):
@@ -75,20 +81,6 @@ def refuse_changed(run: ActiveCall) -> Staged:
             f"{run.name} was denied: what it would change came out differently after a person had "
             "approved it. Nothing of it is kept. Its handler must have ended all its work when it "
             "returns; retry it, to have it asked again."
-        )
-        raise CallRejected(Status.DENIED, msg)
-
-
-def refuse_unshown(run: ActiveCall, rounds: int) -> None:
-    """Deny a call that goes on changing what a person is to approve, after too many rounds.
-
-    Raises:
-        CallRejected: Saying so.
-    """
-    if rounds > MAX_QUESTIONS:
-        msg = (
-            f"{run.name} goes on changing what a person is to approve, so nothing that is approved "
-            "would be what is kept. Nothing of it is kept. This requires human intervention."
         )
         raise CallRejected(Status.DENIED, msg)
 

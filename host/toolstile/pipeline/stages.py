@@ -37,7 +37,7 @@ from toolstile.pipeline.check import (
     check,
     check_again,
     has_place,
-    refuse_unsettled,
+    refuse_endless,
     reserve,
     tell_result,
 )
@@ -69,10 +69,10 @@ from toolstile.pipeline.parse import ask_parsers, look_up, parse, shown_call
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
 from toolstile.pipeline.render import render
 from toolstile.pipeline.review import (
+    UNSHOWN,
     ArgumentsEdited,
     is_as_shown,
     refuse_changed,
-    refuse_unshown,
     review,
     start_over,
 )
@@ -189,7 +189,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
             yield from redo_after_conflict(call, call.plan)
         except ArgumentsEdited as edit:
             edits += 1
-            refuse_unsettled(call, edits)
+            refuse_endless(call, edits)
             yield from start_over(call, table, edit.call)
 
 
@@ -358,7 +358,7 @@ def show_and_validate(call: ActiveCall, plan: ToolPlan) -> Staged:
             # Policies may have come while a person was asked.
             return call.plan or plan
         rounds += 1
-        refuse_unshown(call, rounds)
+        refuse_endless(call, rounds, UNSHOWN)
 
 
 def wait_for_turn(call: ActiveCall) -> Staged:
