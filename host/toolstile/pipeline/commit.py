@@ -16,7 +16,6 @@ from toolstile.pipeline.hook_calls import check_participant, perform, settle, wa
 from toolstile.pipeline.masking import log_failure
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.resources.call_scope import Part
-from toolstile.resources.transactional import may_wait
 from toolstile_hookspecs import Participant
 from toolstile_hookspecs.support.process import deferred_interrupts
 
@@ -53,10 +52,7 @@ async def take_part_later(run: ActiveCall, hook: Implementation, coming: Awaitab
     if run.adopt_participants([participant]):
         return
     try:
-        if may_wait(participant, "rollback"):
-            rolling_back = await run.control.off_loop(participant.rollback)
-        else:
-            rolling_back = participant.rollback()
+        rolling_back = await run.control.off_loop(participant.rollback)
         if waits(rolling_back):
             # What gave up the hook may be about to cancel this task.
             await asyncio.shield(rolling_back)

@@ -215,10 +215,7 @@ def observe(
     interruption: BaseException | None = None
     for each in implementations:
         try:
-            if run.on_loop:
-                ask(run, each, *args)
-            else:
-                each.call(*args)
+            ask(run, each, *args)
         except Exception:  # noqa: BLE001 - logged without secrets
             text = f"Plugin %s failed in {what}; the call is not affected."
             log_observer_error(run, log, each.plugin, what, text)

@@ -6,7 +6,7 @@ import logging
 import threading
 from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from functools import partial
 from typing import Any, TypeVar, cast, overload
 
@@ -131,14 +131,13 @@ class CallScope(Waiter):
         built = self._resources.settled(kind)
         if built is None:
             built = await self.owner.off_loop(partial(self._own_tools().find, kind))
-        alone: AbstractContextManager[None] = nullcontext()
         if built.role is Role.EXCLUSIVE:
             for turn in self._turns(kind, built):
                 await self.suspend(turn, name_of(kind))
-            alone = self._exclusive_part(lock_of(built.value)).claim.alone()
+            # No nested call steps in before this one has begun.
+            self._exclusive_part(lock_of(built.value)).claim.begin_to_end()
         if may_wait(built.value, built.role.value):
-            with alone:
-                return cast("T", await self.owner.off_loop(partial(self._give, kind, built)))
+            return cast("T", await self.owner.off_loop(partial(self._give, kind, built)))
         return cast("T", self._give(kind, built))
 
     def __contains__(self, kind: object) -> bool:

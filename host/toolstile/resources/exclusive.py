@@ -12,8 +12,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Generator, Hashable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
@@ -243,16 +242,11 @@ class Claim:
             self.ending = above is None
         return above
 
-    @contextmanager
-    def alone(self) -> Generator[None]:
-        """Let no claim stand on this one while its savepoint begins."""
-        self.begin_to_end()
-        try:
-            yield
-        finally:
-            with _mutex:
-                self.ending = False
-                self.lock.advance()
+    def open_to_nested(self) -> None:
+        """Let claims stand on this one, since its savepoint has begun."""
+        with _mutex:
+            self.ending = False
+            self.lock.advance()
 
     def when_innermost(self, end: Callable[[], None]) -> None:
         """Run `end` now, or when the claims that stand on this one are gone."""

@@ -206,9 +206,13 @@ class ExclusivePart:
 
     def begin(self) -> None:
         """Begin, at the call's first access; later does nothing."""
-        if not self._begun:
-            self._savepoints.append(self.exclusive.begin())
-            self._begun = True
+        try:
+            if not self._begun:
+                self._savepoints.append(self.exclusive.begin())
+                self._begun = True
+        finally:
+            if self.claim.ending:
+                self.claim.open_to_nested()
 
     def prepare(self) -> Awaitable[None] | None:
         """Check that nothing stands on what this call did, and let the resource prepare it.
