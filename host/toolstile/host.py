@@ -317,6 +317,7 @@ class Host:
 
             prompt = override(prompt, self._overrides)
         configured = self.configuration
+        prompt = self._offers.corrected(prompt, configured.tools)
         for only, without in ((configured.tags, configured.without_tags), (tags, without_tags)):
             prompt = self._offers.of(prompt, only, without)
         return prompt

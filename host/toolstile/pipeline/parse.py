@@ -48,14 +48,21 @@ def look_up(
     tool: Tool[Any, Any] | None = None
     if table.lookups:
         tool = yield from _ask_lookups(run, table)
-    if tool is not None and tool.name in table.missing.left_out:
-        by_name, tool = None, None
-    plan = by_name if tool is None else run.executor.plan_of(tool)
+    plan = by_name if tool is None else _plan_of(run, table, tool)
     if plan is None:
         raise CallRejected(Status.UNKNOWN_TOOL, table.missing.explain(run.call_made.name))
     if run.parent is not None:
         _check_declared(run, run.parent.tool, plan.tool)
     return plan
+
+
+def _plan_of(run: ActiveCall, table: DispatchTable, tool: Tool[Any, Any]) -> ToolPlan | None:
+    if tool.name in table.missing.left_out:
+        return None
+    offered = table.plans.get(tool.name)
+    # The catalog's own tool is meant as it is offered here, where it may be corrected.
+    is_same = offered is not None and tool is run.executor.catalog.get(tool.name)
+    return offered if is_same else run.executor.plan_of(tool)
 
 
 def _ask_lookups(run: ActiveCall, table: DispatchTable) -> Staged:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from operator import is_
 from typing import Any
 
 from toolstile.plugins.changed_section import changed
-from toolstile_hookspecs import DefinitionError, Prompt, Section, Tool
+from toolstile.settings.model import ToolCorrection
+from toolstile_hookspecs import (
+    ConfigurationError,
+    DefinitionError,
+    Prompt,
+    PromptTemplate,
+    Section,
+    Tool,
+)
 from toolstile_hookspecs.support.text import suggest
 
 log = logging.getLogger(__name__)
@@ -37,6 +45,22 @@ class ToolOffers:
 
     def __init__(self) -> None:
         self._told: set[str] = set()
+
+    def corrected(self, prompt: Prompt, tables: Mapping[str, ToolCorrection]) -> Prompt:
+        """Return the prompt with tools as the configuration corrects them, by their names.
+
+        Raises:
+            ConfigurationError: When a tool cannot be what its table says.
+        """
+        if not tables:
+            return prompt
+        tools = [tool for section in prompt.everywhere() for tool in section.tools]
+        names = {name for tool in tools for name in tool.policy_names}
+        for name in sorted(tables.keys() - names):
+            self._warn(f"[tools.{name}] corrects no tool{suggest(name, names) or '.'}")
+        found = [(tool, name) for tool in tools for name in tool.policy_names if name in tables]
+        twins = {tool: _corrected(tool, tables[name]) for tool, name in found}
+        return _with_tools(prompt, twins) if twins else prompt
 
     def of(self, prompt: Prompt, only: Collection[str], without: Collection[str]) -> Prompt:
         """Return the prompt with the tools that are offered.
@@ -68,10 +92,9 @@ class ToolOffers:
             for tool, why in left_out.items()
             for name in tool.policy_names
         }
-        sections = tuple(_without(section, left_out) for section in prompt.sections)
-        template = type(prompt.template)(prompt.ns, prompt.key, sections, prompt.policies)
         told = {**getattr(prompt, "left_out", {}), **told}
-        return OfferedPrompt(template, prompt.params, prompt.resources, (), told)
+        rest = _with_tools(prompt, dict.fromkeys(left_out))
+        return OfferedPrompt(rest.template, rest.params, rest.resources, (), told)
 
     def _leave_out_dependents(
         self, tools: list[Tool[Any, Any]], left_out: dict[Tool[Any, Any], str]
@@ -102,9 +125,26 @@ class ToolOffers:
             log.warning("%s", text)
 
 
-def _without(section: Section, left_out: Collection[Tool[Any, Any]]) -> Section:
-    tools = tuple(tool for tool in section.tools if tool not in left_out)
-    children = tuple(_without(child, left_out) for child in section.children)
-    if len(tools) == len(section.tools) and all(map(is_, children, section.children)):
-        return section
-    return changed(section, tools=tools, children=children)
+def _corrected(tool: Tool[Any, Any], table: ToolCorrection) -> Tool[Any, Any]:
+    given = {name: getattr(table, name) for name in table.model_fields_set}
+    try:
+        return replace(tool, **given)
+    except DefinitionError as error:
+        raise ConfigurationError(f"[tools.{tool.name}] does not fit: {error}") from None
+
+
+def _with_tools(prompt: Prompt, twins: Mapping[Tool[Any, Any], Tool[Any, Any] | None]) -> Prompt:
+    """Return the prompt with other tools in the place of some; None leaves one out."""
+
+    def settled(section: Section) -> Section:
+        tools = tuple(twin for tool in section.tools if (twin := twins.get(tool, tool)) is not None)
+        children = tuple(settled(child) for child in section.children)
+        before = (*section.tools, *section.children)
+        after: tuple[object, ...] = (*tools, *children)
+        if len(after) == len(before) and all(map(is_, after, before)):
+            return section
+        return changed(section, tools=tools, children=children)
+
+    sections = tuple(settled(section) for section in prompt.sections)
+    template = PromptTemplate(prompt.ns, prompt.key, sections, prompt.policies)
+    return replace(prompt, template=template, further=())

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from toolstile.settings.table_validation import validate_table
+from toolstile_hookspecs.tools import Category, Consequence
 
 DEFAULT_TIMEOUT: Final = 15.0
 DEFAULT_MAX_ARGUMENTS: Final = 16 * 1024 * 1024
@@ -83,6 +84,24 @@ Plugins = Annotated[
 ]
 
 
+class ToolCorrection(BaseModel):
+    """A table `[tools.NAME]`: what holds of a tool in place of what its author says.
+
+    Args:
+        category: What a call does.
+        consequence: How much hangs on it.
+        requires_confirmation: Whether a person must approve every call.
+        timeout: Seconds until a call is given up, `"none"` for never.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    category: Category | None = None
+    consequence: Consequence | None = None
+    requires_confirmation: StrictBool | None = None
+    timeout: Seconds = None
+
+
 class HostTable(BaseModel):
     """The keys of `toolstile.toml` or `[tool.toolstile]`; see `Settings`."""
 
@@ -104,6 +123,7 @@ class HostTable(BaseModel):
     tags: tuple[str, ...] = ()
     without_tags: tuple[str, ...] = ()
     strict_depends: StrictBool = False
+    tools: Mapping[str, ToolCorrection] = Field(default_factory=dict[str, ToolCorrection])
 
     @model_validator(mode="after")
     def _key_with_file(self) -> Self:
@@ -145,6 +165,7 @@ class Settings(HostTable):
         without_tags: The tags of tools that are not offered.
         strict_depends: Whether a handler can only call the tools that its own `depends_on` names;
             else a call of another is logged.
+        tools: The `[tools.NAME]` tables, which correct what authors say of their tools.
         variables: From a dotted key to the environment variable that its value came from.
 
     Raises:

@@ -6,9 +6,11 @@ import pytest
 
 from toolstile import ApprovalAnswer, Host, Prompt, Settings, ToolCall
 from toolstile_hookspecs import (
+    ConfigurationError,
     DefinitionError,
     MarkdownSection,
     PluginError,
+    PolicyDecision,
     Status,
     ToolContext,
     hookimpl,
@@ -284,3 +286,75 @@ def test_an_unknown_tag_is_told_with_those_near_it(caplog):
         "No tool has the tag 'maill'; did you mean 'mail'?",
         "No tool has the tag 'xyz'; there are mail, out, read.",
     ]
+
+
+# --- Corrections
+
+
+def test_the_configuration_corrects_what_authors_say_of_their_tools():
+    asked, seen = [], []
+
+    class Watching:
+        name = "watching"
+
+        def check(self, tool, params, *, context):
+            seen.append((tool.name, tool.category, tool.consequence, tool.timeout))
+            return PolicyDecision.allow()
+
+        def on_result(self, tool, params, result, *, context): ...
+
+    class Aliases:
+        @hookimpl
+        def toolstile_lookup(self, call, catalog):
+            return catalog.get("fax") if call.name == "letter" else None
+
+    settings = Settings(
+        tools={
+            "fax": {
+                "category": "delete",
+                "consequence": "high",
+                "requires_confirmation": True,
+                "timeout": 2,
+            },
+            "shop_pay": {"requires_confirmation": False, "timeout": "none"},
+        }
+    )
+    pay = make("pay_here", wire_name="shop_pay", requires_confirmation=True)
+    with (
+        Host(
+            discover=False,
+            settings=settings,
+            tools=[*TAGGED, pay],
+            plugins=[Aliases()],
+            policies=[Watching()],
+            approver=lambda request: asked.append(request.tool.name) or True,
+        ) as host,
+        host.executor() as tools,
+    ):
+        shown = {each.name: each for each in tools.prompt.tools()}
+        assert (shown["fax"].category, shown["fax"].timeout) == ("delete", 2)
+        for name in ("fax", "letter", "pay_here", "look"):
+            assert tools.dispatch(ToolCall(name)).success
+    assert asked == ["fax", "fax"]
+    assert seen[0] == seen[2] == ("fax", "delete", "high", 2)
+    assert ("pay_here", "side_effect", "medium", None) in seen
+
+
+def test_a_correction_of_no_tool_is_told_with_the_name_that_was_meant(caplog):
+    settings = Settings(tools={"fx": {"category": "read"}})
+    with Host(discover=False, settings=settings, tools=TAGGED) as host:
+        assert host.prompt.tools()
+    assert told(caplog) == ["[tools.fx] corrects no tool; did you mean 'fax'?"]
+
+
+@pytest.mark.parametrize(
+    ("table", "expected"),
+    [
+        ({"category": "reed"}, "tools.fax.category: expected 'read', 'write'"),
+        ({"timeout": 0}, "tools.fax.timeout"),
+        ({"name": "x"}, "tools.fax"),
+    ],
+)
+def test_a_wrong_correction_is_an_error_of_the_configuration(table, expected):
+    with pytest.raises(ConfigurationError, match=expected):
+        Settings(tools={"fax": table})
