@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import re
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, Final
@@ -52,6 +53,13 @@ SESSION_GONE: Final = "Session terminated"
 CLOSED: Final = "Connection closed"
 ASKING: Final = frozenset({MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED})
 """Errors of a server that has to ask its client for something, and cannot."""
+_ASKED: Final = re.compile(
+    r"elicitation/create|sampling/createMessage|roots/list"
+    r"|support\b.{0,40}\b(?:elicitation|sampling|roots)\b"
+    r"|\b(?:elicitation|sampling|roots)\b.{0,40}\bsupport",
+    re.IGNORECASE,
+)
+"""The words of servers that find out by themselves that they cannot ask."""
 UNANSWERED: Final = frozenset({CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT})
 """Errors that are not the server's answer, but stand for one that cannot come."""
 
@@ -99,13 +107,15 @@ class Calling:
                 self._connection.lose(client, "it has ended the session")
                 return await self.send(definition, arguments, context, report, again=False)
             asked = questions != self._connection.questions or error.code in ASKING
+            asked = asked or _ASKED.search(error.message) is not None
             return self._refused(client, definition, error, asked=asked)
         except (ValidationError, RuntimeError) as error:
             # The SDK says with these that an answer does not fit the protocol.
             reason = f"it answered with what cannot be used ({_short(error)})"
             raise self._unknown(definition, reason) from error
         result = self._read(definition, answer)
-        if result.success or questions == self._connection.questions:
+        asked = questions != self._connection.questions or _ASKED.search(result.message)
+        if result.success or not asked:
             return result
         return ToolResult.error(f"{result.message.rstrip('.')}. {self._asked()}")
 

@@ -106,7 +106,7 @@ class Upstream:
             async with asyncio.timeout(min(wait, SHORT_WAIT) if is_known else wait):
                 await self.connection.client()
         except ServerFault as fault:
-            await self._is_missing(str(fault))
+            await self._is_missing(self.connection.fault or str(fault))
         except TimeoutError:
             # One that is known is started all the same, and its tools are there meanwhile.
             if not is_known:

@@ -16,6 +16,7 @@ from mcp_types import (
     TextContent,
     TextResourceContents,
 )
+from pydantic import BaseModel
 
 server = MCPServer("demo", log_level="CRITICAL")
 
@@ -41,6 +42,18 @@ def trace(ctx: Context) -> str:
     """Tell which trace a call belongs to."""
     meta = ctx.request_context.meta or {}
     return str(dict(meta).get("traceparent"))
+
+
+class Answer(BaseModel):
+    """What a person is asked for."""
+
+    sure: bool
+
+
+@server.tool()
+async def ask(ctx: Context) -> str:
+    """Ask the person at the client."""
+    return str(await ctx.elicit("Sure?", Answer))
 
 
 @server.tool()

@@ -76,6 +76,15 @@ def test_a_server_that_asks_something_is_answered_truly(yard, mode):
     assert yard.call("one_say", text="x").text == "said x"
 
 
+@pytest.mark.parametrize("protocol", ["auto", "legacy"])
+def test_so_is_one_of_the_official_sdk(yard, protocol):
+    yard.open({"demo": yard.sdk(protocol=protocol)})
+    told = yard.call("demo_ask")
+    assert told.status is Status.FAILED
+    assert "asked its client for something, and this gateway cannot pass" in told.text
+    assert "Check the arguments" not in told.text
+
+
 ONCE = {"idempotency": {"scope": "global"}}
 
 
@@ -164,6 +173,7 @@ class TestMissing:
         lines = capsys.readouterr().err.splitlines()
         for name, why in (("gone", "there is no program"), ("away", "no connection can be made")):
             (line,) = [line for line in lines if f"server {name} " in line]
+            assert "another attempt" not in line
             assert f"The MCP server {name} cannot be reached: {why}" in line
 
     def test_in_the_list_of_plugins(self, configured, capsys):
