@@ -141,6 +141,17 @@ class TestAlternatives:
             "size: fits more than one alternative of the schema, which must be one"
         ]
 
+    def test_whatever_the_alternatives_are_a_value_that_fits_none_is_refused(self):
+        both = {"allOf": [{"type": "string"}, {"type": "null"}]}
+        assert faults_of(an_object(a={"anyOf": [both]}), {"a": 3}) == [
+            "a: 3 is not of type 'string' or 'null'"
+        ]
+        assert faults_of(an_object(a={"anyOf": [False, {"type": "null"}]}), {"a": 3}) == [
+            "a: False schema does not allow 3"
+        ]
+        assert faults_of(an_object(a={"oneOf": [False]}), {"a": 3})
+        assert faults_of(an_object(a={"anyOf": [{"type": "null", "enum": [1]}]}), {"a": 3})
+
     def test_of_many_the_likeliest_three_are_told(self):
         many = [an_object(kind={"const": str(number)}) for number in range(50)]
         faults = faults_of(an_object(shape={"anyOf": many}), {"shape": {"kind": "x"}})

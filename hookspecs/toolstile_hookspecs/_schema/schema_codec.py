@@ -47,7 +47,6 @@ UNCHECKED: Final = (
     "without this tool."
 )
 
-TOO_DEEP: Final = "its JSON Schema is nested too deeply to be checked; nest it less"
 _NEAR: Final = 3
 """Alternatives that are told of where a value fits none of them."""
 
@@ -77,14 +76,11 @@ class SchemaCodec:
 
         self._schema = dict(schema)
         self.immutable = False
-        try:
-            self._secrecy = secrecy_of(self._schema)
-        except RecursionError:
-            raise DefinitionError(f"{owner}: {TOO_DEEP}.") from None
-        self._shows = not self._secrecy
         drafts: Any = validators
         draft: Any = drafts.validator_for(self._schema, default=Draft202012Validator)
         try:
+            self._secrecy = secrecy_of(self._schema)
+            self._shows = not self._secrecy
             # Formats are not checked: Python's `re` would judge the patterns.
             draft.check_schema(self._schema, format_checker=None)
         except SchemaError as error:
@@ -93,7 +89,9 @@ class SchemaCodec:
                 "correct it there."
             ) from error
         except RecursionError:
-            raise DefinitionError(f"{owner}: {TOO_DEEP}.") from None
+            raise DefinitionError(
+                f"{owner}: its JSON Schema is nested too deeply to be checked; nest it less."
+            ) from None
         if fault := _unsearchable(self._schema):
             raise DefinitionError(f"{owner}: {fault}.")
         for target in _references(self._schema):
@@ -194,23 +192,20 @@ class SchemaCodec:
 
     def _alternatives(self, fault: Any, where: str) -> Iterator[str]:
         """Yield what is wrong with each alternative, the one that is likely meant first."""
-        if not fault.context:
-            yield f"{where}: fits more than one alternative of the schema, which must be one"
-            return
-        found: dict[int, list[Any]] = {}
+        found: dict[object, list[Any]] = {}
         for inner in fault.context:
-            found.setdefault(inner.schema_path[0], []).append(inner)
-        of_type = [inner for inner in fault.context if _is_other_type(inner)]
-        if len(of_type) == len(found):
-            wanted = " or ".join(dict.fromkeys(_types(inner) for inner in of_type))
-            got = f"{in_json(fault.instance)} " if self._shows else ""
-            yield f"{where}: {got}is not of type {shorten(wanted, MAX_REASON)}"
-            return
+            found.setdefault(next(iter(inner.schema_path), None), []).append(inner)
         near = sorted(
             (faults for faults in found.values() if not any(map(_is_other_type, faults))),
             key=lambda faults: (any(map(_is_other_choice, faults)), len(faults)),
         )
-        if len(near) > 1:
+        if not found:
+            yield f"{where}: fits more than one alternative of the schema, which must be one"
+        elif not near:
+            wanted = dict.fromkeys(name for inner in fault.context for name in _types(inner))
+            got = f"{in_json(fault.instance)} " if self._shows else ""
+            yield f"{where}: {got}is not of type {shorten(' or '.join(wanted), MAX_REASON)}"
+        elif len(near) > 1:
             yield f"{where}: fits none of its {len(found)} alternatives, of which the likeliest are"
         for number, faults in enumerate(near[:_NEAR], 1):
             beginning = f"({number}) " if len(near) > 1 else ""
@@ -240,9 +235,9 @@ def _is_other_choice(fault: Any) -> bool:
     return fault.validator in {"const", "enum"} and bool(fault.relative_path)
 
 
-def _types(fault: Any) -> str:
-    wanted: Any = fault.validator_value
-    return " or ".join(map(repr, [wanted] if isinstance(wanted, str) else wanted))
+def _types(fault: Any) -> list[str]:
+    wanted: Any = fault.validator_value if fault.validator == "type" else []
+    return [repr(name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
 
 
 def _missing(fault: Any) -> list[str]:
