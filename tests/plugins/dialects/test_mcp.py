@@ -137,10 +137,10 @@ class Point:
 @pytest.mark.parametrize(
     ("kind", "data", "reason"),
     [
-        (int, b'"x"', "result: 'x' is not of type 'integer'"),
-        (Point, b'{"x":"1"}', "x: '1' is not of type 'integer'"),
+        (int, b'"x"', "result: \"x\" is not of type 'integer'"),
+        (Point, b'{"x":"1"}', "x: \"1\" is not of type 'integer'"),
         (date, b"12", "result: 12 is not of type 'string'"),
-        (Square, b'{"side":"a","area":4}', "side: 'a' is not of type 'integer'"),
+        (Square, b'{"side":"a","area":4}', "side: \"a\" is not of type 'integer'"),
     ],
 )
 def test_a_value_that_is_not_what_the_tool_declares_is_an_error(
