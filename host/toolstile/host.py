@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -355,11 +355,9 @@ class Host:
                 if report.fault and report.status != "blocked" and report.source != "python":
                     _reports.warning("%s", report)
             enter_lifespans(self, self._running)
-            try:
-                _refuse(self.wrong_rules())
-            except ConfigurationError:
+            if wrong := self.wrong_rules():
                 self.close()
-                raise
+                _refuse(wrong)
             self.is_open = True
             left_in_forks.add(self)
         return self
@@ -378,14 +376,12 @@ class Host:
             unmet.append(str(error))
         return unmet
 
-    def wrong_rules(self, policies: Iterable[ToolPolicy] | None = None) -> list[str]:
+    def wrong_rules(self, policies: Sequence[ToolPolicy] | None = None) -> list[str]:
         """Return what policies name that no tool has; of those of the configuration if None."""
         if policies is None:
             policies = self.policies[: len(self.configuration.policies)]
-        if not (ruling := naming(policies)):
-            return []
-        tools = tools_within(self.prompt, self.catalog)
-        return faults_of(ruling, tools, self.plugins.awaited_tools())
+        tools = tools_within(self.prompt, self.catalog) if naming(policies) else ()
+        return faults_of(policies, tools, self.plugins.awaited_tools())
 
     def close(self) -> None:
         """Stop what the plugins keep running, in reverse order; a fork leaves it to its parent."""

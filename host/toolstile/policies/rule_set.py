@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -57,10 +57,6 @@ class Governed(Protocol):
         """The prompt made of the sections of all plugins."""
         ...
 
-    def wrong_rules(self, policies: Iterable[ToolPolicy]) -> list[str]:
-        """Return what policies name that no tool of the plugins has."""
-        ...
-
 
 class PromptRules:
     """The rules under which the tools of a prompt are called, as everything is now.
@@ -74,7 +70,13 @@ class PromptRules:
         self._prompt = prompt
         self._places = _places(prompt.sections)
         self._shared = [*named(prompt.policies, place="prompt"), *host.policies]
-        rules = [*map(rule_of, self._shared), *self._hook_rules(), *self._late_rules()]
+        self._tools = tools_within(prompt, host.catalog)
+        self._awaited = host.plugins.awaited_tools()
+        rules = [*map(rule_of, self._shared), *self._hook_rules()]
+        wrong = faults_of(host.policies, self._tools, self._awaited)
+        if wrong and prompt is host.prompt:
+            # Of the tools of a server that came when the host was open already.
+            rules.append(refusing_servers(" ".join(wrong)))
         self.shared = [*rules, CONTAINED_ONLY] if dry_run else rules
 
     def of(self, section: Section) -> list[Rule]:
@@ -98,19 +100,11 @@ class PromptRules:
 
     def tell_of_strays(self) -> None:
         """Warn of policies that rule by a name which no tool has, such as one misspelt."""
-        told, awaited = self._host.stray_names, self._host.plugins.awaited_tools()
-        tools = tools_within(self._prompt, self._host.catalog)
-        warn_once(faults_of(naming(self._shared), tools, awaited), told)
+        warn_once(faults_of(self._shared, self._tools, self._awaited), self._host.stray_names)
         for section in self._prompt.everywhere():
-            if own := naming(self._policies_of(section)):
-                warn_once(faults_of(own, tools_known_to(section, tools), awaited), told)
-
-    def _late_rules(self) -> list[Rule]:
-        """Return the rule for policies that are found to name nothing once the host is open."""
-        wrong: list[str] = []
-        if self._prompt is self._host.prompt:
-            wrong = self._host.wrong_rules(self._host.policies)
-        return [refusing_servers(" ".join(wrong))] if wrong else []
+            if policies := naming(self._policies_of(section)):
+                known = tools_known_to(section, self._tools)
+                warn_once(faults_of(policies, known, self._awaited), self._host.stray_names)
 
     def _own(self, section: Section) -> list[Rule]:
         rules = [rule_of(policy) for policy in self._policies_of(section)]

@@ -39,13 +39,15 @@ def faults_of(policies: Iterable[ToolPolicy], tools: Tools, awaited: Iterable[st
 
     Names and globs that are awaited are those of tools that come later: nothing is said of them.
     """
+    if not (ruling := naming(policies)):
+        return []
     names = frozenset(name for tool in tools for name in tool.policy_names)
 
     def may_come(name: str) -> bool:
         return any(_may_overlap(name, other) for other in awaited)
 
     found: list[str] = []
-    for policy in policies:
+    for policy in ruling:
         # All tools are meant by `*`, also where there are none.
         ruled = sorted(name for name in getattr(policy, "governed", ()) if name != "*")
         missing = [name for name in ruled if not any(fnmatchcase(own, name) for own in names)]
