@@ -75,7 +75,8 @@ class ReadBeforeWritePolicy:
 
     Args:
         read_tools: Tools that show a file's content, also as globs.
-        write_tools: Tools that change, replace or remove a file, also as globs.
+        write_tools: Tools that change, replace or remove a file, also as globs. A glob does not
+            mean those of the `read_tools`.
         path_fields: Names of properties that are paths, alone or at the end of a name.
         source_fields: Names of those that a tool moves or copies from.
         paths: For single tools, all the properties with a path that they show or change:
@@ -123,13 +124,13 @@ class ReadBeforeWritePolicy:
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
     ) -> list[str]:
         """Return what it says of properties that none of its tools has, or of other tools."""
-        written = [tool for tool in tools if is_among(tool, self.write_tools)]
+        written = [tool for tool in tools if self.checks(tool)]
         ruled = [*written, *(tool for tool in tools if is_among(tool, self.read_tools))]
         found = [fault for own in self._own_paths for fault in self._own_misfits(own, ruled)]
         if not any(map(may_come, self.read_tools | self.write_tools)):
             found += self._misnamed(ruled)
-            if self.root is not None and not written:
-                found.append("has a root, but none of its write_tools is there")
+            if not written and (self.root is not None or self.write_tools != WRITE_TOOLS):
+                found.append("rules no tool that writes: its write_tools are not there, or read")
         foreign = sorted({tool.name for tool in ruled if tool.origin is not None})
         if foreign and self.root is None:
             found.append(
@@ -162,7 +163,7 @@ class ReadBeforeWritePolicy:
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Deny a change of files whose present content was not read, naming all of them."""
-        if not is_among(tool, self.write_tools):
+        if not self.checks(tool):
             return PolicyDecision.allow()
         files = self._files(tool, context)
         if files is None:
@@ -188,7 +189,7 @@ class ReadBeforeWritePolicy:
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Remember the contents that were read or written."""
-        writes, reads = is_among(tool, self.write_tools), is_among(tool, self.read_tools)
+        writes, reads = self.checks(tool), is_among(tool, self.read_tools)
         if not writes and not reads:
             return
         files = self._files(tool, context)
@@ -217,11 +218,13 @@ class ReadBeforeWritePolicy:
 
     def checks(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether the tool writes."""
-        return is_among(tool, self.write_tools)
+        if not self.write_tools.isdisjoint(tool.policy_names):
+            return True
+        return is_among(tool, self.write_tools) and not is_among(tool, self.read_tools)
 
     def hears(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether the tool reads or writes."""
-        return is_among(tool, self.write_tools) or is_among(tool, self.read_tools)
+        return self.checks(tool) or is_among(tool, self.read_tools)
 
     @property
     def _own_paths(self) -> Mapping[str, tuple[str, ...]]:

@@ -292,6 +292,22 @@ def test_tools_and_fields_are_configurable_also_for_single_tools(yard, file_sect
     assert yard("purge", names=["a.txt", "b.txt", "c.txt"]).success
 
 
+def test_a_glob_of_writing_tools_does_not_mean_those_that_read(yard, file_section):
+    rule = ReadBeforeWritePolicy(read_tools={"read_*"}, write_tools={"*_file"})
+    yard.files.contents = {"a.txt": b"one"}
+    yard.open(file_section(rule))
+    assert is_denied(yard("write_file", path="a.txt", content="x"))
+    assert yard("read_file", path="a.txt").success
+    assert yard("write_file", path="a.txt", content="x").success
+
+
+def test_a_tool_that_is_named_as_reading_and_writing_writes(yard, file_section):
+    rule = ReadBeforeWritePolicy(read_tools={"read_*", "edit_file"}, write_tools={"edit_file"})
+    yard.files.contents = {"a.txt": b"one"}
+    yard.open(file_section(rule))
+    assert is_denied(yard("edit_file", file_path="a.txt", old="o", new="x"))
+
+
 def test_wire_names_name_tools_too(yard, file_section):
     @tool(name="fs_show", wire_name="fs.show")
     def show(path: str, *, context: ToolContext) -> str:

@@ -120,6 +120,7 @@ OTHERS = [
     reading_first(paths={WRITE: ["Path"]}),
     reading_first(paths={"files_w*": ["path", "target"]}),
     reading_first(paths={"files_edit_file": ["path"]}),
+    reading_first(read_tools=["files_*"], write_tools=["files_write_*"]),
     reading_first(root="nowhere"),
     {"kind": "read_before_write", "root": ""},
 ]
