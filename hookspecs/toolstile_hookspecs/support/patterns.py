@@ -104,12 +104,12 @@ def _escape(text: str, known: Mapping[str, str]) -> str:
         return known[text]
     letter, rest = text[1:2], text[2:].strip("{}")
     match letter:
-        case "u":
+        case "u" if rest:
             halves = [int(half, 16) for half in rest.split("\\u")]
             is_pair = len(halves) > 1
             number = (halves[0] << 10) + halves[1] - 0x35FDC00 if is_pair else halves[0]
             text = f"\\x{{{number:X}}}"
-        case "c":
+        case "c" if rest:
             text = f"\\x{{{ord(rest) % 32:X}}}"
         case "p" | "P":
             name = rest.rpartition("=")[2]
