@@ -256,8 +256,7 @@ class Host:
         Raises:
             StateError: When the host is not open.
             ConfigurationError: When an argument is not what it should be; names it.
-            DefinitionError: When a tool or the resources are wrong, or tools depend on one another
-                in a circle.
+            DefinitionError: When a tool or the resources are wrong, or tools depend in a circle.
         """
         options = ExecutorOptions.checked(locals())
         self._check_ready(options)
@@ -304,23 +303,13 @@ class Host:
     def offered(
         self, prompt: Prompt, tags: Collection[str] = (), without_tags: Collection[str] = ()
     ) -> Prompt:
-        """Return a prompt with the overridden texts, and the tools that are on offer.
-
-        Tools are left out by their tags, as configured and as given, and where others that they
-        depend on are not there.
-
-        Raises:
-            DefinitionError: When tools depend on one another in a circle.
-        """
+        """Return a prompt with the overridden texts and the tools on offer; see `ToolOffers.of`."""
         if self._overrides is not None:
             from toolstile.prompt_overrides import override  # most hosts override nothing
 
             prompt = override(prompt, self._overrides)
-        configured = self.configuration
-        prompt = self._offers.corrected(prompt, configured.tools)
-        for only, without in ((configured.tags, configured.without_tags), (tags, without_tags)):
-            prompt = self._offers.of(prompt, only, without)
-        return prompt
+        configured = self._offers.configured(prompt, self.configuration)
+        return self._offers.of(configured, tags, without_tags)
 
     def settings(self, plugin: str) -> Any:
         """Return a plugin's validated settings, or None where it declares none."""

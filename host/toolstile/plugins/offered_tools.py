@@ -10,7 +10,7 @@ from operator import is_
 from typing import Any
 
 from toolstile.plugins.changed_section import changed
-from toolstile.settings.model import ToolCorrection
+from toolstile.settings.model import Settings, ToolCorrection
 from toolstile_hookspecs import (
     ConfigurationError,
     DefinitionError,
@@ -46,14 +46,18 @@ class ToolOffers:
     def __init__(self) -> None:
         self._told: set[str] = set()
 
-    def corrected(self, prompt: Prompt, tables: Mapping[str, ToolCorrection]) -> Prompt:
-        """Return the prompt with tools as the configuration corrects them, by their names.
+    def configured(self, prompt: Prompt, configuration: Settings) -> Prompt:
+        """Return the prompt with the tools that are configured, as they are corrected there.
 
         Raises:
             ConfigurationError: When a tool cannot be what its table says.
+            DefinitionError: See `of`.
         """
-        if not tables:
-            return prompt
+        if configuration.tools:
+            prompt = self._corrected(prompt, configuration.tools)
+        return self.of(prompt, configuration.tags, configuration.without_tags)
+
+    def _corrected(self, prompt: Prompt, tables: Mapping[str, ToolCorrection]) -> Prompt:
         tools = [tool for section in prompt.everywhere() for tool in section.tools]
         names = {name for tool in tools for name in tool.policy_names}
         for name in sorted(tables.keys() - names):
