@@ -105,7 +105,8 @@ class JsonReport(Report):
 class TableReport(Report):
     """A table for people, and below it the running call."""
 
-    def __init__(self, terminal: Terminal, calls: Sequence[ToolCall]) -> None:
+    def __init__(self, terminal: Terminal, calls: Sequence[ToolCall], note: str = "") -> None:
+        self._note = note
         self._terminal = terminal
         self._total = len(calls)
         self._counts: Counter[Status] = Counter()
@@ -117,7 +118,7 @@ class TableReport(Report):
         self._over = False
         self._asking = 0
         self._lock = threading.Lock()
-        self._progress = self._make_progress(terminal.console) if terminal.is_terminal else None
+        self._progress = self._make_progress(terminal.console) if terminal.can_move else None
         self._table = Table(
             terminal,
             [
@@ -188,8 +189,7 @@ class TableReport(Report):
         self._unanswered += ending.unanswered
         self._changing += _changes(ending.diff)
         texts = self._texts(ending)
-        wrap = len(texts) > 1 or not ending.success or ending.diff is not None
-        self._table.row(cells, texts, wrap=wrap)
+        self._table.row(cells, texts)
 
     def rehearsed(self, diff: str) -> None:
         """Write the whole, where it is more than one call's, and that nothing is kept."""
@@ -217,6 +217,7 @@ class TableReport(Report):
             line.append(f"{number:,} {_outcome(status)}", STYLES.get(status, "red"))
         if self._rehearsed:
             line.append("; a dry run, nothing of it is kept")
+        line.append(self._note)
         self._terminal.print()
         self._table.below(line)
         if self._unanswered:
@@ -296,7 +297,7 @@ def _outcome(status: Status) -> str:
 def _reached(stage: Stage | None) -> str:
     if stage is None:
         return ""
-    return "the end" if stage is Stage.TELEMETRY else stage.value.replace("_", " ")
+    return "done" if stage is Stage.TELEMETRY else stage.value.replace("_", " ")
 
 
 def _rank(entry: tuple[Status, int]) -> int:

@@ -23,7 +23,7 @@ examples:
   toolstile run --example --record calls.jsonl   record a session
   toolstile record show calls.jsonl              list its calls
   toolstile record show calls.jsonl --line 5     show all that is known of one
-  toolstile record list records --outcome denied list the records of a folder with such calls
+  toolstile record list records --tool 'read_*'  list the records of a folder with such calls
   toolstile record verify calls.jsonl            see whether it is as it was written
 """
 _REPLAY: Final = """\

@@ -13,7 +13,7 @@ from toolstile_cli.program import BUILT_IN
 BENEATH = (
     *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),
     *(f"mcp {name}" for name in ("check", "import")),
-    *(f"record {name}" for name in ("show", "verify")),
+    *(f"record {name}" for name in ("show", "list", "verify")),
 )
 """The commands beneath commands."""
 ALL = (*COMMANDS, "ledger", "mcp", "record", "replay", *BENEATH)

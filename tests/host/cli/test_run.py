@@ -21,7 +21,7 @@ def test_all_succeeded_is_status_0(toolstile, calls):
     status, out, err = toolstile("run", calls(("add", {"a": 1, "b": 2}), ("say", {"text": "hi"})))
     assert (status, err) == (0, "")
     first, second = rows(out)
-    assert re.search(r"c1 +add +✓ succeeded +the end +[\d.]+ ms +3$", first)
+    assert re.search(r"c1 +add +✓ succeeded +done +[\d.]+ ms +3$", first)
     assert second.endswith("hi")
     assert re.search(r"2 calls in .*: 2 succeeded", out)
 
@@ -60,7 +60,7 @@ def test_a_failed_call_is_status_1_and_the_rest_is_run(toolstile, calls):
         ("nope", "✗ unknown tool", "lookup"),
         ("refused", "⊘ denied", "check"),
         ("fail", "✗ failed", "execute"),
-        ("add", "✓ succeeded", "the end"),
+        ("add", "✓ succeeded", "done"),
     ]
     assert "1 succeeded, 1 failed, 1 unknown tool, 1 invalid, 1 denied" in out
 
@@ -261,7 +261,8 @@ def test_terminal_escapes_do_not_pass(toolstile, calls):
 @pytest.mark.slow
 def test_the_example_tells_its_story(toolstile):
     status, out, err = toolstile("run", "--example", plugin=False)
-    assert (status, err) == (1, "")
+    assert (status, err) == (0, "")
+    assert out.endswith("1 denied; in this example, some are meant to fail\n")
     for told in (
         "There are no orders.",
         "products: not known; did you mean 'product'?",
@@ -283,7 +284,7 @@ def test_the_examples_dry_run_denies_only_what_goes_to_the_carrier(toolstile):
 @pytest.mark.slow
 def test_another_example_works_on_files(toolstile):
     status, out, err = toolstile("run", "--example", "workspace", "--approve", "all", plugin=False)
-    assert (status, err) == (1, "")
+    assert (status, err) == (0, "")
     story = (
         "The plan is set up.",
         "There is no prices.txt. Did you mean prices.ini?",
