@@ -97,6 +97,11 @@ class Terminal:
         return self.console is not None and self.console.is_terminal
 
     @property
+    def can_move(self) -> bool:
+        """True where what is shown can be replaced: not without colours, which moves need, too."""
+        return self.is_terminal and not os.environ.get("NO_COLOR")
+
+    @property
     def room(self) -> int | None:
         """The columns there are; None where nobody counts them, as in a pipe."""
         return self.console.width if self.console is not None and self.is_terminal else None
@@ -197,18 +202,17 @@ class Table:
         titles = [Text(column.title, "bold") for column in self._columns]
         self.row(titles, [] if self._stacked else [Text(self._text, "bold")])
 
-    def row(self, cells: Sequence[Text], texts: Sequence[Text], *, wrap: bool = False) -> None:
-        """Write a row and its texts, one below the other.
+    def row(self, cells: Sequence[Text], texts: Sequence[Text]) -> None:
+        """Write a row and its texts, one below the other; what is too long goes on below.
 
         Args:
             cells: One for each column.
             texts: The texts that fill the rest.
-            wrap: Whether texts that are too long continue on a new line, or are cut.
         """
         line = Text(" " * MARGIN)
         for column, space, cell in zip(self._columns, self._spaces, cells, strict=True):
             line.append_text(self._fit_cell(column, space, cell)).append(" " * GAP)
-        lines = [line for text in texts for line in self._fit_text(text, wrap=wrap)]
+        lines = [line for text in texts for line in self._wrapped(text, self._room)]
         if self._stacked or not lines:
             self._terminal.print(line, whole=True)
         for text in lines:
@@ -219,7 +223,7 @@ class Table:
     def below(self, text: Text) -> None:
         """Write a text below the table, as wide as the terminal."""
         room = self._terminal.room
-        for line in [text] if room is None else self._wrapped(text, max(room - MARGIN, 10)):
+        for line in self._wrapped(text, None if room is None else max(room - MARGIN, 10)):
             self._terminal.print(Text(" " * MARGIN).append_text(line), whole=True)
 
     def _fit_cell(self, column: Column, space: int, cell: Text) -> Text:
@@ -232,16 +236,9 @@ class Table:
         cell.align(column.justify, space)
         return cell
 
-    def _fit_text(self, text: Text, *, wrap: bool) -> Sequence[Text]:
-        if self._room is not None and wrap:
-            return self._wrapped(text, self._room)
-        if self._room is not None:
-            text.truncate(self._room, overflow="ellipsis")
-        return [text]
-
-    def _wrapped(self, text: Text, columns: int) -> Sequence[Text]:
+    def _wrapped(self, text: Text, columns: int | None) -> Sequence[Text]:
         console = self._terminal.console
-        return [text] if console is None else [*text.wrap(console, columns)]
+        return [text] if console is None or columns is None else [*text.wrap(console, columns)]
 
 
 def widest(texts: Sequence[str], limit: int) -> int:

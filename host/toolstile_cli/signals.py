@@ -85,7 +85,7 @@ class Stopping:
     def _say_last_words(self) -> None:
         if self.last_words is not None:
             self.last_words()
-        if sys.stderr.isatty():
+        if sys.stderr.isatty() and not os.environ.get("NO_COLOR"):
             sys.stderr.write(SHOW_CURSOR)
         sys.stderr.write("toolstile: a handler did not end; the process was ended over it.\n")
         sys.stdout.flush()

@@ -90,7 +90,7 @@ def print_reports(
     table = Table(terminal, columns, headings[1])
     table.head()
     for name, origin, (_, status, texts) in zip(names, origins, rows, strict=True):
-        table.row([Text(name, "bold"), status, Text(origin, "dim")], texts, wrap=True)
+        table.row([Text(name, "bold"), status, Text(origin, "dim")], texts)
     terminal.print()
 
 

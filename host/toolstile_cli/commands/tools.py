@@ -114,7 +114,7 @@ def _print_table(host: Host) -> None:
             Text(_arguments(tool), "dim"),
             Text(_labels(tool), "dim"),
         ]
-        table.row(cells, [text for text in texts if text], wrap=True)
+        table.row(cells, [text for text in texts if text])
     terminal.print()
     terminal.print(Text(f" {counted(len(found), 'tool')}", "bold"))
 

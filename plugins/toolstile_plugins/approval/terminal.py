@@ -93,7 +93,12 @@ class Terminal:
             from rich.console import Console  # only a question needs it
 
             self._console = Console(
-                file=self._out, markup=False, highlight=False, emoji=False, _environ=environment()
+                file=self._out,
+                color_system=None if os.environ.get("NO_COLOR") else "auto",
+                markup=False,
+                highlight=False,
+                emoji=False,
+                _environ=environment(),
             )
         return self._console
 

@@ -71,7 +71,7 @@ def show_table(entries: Iterable[LedgerEntry], now: datetime) -> None:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("hash", "tool", "state", "since", "expires"):
         table.add_column(title, no_wrap=True)
-    table.add_column("what", no_wrap=True, overflow="ellipsis")
+    table.add_column("what", overflow="fold")
     for entry in entries:
         table.add_row(
             hash_of(entry)[:SHOWN_OF_HASH],

@@ -26,7 +26,7 @@ def draw(monkeypatch):
 
     usual = [Column("id", 6, keep="end"), Column("tool", 10), Column("time", 8, "right")]
 
-    def drawn(cells, texts, *, width=None, wrap=False, below=None, columns=usual):
+    def drawn(cells, texts, *, width=None, below=None, columns=usual):
         screen = Screen(width is not None)
         monkeypatch.setattr("sys.stdout", screen)
         monkeypatch.setenv("TERM", "xterm")
@@ -35,7 +35,7 @@ def draw(monkeypatch):
         monkeypatch.setenv("COLUMNS", str(width or 80))
         table = Table(Terminal(), columns, "message")
         table.head()
-        table.row([Text(each) for each in cells], [Text(each) for each in texts], wrap=wrap)
+        table.row([Text(each) for each in cells], [Text(each) for each in texts])
         if below is not None:
             table.below(Text(below))
         return screen.getvalue().splitlines()
@@ -65,16 +65,17 @@ def test_more_texts_stand_below_one_another(draw):
     assert draw(ROW, ["one", "two"], width=100)[2:] == [" " * 31 + "two"]
 
 
-def test_a_text_too_long_is_cut_or_wrapped(draw):
-    long = "word " * 40
-    assert draw(ROW, [long], width=100)[1].endswith("…")
-    assert len(draw(ROW, [long], width=100, wrap=True)) > 3
+@pytest.mark.parametrize("width", [50, 100])
+def test_a_text_too_long_goes_on_below_and_nothing_is_cut(draw, width):
+    words = [f"word{number}" for number in range(40)]
+    lines = draw(ROW, [" ".join(words)], width=width)
+    assert len(lines) > 3
+    assert " ".join(lines).split()[-40:] == words
 
 
 @pytest.mark.parametrize("width", [40, 80, 120])
-@pytest.mark.parametrize("wrap", [False, True])
-def test_no_line_is_wider_than_the_terminal(draw, width, wrap):
-    lines = draw(("identifier-123", "茶" * 30, "1.0 s"), ["茶 " * 90], width=width, wrap=wrap)
+def test_no_line_is_wider_than_the_terminal(draw, width):
+    lines = draw(("identifier-123", "茶" * 30, "1.0 s"), ["茶 " * 90], width=width)
     assert max(map(cell_len, lines)) <= width
 
 
