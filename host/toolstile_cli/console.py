@@ -265,16 +265,6 @@ def lines_of(text: str) -> list[str]:
     return [line for line in lines if line]
 
 
-def listed(names: Sequence[str]) -> str:
-    """Return names as a part of a sentence.
-
-    Example:
-        >>> listed(("run", "call", "tools"))
-        'run, call and tools'
-    """
-    return f"{', '.join(names[:-1])} and {names[-1]}" if len(names) > 1 else "".join(names)
-
-
 # --- Stillness during a question
 
 

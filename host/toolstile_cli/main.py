@@ -58,6 +58,12 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
         as_json = f'{{"version": "{__version__}"}}'
         sys.stdout.write(f"{as_json if '--json' in given else f'toolstile {__version__}'}\n")
         return Exit.OK
+    if arguments in ([], ["--help"], ["-h"]):
+        from toolstile_cli.quick_help import general_help
+
+        if (text := general_help()) is not None:
+            sys.stdout.write(text)
+            return Exit.OK
     # The variable by which a shell asks for completions.
     if owns_process and "_ARGCOMPLETE" in os.environ:
         from toolstile_cli.shell_completion import answer_shell

@@ -10,12 +10,8 @@ from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NoReturn, cast
 
-from toolstile_cli.commands.new import DEFAULT_KIND, KINDS
-from toolstile_cli.commands.run import OPTION, SESSIONS, THE_EXAMPLES, named_examples
-from toolstile_cli.console import listed
-from toolstile_cli.errors import say
+from toolstile_cli.examples import OPTION, SESSIONS, THE_EXAMPLES, listed, named_examples
 from toolstile_cli.exit_codes import Exit
-from toolstile_hookspecs.support.text import nearest, suggest
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -97,6 +93,17 @@ COMMANDS: Final = {
     "doctor": "find out what is wrong here, and how to fix it",
     "completion": "print what lets a shell complete commands, options and names",
 }
+KINDS: Final[Mapping[str, str]] = {
+    "suite": "Tools for agents, with what they remember.",
+    "policy": "A policy: what agents may not do.",
+    "observer": "An observer of what agents do.",
+    "store": "A store for what agents have done once.",
+    "approver": "An approver, who answers for a person.",
+}
+"""The kinds of packages by name; the first is the default."""
+
+DEFAULT_KIND: Final = next(iter(KINDS))
+
 _FIRST: Final = frozenset({"-h", "--help", "--"})
 """The words that may precede a command, beside the common options."""
 WITHOUT_HOST: Final = frozenset({"completion", "doctor", "new"})
@@ -157,6 +164,8 @@ def _meant(given: str, parsers: Iterable[argparse.ArgumentParser]) -> str:
     """Return the option that was meant, ` (did you mean --parallel?)`, or nothing."""
     if not given.startswith("--"):
         return ""
+    from toolstile_hookspecs.support.text import nearest  # the help waits for none of this
+
     known = [
         option.removeprefix("--")
         for parser in parsers
@@ -175,6 +184,8 @@ def _hint(args: argparse.Namespace, surplus: Sequence[str]) -> str:
 
 
 def _refuse(message: str, program: str) -> NoReturn:
+    from toolstile_cli.errors import say  # likewise
+
     say("error", f"{message}. See `{program} --help`.")
     sys.exit(Exit.USAGE)
 
@@ -287,6 +298,9 @@ def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool) -
 
     Where an example is asked for, it may have been meant as that one's name.
     """
+    from toolstile_cli.errors import say  # likewise
+    from toolstile_hookspecs.support.text import suggest
+
     known = list(known)
     if rest[1:] and rest[0].startswith("-") and rest[0] not in _FIRST:
         told = f"there is no option {rest[0].partition('=')[0]} of all commands"

@@ -13,7 +13,8 @@ from argcomplete.lexers import split_line
 
 from toolstile.host import Host
 from toolstile.settings import Settings
-from toolstile_cli.commands.run import SESSIONS, host_for
+from toolstile_cli.commands.run import host_for
+from toolstile_cli.examples import SESSIONS
 from toolstile_cli.options import common_options, take_common
 from toolstile_cli.plugin_commands import with_extensions
 from toolstile_cli.program import BUILT_IN

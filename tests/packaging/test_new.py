@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile_cli.commands.new import KINDS
+from toolstile_cli.options import KINDS
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
 

@@ -22,6 +22,7 @@ from toolstile._version import requirement
 from toolstile.plugins.discovery import installed
 from toolstile_cli.errors import UsageError
 from toolstile_cli.exit_codes import Exit
+from toolstile_cli.options import KINDS
 from toolstile_hookspecs import CONTRACT_VERSION
 
 
@@ -58,18 +59,6 @@ def new(args: argparse.Namespace) -> int:
 
 
 # --- Types of packages
-
-
-KINDS: Final[Mapping[str, str]] = {
-    "suite": "Tools for agents, with what they remember.",
-    "policy": "A policy: what agents may not do.",
-    "observer": "An observer of what agents do.",
-    "store": "A store for what agents have done once.",
-    "approver": "An approver, who answers for a person.",
-}
-"""The kinds of packages by name; the first is the default."""
-
-DEFAULT_KIND: Final = next(iter(KINDS))
 
 
 # --- Names of a new package

@@ -10,8 +10,9 @@ from typing import Any, Final
 from toolstile.host import Host
 from toolstile_cli.call_reader import STDIN, read_calls, read_source
 from toolstile_cli.call_reports import Ending, Endings
-from toolstile_cli.console import Terminal, listed, undisturbed
+from toolstile_cli.console import Terminal, undisturbed
 from toolstile_cli.errors import UsageError, say
+from toolstile_cli.examples import SESSIONS, THE_EXAMPLES
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.run_report import JsonReport, Report, TableReport
 from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
@@ -20,29 +21,7 @@ from toolstile_hookspecs.support.text import counted
 # --- Examples
 
 
-SESSIONS: Final = {"orders": "session.jsonl", "workspace": "workspace.jsonl"}
-"""The session of each example, by its name; the first is run unless one is named."""
-
-THE_EXAMPLES: Final = f"The examples are {listed(tuple(SESSIONS))}."
-OPTION: Final = "--example"
 MEANT: Final = "; in this example, some are meant to fail"
-
-
-def named_examples(arguments: Sequence[str]) -> list[str]:
-    """Return the arguments with a name for each `--example`, as it may be left out.
-
-    Example:
-        >>> named_examples(["run", "--example", "calls.jsonl"])
-        ['run', '--example=orders', 'calls.jsonl']
-    """
-    default = next(iter(SESSIONS))
-    named: list[str] = []
-    for argument in arguments:
-        if named and named[-1] == f"{OPTION}={default}" and argument in SESSIONS:
-            named[-1] = f"{OPTION}={argument}"
-        else:
-            named.append(f"{OPTION}={default}" if argument == OPTION else argument)
-    return named
 
 
 def example_plugin(name: str) -> Path:

@@ -2,6 +2,8 @@
 
 import re
 import shlex
+import subprocess
+import sys
 
 import pytest
 
@@ -9,6 +11,7 @@ from toolstile import Host, Settings
 from toolstile_cli.options import COMMANDS, MORE, beneath, take_common
 from toolstile_cli.plugin_commands import with_extensions
 from toolstile_cli.program import BUILT_IN
+from toolstile_cli.quick_help import general_help
 
 BENEATH = (
     *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),
@@ -85,3 +88,42 @@ def test_no_other_command_comes_with_toolstile(parser):
 @pytest.mark.parametrize("command", ALL)
 def test_every_commands_help_tells_of_the_options_of_all(parser, command):
     assert dict(parsers_in(parser))[command].format_help().count(MORE) == 1
+
+
+def test_the_quick_help_is_that_of_the_plugins(parser, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert general_help() == parser.format_help()
+
+
+@pytest.mark.parametrize(
+    ("file", "text"),
+    [
+        ("toolstile.toml", 'block = ["record"]'),
+        ("toolstile.toml", 'plugin_files = ["room.py"]'),
+        ("toolstile.toml", "[plugins.record]\nfile = 'calls.jsonl'"),
+        ("toolstile.toml", "this is not TOML"),
+        ("pyproject.toml", '[tool.toolstile]\nblock = ["record"]'),
+    ],
+)
+def test_plugins_are_asked_where_the_configuration_speaks_of_them(
+    tmp_path, monkeypatch, file, text
+):
+    (tmp_path / file).write_text(text)
+    (tmp_path / "below").mkdir()
+    monkeypatch.chdir(tmp_path / "below")
+    assert general_help() is None
+
+
+def test_plugins_are_asked_where_a_variable_may_speak_of_them(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TOOLSTILE_BLOCK", "record")
+    assert general_help() is None
+
+
+def test_the_help_imports_neither_plugins_nor_what_they_stand_on(tmp_path):
+    code = "import sys; from toolstile_cli.main import main; main(['--help']); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stdout.splitlines()[-1].split())
+    assert not loaded & {"pydantic", "rich", "toolstile_hookspecs", "toolstile_plugins"}

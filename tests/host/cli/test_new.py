@@ -9,7 +9,7 @@ import pytest
 
 from toolstile._version import requirement
 from toolstile_cli.commands import new as writing
-from toolstile_cli.commands.new import KINDS
+from toolstile_cli.options import KINDS
 
 CONTRACTS = {
     "suite": "ToolSuiteContract",

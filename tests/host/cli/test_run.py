@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from toolstile_cli.commands.run import named_examples
+from toolstile_cli.examples import named_examples
 
 
 def rows(out):
