@@ -19,7 +19,7 @@ from toolstile.plugins.offered_tools import ToolOffers
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import make_policies
 from toolstile.policies.rules import named, refuse_duplicates
-from toolstile.policies.unknown_names import faults_of, naming, tools_within
+from toolstile.policies.unknown_names import confirming, faults_of, naming, tools_within
 from toolstile.settings import Settings, load
 from toolstile.settings.sources import overridden
 from toolstile_hookspecs import (
@@ -368,7 +368,8 @@ class Host:
     def wrong_rules(self, policies: Sequence[ToolPolicy] | None = None) -> list[str]:
         """Return what policies name that no tool has; of those of the configuration if None."""
         if policies is None:
-            policies = self.policies[: len(self.configuration.policies)]
+            configured = self.configuration
+            policies = (*self.policies[: len(configured.policies)], confirming(configured))
         tools = tools_within(self.prompt, self.catalog) if naming(policies) else ()
         return faults_of(policies, tools, self.plugins.awaited_tools())
 

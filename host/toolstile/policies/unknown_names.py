@@ -6,8 +6,10 @@ import logging
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
+from types import SimpleNamespace
 from typing import Any, Final
 
+from toolstile.settings import Settings
 from toolstile_hookspecs import Catalog, PersistentPolicy, Prompt, Section, Tool, ToolPolicy
 from toolstile_hookspecs.section_tools import section_tools
 from toolstile_hookspecs.support.text import near
@@ -66,7 +68,15 @@ def faults_of(policies: Iterable[ToolPolicy], tools: Tools, awaited: Iterable[st
 def tools_within(prompt: Prompt, catalog: Catalog) -> Tools:
     """Return every tool there is, in a section that is open or not, here or elsewhere."""
     here = (tool for section in prompt.everywhere() for tool in section.tools)
-    return list(dict.fromkeys((*section_tools(), *catalog, *here)))
+    # The prompt has a tool as it is called, where the configuration corrects what is said of it.
+    return list({tool.name: tool for tool in (*section_tools(), *catalog, *here)}.values())
+
+
+def confirming(settings: Settings) -> Any:
+    """Return the names of the tools that a configuration says a person must approve."""
+    tables = settings.tools.items()
+    names = frozenset(name for name, table in tables if table.requires_confirmation)
+    return SimpleNamespace(name="[tools.NAME]", governed=names)
 
 
 def tools_known_to(section: Section, tools: Tools) -> Tools:

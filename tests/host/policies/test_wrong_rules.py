@@ -211,3 +211,35 @@ def test_a_tool_that_comes_later_and_is_named_rightly_is_ruled() -> None:
         pages.tools, pages.awaited = (show_page, foreign), ()
         host.catalog.invalidate("Pages")
         assert tools.dispatch(ToolCall("wiki_save", {"page": "a"})).text == "No."
+
+
+def test_a_tool_that_a_person_must_approve_is_one_that_is_there() -> None:
+    for name, table in (("save_page", {"requires_confirmation": True}), ("save_pgae", {})):
+        settings = Settings(tools={name: table})
+        Host(discover=False, settings=settings, plugins=[Pages()]).open().close()
+    settings = Settings(tools={"save_pgae": {"requires_confirmation": True}})
+    with pytest.raises(ConfigurationError) as raised:
+        Host(discover=False, settings=settings, plugins=[Pages()]).open()
+    assert "'[tools.NAME]' refers to unknown tools: 'save_pgae' (did you" in str(raised.value)
+
+
+def test_a_rule_is_checked_against_a_tool_as_the_configuration_corrects_it() -> None:
+    table = {"kind": "of_category", "governed": ["save_page"]}
+
+    @dataclass(frozen=True, kw_only=True)
+    class OfCategory(Guard):
+        def misfits(self, tools: Any, may_come: Callable[[str], bool]) -> list[str]:
+            [meant] = [each for each in tools if each.name == "save_page"]
+            return [] if meant.category == "delete" else ["rules deletions"]
+
+    class Kinds:
+        @hookimpl
+        def toolstile_policies(self) -> dict[str, type[Any]]:
+            return {"of_category": OfCategory}
+
+    with pytest.raises(ConfigurationError, match="rules deletions"):
+        Host(
+            discover=False, settings=Settings(policies=(table,)), plugins=[Pages(), Kinds()]
+        ).open()
+    settings = Settings(policies=(table,), tools={"save_page": {"category": "delete"}})
+    Host(discover=False, settings=settings, plugins=[Pages(), Kinds()]).open().close()
