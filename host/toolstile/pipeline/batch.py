@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import IntEnum
-from typing import Any, Final, TypeGuard
+from typing import Any, Final
 
 from toolstile_hookspecs import Cancellation, Deadline, ToolCall
 
@@ -184,30 +184,9 @@ def _check_limit(given: object, name: str, kind: type[Any], remedy: str) -> None
         )
 
 
-def several_calls(given: object) -> list[ToolCall]:
-    """Return the calls of a batch.
-
-    Raises:
-        TypeError: When they are not several, or one of them is not a call; names the first such.
-    """
-    if not _is_several(given):
-        msg = f"what is dispatched at once are several ToolCalls, not {_told(given)}: give a list"
-        raise TypeError(msg)
-    calls: list[ToolCall] = []
-    for index, call in enumerate(given):
-        if not isinstance(call, ToolCall):
-            msg = (
-                "what is dispatched at once are ToolCalls, but the one at index "
-                f"{index} is {_told(call)}; none was dispatched: {_REMEDY}"
-            )
-            raise TypeError(msg)
-        calls.append(call)
+def several_calls(given: Iterable[ToolCall]) -> list[ToolCall]:
+    """Return the calls of a batch; `TypeError` where they are not several, or one is not a call."""
+    calls = list(given)
+    for call in calls:
+        check_call(call)
     return calls
-
-
-def _is_several(given: object) -> TypeGuard[Iterable[object]]:
-    return isinstance(given, Iterable) and not isinstance(given, (str, bytes, Mapping))
-
-
-def _told(value: object) -> str:
-    return "one ToolCall" if isinstance(value, ToolCall) else type(value).__name__
