@@ -8,9 +8,8 @@ whose effect is recorded by itself name that effect, and are left out where the 
 from __future__ import annotations
 
 import json
-import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, NotRequired, cast
@@ -19,7 +18,7 @@ from weakref import WeakValueDictionary
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolstile.state.serialization import dumped_exactly, loaded, type_name
+from toolstile.state.serialization import OF_FILE, by_name, dumped_exactly, loaded, named, type_name
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 
@@ -29,9 +28,6 @@ NOTHING: Final = "[]"
 
 _written_here: Final[WeakValueDictionary[str, type[Any]]] = WeakValueDictionary()
 """The types that were named in this process: some are in no module."""
-
-_OF_FILE: Final = re.compile(r"^toolstile_file_[0-9a-f]{8}_")
-"""The part of a plugin file's module name that depends on its place."""
 
 
 class Change(NamedTuple):
@@ -69,8 +65,8 @@ def read(text: str, kinds: Iterable[type[Any]]) -> list[Change]:
             f"This does not tell what a call did to a session ({first_fault(error)}). Pass what "
             "`changes()` returned, unchanged."
         ) from error
-    known = {_name(kind): kind for kind in kinds}
-    return [_change_of(entry, known) for entry in entries]
+    known = by_name(kinds)
+    return [_change_of(entry, named(entry["type"], known)) for entry in entries]
 
 
 def named_in(text: str) -> list[type[Any]]:
@@ -91,13 +87,9 @@ def _imported(name: str) -> type[Any] | None:
 def _loaded_file(name: str) -> object:
     """Return the module of a plugin in a file of that name, wherever the file is."""
     for module in list(sys.modules):
-        if module.endswith(name) and _OF_FILE.sub("", module) == name:
+        if module.endswith(name) and OF_FILE.sub("", module) == name:
             return sys.modules.get(module)
     return None
-
-
-def _name(kind: type[Any]) -> str:
-    return _OF_FILE.sub("", type_name(kind))
 
 
 class _Entry(TypedDict):
@@ -113,20 +105,13 @@ def _entries() -> TypeAdapter[list[_Entry]]:
 
 
 def _as_entry(change: Change) -> _Entry:
-    name, items = _name(change.kind), dumped_exactly(change.kind, change.items)
+    name, items = type_name(change.kind), dumped_exactly(change.kind, change.items)
     _written_here[name] = change.kind
     entry: _Entry = {"do": change.doing, "type": name, "items": items}
     return entry if change.effect_id is None else {**entry, "effect": change.effect_id}
 
 
-def _change_of(entry: _Entry, known: Mapping[str, type[Any]]) -> Change:
-    kind = known.get(entry["type"])
-    if kind is None:
-        raise SnapshotError(
-            f"What a call did to the session names {entry['type']}, a type that is not known "
-            "here. Types are never imported from a text: define it in a module and import that, "
-            "register a reducer for it, or pass the class in kinds=[...]."
-        )
+def _change_of(entry: _Entry, kind: type[Any]) -> Change:
     return Change(entry["do"], kind, loaded(kind, entry["items"]), entry.get("effect"))
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any, Final, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json, to_jsonable_python
@@ -14,11 +15,15 @@ from pydantic_core import from_json, to_json, to_jsonable_python
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 
+OF_FILE: Final = re.compile(r"^toolstile_file_[0-9a-f]{8}_")
+"""The part of a plugin file's module name that depends on its place."""
+
 
 def type_name(kind: type[Any]) -> str:
     """Return the name of a type in JSON: the outermost package that exports it, and its path.
 
-    So a stored class keeps its name while it moves between the modules of that package.
+    So a stored class keeps its name while it moves between the modules of that package, and one
+    of a plugin file wherever that is.
 
     Example:
         >>> type_name(Path), type_name(Plan)
@@ -30,7 +35,24 @@ def type_name(kind: type[Any]) -> str:
         package = sys.modules.get(".".join(parts[:depth]))
         if getattr(package, path, None) is kind:
             return f"{'.'.join(parts[:depth])}:{path}"
-    return f"{module}:{path}"
+    return f"{OF_FILE.sub('', module)}:{path}"
+
+
+def by_name(kinds: Iterable[type[Any]]) -> dict[str, type[Any]]:
+    """Return types by their names in JSON; of two with one name, the last."""
+    return {type_name(kind): kind for kind in kinds}
+
+
+def named(name: str, known: Mapping[str, type[Any]]) -> type[Any]:
+    """Return the known type of a name in JSON; `SnapshotError` where there is none."""
+    found = known.get(name)
+    if found is None:
+        raise SnapshotError(
+            f"A session's JSON names {name}, a type that is not known here. Types are never "
+            "imported from a text: define it in a module and import that, register a reducer for "
+            "it, or pass the class in kinds=[...]."
+        )
+    return found
 
 
 def dumped(kind: Any, items: Iterable[Any]) -> Any:

@@ -214,7 +214,7 @@ class Session:
         Raises:
             SnapshotError: The text is malformed, of another version, or names an unknown type.
         """
-        saved = read(text, [*self._store.kinds(), *kinds])
+        saved = read(text, [*kinds, *self._store.kinds()])
         return Snapshot(saved.id, saved.tag, _head(saved), None)
 
     def _replace(self, slices: Mapping[type[Any], Items], records: Records) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple, NotRequired
 
@@ -12,7 +12,7 @@ from typing_extensions import TypedDict
 
 from toolstile.state.policy_records import Records
 from toolstile.state.replay import AppliedEffect
-from toolstile.state.serialization import dumped, dumped_exactly, loaded, type_name
+from toolstile.state.serialization import by_name, dumped, dumped_exactly, loaded, named, type_name
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 from toolstile_hookspecs.policies import PolicyState
@@ -51,11 +51,11 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
         document = _documents().validate_json(text)
     except ValidationError as error:
         raise _malformed(first_fault(error)) from error
-    known: set[type[Any]] = {AppliedEffect, *kinds}
+    known = by_name([AppliedEffect, *kinds])
     slices: dict[type[Any], Iterable[Any]] = {}
     logs: dict[type[Any], Iterable[Any]] = {}
     for entry in document["slices"]:
-        kind = _kind(entry["type"], known)
+        kind = named(entry["type"], known)
         if kind in slices or kind in logs:
             raise _malformed(f"it has two slices of {type_name(kind)}")
         target = logs if entry["policy"] == "log" else slices
@@ -88,33 +88,15 @@ def _written(kind: type[Any], items: Iterable[Any], policy: Literal["state", "lo
     return {"type": type_name(kind), "policy": policy, "items": dumped_exactly(kind, items)}
 
 
-def _kind(name: str, known: Collection[type[Any]]) -> type[Any]:
-    found = [kind for kind in known if type_name(kind) == name]
-    if not found:
-        there = ", ".join(sorted(map(type_name, known)))
-        raise SnapshotError(
-            f"The session's JSON has a slice of {name}, a type that is not known here (known: "
-            f"{there}). Types are never imported from a file: pass the class in kinds=[...], or "
-            "register a reducer for its slice first."
-        )
-    if len(found) > 1:
-        raise _namesakes(name)
-    return found[0]
-
-
 def _refuse_namesakes(kinds: Iterable[type[Any]]) -> None:
-    named: dict[str, type[Any]] = {}
+    names: dict[str, type[Any]] = {}
     for kind in kinds:
         name = type_name(kind)
-        if named.setdefault(name, kind) is not kind:
-            raise _namesakes(name)
-
-
-def _namesakes(name: str) -> SnapshotError:
-    return SnapshotError(
-        f"Two types are called {name}, and JSON could not tell their items apart. Give one of "
-        "them another name; where its module was loaded again, go on with a new session."
-    )
+        if names.setdefault(name, kind) is not kind:
+            raise SnapshotError(
+                f"Two types are called {name}, and JSON could not tell their items apart. Give one "
+                "of them another name; where its module was loaded again, go on with a new session."
+            )
 
 
 def _malformed(what: str) -> SnapshotError:

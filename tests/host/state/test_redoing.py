@@ -298,9 +298,9 @@ def test_of_two_types_of_one_name_the_sessions_own_is_meant():
 def test_a_type_that_nobody_has_named_is_not_imported():
     text = '[{"do": "append", "type": "os:system", "items": [{"text": "a"}]}]'
     told = (
-        "What a call did to the session names os:system, a type that is not known here. Types are "
-        "never imported from a text: define it in a module and import that, register a reducer "
-        "for it, or pass the class in kinds=[...]."
+        "A session's JSON names os:system, a type that is not known here. Types are never imported "
+        "from a text: define it in a module and import that, register a reducer for it, or pass "
+        "the class in kinds=[...]."
     )
     with pytest.raises(SnapshotError) as unknown:
         done_again(session_of(), text)
