@@ -16,7 +16,6 @@ from toolstile.plugins.plugin_errors import PluginFault, in_configuration, raise
 from toolstile.plugins.prefixing import with_prefix
 from toolstile.settings import Settings, validate_table
 from toolstile.settings.paths import beside
-from toolstile.settings.table_validation import to_define, undefined_name
 from toolstile_hookspecs import Binding, Command, ConfigurationError, Section, Tool
 
 # --- The host's keys of a plugin's table
@@ -121,9 +120,9 @@ def _settings(plugin: str, implementations: Implementations, settings: Settings)
     for implementation in implementations("toolstile_settings", None):
         with guarded("toolstile_settings"):
             model = implementation.call()
-        if model is None:
-            continue
-        _check_model(model)
+            if model is None:
+                continue
+            _check_model(model)
         return validate_table(
             model,
             _beside_the_file(table, plugin, model, settings),
@@ -162,18 +161,8 @@ def _check_model(model: object) -> None:
             f"The model of its settings has the field {taken[0]!r}, which is a key of the host's.",
             "Give the field another name.",
         )
-    fault = undefined_in(model)
-    if fault is not None:
-        raise fault
-
-
-def undefined_in(model: type[BaseModel]) -> PluginFault | None:
-    """Return the fault of a model of settings whose annotations name what is not defined."""
-    name = undefined_name(model)
-    if name is None:
-        return None
-    cause = f"The model of its settings, {model.__qualname__}, names {name}, which is not defined."
-    return PluginFault(cause, to_define(name, model))
+    # pydantic lets what its annotations name be undefined until the first table is read.
+    model.model_rebuild()
 
 
 def _policies(implementations: Implementations, settings: object) -> dict[str, type[Any]]:

@@ -84,6 +84,8 @@ def one_line(error: BaseException) -> str:
         >>> one_line(ValueError("no\nsuch thing"))
         'ValueError: no such thing'
     """
-    text = " ".join(str(error).split()).rstrip(".")
+    # pydantic's own pages are for the author.
+    told = str(error).partition("\nFor further information visit ")[0]
+    text = " ".join(told.split()).rstrip(".")
     text = text if len(text) <= MAX_CAUSE else f"{text[: MAX_CAUSE - 3]}..."
     return f"{type(error).__name__}: {text}" if text else type(error).__name__

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import re
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import date, time
 from functools import lru_cache
@@ -76,34 +75,6 @@ def _models(annotation: Any) -> Iterator[type[Any]]:
         yield cast("type[Any]", annotation)
     for part in get_args(annotation):
         yield from _models(part)
-
-
-# --- Undefined names in annotations
-
-
-def undefined_name(model: type[Any]) -> str | None:
-    """Return a name that a model's or a dataclass's annotations need and nothing defines.
-
-    pydantic lets them be until the first table is read, as they may be defined later; then it
-    only says that something is missing.
-    """
-    if getattr(model, "__pydantic_complete__", False):
-        return None
-    try:
-        TypeAdapter(model).rebuild(force=True, raise_errors=True)
-    except PydanticUndefinedAnnotation as error:
-        return error.name
-    except Exception:  # noqa: BLE001 - a class can take part in this; what else it lacks is told elsewhere
-        return None
-    return None
-
-
-def to_define(name: str, model: type[Any]) -> str:
-    """Return what to do about a name that is not defined, a sentence."""
-    module = sys.modules.get(model.__module__)
-    # The module of a single file has a name that nobody has written.
-    place = getattr(module, "__file__", None) or model.__module__
-    return f"Define or import {name} in {place}."
 
 
 # --- Secrets in messages
@@ -209,9 +180,11 @@ def validate_table(
         faults = [
             _fault(fault, model, others, table, prefix) for fault in error.errors(include_url=False)
         ]
-    except PydanticUserError as error:
+    except (PydanticUserError, PydanticUndefinedAnnotation) as error:
         fault = f"no table can be made into {model.__name__}, which its author has to fix"
-        faults = [(prefix, f"{fault}: {_lacking(model, error)}")]
+        # Without the advice for the author, which `toolstile check` has.
+        cause = str(error).partition("\n")[0].partition(" Set `")[0].rstrip(".")
+        faults = [(prefix, f"{fault}: {cause}")]
     except Exception as error:  # noqa: BLE001 - a model's own validator can raise anything
         told = f"{type(error).__name__}: {error}".rstrip(": .")
         faults = [(prefix, f"the check of {model.__name__} failed: {told}")]
@@ -222,7 +195,10 @@ def validate_table(
 
 @lru_cache(maxsize=512)
 def _adapter(model: type[Any]) -> TypeAdapter[Any]:
-    return TypeAdapter(model)
+    adapter = TypeAdapter(model)
+    # It raises where annotations name what is not defined; else that is told without the name.
+    adapter.rebuild()
+    return adapter
 
 
 def show(value: object) -> str:
@@ -264,17 +240,6 @@ def _place(path: Path, source: str | Callable[[str], str]) -> str:
     key = place(path) if path else ""
     where = source if isinstance(source, str) else source(key)
     return f"{where}: {key}" if key else where
-
-
-def _lacking(model: type[Any], error: PydanticUserError) -> str:
-    """Return why no table fits, without the advice for the model's author.
-
-    `toolstile check` has that.
-    """
-    name = undefined_name(model)
-    if name is not None:
-        return f"its annotations name {name}, which is not defined"
-    return str(error).partition("\n")[0].partition(" Set `")[0].rstrip(".")
 
 
 def _fault(

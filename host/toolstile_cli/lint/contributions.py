@@ -7,13 +7,12 @@ import sys
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final, cast
 
-from pydantic import BaseModel, PydanticUserError, TypeAdapter
+from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 
-from toolstile.plugins.contributions import undefined_in
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import LoadedPlugin
 from toolstile.policies.rules import named
-from toolstile.settings.table_validation import fields, to_define, undefined_name
+from toolstile.settings.table_validation import fields
 from toolstile_hookspecs import DefinitionError, Diagnostic, Dialect, FunctionTool, Section, Tool
 from toolstile_hookspecs.codecs import NOT_READ_BACK, Codec, pointed
 from toolstile_hookspecs.markers import HOOK_PREFIX
@@ -84,9 +83,10 @@ def undefined(plugin: object) -> Iterator[Diagnostic]:
     except Exception:  # noqa: BLE001 - it is the plugin's, and its exceptions are reported elsewhere
         return
     if isinstance(model, type) and issubclass(model, BaseModel):
-        fault = undefined_in(model)
-        if fault is not None:
-            yield Diagnostic.error("settings", fault.cause, fault.remedy)
+        name = undefined_name(model)
+        if name is not None:
+            cause = f"The model of its settings, {model.__qualname__}, names {name}, which is not "
+            yield Diagnostic.error("settings", f"{cause}defined.", to_define(name, model))
 
 
 def _texts(model: type[BaseModel], plugin: object) -> list[str]:
@@ -295,3 +295,31 @@ def _of_sections(sections: Iterable[Section]) -> Iterator[Diagnostic]:
         except DefinitionError as error:
             yield Diagnostic.error("policies", str(error), "Fix the policies of the section.")
         yield from _of_sections(section.children)
+
+
+# --- Undefined names in annotations
+
+
+def undefined_name(model: type[Any]) -> str | None:
+    """Return a name that a model's or a dataclass's annotations need and nothing defines.
+
+    pydantic lets them be until the first table is read, as they may be defined later; then it
+    only says that something is missing.
+    """
+    if getattr(model, "__pydantic_complete__", False):
+        return None
+    try:
+        TypeAdapter(model).rebuild(force=True, raise_errors=True)
+    except PydanticUndefinedAnnotation as error:
+        return error.name
+    except Exception:  # noqa: BLE001 - a class can take part in this; what else it lacks is told elsewhere
+        return None
+    return None
+
+
+def to_define(name: str, model: type[Any]) -> str:
+    """Return what to do about a name that is not defined, a sentence."""
+    module = sys.modules.get(model.__module__)
+    # The module of a single file has a name that nobody has written.
+    place = getattr(module, "__file__", None) or model.__module__
+    return f"Define or import {name} in {place}."

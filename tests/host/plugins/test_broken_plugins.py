@@ -238,8 +238,8 @@ OFFERS = [
         "the settings have a type that nothing defines",
         "class S(BaseModel):\n    url: 'flot' = 1\n"
         "@hookimpl\ndef toolstile_settings():\n    return S",
-        r"The model of its settings, S, names flot, which is not defined",
-        r"Define or import flot in .*broken\.py",
+        r"toolstile_settings raised PydanticUndefinedAnnotation: name 'flot' is not defined\.",
+        r"Fix the plugin, or block it with TOOLSTILE_BLOCK",
     ),
     case(
         "a key that must be there is missing",

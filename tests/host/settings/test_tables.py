@@ -271,5 +271,5 @@ def test_a_name_that_nothing_defines_is_told_with_the_class_that_needs_it():
         validate_table(Misspelt, {}, plugin=None, source="toolstile.toml")
     assert str(told.value) == (
         "toolstile.toml: no table can be made into Misspelt, which its author has to fix: "
-        "its annotations name strr, which is not defined."
+        "name 'strr' is not defined."
     )
