@@ -50,7 +50,7 @@ def enter_lifespans(host: OpeningHost, stack: ExitStack, only: str | None = None
         for implementation in host.plugins.implementations(_HOOK):
             if only in {None, implementation.plugin}:
                 try:
-                    _enter(host, entered, implementation)
+                    enter_lifespan(host, entered, implementation)
                 except ToolstileError:
                     raise
                 except Exception as error:
@@ -58,30 +58,21 @@ def enter_lifespans(host: OpeningHost, stack: ExitStack, only: str | None = None
         stack.push(entered.pop_all())
 
 
-def enter_possible_lifespans(host: OpeningHost, stack: ExitStack) -> dict[str, PluginFault]:
-    """Enter the lifespans that can be; return the faults of the other plugins by their names."""
-    faults: dict[str, PluginFault] = {}
-    for implementation in host.plugins.implementations(_HOOK):
-        try:
-            _enter(host, stack, implementation)
-        except Exception as error:  # noqa: BLE001 - returned as a fault
-            faults[implementation.plugin] = _fault_of(error, implementation.plugin, host)
-    return faults
-
-
-def _fault_of(error: Exception, plugin: str, host: OpeningHost) -> PluginFault:
+def fault_of(error: Exception, plugin: str, host: OpeningHost) -> PluginFault:
+    """Return the fault of a plugin whose lifespan raised on entering."""
     if isinstance(error, ConfigurationError):
         return in_configuration(error, plugin, host.configuration)
     return error if isinstance(error, PluginFault) else raised_in(_HOOK, error)
 
 
 def _cannot_start(host: OpeningHost, plugin: str, error: Exception) -> PluginError:
-    fault = _fault_of(error, plugin, host)
+    fault = fault_of(error, plugin, host)
     title = next(report.title for report in host.plugins.reports if report.name == plugin)
     return PluginError(f"Plugin {title} cannot be started: {fault.cause} {fault.remedy}")
 
 
-def _enter(host: OpeningHost, stack: ExitStack, implementation: Implementation) -> None:
+def enter_lifespan(host: OpeningHost, stack: ExitStack, implementation: Implementation) -> None:
+    """Enter the lifespan of a plugin, which the stack leaves again; raises what that raises."""
     plugin = implementation.plugin
     lifespan: Any = implementation.call(host)
     if lifespan is None:

@@ -9,7 +9,7 @@ from typing import Any, Final, cast
 
 from toolstile.host import Host
 from toolstile.plugins.plugin_errors import one_line
-from toolstile.settings.sources import without_configured
+from toolstile.settings import Settings
 from toolstile_cli.errors import say
 from toolstile_cli.options import MORE, Parser, beneath, main_parser
 from toolstile_hookspecs import Command, HostHandle, PluginError
@@ -77,6 +77,24 @@ def configure(host: Host, commands: Iterable[Command], args: argparse.Namespace)
     values = {**without_configured(host.configuration, defaults), **given}
     if values:
         host.configure(values)
+
+
+def without_configured(settings: Settings, values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return those of the values, by dotted key, about which the settings say nothing."""
+    return {key: value for key, value in values.items() if not _is_configured(settings, key)}
+
+
+def _is_configured(settings: Settings, key: str) -> bool:
+    first, *rest = key.split(".")
+    if first != "plugins":
+        return bool(getattr(settings, first, None) != getattr(Settings(), first, None))
+    at: object = settings.table_of(rest[0]) if rest else {}
+    for part in rest[1:]:
+        table = cast("Mapping[str, object]", at if isinstance(at, Mapping) else {})
+        if part not in table:
+            return False
+        at = table[part]
+    return True
 
 
 def _fits(command: Command, runs: Mapping[str, Run], tell: Tell) -> bool:

@@ -249,24 +249,6 @@ def overridden(settings: Settings, values: Mapping[str, Any]) -> Settings:
     return settings.replaced(**changed)
 
 
-def without_configured(settings: Settings, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return those of the values, by dotted key, about which the settings say nothing."""
-    return {key: value for key, value in values.items() if not _is_configured(settings, key)}
-
-
-def _is_configured(settings: Settings, key: str) -> bool:
-    first, *rest = key.split(".")
-    if first != "plugins":
-        return bool(getattr(settings, first, None) != getattr(Settings(), first, None))
-    at: object = settings.table_of(rest[0]) if rest else {}
-    for part in rest[1:]:
-        table = cast("Mapping[str, object]", at if isinstance(at, Mapping) else {})
-        if part not in table:
-            return False
-        at = table[part]
-    return True
-
-
 def _override_path(settings: Settings, key: str) -> Keys:
     first, *rest = key.split(".")
     if first in TOO_LATE or (rest and first == "plugins" and rest[1:] == ["enabled"]):

@@ -12,7 +12,7 @@ from typing import Any, Final
 from rich.text import Text
 
 from toolstile.host import Host
-from toolstile.lifespan import enter_possible_lifespans
+from toolstile.lifespan import enter_lifespan, fault_of
 from toolstile.plugins.plugin_errors import PluginFault
 from toolstile.plugins.reports import PluginReport, Status
 from toolstile_cli.console import Column, Table, Terminal, widest
@@ -32,7 +32,7 @@ STATUS: Final[dict[Status, tuple[str, str, str, str]]] = {
 def plugins(host: Host, args: argparse.Namespace) -> int:
     """List the plugins; a failed one, or one that cannot be started, with cause and remedy."""
     with ExitStack() as running:
-        faults = enter_possible_lifespans(host, running)
+        faults = _enter_possible_lifespans(host, running)
         reports = tuple(
             _with_fault(report, faults.get(report.name)) for report in host.plugins.reports
         )
@@ -53,6 +53,17 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
     return (
         Exit.USAGE if host.unmet() or any(report.misconfigured for report in reports) else Exit.OK
     )
+
+
+def _enter_possible_lifespans(host: Host, stack: ExitStack) -> dict[str, PluginFault]:
+    """Enter the lifespans that can be; return the faults of the other plugins by their names."""
+    faults: dict[str, PluginFault] = {}
+    for implementation in host.plugins.implementations("toolstile_lifespan"):
+        try:
+            enter_lifespan(host, stack, implementation)
+        except Exception as error:  # noqa: BLE001 - returned as a fault
+            faults[implementation.plugin] = fault_of(error, implementation.plugin, host)
+    return faults
 
 
 def _with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:

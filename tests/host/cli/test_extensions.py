@@ -4,7 +4,9 @@ import json
 
 import pytest
 
+from toolstile.settings import Settings
 from toolstile_cli.options import MORE
+from toolstile_cli.plugin_commands import without_configured
 
 PLUGIN = '''
 from pydantic import BaseModel
@@ -175,3 +177,9 @@ def test_a_command_beneath_a_plugins_tells_of_the_options_of_all(paint):
 def test_what_such_a_command_does_not_take_is_told(paint):
     status, _, err = paint("--shade", "dark", "walls", "red")
     assert (status, "unrecognized arguments: red" in err) == (2, True)
+
+
+def test_defaults_yield_to_what_is_configured():
+    settings = Settings(timeout=3, plugins={"work-shop": {"root": "a"}})
+    defaults = {"timeout": 9, "approver": "me", "plugins.work-shop.root": "b", "plugins.n.k": 1}
+    assert without_configured(settings, defaults) == {"approver": "me", "plugins.n.k": 1}

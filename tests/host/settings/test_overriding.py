@@ -1,9 +1,9 @@
-"""Values given on the command line win over the file; defaults only fill what it leaves open."""
+"""Values given on the command line win over the file."""
 
 import pytest
 
 from toolstile.settings import Settings
-from toolstile.settings.sources import overridden, without_configured
+from toolstile.settings.sources import overridden
 from toolstile_hookspecs import ConfigurationError
 
 SETTINGS = Settings(timeout=3, plugins={"work-shop": {"root": "a", "deep": {"x": 1, "y": 2}}})
@@ -31,8 +31,3 @@ def test_a_key_that_is_unknown_or_too_late_is_refused(key):
 def test_a_value_that_does_not_fit_is_refused():
     with pytest.raises(ConfigurationError, match="timeout"):
         overridden(SETTINGS, {"timeout": -1})
-
-
-def test_defaults_yield_to_what_is_configured():
-    defaults = {"timeout": 9, "approver": "me", "plugins.work-shop.root": "b", "plugins.n.k": 1}
-    assert without_configured(SETTINGS, defaults) == {"approver": "me", "plugins.n.k": 1}
