@@ -12,6 +12,7 @@ from typing import Any
 from toolstile.plugins.changed_section import changed
 from toolstile.settings.model import Settings, ToolCorrection
 from toolstile_hookspecs import (
+    NOTICE,
     ConfigurationError,
     DefinitionError,
     Prompt,
@@ -126,7 +127,7 @@ class ToolOffers:
     def _warn(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
-            log.warning("%s", text)
+            log.warning("%s", text, extra=NOTICE)
 
 
 def _corrected(tool: Tool[Any, Any], table: ToolCorrection) -> Tool[Any, Any]:
