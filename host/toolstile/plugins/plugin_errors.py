@@ -10,6 +10,7 @@ from toolstile.settings import Settings
 from toolstile.settings.sources import OWN_FILE, PROJECT_FILE
 from toolstile.settings.table_validation import kind_of
 from toolstile_hookspecs import ConfigurationError, PluginError
+from toolstile_hookspecs.codecs import as_sentence
 
 MAX_CAUSE: Final = 300
 
@@ -61,9 +62,8 @@ def raised_in(hook: str, error: BaseException) -> PluginFault:
     """Return the fault of a hook that raised."""
     if isinstance(error, PluginError):  # the cause and the remedy stand in it
         return PluginFault(str(error), "")
-    told = one_line(error)
     return PluginFault(
-        f"{hook} raised {told}{'' if told.endswith('?') else '.'}",
+        f"{hook} raised {as_sentence(one_line(error))}",
         "Fix the plugin, or block it with TOOLSTILE_BLOCK.",
     )
 
