@@ -757,7 +757,7 @@ def test_one_damaged_record_does_not_hide_the_others(toolstile, records):
     [
         (("list", "nowhere"), "nowhere is not there. Name a folder of records, or a record."),
         (("list", "."), "holds no record (*.jsonl)"),
-        (("list", "records", "--outcome", "faild"), "not an outcome; did you mean 'failed'?"),
+        (("list", "records", "--outcome", "failedd"), "not an outcome; did you mean 'failed'?"),
         (("list", "records", "--since", "yesterday"), "'yesterday' is not a time; write 2026-"),
     ],
 )
