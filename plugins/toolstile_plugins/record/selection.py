@@ -57,7 +57,7 @@ class Selection:
 
 @dataclass(slots=True)
 class Summary:
-    """What a record of a folder holds.
+    """The contents of a record in a folder, as far as they were asked for.
 
     Args:
         path: The file.
