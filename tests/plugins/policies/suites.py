@@ -30,7 +30,7 @@ CONTENTS = {
     "file.txt": "seven",
     ".env": "eight",
 }
-"""What is in the directory, to be read before it is changed."""
+"""The files of the directory, to be read before they are changed."""
 
 
 class Suite:

@@ -61,7 +61,7 @@ SLIPS = [
     "files_.*",
     "!files_write_file",
 ]
-"""What is written for `files_write_file`, or for all of `files_*`."""
+"""Slips for `files_write_file`, or for all of `files_*`."""
 
 
 def by(name: str) -> list[dict[str, Any]]:
