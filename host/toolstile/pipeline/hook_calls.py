@@ -6,6 +6,7 @@ import inspect
 import logging
 from collections.abc import Awaitable, Callable, Coroutine, Generator
 from contextlib import suppress
+from functools import partial
 from time import perf_counter
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -142,6 +143,14 @@ def on_worker(run: Asker, function: Callable[[], Any]) -> Run:
     return Run(function, False, ENDLESS, run, False, uninterruptible=True)  # noqa: FBT003 - see Run
 
 
+def _ended(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
+    """Return what a function gave or raised: thrown in, a `GeneratorExit` would end the steps."""
+    try:
+        return function(), None
+    except BaseException as error:  # noqa: BLE001 - raised where it was asked for
+        return None, error
+
+
 def perform(
     run: Asker,
     participant: Participant,
@@ -156,11 +165,13 @@ def perform(
     method = getattr(participant, step)
     if run.on_loop and may_wait(participant, step):
         try:
-            given = yield on_worker(run, method)
+            given, error = yield on_worker(run, partial(_ended, method))
         except GeneratorExit:
             # The loop has gone: what is left to do is done here.
             run.on_loop = False
             raise
+        if error is not None:
+            raise error
     else:
         given = method()
     return None if given is None else (yield from settling(run, given))
