@@ -114,8 +114,8 @@ class Calling:
             reason = f"it answered with what cannot be used ({_short(error)})"
             raise self._unknown(definition, reason) from error
         result = self._read(definition, answer)
-        asked = questions != self._connection.questions or _ASKED.search(result.message)
-        if result.success or not asked:
+        found_out = _ASKED.search(result.message) is not None
+        if result.success or not (found_out or questions != self._connection.questions):
             return result
         return ToolResult.error(f"{result.message.rstrip('.')}. {self._asked()}")
 
