@@ -84,7 +84,7 @@ class DiskStore(Store):
     def contents(self, path: str) -> tuple[Mapping[str, Kind], Mapping[str, str]]:
         """Return both, `names` and `hidden`, by one look at the directory."""
         scanned = self._scan(path)
-        usable = {name: kind for name, kind in scanned if paths.is_usable(name)}
+        usable: dict[str, Kind] = {name: kind for name, kind in scanned if paths.is_usable(name)}
         ours = paths.RESERVED if not path else None
         others = sorted(name for name, _ in scanned if name not in usable and name != ours)
         return usable, {name: paths.why_unusable(name) for name in others}
