@@ -87,7 +87,7 @@ class Node:
         if self.content is not None:
             size, digest = self.content.size, self.content.digest
         modified = self.modified
-        if isinstance(modified, float):
+        if not isinstance(modified, datetime | None):
             modified = moment(modified)
         return FileStat(path, self.kind, size, modified, readonly or self.readonly, digest)
 
