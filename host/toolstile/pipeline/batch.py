@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from enum import IntEnum
-from typing import Any, Final
+from typing import Any
 
 from toolstile_hookspecs import Cancellation, Deadline, ToolCall
 
@@ -157,11 +157,6 @@ class BatchOrder:
 # --- Checks of given calls
 
 
-_REMEDY: Final = (
-    "write ToolCall(name, arguments), or have a dialect read the calls of a model's reply"
-)
-
-
 def check_call(call: object) -> None:
     """Refuse what is not a call, and a call that could never be ended as it says.
 
@@ -169,8 +164,10 @@ def check_call(call: object) -> None:
         TypeError: Saying what to write.
     """
     if not isinstance(call, ToolCall):
-        kind = type(call).__name__
-        raise TypeError(f"what is dispatched is a ToolCall, not {kind}: {_REMEDY}")
+        raise TypeError(
+            f"what is dispatched is a ToolCall, not {type(call).__name__}: write ToolCall(name, "
+            "arguments), or have a dialect read the calls of a model's reply"
+        )
     _check_limit(call.deadline, "deadline", Deadline, "Deadline.after(seconds)")
     remedy = "Cancellation(), and keep it to cancel the call"
     _check_limit(call.cancellation, "cancellation", Cancellation, remedy)

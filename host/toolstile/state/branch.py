@@ -295,7 +295,7 @@ class Branch(Transaction):
         """
         with self.lock:
             changed = (cell for cell in self._cells.values() if cell.ops)
-            return described(cell for cell in changed if cell.kind is not AppliedEffect)
+            return [described(cell) for cell in changed if cell.kind is not AppliedEffect]
 
     # --- used by views of slices
 

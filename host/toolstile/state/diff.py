@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from toolstile.state.slice_branch import Cell
 
 _SHOWN = 3
 _WIDTH = 200
 
 
-def described(cells: Iterable[Cell]) -> list[str]:
-    """Return one line for each slice that was written, in the order of their first use."""
-    return [_line(cell) for cell in cells]
-
-
-def _line(cell: Cell) -> str:
+def described(cell: Cell) -> str:
+    """Return one line about a slice that was written."""
     before, after = len(cell.origin), len(cell.items)
     if not cell.rewritten:
         new = cell.items.after(before)
