@@ -18,11 +18,11 @@ from pathlib import Path, PurePosixPath
 from string import Template
 from typing import Final
 
-from toolstile._version import requirement
 from toolstile.plugins.discovery import installed
 from toolstile_cli.errors import UsageError
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.options import KINDS
+from toolstile_cli.requirement import requirement
 from toolstile_hookspecs import CONTRACT_VERSION
 
 

@@ -10,7 +10,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-from toolstile._version import requirement
 from toolstile.host import Host
 from toolstile.plugins.discovery import forget, installed, load_entry_point, load_file
 from toolstile.plugins.hook_manager import HookManager
@@ -26,6 +25,7 @@ from toolstile_cli.lint.contributions import (
     undeclared,
     undefined,
 )
+from toolstile_cli.requirement import requirement
 from toolstile_hookspecs import Diagnostic, Prompt, ToolstileError
 from toolstile_hookspecs.markers import ENTRY_POINT_GROUP, PROJECT
 from toolstile_hookspecs.support.text import suggest

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from toolstile._version import requirement
 from toolstile_cli.commands import new as writing
 from toolstile_cli.options import KINDS
+from toolstile_cli.requirement import requirement
 
 CONTRACTS = {
     "suite": "ToolSuiteContract",
