@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Final, Literal, NamedTuple, NotRequired, cast
-from weakref import WeakValueDictionary
 
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -25,9 +24,6 @@ from toolstile_hookspecs.errors import SnapshotError
 Doing = Literal["dispatch", "publish", "append", "seed"]
 
 NOTHING: Final = "[]"
-
-_written_here: Final[WeakValueDictionary[str, type[Any]]] = WeakValueDictionary()
-"""The types that were named in this process: some are in no module."""
 
 
 class Change(NamedTuple):
@@ -72,8 +68,7 @@ def read(text: str, kinds: Iterable[type[Any]]) -> list[Change]:
 def named_in(text: str) -> list[type[Any]]:
     """Return the types that changes as JSON name and that this process has imported."""
     names = [entry["type"] for entry in _entries().validate_json(text)]
-    kinds = (_written_here.get(name) or _imported(name) for name in names)
-    return [kind for kind in kinds if kind is not None]
+    return [kind for kind in map(_imported, names) if kind is not None]
 
 
 def _imported(name: str) -> type[Any] | None:
@@ -106,7 +101,6 @@ def _entries() -> TypeAdapter[list[_Entry]]:
 
 def _as_entry(change: Change) -> _Entry:
     name, items = type_name(change.kind), dumped_exactly(change.kind, change.items)
-    _written_here[name] = change.kind
     entry: _Entry = {"do": change.doing, "type": name, "items": items}
     return entry if change.effect_id is None else {**entry, "effect": change.effect_id}
 
