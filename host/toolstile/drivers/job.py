@@ -6,9 +6,8 @@ import asyncio
 import contextvars
 import logging
 import os
-import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
 from queue import SimpleQueue
@@ -17,6 +16,7 @@ from typing import Any, Final
 
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Run, Step, WaitFor
+from toolstile.drivers.eager_task import begin
 from toolstile.drivers.limit import why_given_up
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.support.process import renewed_in_forks
@@ -242,12 +242,10 @@ class Job:
             self._finish(step, answer, None)
 
     def _begin(self, step: Run) -> None:
-        if self._task is None:
-            self._task = _task_of(self._await(step))
+        if self._begun.acquire(blocking=False):
+            self._task = begin(asyncio.get_running_loop(), self._await(step))
 
     async def _await(self, step: Run) -> None:
-        if not self._begun.acquire(blocking=False):
-            return
         # A task that raises KeyboardInterrupt or SystemExit would tear its loop down.
         try:
             answer = await step.function()
@@ -281,10 +279,3 @@ class Job:
                 step.owner,
                 blocked,
             )
-
-
-def _task_of(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-    """Return a task of the running loop, which from Python 3.12 on takes its first step at once."""
-    if sys.version_info < (3, 12):
-        return asyncio.create_task(work)
-    return asyncio.Task(work, loop=asyncio.get_running_loop(), eager_start=True)

@@ -109,12 +109,7 @@ def test_one_that_is_given_up_before_it_begins_ends_at_once_and_never_begins(
     assert job.give_up("timed out")
     assert owner.told == ["timed out", "ended late"]
     function, *given = put_off[0]
-    if is_async:
-        monkeypatch.undo()
-        bench.background.loop.call_soon_threadsafe(function, *given)
-        asyncio.run_coroutine_threadsafe(asyncio.sleep(0), bench.background.loop).result(PATIENCE)
-    else:
-        function(*given)
+    function(*given)
     assert [begun.is_set(), done.is_set()] == [False, False]
     assert owner.told == ["timed out", "ended late"]
 
