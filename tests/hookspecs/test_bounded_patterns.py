@@ -62,7 +62,20 @@ class TestEcma:
 
     @pytest.mark.parametrize(
         "pattern",
-        ["(?=(a*)*b)", "(?!x)", "(?<=a)b", r"(a)\1", r"\k<x>", r"\A", r"a\Z", "(", "\\", r"\u12", r"\c", r"\p"],
+        [
+            "(?=(a*)*b)",
+            "(?!x)",
+            "(?<=a)b",
+            r"(a)\1",
+            r"\k<x>",
+            r"\A",
+            r"a\Z",
+            "(",
+            "\\",
+            r"\u12",
+            r"\c",
+            r"\p",
+        ],
     )
     def test_what_it_cannot_be_is_refused(self, pattern):
         with pytest.raises(ValueError, match=r".+"):

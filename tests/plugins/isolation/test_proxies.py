@@ -1,0 +1,222 @@
+"""The objects of an isolated handler ask the parent, over a pipe, for all that they do."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection
+
+import pytest
+
+from toolstile import Host
+from toolstile_hookspecs import (
+    Binding,
+    Filesystem,
+    HandlerState,
+    ResourceError,
+    SessionProtocol,
+    SliceView,
+    StateError,
+    ToolCall,
+    ToolContext,
+    tool,
+)
+from toolstile_hookspecs.sessions import Dispatcher
+from toolstile_plugins.isolation.parent import _Services
+from toolstile_plugins.isolation.proxies import (
+    Parent,
+    RemoteControl,
+    RemoteDispatcher,
+    RemoteFilesystem,
+    RemoteInflight,
+    RemoteResources,
+    RemoteSession,
+    RemoteSlice,
+)
+from toolstile_plugins.vfs import VirtualFilesystem
+
+Check = Callable[[ToolContext, Parent], None]
+
+
+def serve(pipe: Connection, services: _Services) -> None:
+    with suppress(EOFError), services:
+        while True:
+            pipe.send(services.answer(pipe.recv()))
+
+
+@tool
+def add(a: int = 0) -> int:
+    """Add one."""
+    return a + 1
+
+
+def run(check: Check) -> None:
+    """Run a check within a call, whose context answers over a pipe."""
+    failures: list[BaseException] = []
+
+    @tool(timeout=None, contained=True)
+    def probe(*, context: ToolContext) -> str:
+        """Run the check."""
+        ours, theirs = Pipe()
+        thread = threading.Thread(target=serve, args=(theirs, _Services(context)))
+        thread.start()
+        try:
+            check(context, Parent(ours))
+        except BaseException as error:
+            failures.append(error)
+        finally:
+            ours.close()
+            thread.join()
+        return "done"
+
+    bindings = [
+        Binding.instance(Filesystem, VirtualFilesystem.in_memory()),
+        Binding.instance(str, "a text", portable=True),
+        Binding.instance(bytes, b"stays"),
+    ]
+    with (
+        Host(discover=False, tools=[probe, add]) as host,
+        host.executor(resources=bindings) as tools,
+    ):
+        tools.dispatch(ToolCall("probe"))
+    if failures:
+        raise failures[0]
+
+
+@pytest.mark.parametrize(
+    ("remote", "protocol"),
+    [
+        (RemoteSession, SessionProtocol),
+        (RemoteSlice, SliceView),
+        (RemoteDispatcher, Dispatcher),
+        (RemoteFilesystem, Filesystem),
+    ],
+    ids=lambda type_: type_.__name__,
+)
+def test_a_proxy_has_every_method_of_what_it_stands_for(remote, protocol):
+    methods = {name for name, value in vars(protocol).items() if callable(value)}
+    public = {name for name in methods if not name.startswith("_")}
+    assert public <= {name for name in dir(remote) if not name.startswith("_")}
+
+
+def test_a_slice_reads_and_changes_the_parents():
+    def check(context, parent):
+        session = RemoteSession("s", parent)
+        for number in range(4):
+            session[int].append(number)
+        assert list(session[int].where(lambda number: number > 1)) == [2, 3]
+        session[int].clear(lambda number: number < 2)
+        assert session[int].latest() == 3
+        session[int].clear()
+        assert list(context.session[int].all()) == []
+
+    run(check)
+
+
+def test_a_snapshot_is_the_parents():
+    def check(context, parent):
+        session = RemoteSession("s", parent)
+        session[int].append(1)
+        snapshot = session.snapshot(tag="before")
+        session[int].append(2)
+        session.restore(snapshot)
+        assert list(context.session[int].all()) == [1]
+
+    run(check)
+
+
+def test_an_error_of_the_parent_is_raised():
+    def check(context, parent):
+        with pytest.raises(ResourceError, match="bytes cannot go into an isolated process"):
+            RemoteResources(parent).get(bytes)
+        with pytest.raises(FileNotFoundError):
+            RemoteFilesystem(parent, "files").read("nowhere.txt")
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        lambda parent: RemoteSession("s", parent).clone(),
+        lambda parent: RemoteSession("s", parent).dispatcher.subscribe(int, print),
+        lambda parent: RemoteSession("s", parent)[int].register(int, print),
+        lambda parent: RemoteControl(parent, "control").keep("e1"),
+    ],
+    ids=["clone", "subscribe", "register", "keep"],
+)
+def test_what_would_end_with_the_process_is_refused(refused):
+    def check(context, parent):
+        with pytest.raises(StateError):
+            refused(parent)
+
+    run(check)
+
+
+def test_a_nested_call_is_dispatched_by_the_parent():
+    def check(context, parent):
+        control = RemoteControl(parent, "control")
+        assert control.call(ToolCall("add", {"a": 1})).text == "2"
+        assert asyncio.run(control.acall(ToolCall("add"))).text == "1"
+        assert control.handler_state is HandlerState.BEGUN
+        assert control.crossings() == ()
+
+    run(check)
+
+
+def test_the_calls_in_flight_are_those_of_the_moment():
+    def check(context, parent):
+        inflight = RemoteInflight(parent)
+        assert len(inflight) == 1
+        assert [call.tool_name for call in inflight] == ["probe"]
+        assert inflight[-1] == inflight[0]
+
+    run(check)
+
+
+def test_a_resource_that_may_travel_is_copied_once():
+    def check(context, parent):
+        resources = RemoteResources(parent)
+        assert resources.get(str) is resources.get(str)
+        assert asyncio.run(resources.aget(str)) == "a text"
+        assert resources.get(int, None) is None
+        assert str in resources
+        assert (resources.is_portable(str), resources.is_portable(bytes)) == (True, False)
+        assert isinstance(resources.get(Filesystem), RemoteFilesystem)
+
+    run(check)
+
+
+def test_files_are_those_of_the_parents_workspace():
+    def check(context, parent):
+        files = RemoteFilesystem(parent, "files")
+        files.write("a.txt", "one\ntwo\n")
+        with files.open("a.txt", "ab") as stream:
+            stream.write(b"three\n")
+            assert stream.tell() == len("one\ntwo\nthree\n")
+        with files.open("b.txt", "wb") as stream:
+            assert stream.writable()
+            stream.write(b"b")
+        with files.open("a.txt") as stream:
+            assert stream.read() == b"one\ntwo\nthree\n"
+        assert sorted(found.path for found in files.glob("*.txt")) == ["a.txt", "b.txt"]
+        assert [found.path for found in files.search("t.o", limit=1)] == ["a.txt"]
+        assert context.filesystem.read("b.txt") == "b"
+
+    run(check)
+
+
+def test_a_stream_that_is_left_by_an_exception_writes_nothing():
+    def check(context, parent):
+        files = RemoteFilesystem(parent, "files")
+        with pytest.raises(KeyError), files.open("c.txt", "wb") as stream:  # noqa: PT012 - it is left
+            stream.write(b"half")
+            raise KeyError
+        assert not context.filesystem.exists("c.txt")
+        with pytest.raises(ValueError, match="cannot be opened with mode 'r'"):
+            files.open("c.txt", "r")
+
+    run(check)
