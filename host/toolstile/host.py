@@ -118,8 +118,7 @@ class Host:
             self.policies = self._make_policies(self.configuration)
         except ConfigurationError as error:
             # A plugin that failed may be why a kind of policy is not known.
-            failed = [str(each) for each in self.plugins.reports if each.status == "failed"]
-            raise ConfigurationError("\n".join((str(error), *failed))) from None
+            raise ConfigurationError("\n".join((str(error), *self.unmet()))) from None
         self.stray_names: set[str] = set()
         self._overrides = _load_overrides(self.configuration)
         self._prompt: tuple[int, Prompt] | None = None

@@ -324,7 +324,8 @@ def _json(value: Any) -> bytes | None:
     if value is None:
         return None
     written = _bytes(value)
-    json.loads(written)
+    # As text: of bytes, `json` would guess the encoding.
+    json.loads(_decoded(written), strict=False)
     return written
 
 
