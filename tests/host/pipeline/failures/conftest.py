@@ -293,7 +293,7 @@ class Scene:
         )
 
     def _outer(self) -> Tool[Any, Any]:
-        @tool(depends_on=self._call[:1])
+        @tool
         def outer(*, context: ToolContext) -> None:
             """Change everything before and after a call."""
             self._change(context, "before", context.resources.get(Till) if self._takes else None)
@@ -303,7 +303,7 @@ class Scene:
         return outer
 
     def _async_outer(self) -> Tool[Any, Any]:
-        @tool(depends_on=self._call[:1])
+        @tool
         async def outer(*, context: ToolContext) -> None:
             """Change everything before and after a call."""
             till = await context.resources.aget(Till) if self._takes else None

@@ -45,7 +45,7 @@ def trace(ctx: Context) -> str:
 
 
 class Answer(BaseModel):
-    """What a person is asked for."""
+    """The answer that a person is asked for."""
 
     sure: bool
 

@@ -241,7 +241,7 @@ def imported(tmp_path, capsys, held):
 
 
 class TestLimits:
-    """What restricts or authenticates a server is carried over, or named in a comment."""
+    """Restrictions and credentials of a server are carried over, or named in a comment."""
 
     @pytest.mark.parametrize(
         ("theirs", "ours"),
