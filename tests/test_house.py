@@ -170,21 +170,32 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 
 MOST = {
-    # Today's figures; the goal of each stands behind it.
+    # The house as it was finished; the goal of each stands behind it.
     "core": 3682,  # 3,700
-    # Raised by 7 %: the checks of fields that left the core, the one walker of core schemas, and
-    # the interruptions and forks that host and plugins share all have their place here. Patterns
-    # of ECMA-262, faults told per alternative and all broken conditions at once came later (310).
-    "contract": 8031,  # 7,500
-    # Raised by 6 %: bounded histories, shared plans and interruptions came with this figure. Rules
-    # that are checked against all tools, commits on workers, versions, tags and dependencies of
-    # tools, and what the configuration corrects of a tool came later (540).
-    "host": 16380,  # 15,500
-    # Raised by 6 and 10 %, for the same, and for servers, conversations and rules as they are.
-    "lines": 58738,  # 55,500
-    "statements": 30304,  # 27,500
-    "files": 341,  # 355
+    # Raised by 3 %: the checks of fields that left the core, the one walker of core schemas, and
+    # the interruptions and forks that host and plugins share all have their place here.
+    "contract": 7723,  # 7,500
+    # Raised by 2 %: bounded histories, shared plans and interruptions came with this figure.
+    "host": 15841,  # 15,500
+    "lines": 54867,  # 55,500
+    # Raised by 3 %, for the same.
+    "statements": 28209,  # 27,500
+    "files": 330,  # 355
 }
+LATER = {
+    # Patterns of ECMA-262, faults told per alternative, all broken conditions at once, integers
+    # that are written as 3.0, passwords in schemas.
+    "contract": 308,
+    # Commits on workers, rules that are checked against all tools, versions, tags and dependencies
+    # of tools, resources with snapshots, what the configuration corrects of a tool.
+    "host": 539,
+    # The same, and in the plugins: MCP servers and clients as they are, conversations in all their
+    # forms, sessions over HTTP, read-before-write by schema, lists of records.
+    "lines": 3871,
+    "statements": 2095,
+    "files": 11,
+}
+"""The budget of what came after the house was finished."""
 
 
 def test_the_parts_of_the_product_keep_to_their_sizes():
@@ -195,7 +206,7 @@ def test_the_parts_of_the_product_keep_to_their_sizes():
         "statements": statements(),
         "files": len(modules()),
     }
-    assert {name: size for name, size in found.items() if size > MOST[name]} == {}
+    assert {name: size for name, size in found.items() if size > MOST[name] + LATER[name]} == {}
 
 
 def test_no_file_is_too_long_to_have_one_role():
