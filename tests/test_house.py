@@ -191,8 +191,8 @@ LATER = {
     "host": 539,
     # The same, and in the plugins: MCP servers and clients as they are, conversations in all their
     # forms, sessions over HTTP, read-before-write by schema, lists of records.
-    "lines": 3871,
-    "statements": 2095,
+    "lines": 3877,
+    "statements": 2097,
     "files": 11,
 }
 """The budget of what came after the house was finished."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import Dialect, ToolCall
@@ -69,9 +69,9 @@ class _Walk:
 
     def without_streams(self, document: object) -> object:
         """Return the entries of a log but for the events of streams, whose calls are read."""
-        entries = [entry for entry in _items(document) if isinstance(entry, dict)]
+        entries = _objects(_items(document))
         for key in dict.fromkeys(key for entry in entries for key in entry):
-            events = [entry[key] for entry in entries if isinstance(entry.get(key), dict)]
+            events = _objects(entry.get(key) for entry in entries)
             if any(map(_is_event, events)) and self._has_known(events):
                 entries = [entry for entry in entries if not _is_event(entry.get(key))]
                 document = entries
@@ -122,13 +122,15 @@ class _Walk:
     def _has_added(self, node: JsonObject) -> bool:
         """Tell whether a part is a call as a whole, which is added."""
         name = next((node[key] for key in NAMES if isinstance(node.get(key), str)), None)
-        given = next((node[key] for key in ARGUMENTS if key in node), ...)
+        given: Any = next((node[key] for key in ARGUMENTS if key in node), ...)
         if not name or given is ... or {node.get("state"), node.get("status")} & set(PARTIAL):
             return False
         told = next((node[key] for key in IDS if isinstance(node.get(key), str)), None)
-        arguments = given if isinstance(given, (str, dict)) else json.dumps(given or {})
+        arguments = cast(
+            "Any", given if isinstance(given, (str, dict)) else json.dumps(given or {})
+        )
         ids = {"id": told} if told else {}
-        self._add(ToolCall(name, cast("str | JsonObject", arguments or "{}"), **ids))
+        self._add(ToolCall(name, arguments or "{}", **ids))
         return True
 
     def _add(self, call: ToolCall) -> None:
@@ -152,7 +154,7 @@ def _is_event(node: object) -> bool:
     if not isinstance(node, dict):
         return False
     event = cast("JsonObject", node)
-    parts = [event, *(item for item in _items(event.get("choices")) if isinstance(item, dict))]
+    parts = [event, *_objects(_items(event.get("choices")))]
     return any("delta" in part for part in parts) or (
         isinstance(event.get("type"), str) and EVENT.fullmatch(event["type"]) is not None
     )
@@ -178,6 +180,10 @@ def _holds_objects(value: object) -> bool:
 
 def _items(value: object) -> list[Any]:
     return value if isinstance(value, list) else []
+
+
+def _objects(values: Iterable[object]) -> list[JsonObject]:
+    return [cast("JsonObject", value) for value in values if isinstance(value, dict)]
 
 
 def _plain(name: str) -> str:
