@@ -179,7 +179,7 @@ def _holds_objects(value: object) -> bool:
 
 
 def _items(value: object) -> list[Any]:
-    return value if isinstance(value, list) else []
+    return [*cast("Iterable[Any]", value)] if isinstance(value, list) else []
 
 
 def _objects(values: Iterable[object]) -> list[JsonObject]:

@@ -21,7 +21,7 @@ def _show_entries() -> None:
 
 
 def _show_servers() -> None:
-    checking._show([checking.Found("files", "1", (), None, {}, {}, {})])
+    checking._show([checking.Found("files", "1", (), None, {}, {}, {}, None)])
 
 
 @pytest.mark.parametrize("show", [_show_line, _show_entries, _show_servers])
