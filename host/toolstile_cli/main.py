@@ -58,17 +58,17 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
         as_json = f'{{"version": "{__version__}"}}'
         sys.stdout.write(f"{as_json if '--json' in given else f'toolstile {__version__}'}\n")
         return Exit.OK
+    # The variable by which a shell asks for completions.
+    if owns_process and "_ARGCOMPLETE" in os.environ:
+        from toolstile_cli.shell_completion import answer_shell
+
+        answer_shell()
     if arguments in ([], ["--help"], ["-h"]):
         from toolstile_cli.quick_help import general_help
 
         if (text := general_help()) is not None:
             sys.stdout.write(text)
             return Exit.OK
-    # The variable by which a shell asks for completions.
-    if owns_process and "_ARGCOMPLETE" in os.environ:
-        from toolstile_cli.shell_completion import answer_shell
-
-        answer_shell()
     if owns_process:
         # What is imported now stays for good: looking through it for garbage is a waste.
         gc.disable()

@@ -144,12 +144,14 @@ def portable_outcome(outcome: Outcome) -> Outcome:
         "result_secrets": (),
         "result": outcome.result,
         "text": outcome.text,
+        "data": event.data,
         "error": portable_error(event.error) if event.error is not None else None,
         "attributes": {name: value for name, value in event.attributes.items() if travels(value)},
     }
     if not travels(outcome.result):
         fields["result"] = ToolResult(outcome.result.message, None, outcome.success)
-    fields.pop("message", None)
+    for name in ("message", "told"):  # which the event keeps in place of its own fields
+        fields.pop(name, None)
     return Outcome(ToolInvoked(**fields))
 
 

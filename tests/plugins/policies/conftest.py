@@ -312,7 +312,7 @@ def steps() -> Any:
         "typed",
         "schemed",
         pytest.param("served", marks=pytest.mark.slow),
-        pytest.param("reference", marks=pytest.mark.slow),
+        pytest.param("reference", marks=[pytest.mark.slow, pytest.mark.long]),
     ],
 )
 def suite(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Suite:

@@ -443,7 +443,7 @@ def test_the_table_has_a_row_for_each_call(toolstile, example):
     assert " ".join(rows[0].split()) == "line made at call tool outcome time what the model read"
     assert len(rows) == 1 + 12 + 2
     assert "There is no tool 'chek_credit'. Did you mean check_credit?" in rows[5]
-    assert "Invalid arguments: product: required, but missing; quantity: input" in rows[3]
+    assert "Invalid arguments for place_order: product: required, but missing" in out
     assert rows[-1] == " 12 calls in 1 session"
 
 
@@ -613,16 +613,16 @@ def test_help_has_examples(toolstile):
         assert "examples:\n  toolstile" in out
 
 
-def test_on_a_terminal_the_last_column_is_cut_to_fit(toolstile, example, monkeypatch):
+def test_on_a_terminal_the_last_column_is_wrapped_to_fit(toolstile, example, monkeypatch):
     monkeypatch.setattr("rich.console.Console.is_terminal", property(lambda console: True))
     monkeypatch.setenv("COLUMNS", "110")
     monkeypatch.setenv("NO_COLOR", "1")
     _, out, _ = toolstile("record", "show", "calls.jsonl")
     rows = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
-    assert max(map(len, rows)) == 110
+    assert max(map(len, rows)) <= 110
     assert " ".join(rows[0].split()) == "line made at call tool outcome time what the model read"
-    assert rows[4].startswith(" 5 ")
-    assert rows[4].endswith("…")
+    assert "…" not in out
+    assert "then retry." in " ".join(out.split())
 
 
 def test_an_emptied_record_is_no_intact_one(toolstile):

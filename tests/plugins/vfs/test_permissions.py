@@ -144,7 +144,9 @@ def told(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("index", range(len(REFUSED)), ids=[name for name, _, _ in REFUSED])
 def test_is_refused_with_path_cause_and_remedy(told: list[str], index: int) -> None:
-    assert told[index] == REFUSED[index][2]
+    expected = REFUSED[index][2]
+    retry = " Then retry." if expected.startswith("Cannot ") else ""
+    assert told[index] == f"{expected}{retry}"
 
 
 @pytest.mark.slow

@@ -661,7 +661,7 @@ def test_the_root_cannot_be_deleted(desk: Desk, path: str, recursive: bool) -> N
 
     assert text == (
         "Cannot delete the root of the workspace: It cannot be deleted. Delete what it holds, one "
-        "by one."
+        "by one. Then retry."
     )
 
 
