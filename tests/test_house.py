@@ -185,14 +185,14 @@ MOST = {
 LATER = {
     # Patterns of ECMA-262, faults told per alternative, all broken conditions at once, integers
     # that are written as 3.0, passwords in schemas.
-    "contract": 308,
+    "contract": 334,
     # Commits on workers, rules that are checked against all tools, versions, tags and dependencies
     # of tools, resources with snapshots, what the configuration corrects of a tool.
     "host": 539,
     # The same, and in the plugins: MCP servers and clients as they are, conversations in all their
     # forms, sessions over HTTP, read-before-write by schema, lists of records.
-    "lines": 3877,
-    "statements": 2097,
+    "lines": 3905,
+    "statements": 2110,
     "files": 11,
 }
 """The budget of what came after the house was finished."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import operator
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -19,7 +19,10 @@ from toolstile_hookspecs._schema.codec import STRICT, Json, with_whole_numbers
 from toolstile_hookspecs._schema.navigation import (
     ALL_SECRET,
     Schema,
+    alternatives,
     holds_secret,
+    of_item,
+    of_property,
     pointed,
     schemas_among,
     subschemas,
@@ -127,7 +130,10 @@ class SchemaCodec:
         except (ValueError, TypeError) as error:
             raise ToolValidationError(not_json(encodable(str(error)))) from None
         STRICT.decode(text if isinstance(text, str) else text.decode())
-        value = pydantic_core.from_json(with_whole_numbers(text))
+        if (whole := with_whole_numbers(text)) != text:
+            value = _with_integers(
+                value, pydantic_core.from_json(whole), [self._schema], self._schema
+            )
         if faults := self._faults(value):
             raise ToolValidationError(listing(faults))
         return value
@@ -218,6 +224,26 @@ class SchemaCodec:
         if fault.validator in {"const", "enum"}:
             told = told.replace(repr(fault.validator_value), in_json(fault.validator_value))
         return shorten(told, MAX_REASON)
+
+
+def _with_integers(value: Any, whole: Any, schemas: list[Schema], root: Schema) -> Any:
+    """Return a value with integers where its schema says so; other numbers stay as written."""
+    schemas = list(alternatives(schemas, root))
+    if isinstance(value, float):
+        types = [part.get("type") for part in schemas]
+        return whole if any("integer" in (type_ or ()) for type_ in types) else value
+    if isinstance(value, dict):
+        items = cast("dict[str, Any]", value).items()
+        return {
+            name: _with_integers(part, whole[name], of_property(schemas, name), root)
+            for name, part in items
+        }
+    if isinstance(value, list):
+        return [
+            _with_integers(part, whole[index], of_item(schemas, index), root)
+            for index, part in enumerate(cast("Iterable[Any]", value))
+        ]
+    return value
 
 
 def _is_out_of_stack(error: BaseException) -> bool:
