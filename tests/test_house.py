@@ -166,36 +166,41 @@ def functions() -> Iterator[tuple[str, int]]:
 def test_the_core_of_the_contract_is_read_in_half_an_hour():
     core = [modules()[f"{CONTRACT}.{name}"] for name in CORE]
     assert len(core) <= 18
-    assert lines_of(core) <= MOST["core"]
+    assert lines_of(core) <= CORE_LINES
 
 
-MOST = {
-    # The house as it was finished; the goal of each stands behind it.
-    "core": 3682,  # 3,700
-    # Raised by 3 %: the checks of fields that left the core, the one walker of core schemas, and
-    # the interruptions and forks that host and plugins share all have their place here.
-    "contract": 7723,  # 7,500
-    # Raised by 2 %: bounded histories, shared plans and interruptions came with this figure.
-    "host": 15841,  # 15,500
-    "lines": 54867,  # 55,500
-    # Raised by 3 %, for the same.
-    "statements": 28209,  # 27,500
-    "files": 330,  # 355
+CORE_LINES = 3700
+BUDGETS = {
+    # The house as it was finished; the figure that was asked for stands behind each.
+    "house": {
+        # Raised by 3 %: the checks of fields that left the core, the one walker of core schemas,
+        # and the interruptions and forks that host and plugins share all have their place here.
+        "contract": 7723,  # 7,500
+        # Raised by 2 %: bounded histories, shared plans and interruptions came with this figure.
+        "host": 15841,  # 15,500
+        "lines": 54867,  # 55,500
+        # Raised by 3 %, for the same.
+        "statements": 28209,  # 27,500
+        "files": 330,  # 355
+    },
+    "faults that users met": {
+        # Patterns of ECMA-262, faults told per alternative, all broken conditions at once,
+        # integers that are written as 3.0, passwords in schemas.
+        "contract": 334,
+        # Commits on workers, rules that are checked against all tools, versions, tags and
+        # dependencies of tools, resources with snapshots, corrections of a tool by configuration.
+        "host": 539,
+        # The same, and in the plugins: MCP servers and clients as they are, conversations in all
+        # their forms, sessions over HTTP, read-before-write by schema, lists of records.
+        "lines": 3905,
+        "statements": 2110,
+        "files": 11,
+    },
+    # The executor's handle, requests, principals, change sets, one decision, session stores,
+    # counters, selectors, foreign tools, watched workspaces.
+    "seams": {"contract": 1000, "host": 1200, "lines": 5000, "statements": 2600, "files": 30},
 }
-LATER = {
-    # Patterns of ECMA-262, faults told per alternative, all broken conditions at once, integers
-    # that are written as 3.0, passwords in schemas.
-    "contract": 334,
-    # Commits on workers, rules that are checked against all tools, versions, tags and dependencies
-    # of tools, resources with snapshots, what the configuration corrects of a tool.
-    "host": 539,
-    # The same, and in the plugins: MCP servers and clients as they are, conversations in all their
-    # forms, sessions over HTTP, read-before-write by schema, lists of records.
-    "lines": 3905,
-    "statements": 2110,
-    "files": 11,
-}
-"""The budget of what came after the house was finished."""
+"""The budget of each piece of work: what it may add to the sizes of the product."""
 
 
 def test_the_parts_of_the_product_keep_to_their_sizes():
@@ -206,7 +211,8 @@ def test_the_parts_of_the_product_keep_to_their_sizes():
         "statements": statements(),
         "files": len(modules()),
     }
-    assert {name: size for name, size in found.items() if size > MOST[name] + LATER[name]} == {}
+    most = {name: sum(budget[name] for budget in BUDGETS.values()) for name in found}
+    assert {name: size for name, size in found.items() if size > most[name]} == {}
 
 
 def test_no_file_is_too_long_to_have_one_role():
