@@ -63,6 +63,7 @@ from toolstile_hookspecs.errors import (
     ConfigurationError as ConfigurationError,
     ConflictError as ConflictError,
     DeadlineExceededError as DeadlineExceededError,
+    DecisionUnknownError as DecisionUnknownError,
     DefinitionError as DefinitionError,
     EffectUnknownError as EffectUnknownError,
     Interrupt as Interrupt,

@@ -99,6 +99,8 @@ class Status(StrEnum):
     """Another call changed what this one had read."""
     COMMIT_FAILED = "commit_failed"
     """A participant failed after the decision to commit; the message says which parts are kept."""
+    UNKNOWN = "unknown"
+    """Nobody can tell whether it was kept: the answer of the session's store was lost."""
     RAISED = "raised"
     """An exception that is not the call's own left `dispatch`."""
 

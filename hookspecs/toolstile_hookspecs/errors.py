@@ -18,6 +18,7 @@
     ├── LedgerError                  the ledger cannot be read or written
     ├── StateError                   a session was used wrongly
     │   ├── ConflictError            another call changed what this one has read
+    │   ├── DecisionUnknownError     the answer of the session's store was lost
     │   └── SnapshotError            a snapshot cannot be read or does not fit
     └── ResourceError                a resource cannot be given
         ├── UnboundResourceError     nothing is bound for the type
@@ -125,6 +126,10 @@ class LedgerError(ToolstileError):
 
 class StateError(ToolstileError):
     """A session, slice or reducer was used wrongly."""
+
+
+class DecisionUnknownError(StateError):
+    """Nobody can tell whether a call was kept: the answer of its session's store was lost."""
 
 
 class ConflictError(StateError):

@@ -29,7 +29,6 @@ from toolstile.pipeline.stages import life_of
 from toolstile.prompt_overrides import section_failed
 from toolstile.resources.bindings import ResourceRegistry
 from toolstile.runtime import runtime_of
-from toolstile.state.session import Session
 from toolstile_hookspecs import (
     ApprovalAnswer,
     Approver,
@@ -81,12 +80,9 @@ class Executor:
         self.clock = options.clock or host.clock
         self.monotonic = self.clock.monotonic
         self.catalog = host.catalog
-        self.session = options.session or Session(
-            id=options.session_id,
-            history_events=configuration.history_events,
-            history_bytes=configuration.history_bytes,
-        )
+        self.session = options.session or host.session(options.session_id)
         self.session_id = self.session.id
+        self.journal = self.session.journal
         self.runtime = runtime_of(self.session)
         self.approver: Approver | None = options.approver or host.approver
         self.approval_timeout = configuration.approval_timeout
@@ -125,6 +121,8 @@ class Executor:
         self.resources = self._registry(options).open()
         background = self.engine.background
         self.resources.loop_of = lambda: background.loop
+        if self.journal is not None:
+            self.journal.before_files(self.resources.recover_present)
         self.context_fields = self._context_fields(options)
         with suppress(PluginError):  # its calls say what is wrong
             self._set_up_once(self.prompt.everywhere())

@@ -22,6 +22,7 @@ from toolstile.policies.rules import named, refuse_duplicates
 from toolstile.policies.unknown_names import confirming, faults_of, naming, tools_within
 from toolstile.settings import Settings, load
 from toolstile.settings.sources import overridden
+from toolstile.state.session import Session
 from toolstile_hookspecs import (
     HOST_TIMEOUT,
     Approver,
@@ -30,6 +31,7 @@ from toolstile_hookspecs import (
     Clock,
     ConfigurationError,
     Deadline,
+    Decider,
     DefinitionError,
     Dialect,
     Heartbeat,
@@ -43,6 +45,7 @@ from toolstile_hookspecs import (
     ToolPolicy,
 )
 from toolstile_hookspecs.handles import Progress
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
@@ -51,6 +54,7 @@ if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner
     from toolstile.prompt_overrides import Overrides
     from toolstile.runtime import Engine
+    from toolstile.state.stored_sessions import StoredSessions
 
 _NOT_OPEN = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
 _reports = logging.getLogger("toolstile.plugins.reports")
@@ -125,6 +129,7 @@ class Host:
         self._offers = ToolOffers()
         self._running = ExitStack()
         self._executors: WeakSet[Executor] = WeakSet()
+        self._sessions: StoredSessions | None = None
         self.is_open = False
         self.kept_apart: PolicyStoreLocation | None = None
 
@@ -273,6 +278,25 @@ class Host:
             # Those of the configuration were checked when the host was opened.
             _refuse(self.wrong_rules(self.policies[len(self.configuration.policies) :]))
 
+    def session(self, session_id: str | None = None) -> Session:
+        """Return the stored session of an id; where none is stored, or without an id, a new one.
+
+        Raises:
+            StateError: When the store of sessions cannot be read.
+        """
+        stored = self._sessions
+        if stored is None or session_id is None:
+            return self._new_session(session_id)
+        return stored.get(session_id, self._new_session)
+
+    def _new_session(self, session_id: str | None) -> Session:
+        configured = self.configuration
+        return Session(
+            id=session_id,
+            history_events=configured.history_events,
+            history_bytes=configured.history_bytes,
+        )
+
     @property
     def catalog(self) -> Catalog:
         """The tools of all plugins."""
@@ -343,12 +367,41 @@ class Host:
                 if report.fault and report.status != "blocked" and report.source != "python":
                     _reports.warning("%s", report)
             enter_lifespans(self, self._running)
-            if wrong := self.wrong_rules():
+            try:
+                _refuse(self.wrong_rules())
+                self._sessions = self._stored_sessions()
+            except BaseException:
                 self.close()
-                _refuse(wrong)
+                raise
             self.is_open = True
             left_in_forks.add(self)
         return self
+
+    def _stored_sessions(self) -> StoredSessions | None:
+        """Return the stored sessions, where a plugin or the application binds a store of them.
+
+        Raises:
+            ConfigurationError: When a ledger would decide in another database beside it.
+        """
+        bindings = {each.kind: each for each in (*self.plugins.view.bindings, *self.resources)}
+        wanted: Any = SessionStore
+        if wanted not in bindings:
+            return None
+        from toolstile.resources.bindings import ResourceRegistry  # few hosts store sessions
+        from toolstile.state.stored_sessions import StoredSessions
+
+        resources = ResourceRegistry.of(*bindings.values()).open()
+        self._running.callback(resources.close)
+        store: SessionStore = resources.get(wanted)
+        decider: Any = resources.get(Decider, None)  # type: ignore[type-abstract]
+        beside = getattr(decider, "database", None)
+        if beside is not None and beside != store.database:
+            raise ConfigurationError(
+                f"Calls of stored sessions are decided once, in {store.database}, and the ledger "
+                f"would decide beside it, in {beside}. Give both the same database, or the ledger "
+                'store = "memory".'
+            )
+        return StoredSessions(store)
 
     def unmet(self) -> list[str]:
         """Return what the configuration asks for that is not there, a line each."""
@@ -378,7 +431,10 @@ class Host:
             return
         self.is_open = False
         left_in_forks.discard(self)
+        sessions, self._sessions = self._sessions, None
         try:
+            if sessions is not None:
+                sessions.leave()
             self._running.close()
         finally:
             for executor in list(self._executors):

@@ -6,17 +6,27 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Iterable, Iterator
+from functools import partial
 from itertools import chain
 from typing import Any
 
 from toolstile.drivers.commands import Staged, WaitFor
 from toolstile.pipeline.call import COMMIT, ActiveCall
-from toolstile.pipeline.failures import CommitFailed
-from toolstile.pipeline.hook_calls import check_participant, perform, settle, waits
+from toolstile.pipeline.failures import CommitFailed, PluginFailed
+from toolstile.pipeline.hook_calls import (
+    check_participant,
+    off_loop,
+    perform,
+    settle,
+    waits,
+)
 from toolstile.pipeline.masking import log_failure
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.resources.call_scope import Part
-from toolstile_hookspecs import Participant
+from toolstile.resources.transactional import may_wait
+from toolstile.state.store import Deciding
+from toolstile_hookspecs import DecisionUnknownError, Participant
+from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.process import deferred_interrupts
 
 # --- Roll back
@@ -94,24 +104,28 @@ def commit_with_participants(run: ActiveCall) -> Staged:
 
     Raises:
         CommitFailed: When a participant failed after the decision, saying what was kept.
+        DecisionUnknownError: When the answer of the session's store was lost.
     """
     yield from close_to_nested(run)
     participants: list[Participant] = [*run.participants, *run.scope.participants()]
     keeper = run.executor.keeper
     if keeper is not None and (saving := keeper.saving(run.branch.record_changes)) is not None:
         participants.append(saving)
-    if len(participants) > 1:
-        participants.sort(key=_decides)
-        _tell_key(participants)
+    participants.sort(key=_decides)
+    deciding = _deciding(run, participants)
     for each in participants:
         yield from perform(run, each, "prepare", settle)
-    _rule_out_rerun(run)
+    if any(_decides(each) and not hasattr(each, "contribute") for each in participants):
+        _rule_out_rerun(run)
     left = deque(participants)
     try:
-        run.branch.commit()
+        yield from _decide(run, deciding)
         run.stage = COMMIT
         run.committed = True
         yield from commit_all(run, left)
+    except DecisionUnknownError:
+        _leave_undecided(run, participants)
+        raise
     except BaseException as error:
         if not run.branch.kept:
             raise
@@ -231,15 +245,87 @@ def _commit_each(
             kept.append(each)
 
 
-def _tell_key(participants: list[Participant]) -> None:
-    """Let all know what the decider will know the call by, for their recovery after a crash."""
-    deciders = [each for each in participants if _decides(each)]
-    key = next((key for each in deciders if (key := getattr(each, "key", None))), None)
+def _deciding(run: ActiveCall, participants: list[Participant]) -> Deciding | None:
+    """Return the call's decision, whose key all note, for their recovery after a crash.
+
+    None where the session alone is committed, in memory.
+    """
+    journal = run.executor.journal
+    contributors: list[Any] = [each for each in participants if getattr(each, "contributes", False)]
+    noting: list[Any] = [each for each in participants if not _decides(each) and _notes(each)]
+    if journal is None:
+        key = next((key for each in contributors if (key := getattr(each, "key", None))), None)
+        deciding = Deciding() if contributors else None
+    else:
+        is_durable = bool(contributors or noting)
+        deciding = Deciding(is_durable=is_durable, has_files=bool(noting), waits=journal.waits)
+        key = journal.key_of(deciding.id)
     if key is not None:
-        others: list[Any] = participants[: -len(deciders)]
-        for each in others:
-            if hasattr(each, "key"):
-                each.key = key
+        for each in noting:
+            each.key = key
+    if deciding is not None:
+        deciding.waits = deciding.waits or any(map(_waits, contributors))
+        decision_id = None if journal is None else deciding.id
+        deciding.contribute = partial(_contribute, contributors, decision_id)
+    return deciding
+
+
+def refuse_lone_deciders(run: ActiveCall) -> None:
+    """Refuse a participant that would decide beside the session's store, before the handler.
+
+    Raises:
+        PluginFailed: Naming it.
+    """
+    for each in run.participants:
+        if _decides(each) and not hasattr(each, "contribute"):
+            raise PluginFailed(
+                f"{_name(each)} decides by itself whether a call is kept, and the session's store "
+                "decides that here; give it a `contribute`, or use a session in memory"
+            )
+
+
+def tell_logs(run: ActiveCall) -> Staged:
+    """Record what the call has added to LOG slices and no entry holds; a failure is logged."""
+    journal = run.executor.journal
+    if journal is None or not journal.has_untold_logs:
+        return
+    try:
+        yield from off_loop(run, journal.tell_logs)
+    except Exception:  # noqa: BLE001 - logged without secrets
+        log_failure(run, log, "The log entries of %s are not recorded yet.", run)
+
+
+def _contribute(contributors: list[Any], decision_id: str | None, connection: Any) -> None:
+    decision = Decision(decision_id, connection)
+    for each in contributors:
+        each.contribute(decision)
+
+
+def _decide(run: ActiveCall, deciding: Deciding | None) -> Staged:
+    """Make the call's one decision, in a section that nothing interrupts."""
+    if deciding is not None and deciding.waits:
+        yield from off_loop(run, partial(run.branch.commit, deciding))
+    else:
+        run.branch.commit(deciding)
+
+
+def _leave_undecided(run: ActiveCall, participants: list[Participant]) -> None:
+    """Keep what is prepared for recovery, which learns what became of the call."""
+    run.committed = True
+    run.branch.close("Nobody knows whether this call was kept, so it can change nothing more.")
+    for each in participants:
+        leave = getattr(each, "leave", None)
+        if leave is not None:
+            leave()
+
+
+def _notes(participant: Any) -> bool:
+    """Tell whether a participant has changes to finish after a crash, by the decision's key."""
+    return hasattr(participant, "key") and bool(getattr(participant, "changed", True))
+
+
+def _waits(participant: Any) -> bool:
+    return may_wait(participant, "contribute")
 
 
 def _decides(participant: Participant) -> bool:

@@ -13,6 +13,7 @@ from toolstile.resources.container import Container
 from toolstile.resources.waiting import CallOwner
 from toolstile.runtime import Engine, Runtime
 from toolstile.settings import Settings
+from toolstile.state.journal import Journal
 from toolstile.state.session import Session
 from toolstile_hookspecs import (
     Answer,
@@ -74,6 +75,7 @@ class Environment(Protocol):
 
     Attributes:
         session: The session that the call runs in; its id stands beside it.
+        journal: The journal of a stored session.
         runtime: The state that the calls of one session share.
         engine: The threads, the background loop and the drivers.
         resources: The open resources of the session.
@@ -86,6 +88,7 @@ class Environment(Protocol):
 
     session: Session
     session_id: str
+    journal: Journal | None
     runtime: Runtime
     engine: Engine
     catalog: Catalog
@@ -153,6 +156,10 @@ class ExecutorHost(Governed, Protocol):
     @property
     def approver(self) -> Approver | None:
         """The approver: the one given, else the configured one."""
+        ...
+
+    def session(self, session_id: str | None = None) -> Session:
+        """Return the stored session of an id, or a new one in memory."""
         ...
 
     @property

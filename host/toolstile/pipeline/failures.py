@@ -14,6 +14,7 @@ from toolstile_hookspecs import (
     ConditionError,
     ConflictError,
     DeadlineExceededError,
+    DecisionUnknownError,
     EffectUnknownError,
     Interrupt,
     ProcessDied,
@@ -272,6 +273,14 @@ def _half_committed(error: Exception, called: FailureContext) -> FailureResult: 
     return FailureResult(Status.COMMIT_FAILED, told, logging.ERROR, raises=interruption)
 
 
+def _undecided(error: Exception, called: FailureContext) -> FailureResult:
+    message = (
+        f"{called.name} ran, and nobody can tell whether it was kept: {text_of(error)}. Find out "
+        "what happened before you retry."
+    )
+    return FailureResult(Status.UNKNOWN, ToolResult.error(message), logging.ERROR)
+
+
 def _badly_called(error: Exception, called: FailureContext) -> FailureResult:
     if not called.raised:
         return _internal(error, called)
@@ -303,6 +312,7 @@ _ANYWHERE: Readers = (
     (DeadlineExceededError, _deadline),
     (ConflictError, _conflicting),
     (CommitFailed, _half_committed),
+    (DecisionUnknownError, _undecided),
 )
 _IN_HANDLER: Readers = (
     *_ANYWHERE,

@@ -143,6 +143,21 @@ def on_worker(run: Asker, function: Callable[[], Any]) -> Run:
     return Run(function, False, ENDLESS, run, False, uninterruptible=True)  # noqa: FBT003 - see Run
 
 
+def off_loop(run: Asker, function: Callable[[], Any]) -> Staged:
+    """Return what a function gives that may block: on a worker, where an event loop waits."""
+    if not run.on_loop:
+        return function()
+    try:
+        given, error = yield on_worker(run, partial(_ended, function))
+    except GeneratorExit:
+        # The loop has gone: what is left to do is done here.
+        run.on_loop = False
+        raise
+    if error is not None:
+        raise error
+    return given
+
+
 def _ended(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
     """Return what a function gave or raised: thrown in, a `GeneratorExit` would end the steps."""
     try:
@@ -163,17 +178,7 @@ def perform(
     is waited for, whoever interrupts.
     """
     method = getattr(participant, step)
-    if run.on_loop and may_wait(participant, step):
-        try:
-            given, error = yield on_worker(run, partial(_ended, method))
-        except GeneratorExit:
-            # The loop has gone: what is left to do is done here.
-            run.on_loop = False
-            raise
-        if error is not None:
-            raise error
-    else:
-        given = method()
+    given = (yield from off_loop(run, method)) if may_wait(participant, step) else method()
     return None if given is None else (yield from settling(run, given))
 
 

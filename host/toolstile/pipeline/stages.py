@@ -44,7 +44,9 @@ from toolstile.pipeline.check import (
 from toolstile.pipeline.commit import (
     commit_with_participants,
     join,
+    refuse_lone_deciders,
     take_part_later,
+    tell_logs,
     undo,
     uninterrupted,
 )
@@ -61,6 +63,7 @@ from toolstile.pipeline.hook_calls import (
     ask,
     check_participant,
     hook_failed,
+    off_loop,
     on_worker,
     settle,
     waits,
@@ -78,7 +81,15 @@ from toolstile.pipeline.review import (
 )
 from toolstile.pipeline.tracing import Entered, enter_traces, leave_traces
 from toolstile.resources.exclusive import CURRENT
-from toolstile_hookspecs import ConflictError, Outcome, Replay, ResourceBusyError, Stage, Status
+from toolstile_hookspecs import (
+    ConflictError,
+    Outcome,
+    Replay,
+    ResourceBusyError,
+    Stage,
+    StateError,
+    Status,
+)
 
 # --- The life of a call
 
@@ -111,6 +122,8 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
                 with suppress(GeneratorExit):
                     yield from roll_back(call, table, error)
             publish_once(call, table)
+            if call.executor.journal is not None:
+                yield from tell_logs(call)
             if call.on_loop and call.opened and call.scope.has_to_close:
                 call.release_commit_turn()
                 yield on_worker(call, call.scope.close)
@@ -153,6 +166,8 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
     call.stage = DEADLINE
     if call.closed is not None or not call.is_alone:
         call.check_limits()
+    if call.executor.journal is not None:
+        yield from catch_up(call)
     call.fork()
     if call.batch is not None:
         yield call.batch_step(Milestone.ADMITTED)
@@ -232,6 +247,8 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
         call.stage = VALIDATE
         # The call holds the turn now: a call that would wait for it below this one is refused.
         CURRENT.set((call,))
+        if call.executor.journal is not None:
+            yield from catch_up(call)
         call.branch.validate()
 
     # 10. On result: policies and plugins hear of the success, and may veto it.
@@ -257,7 +274,8 @@ def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
     if call.parent is not None:
         return uninterrupted(join(call, call.parent))
     parts = call.scope._parts  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
-    if parts or call.participants or executor.keeper is not None or call.children:
+    alone = executor.keeper is None and executor.journal is None
+    if parts or call.participants or call.children or not alone:
         return uninterrupted(commit_with_participants(call))
     try:
         call.branch.commit()
@@ -271,6 +289,22 @@ def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
 
 
 # --- Where a call waits for others, or begins anew
+
+
+def catch_up(call: ActiveCall) -> Staged:
+    """Bring the session to where other hosts have moved it.
+
+    Raises:
+        CallRejected: When its store cannot say.
+    """
+    journal = call.executor.journal
+    if journal is None or call.parent is not None:
+        return
+    try:
+        if journal.is_behind:
+            yield from off_loop(call, journal.catch_up)
+    except StateError as error:
+        raise CallRejected(Status.ERROR, f"{call.name} cannot run: {error}") from error
 
 
 def wait_for_place(call: ActiveCall, plan: ToolPlan) -> Staged:
@@ -332,6 +366,8 @@ def take_snapshots(call: ActiveCall, plan: ToolPlan) -> Staged:
         if participant is not None:
             check_participant(each, participant)
             call.participants.append(participant)
+    if call.executor.journal is not None:
+        refuse_lone_deciders(call)
 
 
 def take_in_answer(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:
@@ -383,6 +419,8 @@ def redo_after_conflict(call: ActiveCall, plan: ToolPlan) -> Staged:
     yield from undo(call)
     if not call.take_free_turn():
         yield from wait_for_turn(call)
+    if call.executor.journal is not None:
+        yield from catch_up(call)
     call.renew()
     call.scope.fail_fast = True
     if not plan.shares_params:

@@ -19,6 +19,7 @@ from toolstile.resources.teardown import (
 from toolstile.resources.transactional import Role, role_of
 from toolstile_hookspecs.errors import CircularDependencyError, ResourceError
 from toolstile_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.process import allowed_interrupts, deferred_interrupts
 from toolstile_hookspecs.transactions import Decider, SupportsRecovery
 
@@ -96,6 +97,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 _MISSING: Any = object()
+_DECIDERS: tuple[Any, ...] = (SessionStore, Decider)
 
 
 class OpenScope:
@@ -308,11 +310,22 @@ class Container(OpenScope):
                 error.add_note(note)
             raise
 
+    def recover_present(self) -> None:
+        """Let all that is there finish the commits that other hosts have decided."""
+        for instance in self.present():
+            self._recover(instance)
+
     def _recover(self, instance: object) -> None:
         """Let a resource that was left in the middle of a commit ask what became of it."""
-        decider: Any = Decider
-        if decider in self.bindings and isinstance(instance, SupportsRecovery):
-            instance.recover(lambda key: self.get(decider).decided(key))
+        if isinstance(instance, SupportsRecovery) and any(
+            each in self.bindings for each in _DECIDERS
+        ):
+            instance.recover(self._decided)
+
+    def _decided(self, key: str) -> bool | None:
+        """Ask the session store, then the ledger, whether the call of a key was committed."""
+        answers = (self.get(each).decided(key) for each in _DECIDERS if each in self.bindings)
+        return next((answer for answer in answers if answer is not None), None)
 
     def _wait_for(self, other: Construction) -> None:
         stack = self._thread.stack

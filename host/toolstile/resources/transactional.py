@@ -161,6 +161,13 @@ class BranchPart:
         self._done = True
         return self.branch.rollback()
 
+    def leave(self) -> None:
+        """Leave what is prepared to recovery: nobody knows whether the call was kept."""
+        self._done = True
+        leave = getattr(self.branch, "leave", None)
+        if leave is not None:
+            leave()
+
     def release(self) -> None:
         """Roll back what came too late to be rolled back or kept with the call.
 

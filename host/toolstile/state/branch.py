@@ -21,7 +21,7 @@ from toolstile.state.replay import AppliedEffect, Change, Doing
 from toolstile.state.slice_branch import Cell
 from toolstile.state.slices import BranchedLog
 from toolstile.state.snapshot import Snapshot, fitting
-from toolstile.state.store import Head, check_kind
+from toolstile.state.store import Deciding, Head, check_kind
 from toolstile.state.transaction import CALLER_ENDED, OVER, Transaction
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.policies import PolicyState
@@ -65,6 +65,7 @@ class Branch(Transaction):
         if cell is not None:
             return cell
         self.check()
+        self._store.name_type(kind)
         if kind in self._store.logs:
             return BranchedLog(self._store, kind, self.check)
         check_kind(kind)
@@ -232,12 +233,15 @@ class Branch(Transaction):
             self.check()
             self._move()
 
-    def commit(self) -> None:
+    def commit(self, deciding: Deciding | None = None) -> None:
         """Make the changes those of the base, close, and (top level) publish the events.
 
         The caller has validated and holds the commit turn, so nothing moves meanwhile but by
-        direct use of the session, outside any call. Where such a use touches what the branch
-        read, nothing is committed.
+        direct use of the session, outside any call, and by other hosts. Where such a use touches
+        what the branch read, nothing is committed, and nobody contributes.
+
+        Args:
+            deciding: The decision that others contribute to; None where the session is all.
 
         Raises:
             ConflictError: See above; the branch stays open.
@@ -248,7 +252,13 @@ class Branch(Transaction):
                 self.check()
             log = self.log
             if not (
-                self._cells or self._overlay or log or self._children or self._whole or self._parent
+                self._cells
+                or self._overlay
+                or log
+                or self._children
+                or self._whole
+                or self._parent
+                or deciding
             ):
                 # Nothing was changed, nor read through a slice that somebody may still hold.
                 self._closed = OVER
@@ -257,7 +267,7 @@ class Branch(Transaction):
                 self._parent.join(self)
                 log = []
             else:
-                self._commit_to_store()
+                self._commit_to_store(deciding)
             self._shut(OVER)
         if self._store.subscribers.handlers:
             for change in log:

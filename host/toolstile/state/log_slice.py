@@ -34,6 +34,15 @@ class Log:
         """Add items; under the store's lock."""
         self._items += items
 
+    def insert(self, position: int, items: list[Any]) -> None:
+        """Add items before those from a position on; under the store's lock."""
+        if position == len(self._items):
+            self._items += items
+        else:
+            # Versions that readers have go on seeing the former list.
+            self._items = [*self._items[:position], *items, *self._items[position:]]
+            self.add = self._items.append
+
     def items(self) -> Items:
         """Return the items there are now."""
         return Items.of(self._items, None)

@@ -62,6 +62,13 @@ class Items:
             below = below.below
         return Items(below, tail, length, owner)
 
+    def grew_from(self, other: Items) -> bool:
+        """Tell whether this is another version with items added, as far as they share a list."""
+        segment: Items | None = self
+        while segment is not None and segment.tail is not other.tail:
+            segment = segment.below
+        return not other.length or (segment is not None and segment.length >= other.length)
+
     def handed(self, giver: object, taker: object) -> Items:
         """Return the version with the giver's list in the taker's hands, if it was the giver's."""
         if self.owner is not giver:

@@ -10,16 +10,17 @@ from uuid import uuid4
 from toolstile.settings.model import HISTORY_BYTES, HISTORY_EVENTS
 from toolstile.state.branch import Branch
 from toolstile.state.dispatcher import Subscribers
+from toolstile.state.journal import Journal
 from toolstile.state.log_slice import History, Log
 from toolstile.state.persistent_list import Items
 from toolstile.state.policy_records import Records, RecordSlice, with_reserved_of
-from toolstile.state.reducers import keep
 from toolstile.state.session_json import Saved, read, write
 from toolstile.state.slices import SessionSlice
 from toolstile.state.snapshot import Snapshot, fitting
 from toolstile.state.store import Head, Store, check_kind
 from toolstile_hookspecs.calls import ToolInvoked
 from toolstile_hookspecs.policies import PolicyState
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.sessions import SliceView
 
 S = TypeVar("S")
@@ -57,6 +58,7 @@ class Session:
     ) -> None:
         calls = History(history_events, history_bytes)
         self._store = Store(id or uuid4().hex, _over, object(), {ToolInvoked: calls})
+        self._journal: Journal | None = None
 
     @property
     def id(self) -> str:
@@ -67,6 +69,11 @@ class Session:
     def dispatcher(self) -> Subscribers:
         """Where events are published and subscribed to."""
         return self._store.subscribers
+
+    @property
+    def journal(self) -> Journal | None:
+        """The journal of a stored session; None where it stays in memory."""
+        return self._journal
 
     @property
     def epoch(self) -> int:
@@ -82,6 +89,7 @@ class Session:
         if kind is PolicyState:
             return cast("SliceView[S]", RecordSlice(self._store))
         check_kind(kind)
+        self._store.name_type(kind)
         return SessionSlice(self._store, kind)
 
     def dispatch(self, event: object) -> None:
@@ -108,13 +116,23 @@ class Session:
                 store.subscribers.publish(event)
             return
         store.as_log(kind)
-        store.append_log(kind, keep(kind, (event,)))
+        store.log_at_once(kind, event)
         if kind in store.reducers:
             try:
                 store.dispatch(event, besides=kind)
             except Exception:
                 log.exception("A reducer of %s raised; the event is kept.", kind.__qualname__)
         store.subscribers.publish(event)
+
+    def record_in(self, records: SessionStore) -> None:
+        """Go on where the session of this id stands in a store, and record all that follows.
+
+        Raises:
+            StateError: The store cannot be read.
+        """
+        self._journal = self._store.journal = Journal(records, self._store)
+        self._journal.catch_up()
+        self._journal.condense()
 
     def fork(self) -> Branch:
         """Return a branch for a call; costs a pointer."""
@@ -132,8 +150,8 @@ class Session:
     @policy_records.setter
     def policy_records(self, records: Records) -> None:
         store = self._store
-        with store.lock:
-            store.put({}, with_reserved_of(store.head.records, records))
+        with store.moving():
+            store.put({}, with_reserved_of(store.newest.records, records))
 
     def snapshot(self, *, tag: str | None = None) -> Snapshot:
         """Return the state as it is now; costs a pointer."""
@@ -219,13 +237,14 @@ class Session:
 
     def _replace(self, slices: Mapping[type[Any], Items], records: Records) -> None:
         store = self._store
-        with store.lock:
-            store.replace(slices, with_reserved_of(records, store.head.records))
+        with store.moving():
+            store.replace(slices, with_reserved_of(records, store.newest.records))
 
 
 def _over(store: Store) -> Session:
     session = Session.__new__(Session)
     session._store = store  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its own
+    session._journal = None  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - likewise
     return session
 
 

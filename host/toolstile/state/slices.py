@@ -36,7 +36,7 @@ class SessionSlice(SliceReader):
     def append(self, item: Any) -> None:
         """Add an item at the end."""
         if self._kind in self._store.logs:
-            self._store.append_log(self._kind, keep(self._kind, (item,)))
+            self._store.log_at_once(self._kind, item)
         else:
             self._store.write(self._kind, append_all, item)
 
@@ -49,10 +49,12 @@ class SessionSlice(SliceReader):
         """Remove all items, or those for which the predicate holds; calls under way conflict."""
         self._refuse_log()
         store = self._store
-        with store.lock:
-            before = store.items(self._kind)
+        with store.moving():
+            head = store.newest
+            before = store.found(head.slices, self._kind)
             items, _ = reduced(self._kind, before, cleared, predicate, store)
-            store.replace({**store.head.slices, self._kind: items}, store.head.records)
+            store.put({self._kind: items})
+            store.replace(store.newest.slices, head.records)
 
     def register(
         self, event: type[Any], reducer: Reducer, policy: SlicePolicy = SlicePolicy.STATE

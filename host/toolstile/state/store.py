@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
 from threading import RLock
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 from uuid import uuid4
 
 from toolstile.state.dispatcher import Subscribers
@@ -16,19 +18,80 @@ from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import Append, Reducer, SessionProtocol, SlicePolicy
 
+Slices = Mapping[Any, Items]
+"""STATE slices by type; of a stored session also the JSON of some, by the names of their types."""
+
 
 class Head(NamedTuple):
     """One state of a session; replaced, never changed.
 
     Args:
-        slices: The STATE slices by type; the same object as long as none has changed.
+        slices: The STATE slices; the same object as long as none has changed.
         records: The records of the policies.
         epoch: How often the session was restored, reset or cleared from outside a call.
     """
 
-    slices: Mapping[type[Any], Items]
+    slices: Slices
     records: Records
     epoch: int
+
+
+PATIENCE: Final = 5.0
+"""Seconds for which the host asks what became of a decision whose answer is lost."""
+
+
+def new_decision_id() -> str:
+    """Return the id of a decision."""
+    return uuid4().hex
+
+
+@dataclass(slots=True)
+class Deciding:
+    """A decision on its way to the store.
+
+    Args:
+        contribute: Has those who take part record, given the connection of the transaction.
+        id: Its id.
+        is_durable: Whether it is recorded though the session does not change.
+        has_files: Whether changes of a workspace belong to it.
+        waits: Whether recording it may wait, so that it is kept off event loops.
+        patience: Seconds for which its answer is asked for, once that is lost.
+    """
+
+    contribute: Callable[[Any], None] = lambda connection: None  # noqa: ARG005 - nobody takes part
+    id: str = field(default_factory=new_decision_id)
+    is_durable: bool = False
+    has_files: bool = False
+    waits: bool = False
+    patience: float = PATIENCE
+
+
+class Recorder(Protocol):
+    """What a store asks of the journal of its session; see `Journal`."""
+
+    staged: Head | None
+
+    def found(self, slices: Slices, type_: type[Any], /) -> Items:
+        """Return a slice of which there is, so far, at most the JSON."""
+        ...
+
+    def log_of(self, type_: type[Any], /) -> list[Any] | None:
+        """Return the items of a LOG slice that others have kept, once; None for none."""
+        ...
+
+    def without_names_of(self, slices: Slices, /) -> Slices:
+        """Return slices without the JSON of those that are there as items."""
+        ...
+
+    def moving(self, deciding: Deciding | None = None, /) -> AbstractContextManager[Any]:
+        """Record what the block does to the head; it shows when it is recorded."""
+        ...
+
+    def catch_up(self) -> None:
+        """Bring the head to where others have moved it."""
+
+    def tell_logs(self) -> None:
+        """Record the items of LOG slices that no entry holds yet."""
 
 
 _START = Head({}, NO_RECORDS, 0)
@@ -42,6 +105,9 @@ class Store:
         face: Makes a session of a store; so that a branch can clone without knowing sessions.
         lineage: The same for a session and its clones: their snapshots fit one another.
         logs: The LOG slices, that of the calls' events among them.
+
+    Attributes:
+        journal: What records the movements of the head; None where the session stays in memory.
 
     Raises:
         StateError: The id is not a text.
@@ -64,6 +130,7 @@ class Store:
         self.logs = logs
         self.reducers: ReducerTable = {}
         self.subscribers = Subscribers()
+        self.journal: Recorder | None = None
 
     def cloned(self, id: str | None, head: Head) -> Store:  # noqa: A002 - it is the id
         """Return an independent store with the same logs and reducers, at a head."""
@@ -82,7 +149,26 @@ class Store:
     def items(self, kind: type[Any]) -> Items:
         """Return the newest items of a slice."""
         log = self.logs.get(kind)
-        return self.head.slices.get(kind, EMPTY) if log is None else log.items()
+        return self.found(self.head.slices, kind) if log is None else log.items()
+
+    def found(self, slices: Slices, kind: type[Any]) -> Items:
+        """Return the items of a type among slices of this session."""
+        items = slices.get(kind)
+        if items is None:
+            items = EMPTY if self.journal is None else self.journal.found(slices, kind)
+        return items
+
+    def name_type(self, kind: type[Any]) -> None:
+        """Have what others recorded of a type be a LOG slice, where it is one with them."""
+        if self.journal is not None and kind not in self.logs:
+            with self.lock:
+                items = self.journal.log_of(kind)
+                if items is not None:
+                    self.logs[kind] = Log(items)
+
+    def moving(self, deciding: Deciding | None = None) -> AbstractContextManager[Any]:
+        """Return what is held while the head moves; with a journal, what records that."""
+        return self.lock if self.journal is None else self.journal.moving(deciding)
 
     def register(
         self, kind: type[Any], event: type[Any], reducer: Reducer, policy: SlicePolicy
@@ -94,6 +180,7 @@ class Store:
             self.reducers = {**self.reducers, event: {**there, kind: reducer}}
 
     def _settle(self, kind: type[Any], policy: SlicePolicy) -> None:
+        self.name_type(kind)
         is_log = kind in self.logs
         if is_log == (policy is SlicePolicy.LOG):
             return
@@ -111,8 +198,14 @@ class Store:
             with self.lock:
                 self._settle(kind, SlicePolicy.LOG)
 
+    def log_at_once(self, kind: type[Any], item: Any) -> None:
+        """Add an item to a LOG slice from outside any call."""
+        self.append_log(kind, keep(kind, (item,)))
+        if self.journal is not None:
+            self.journal.tell_logs()
+
     def append_log(self, kind: type[Any], items: list[Any]) -> None:
-        """Add kept items to a LOG slice, at once and for good."""
+        """Add kept items to a LOG slice, at once and for good; recorded with the call."""
         with self.lock:
             self.logs[kind].extend(items)
 
@@ -129,14 +222,14 @@ class Store:
 
     def write(self, kind: type[Any], reducer: Reducer, event: object) -> None:
         """Change one STATE slice from outside any call."""
-        with self.lock:
-            items, _ = reduced(kind, self.head.slices.get(kind, EMPTY), reducer, event, self)
+        with self.moving():
+            items, _ = reduced(kind, self.found(self.newest.slices, kind), reducer, event, self)
             self.put({kind: items})
 
     def dispatch(self, event: object, *, besides: type[Any] | None = None) -> None:
         """Apply the reducers of an event from outside any call: all but `besides`, or none."""
-        with self.lock:
-            head = self.head
+        with self.moving():
+            head = self.newest
             before: dict[type[Any], Items] = {}
             changed: dict[type[Any], Items] = {}
             logged: list[tuple[type[Any], list[Any]]] = []
@@ -146,29 +239,42 @@ class Store:
                 if kind in self.logs:
                     logged.append((kind, self.log_additions(kind, reducer, event)))
                 else:
-                    before[kind] = self.head.slices.get(kind, EMPTY)
+                    before[kind] = self.found(head.slices, kind)
                     changed[kind], _ = reduced(kind, before[kind], reducer, event, self)
             for kind, items in before.items():
-                if self.head.slices.get(kind, EMPTY) is not items:
-                    self.head = head
+                if self.found(self.newest.slices, kind) is not items:
+                    self._move_to(head)
                     raise impure(kind, event)
             self.put(changed)
             for kind, kept in logged:
                 self.append_log(kind, kept)
 
-    def put(self, slices: Mapping[type[Any], Items], records: Records | None = None) -> None:
-        """Put new versions of slices into the head, under the lock."""
-        head = self.head
-        self.head = Head(
-            {**head.slices, **slices} if slices else head.slices,
-            head.records if records is None else records,
-            head.epoch,
-        )
+    @property
+    def newest(self) -> Head:
+        """The head, with what is about to be recorded."""
+        journal = self.journal
+        return self.head if journal is None or journal.staged is None else journal.staged
 
-    def replace(self, slices: Mapping[type[Any], Items], records: Records) -> None:
+    def put(self, slices: Slices, records: Records | None = None) -> None:
+        """Put new versions of slices into the head, while it is `moving`."""
+        head = self.newest
+        merged = head.slices
+        if slices:
+            merged = {**head.slices, **slices}
+            if self.journal is not None:
+                merged = self.journal.without_names_of(merged)
+        self._move_to(Head(merged, head.records if records is None else records, head.epoch))
+
+    def replace(self, slices: Slices, records: Records) -> None:
         """Replace the whole head and begin a new epoch: calls under way conflict."""
-        with self.lock:
-            self.head = Head(slices, records, self.head.epoch + 1)
+        with self.moving():
+            self._move_to(Head(slices, records, self.newest.epoch + 1))
+
+    def _move_to(self, head: Head) -> None:
+        if self.journal is None:
+            self.head = head
+        else:
+            self.journal.staged = head
 
     def read_records(self) -> Records:
         """Return the newest records of the policies."""
@@ -180,8 +286,8 @@ class Store:
 
     def write_records(self, update: Mapping[str, PolicyState | None]) -> None:
         """Update records from outside any call."""
-        with self.lock:
-            self.put({}, overlaid(self.head.records, update))
+        with self.moving():
+            self.put({}, overlaid(self.newest.records, update))
 
 
 def check_kind(kind: object) -> None:

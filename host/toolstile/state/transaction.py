@@ -6,11 +6,11 @@ from _thread import RLock  # `threading.RLock` is a function around it
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from toolstile.state.persistent_list import EMPTY, Items
+from toolstile.state.persistent_list import Items
 from toolstile.state.policy_records import NO_RECORDS, Overlay, Records, overlaid
 from toolstile.state.replay import AppliedEffect, Change
 from toolstile.state.slice_branch import FROZEN, Cell
-from toolstile.state.store import Store
+from toolstile.state.store import Deciding, Store
 from toolstile_hookspecs.errors import CallClosed, ConflictError, StateError
 from toolstile_hookspecs.policies import PolicyState
 
@@ -93,14 +93,17 @@ class Transaction:
         found = self._pins.get(kind)
         if found is not None:
             return found
-        return EMPTY if self._parent is None else self._parent.at_fork(kind)
+        if self._parent is not None:
+            return self._parent.at_fork(kind)
+        return self._store.found(self._pins, kind)
 
     def added_since(self, kind: type[Any]) -> list[Any]:
         """Return what others added to a STATE slice after the top-level call's fork."""
         if self._parent is not None:
             return self._parent.added_since(kind)
-        length = self._head.slices.get(kind, EMPTY).length
-        return self._store.head.slices.get(kind, EMPTY).after(length)
+        store = self._store
+        length = store.found(self._head.slices, kind).length
+        return store.found(store.head.slices, kind).after(length)
 
     def all_at_fork(self) -> Mapping[type[Any], Items]:
         """Return every STATE slice as it was at the fork."""
@@ -210,24 +213,28 @@ class Transaction:
                 child.close(reason)
             self._children = None
 
-    def _commit_to_store(self) -> None:
+    def _commit_to_store(self, deciding: Deciding | None) -> None:
         changed = [cell for cell in self._cells.values() if cell.ops]
-        if not changed and not self._overlay:
+        if not changed and not self._overlay and deciding is None:
             return
         store = self._store
-        with store.lock:
+        with store.moving(deciding):
             for cell in changed:
                 if cell.kind in store.logs:
                     raise ConflictError(
                         f"The slice of {cell.kind.__qualname__} became a LOG while the call ran, "
                         "which had changed it as STATE, so nothing of the call was kept; retry it."
                     )
-            if changed:
+            if changed or deciding is not None:
                 self._move()
+            if store.journal is None and deciding is not None:
+                deciding.contribute(None)
             slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
             store.put(slices, overlaid(store.head.records, self._overlay))
-            # At once: an interruption from here on comes when the changes are kept.
-            self._closed = OVER
+            if store.journal is None:
+                # At once: an interruption from here on comes when the changes are kept.
+                self._closed = OVER
+        self._closed = OVER
 
     def _move(self) -> None:
         """Stand on the base's newest state, or raise; either wholly or not at all."""
@@ -248,7 +255,7 @@ class Transaction:
                 "call was kept; retry it."
             )
         self._move_cells(
-            lambda kind: newest.slices.get(kind, EMPTY),
+            lambda kind: self._store.found(newest.slices, kind),
             has_moved=newest.slices is not self._pins,
         )
         self._head, self._pins = newest, newest.slices

@@ -158,6 +158,13 @@ class EffectLedger:
         self.leases = LeaseKeeper(self.store)
         self._clock = clock or SystemClock()
 
+    @property
+    def database(self) -> str | None:
+        """The database in which its records are decided; None where they are in memory."""
+        if not self.store.waits:
+            return None
+        return getattr(self.store, "database", type(self.store).__qualname__)
+
     def lookup(self, key: str) -> ToolEffect | None:
         """Return the effect of a key, or None; an expired one is removed."""
         entry = self.store.get(key)

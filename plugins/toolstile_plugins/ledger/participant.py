@@ -6,7 +6,6 @@ before that would show changes that may still be put back, or make them twice.
 
 from __future__ import annotations
 
-import logging
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -19,6 +18,7 @@ from toolstile_hookspecs import CallClosed, HandlerState, IdempotencyConfig, Too
 from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
 from toolstile_hookspecs.services.replay import without_effects
+from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of
@@ -93,8 +93,6 @@ def _is_within(holder: ToolContext | None, context: ToolContext) -> bool:
         caller = caller.parent
     return False
 
-
-log = logging.getLogger("toolstile.ledger")
 
 JOINED_AND_LOST = "The call that made it was rolled back."
 
@@ -210,22 +208,36 @@ class Holding:
         if self.tool.contained:
             self.context.set_attribute("ledger.state", "claimed")
         else:
-            self._record()
+            self._record(self._recorded_now(), Decision(None, None))
 
     def prepare(self) -> None:
-        """Record the call; done, it has happened."""
-        if not self._joined and self._come_to_result(None):
-            self._record()
+        """Come to what is to be recorded."""
+        if not self._joined:
+            self._come_to_result(None)
+
+    @property
+    def contributes(self) -> bool:
+        """True when something of the call is still to be recorded."""
+        return self._state is _CLAIMED or self._is_partial
+
+    def contribute(self, decision: Decision) -> None:
+        """Record the call, and what waited for the calls around it; done, it has happened."""
+        assert self._result is not None  # noqa: S101 - it was prepared, or has joined
+        self._record(self._result, decision)
+        self._is_partial = False
 
     def commit(self) -> None:
-        """Let go of the key, and record what waited for nested calls to be kept."""
-        is_recorded = self._state is not _CLAIMED and not self._is_partial
+        """Let go of the key."""
         self._state = _OVER
         self._holdings.pop(self.control, None)
-        if is_recorded:
-            self._forget()
-        else:
-            self.ledger.leases.settle(self._record_late)
+        self._forget()
+
+    def leave(self) -> None:
+        """Leave the claim as it is: nobody knows whether its record was kept."""
+        self._state = _OVER
+        self._holdings.pop(self.control, None)
+        if self.claim is not None:
+            self.ledger.leases.drop(self.claim.effect_id)
 
     def rollback(self) -> None:
         """Settle a nested call that had succeeded; for all others the hook calls `settle`."""
@@ -298,13 +310,13 @@ class Holding:
             self._uncommitted = note_uncommitted(claim.effect_id, noted)
         return True
 
-    def _record(self) -> None:
+    def _record(self, result: RecordedResult, decision: Decision) -> None:
         with self._lock:
             claim = self.claim
-            if self._state is not _CLAIMED or claim is None:
+            if self._state is _OVER or claim is None:
                 return
             try:
-                kept = self._finish(claim, self._recorded_now())
+                kept = self._finish(claim, result, decision.connection)
             except Exception as error:
                 failed = wording.failure(self.ledger.store, error)
                 raise wording.unwritten(self.tool.name, failed) from error
@@ -313,31 +325,26 @@ class Holding:
                 raise wording.lost(self.tool.name)
             self._state = _RECORDED
         self.ledger.leases.drop(claim.effect_id)
-        self.context.set_attribute("ledger.state", "recorded")
-
-    def _record_late(self) -> None:
-        """Record a committed call; until that succeeds, its key is held."""
-        claim = self.claim
-        assert claim is not None  # noqa: S101 - it was claimed
-        assert self._result is not None  # noqa: S101 - likewise
-        if not self._finish(claim, self._result) and not self._is_partial:
-            log.warning("The claim of %s was taken away before it was recorded.", self.tool.name)
-        self.ledger.leases.drop(claim.effect_id)
-        self._forget()
+        # Of a nested call that had succeeded the event is out already.
+        with suppress(CallClosed):
+            self.context.set_attribute("ledger.state", "recorded")
 
     def _recorded_now(self) -> RecordedResult:
         """Return the part of the result that is certain, even if the call around this one fails."""
         result = self._result
         assert result is not None  # noqa: S101 - it is there before it is recorded
-        if not self._joined:
-            return result
         certain = certain_part(result)
         self._is_partial = certain != result
         return certain
 
-    def _finish(self, claim: Claim, result: RecordedResult) -> bool:
+    def _finish(self, claim: Claim, result: RecordedResult, connection: Any) -> bool:
         expires_at = end_of(self.context.clock.now(), self.config.ttl)
-        return self.ledger.store.finish(claim.key, claim.effect_id, result, expires_at)
+        store: Any = self.ledger.store
+        if connection is not None and hasattr(store, "finish_within"):
+            return bool(
+                store.finish_within(connection, claim.key, claim.effect_id, result, expires_at)
+            )
+        return bool(store.finish(claim.key, claim.effect_id, result, expires_at))
 
     def _forget(self) -> None:
         if self._uncommitted is not None and self.claim is not None:

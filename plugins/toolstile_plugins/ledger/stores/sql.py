@@ -42,7 +42,7 @@ _TAKE_OVER: Final = (
     "WHERE key = ? AND effect_id = ? AND state <> 'claimed' "
     "AND (expires_at <= ? OR (state = 'unknown' AND effect_id = ?))"
 )
-_FINISH: Final = (
+FINISH: Final = (
     "UPDATE toolstile_effects SET state = 'done', expires_at = ?, message = ?, value = ?, "
     "excluded = ?, changes = ?, unportable = ?, secret = ?, reason = NULL "
     "WHERE key = ? AND effect_id = ?"
@@ -158,18 +158,7 @@ class SqlStore(ABC):
         self, key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
     ) -> bool:
         """Record the result of a claimed or unknown effect."""
-        values = (
-            _written(expires_at),
-            _encoded(result.message),
-            result.value,
-            int(result.excluded),
-            None if result.changes is None else _encoded(result.changes),
-            None if result.unportable is None else _shown(result.unportable),
-            int(result.secret),
-            key,
-            effect_id,
-        )
-        return self._run(_FINISH, values).changed > 0
+        return self._run(FINISH, finished(key, effect_id, result, expires_at)).changed > 0
 
     def doubt(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
@@ -281,6 +270,23 @@ class SqlStore(ABC):
         claim = Claim(key, tool, params, effect, session, call, _moment(row[6]))
         expires_at = None if row[8] is None else _moment(row[8])
         return LedgerEntry(claim, state, expires_at, result, reason, owner)
+
+
+def finished(
+    key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
+) -> tuple[Any, ...]:
+    """Return the values of `FINISH`."""
+    return (
+        _written(expires_at),
+        _encoded(result.message),
+        result.value,
+        int(result.excluded),
+        None if result.changes is None else _encoded(result.changes),
+        None if result.unportable is None else _shown(result.unportable),
+        int(result.secret),
+        key,
+        effect_id,
+    )
 
 
 def _written(moment: datetime | None) -> int | None:

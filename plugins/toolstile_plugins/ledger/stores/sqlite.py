@@ -8,14 +8,16 @@ import sqlite3
 import threading
 import time
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 from weakref import WeakSet
 
 from toolstile_hookspecs import LedgerError
+from toolstile_hookspecs.services.ledger import RecordedResult
 from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.ledger.stores.process_identity import Process, monotonic
-from toolstile_plugins.ledger.stores.sql import Done, Row, SqlStore
+from toolstile_plugins.ledger.stores.sql import FINISH, Done, Row, SqlStore, finished
 
 Synchronous = Literal["normal", "full"]
 
@@ -27,6 +29,8 @@ BUSY: Final = 10.0
 FORK_PATIENCE: Final = 15.0
 """Seconds for which a fork waits for a statement; a signal handler may fork within one."""
 
+_OURS: Final = ("toolstile_", "sqlite_")
+"""The beginnings of our tables, of stored sessions, too, and of those that SQLite makes."""
 _TABLE: Final = """
 CREATE TABLE IF NOT EXISTS toolstile_effects (
     key TEXT NOT NULL PRIMARY KEY,
@@ -85,6 +89,23 @@ class SqliteStore(SqlStore):
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         _stores.add(self)
+
+    @property
+    def database(self) -> str:
+        """The file, as a session store in it names it, too."""
+        return str(self.path.absolute())
+
+    def finish_within(
+        self,
+        connection: sqlite3.Connection,
+        key: str,
+        effect_id: str,
+        result: RecordedResult,
+        expires_at: datetime | None,
+    ) -> bool:
+        """Record a result in a transaction of a session store, open in the same file."""
+        values = finished(key, effect_id, result, expires_at)
+        return connection.execute(FINISH, values).rowcount > 0
 
     def close(self) -> None:
         """Close the file; the next use opens it again. A forked child leaves its parent's open."""
@@ -221,7 +242,8 @@ def why_unusable(connection: sqlite3.Connection) -> Unusable | None:
             "Use the Toolstile that wrote it, or another file.",
         )
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    if "toolstile_effects" in tables or not (tables or version):
+    foreign = [name for name in tables if not name.startswith(_OURS)]
+    if "toolstile_effects" in tables or not (foreign or version):
         return None
     return Unusable("is not a ledger, but a database of something else", "Name another file.")
 

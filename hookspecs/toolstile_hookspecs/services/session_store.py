@@ -1,0 +1,171 @@
+"""Stores of sessions: the numbered movements of a session's head, each recorded before it is seen.
+
+A store is shared by the hosts of a machine, or of many. What moves a session's head - the commit
+of a call, a direct write, `restore`, `reset`, `clear` - is one entry. An entry tells the items that
+slices came to, never the events that made them, since reducers differ between hosts.
+`toolstile_hookspecs.testing.SessionStoreContract` shows whether a store keeps to this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, NamedTuple, Protocol, runtime_checkable
+
+__all__ = [
+    "Contributor",
+    "Decision",
+    "Entry",
+    "OpenDecision",
+    "SessionInfo",
+    "SessionStore",
+]
+
+
+class Entry(NamedTuple):
+    """One movement of a session's head.
+
+    Args:
+        number: Its place, from 1 on, without gaps.
+        decision_id: The id of its decision, 32 hexadecimal digits.
+        epoch: How often the session was restored, reset or cleared by then.
+        changes: What slices, records and logs came to, as JSON that only the host reads.
+        has_files: Whether changes of a workspace belong to it.
+    """
+
+    number: int
+    decision_id: str
+    epoch: int
+    changes: str
+    has_files: bool = False
+
+
+class SessionInfo(NamedTuple):
+    """A stored session, for a person to read.
+
+    Args:
+        id: Its id.
+        number: The number of its newest entry.
+        changed_at: The time of that entry; aware, UTC.
+    """
+
+    id: str
+    number: int
+    changed_at: datetime
+
+
+class OpenDecision(Protocol):
+    """The open transaction in which one movement of a session is decided.
+
+    Attributes:
+        connection: The database connection of the transaction, for those who keep tables of
+            their own in the same database; None where there is no database.
+    """
+
+    connection: Any
+
+    def after(self, number: int) -> Sequence[Entry]:
+        """Return the entries after a number, in order."""
+        ...
+
+    def append(self, entry: Entry) -> None:
+        """Record an entry, once the transaction is committed."""
+
+
+@runtime_checkable
+class SessionStore(Protocol):
+    """Keeps the entries of sessions.
+
+    Every method raises `StateError`, which says what to do, when the store cannot be read or
+    written.
+
+    Attributes:
+        waits: Whether a decision may wait, so that it is kept off event loops.
+    """
+
+    waits: bool
+
+    @property
+    def database(self) -> str | None:
+        """The file or address in which a ledger can keep its table, too; None for none."""
+        ...
+
+    def has_moved(self, session_id: str, number: int) -> bool:
+        """Tell whether there may be entries after a number; asked before each call, so cheap."""
+        ...
+
+    def after(self, session_id: str, number: int) -> Sequence[Entry]:
+        """Return the entries after a number, in order.
+
+        Where those were removed, an entry with the whole state comes first.
+        """
+        ...
+
+    def deciding(self, session_id: str) -> AbstractContextManager[OpenDecision]:
+        """Open the transaction of a decision, alone in the store.
+
+        Leaving it commits; an exception inside undoes it. An exception on leaving means that
+        nobody knows: the host then asks `decided`.
+        """
+        ...
+
+    def condense(self, session_id: str, whole: Entry) -> None:
+        """Keep an entry with the whole state in place of all entries up to its number.
+
+        The ids of their decisions stay known.
+        """
+
+    def key_of(self, decision_id: str) -> str:
+        """Return the key that workspaces note of a decision; it names this store."""
+        ...
+
+    def decided(self, key: str) -> bool | None:
+        """Tell whether the decision of a key was made; None where the key is another store's.
+
+        It goes on answering when the session's entries were removed.
+        """
+        ...
+
+    def sessions(self) -> Sequence[SessionInfo]:
+        """Return the stored sessions, the one changed last at the end."""
+        ...
+
+    def delete(self, session_id: str) -> bool:
+        """Remove a session; return whether there was one."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds; the next use opens it again."""
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """The decision of a call, as those see it who contribute to it.
+
+    Args:
+        id: Its id; None where no session store is bound, and a contributor decides.
+        connection: The connection of the open transaction; see `OpenDecision`.
+    """
+
+    id: str | None
+    connection: Any
+
+
+@runtime_checkable
+class Contributor(Protocol):
+    """A participant whose record is part of the call's one decision.
+
+    Attributes:
+        contributes: Whether it has something to record for this call.
+    """
+
+    contributes: bool
+
+    def contribute(self, decision: Decision) -> None:
+        """Record, in the decision's transaction; never waits for another call.
+
+        It comes after every `prepare`, when nothing can conflict any more. An exception refuses
+        the decision: all is rolled back.
+        """

@@ -1,0 +1,362 @@
+"""The journal of a stored session: each movement of its head is recorded before it is seen."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from toolstile.state.log_slice import Log
+from toolstile.state.persistent_list import EMPTY, Items
+from toolstile.state.policy_records import NO_RECORDS, overlaid
+from toolstile.state.serialization import dumped, dumped_exactly, loaded, type_name
+from toolstile.state.store import Deciding, Head, Slices, Store, new_decision_id
+from toolstile_hookspecs.calls import ToolInvoked
+from toolstile_hookspecs.errors import DecisionUnknownError, StateError
+from toolstile_hookspecs.policies import PolicyState
+from toolstile_hookspecs.services.session_store import Entry, OpenDecision, SessionStore
+from toolstile_hookspecs.stored_names import stored_names
+from toolstile_hookspecs.support.process import deferred_interrupts
+
+MANY: Final = 500
+"""Entries from which on a session is condensed to one when it is read or left."""
+_PAUSE: Final = 0.05
+
+
+class Journal:
+    """The entries of one session, between its state here and a store that hosts share.
+
+    Slices whose type nobody has named yet stay JSON, under their names, and are carried along.
+
+    Args:
+        records: The store.
+        state: The session's state here.
+
+    Attributes:
+        staged: The head that is being recorded; None outside of a decision.
+    """
+
+    __slots__ = (
+        "_before_files",
+        "_condensed",
+        "_decoded",
+        "_doubted",
+        "_kinds",
+        "_names",
+        "_number",
+        "_raw_logs",
+        "_records",
+        "_state",
+        "_told",
+        "_transaction",
+        "staged",
+    )
+
+    def __init__(self, records: SessionStore, state: Store) -> None:
+        self.staged: Head | None = None
+        self._records = records
+        self._state = state
+        self._number = self._condensed = 0
+        self._transaction: OpenDecision | None = None
+        self._kinds: dict[str, type[Any]] = {}
+        self._names: dict[type[Any], tuple[str, ...]] = {}
+        # By the ids of JSON versions, which are kept beside what they were decoded to.
+        self._decoded: dict[int, tuple[Items, Items]] = {}
+        # How many items of each LOG slice are recorded.
+        self._told: dict[type[Any], int] = {}
+        self._raw_logs: dict[str, list[Any]] = {}
+        # The decision whose answer was lost.
+        self._doubted: str | None = None
+        self._before_files: list[Callable[[], None]] = []
+
+    # --- reading
+
+    @property
+    def is_behind(self) -> bool:
+        """True when others may have moved the head since."""
+        return self._doubted is not None or self._records.has_moved(self._state.id, self._number)
+
+    @property
+    def waits(self) -> bool:
+        """True when a decision may wait, so that it is kept off event loops."""
+        return self._records.waits
+
+    def key_of(self, decision_id: str) -> str:
+        """Return the key by which the store knows a decision."""
+        return self._records.key_of(decision_id)
+
+    def catch_up(self) -> None:
+        """Bring the head to where others have moved it; publishes nothing.
+
+        Raises:
+            StateError: The store cannot be read, or cannot tell what became of the last decision.
+        """
+        if self._doubted is not None:
+            self._resolve(self._doubted)
+        entries = self._records.after(self._state.id, self._number)
+        if any(entry.has_files for entry in entries):
+            for recover in self._before_files:
+                recover()
+        with self._state.lock:
+            if self._transaction is None:
+                self._take_in(entries)
+
+    def before_files(self, recover: Callable[[], None]) -> None:
+        """Have workspaces finish their commits before the head shows what belongs to them."""
+        self._before_files.append(recover)
+
+    def found(self, slices: Slices, type_: type[Any]) -> Items:
+        """Return a slice of which there is, so far, at most the JSON."""
+        for name in self._names_of(type_):
+            raw = slices.get(name)
+            if raw is not None:
+                _, items = self._decoded.get(id(raw)) or (raw, None)
+                if items is None:
+                    items = Items.of(loaded(type_, list(raw)), self._state)
+                    self._decoded[id(raw)] = (raw, items)
+                return items
+        return EMPTY
+
+    def log_of(self, type_: type[Any]) -> list[Any] | None:
+        """Return the items of a LOG slice that others have kept, once; None for none."""
+        for name in self._names_of(type_):
+            raw = self._raw_logs.pop(name, None)
+            if raw is not None:
+                items = loaded(type_, raw)
+                self._told[type_] = len(items)
+                return items
+        return None
+
+    def without_names_of(self, slices: Slices) -> dict[Any, Items]:
+        """Return slices without the JSON of those that are there as items."""
+        names = {name for type_ in slices if type_ in self._names for name in self._names[type_]}
+        return {key: items for key, items in slices.items() if key not in names}
+
+    # --- moving
+
+    @contextmanager
+    def moving(self, deciding: Deciding | None = None) -> Generator[None]:
+        """Record what the block does to the head; it shows when it is recorded.
+
+        Raises:
+            StateError: The store cannot be written; nothing has changed.
+            SnapshotError: An item has no JSON form; nothing has changed.
+            DecisionUnknownError: Nobody can tell whether it was recorded.
+        """
+        state = self._state
+        with deferred_interrupts(), state.lock:
+            if self._transaction is not None:
+                # What a reducer writes is part of the same movement.
+                yield
+                return
+            if self._doubted is not None:
+                self._resolve(self._doubted)
+            deciding = deciding or Deciding()
+            entry: Entry | None = None
+            is_over = False
+            try:
+                with self._records.deciding(state.id) as transaction:
+                    self._take_in(transaction.after(self._number))
+                    self._transaction, self.staged = transaction, state.head
+                    yield
+                    entry = self._entry(deciding)
+                    if entry is not None:
+                        deciding.contribute(transaction.connection)
+                        transaction.append(entry)
+                    is_over = True
+            except Exception as error:
+                if not is_over:
+                    raise
+                self._read_back(deciding, error)
+            finally:
+                staged, self.staged, self._transaction = self.staged, None, None
+            if entry is not None and staged is not None:
+                self._number = entry.number
+                self._note_logs()
+            if staged is not None:
+                state.head = staged
+
+    def tell_logs(self) -> None:
+        """Record the items of LOG slices that no entry holds yet."""
+        if self._untold():
+            with self.moving():
+                pass
+
+    @property
+    def has_untold_logs(self) -> bool:
+        """True when items of LOG slices are in no entry yet."""
+        return bool(self._untold())
+
+    def condense(self) -> None:
+        """Keep one entry in place of all, where there are many."""
+        with self._state.lock:
+            head, number = self._state.head, self._number
+            if number - self._condensed < MANY or self._untold() or self._raw_logs:
+                return
+            changes = self._changes(Head({}, {}, 0), head, self._logs_from({}))
+        changes["whole"] = True
+        text = json.dumps(changes, ensure_ascii=False, allow_nan=False)
+        self._records.condense(self._state.id, Entry(number, new_decision_id(), head.epoch, text))
+        self._condensed = number
+
+    def _entry(self, deciding: Deciding) -> Entry | None:
+        before, after = self._state.head, self.staged
+        assert after is not None  # noqa: S101 - within a decision
+        untold = self._untold()
+        if after is before and not untold and not deciding.is_durable:
+            return None
+        changes = self._changes(before, after, untold)
+        text = json.dumps(changes, ensure_ascii=False, allow_nan=False)
+        return Entry(self._number + 1, deciding.id, after.epoch, text, deciding.has_files)
+
+    def _changes(
+        self, before: Head, after: Head, logs: Mapping[type[Any], Sequence[Any]]
+    ) -> dict[str, Any]:
+        """Return what a head came to from another, as JSON values."""
+        slices: dict[str, Any] = {}
+        if after.slices is not before.slices:
+            for key in {**before.slices, **after.slices}:
+                change = self._change_of(key, before, after)
+                if change is not None:
+                    slices[self._name_of(key)] = change
+        names = {**before.records, **after.records}
+        changed = {
+            name: after.records.get(name)
+            for name in names
+            if after.records is not before.records
+            and after.records.get(name) is not before.records.get(name)
+        }
+        records = [record for record in changed.values() if record is not None]
+        return {
+            "slices": slices,
+            "records": dumped(PolicyState, records),
+            "removed": [name for name, record in changed.items() if record is None],
+            "logs": {
+                self._name_of(type_): dumped_exactly(type_, items) for type_, items in logs.items()
+            },
+        }
+
+    def _change_of(self, key: Any, before: Head, after: Head) -> dict[str, Any] | None:
+        new, old = after.slices.get(key), before.slices.get(key)
+        if new is old or (new is None and self._kinds.get(key) in after.slices):
+            # As it was, or its JSON has become items.
+            return None
+        if old is None:
+            old = EMPTY if isinstance(key, str) else self.found(before.slices, key)
+        new = EMPTY if new is None else new
+        at = old.length if new.grew_from(old) else None
+        items = new.after(at or 0)
+        return {"at": at, "items": items if isinstance(key, str) else dumped_exactly(key, items)}
+
+    # --- taking in what others have recorded
+
+    def _take_in(self, entries: Iterable[Entry]) -> None:
+        state = self._state
+        for entry in entries:
+            if entry.number <= self._number:
+                continue
+            changes = json.loads(entry.changes)
+            is_whole = changes.get("whole", False)
+            head = Head({}, NO_RECORDS, 0) if is_whole else state.head
+            slices: dict[Any, Items] = dict(head.slices)
+            for name, change in changes["slices"].items():
+                key = self._kinds.get(name, name)
+                slices[key] = self._changed(key, slices, change)
+            update = {
+                record.policy_name: record for record in loaded(PolicyState, changes["records"])
+            }
+            removed = dict.fromkeys(changes["removed"])
+            records = overlaid(head.records, {**removed, **update})
+            state.head = Head(self.without_names_of(slices), records, entry.epoch)
+            for name, items in changes["logs"].items():
+                self._take_in_log(name, items, is_whole=is_whole)
+            self._number = entry.number
+
+    def _changed(self, key: Any, slices: Slices, change: Mapping[str, Any]) -> Items:
+        new = change["items"] if isinstance(key, str) else loaded(key, change["items"])
+        if change["at"] is None:
+            return Items.of(new, self._state)
+        base = slices.get(key)
+        if base is None:
+            base = EMPTY if isinstance(key, str) else self.found(slices, key)
+        if base.length != change["at"]:
+            raise StateError(
+                f"The stored session {self._state.id} does not go on where this host has it, at "
+                f"{key}. Open it anew, in a new host."
+            )
+        return base.extended(self._state, new)
+
+    def _take_in_log(self, name: str, items: list[Any], *, is_whole: bool) -> None:
+        type_ = self._kinds.get(name)
+        log = None if type_ is None else self._state.logs.get(type_)
+        if type_ is None or not isinstance(log, Log):
+            before = [] if is_whole else self._raw_logs.get(name, [])
+            self._raw_logs[name] = [*before, *items]
+            return
+        told = self._told.get(type_, 0)
+        new = items[told:] if is_whole else items
+        log.insert(told, loaded(type_, new))
+        self._told[type_] = told + len(new)
+
+    # --- logs
+
+    def _untold(self) -> dict[type[Any], Sequence[Any]]:
+        return self._logs_from(self._told)
+
+    def _logs_from(self, told: Mapping[type[Any], int]) -> dict[type[Any], Sequence[Any]]:
+        logs = {
+            type_: log.items().after(told.get(type_, 0))
+            for type_, log in list(self._state.logs.items())
+            if type_ is not ToolInvoked
+        }
+        return {type_: items for type_, items in logs.items() if items}
+
+    def _note_logs(self) -> None:
+        for type_, items in self._untold().items():
+            self._told[type_] = self._told.get(type_, 0) + len(items)
+
+    # --- lost answers
+
+    def _read_back(self, deciding: Deciding, error: Exception) -> None:
+        """Return where the decision was made after all; raise where it was not, or nobody knows."""
+        until = time.monotonic() + deciding.patience
+        key = self._records.key_of(deciding.id)
+        while True:
+            try:
+                found = self._records.decided(key)
+            except Exception:  # noqa: BLE001 - the store may be anybody's, and is asked again
+                found = None
+            if found:
+                return
+            if found is False:
+                raise error
+            if time.monotonic() >= until:
+                self._doubted = key
+                raise DecisionUnknownError(
+                    f"the session {self._state.id} could not be told whether it was recorded "
+                    f"({error})"
+                ) from error
+            time.sleep(_PAUSE)
+
+    def _resolve(self, key: str) -> None:
+        found = self._records.decided(key)
+        if found is None:
+            raise StateError(
+                f"Nobody can tell yet what became of the last call of the session "
+                f"{self._state.id}, so it takes no other. Retry when its store can be read."
+            )
+        self._doubted = None
+
+    # --- names
+
+    def _names_of(self, type_: type[Any]) -> tuple[str, ...]:
+        names = self._names.get(type_)
+        if names is None:
+            names = self._names[type_] = stored_names(type_) or (type_name(type_),)
+            self._kinds.update(dict.fromkeys(names, type_))
+        return names
+
+    def _name_of(self, key: Any) -> str:
+        return key if isinstance(key, str) else self._names_of(key)[0]
