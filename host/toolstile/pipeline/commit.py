@@ -252,9 +252,10 @@ def _deciding(run: ActiveCall, participants: list[Participant]) -> Deciding | No
     """
     journal = run.executor.journal
     contributors: list[Any] = [each for each in participants if getattr(each, "contributes", False)]
+    deciders = [each for each in participants if _decides(each)]
     noting: list[Any] = [each for each in participants if not _decides(each) and _notes(each)]
     if journal is None:
-        key = next((key for each in contributors if (key := getattr(each, "key", None))), None)
+        key = next((key for each in deciders if (key := getattr(each, "key", None))), None)
         deciding = Deciding() if contributors else None
     else:
         is_durable = bool(contributors or noting)

@@ -320,7 +320,7 @@ class Holding:
             except Exception as error:
                 failed = wording.failure(self.ledger.store, error)
                 raise wording.unwritten(self.tool.name, failed) from error
-            if not kept:
+            if not kept and not self._is_partial:
                 self._state = _OVER
                 raise wording.lost(self.tool.name)
             self._state = _RECORDED

@@ -206,7 +206,48 @@ class Keeping:
         self.log.append("rollback")
 
 
-def test_what_plugins_have_kept_already_is_not_run_again(yard: Any, mark: Any) -> None:
+def test_a_conflict_after_all_was_prepared_puts_that_back_and_runs_the_call_again(
+    yard: Any, mark: Any
+) -> None:
+    runs: list[int] = []
+
+    @tool(contained=True)
+    def reads(*, context: ToolContext) -> None:
+        """Read what the application changes when this has run."""
+        context.session[mark].latest()
+        runs.append(1)
+        context.session[mark].append(mark("call"))
+
+    def writes_once() -> None:
+        if len(runs) == 1:
+            yard.session[mark].append(mark("application"))
+
+    keeping = Keeping(writes_once)
+    yard.open(reads, plugins=(keeping,))
+
+    outcome = yard.call("reads")
+
+    assert outcome.success
+    assert keeping.log == ["prepare", "rollback", "prepare", "commit"]
+    assert (len(runs), outcome.event.reruns) == (2, 1)
+    assert yard.marks == ["application", "call"]
+
+
+def test_a_second_conflict_of_that_kind_ends_the_call(yard: Any, mark: Any) -> None:
+    @tool(contained=True)
+    def reads(*, context: ToolContext) -> None:
+        """Read what the application changes whenever this has run."""
+        context.session[mark].latest()
+        context.session[mark].append(mark("call"))
+
+    keeping = Keeping(lambda: yard.session[mark].append(mark("application")))
+    yard.open(reads, plugins=(keeping,))
+    assert yard.call("reads").status == Status.CONFLICT
+    assert keeping.log == ["prepare", "rollback"] * 2
+    assert yard.marks == ["application"] * 2
+
+
+def test_what_a_participant_has_decided_by_itself_is_not_run_again(yard: Any, mark: Any) -> None:
     runs: list[int] = []
 
     @tool(contained=True)
@@ -217,14 +258,13 @@ def test_what_plugins_have_kept_already_is_not_run_again(yard: Any, mark: Any) -
         context.session[mark].append(mark("call"))
 
     keeping = Keeping(lambda: yard.session[mark].append(mark("application")))
+    keeping.decides = True  # type: ignore[attr-defined]
     yard.open(reads, plugins=(keeping,))
 
     outcome = yard.call("reads")
 
     assert (outcome.status, outcome.stage) == (Status.CONFLICT, Stage.COMMIT)
-    assert keeping.log == ["prepare", "rollback"]
     assert (len(runs), outcome.event.reruns) == (1, 0)
-    assert yard.marks == ["application"]
 
 
 def test_nor_is_a_nested_call_that_they_have_heard_of(yard: Any, mark: Any) -> None:
