@@ -67,7 +67,7 @@ def measure_loop(effort: Effort) -> list[Row]:
     """Measure the same application without a host, with one, and with a ledger, too."""
     ways = {
         "without a host": _bare,
-        "Toolstile": lambda folder: _hosted(folder, tool(add), Host(discover=False)),
+        "Toolstile alone": lambda folder: _hosted(folder, tool(add), Host(discover=False)),
         "Toolstile with the SQLite ledger": lambda folder: _hosted(
             folder, tool(idempotency=IdempotencyConfig())(add), _recording(folder)
         ),
