@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from toolstile_cli.errors import UsageError
-from toolstile_cli.transcripts import UnreadCallError, calls_within
+from toolstile_cli.transcripts import UnreadCallError, calls_within, known_whole
 from toolstile_hookspecs import Dialect, ToolCall
 from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.support.text import counted, suggest
@@ -133,16 +133,15 @@ def _recorded(
         UsageError: When it holds calls that cannot be read.
     """
     readers = list(dialects.values())
-    known = [calls for dialect in readers if (calls := dialect.recorded(document)) is not None]
-    calls = max(known, key=bool, default=None)
-    if calls:
-        return calls
     try:
-        return calls_within(document, readers) or calls
+        calls = known_whole(document, readers) or calls_within(document, readers)
+        is_known = calls or any(dialect.recorded(document) is not None for dialect in readers)
     except UnreadCallError as error:
         msg = f"{source} holds calls in a form that no dialect reads: {error}. {_GIVE}"
     except RecursionError:
         msg = f"{source} is nested too deeply. {_GIVE}"
+    else:
+        return calls if is_known else None
     raise UsageError(msg)
 
 

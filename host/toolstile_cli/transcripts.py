@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import Dialect, ToolCall
@@ -16,24 +17,38 @@ from toolstile_hookspecs import Dialect, ToolCall
 JsonObject = dict[str, Any]
 
 CALL: Final = re.compile(r"(tool|function)(call|use|request|invocation)|(shell|patch|computer)call")
-CALL_KEY: Final = re.compile(r"(invalid)?(tool|function)(call|use|request|invocation)s?(chunks)?")
+CALL_KEY: Final = re.compile(
+    r"(invalid)?(tool|function)(execution)?(call|use|request|invocation)s?(chunks)?"
+)
 NOT_ASKED: Final = re.compile(r"server|mcp|builtin|eventmsg")
 """Calls that the provider makes by itself, and what a log tells of calls beside them."""
 
-RESULT: Final = re.compile(r"(tool|function|call).*(result|output|return|response|error)")
-NOT_SAID: Final = re.compile(r"tools|.*(schema|result|response)")
+RESULT: Final = re.compile(
+    r"(?<!submit)(tool|function|call).*(result|output|return|response|error|execution)"
+)
+NOT_SAID: Final = re.compile(r"tools|.*(schema|result)|.*(tool|function|call).*response")
 """Keys of what the model did not say: definitions of tools, and their answers."""
+
+OTHERS: Final = ("user", "human", "system", "developer")
+"""Roles of messages that are not the model's."""
 
 CONTAINERS: Final = ("content", "data", "value")
 """Keys below which what is marked as a call may hold its name and arguments."""
 
-EVENT: Final = re.compile(r"(message|content_block)_(start|delta|stop)|response\..*")
+EVENT: Final = re.compile(r"(message|content_block)_(start|delta|stop)|response\..*|.*[._]delta")
 NAMES: Final = ("name", "tool_name", "toolName", "function")
-ARGUMENTS: Final = ("arguments", "args", "input")
+ARGUMENTS: Final = ("arguments", "args", "input", "parameters", "tool_kwargs")
 ID_KEY: Final = re.compile(r"(tool)?(call|use)id")
 INPUT: Final = frozenset({*ARGUMENTS, "state"})
-IDS: Final = ("id", "tool_call_id", "toolCallId", "call_id", "callId", "toolUseId")
+IDS: Final = (
+    *("tool_call_id", "toolCallId", "tool_use_id", "toolUseId", "tool_id"),
+    *("call_id", "callId", "id"),
+)
 PARTIAL: Final = ("partial", "partial-call", "input-streaming", "in_progress", "incomplete")
+ENDED: Final = re.compile(r"(stop|finish|done)reason")
+CUT_SHORT: Final = ("length", "max_tokens", "MAX_TOKENS", "content_filter", "content-filter")
+CUT_OFF: Final = "{"
+"""The arguments of a call that broke off before any arrived: not JSON, so that parsing refuses."""
 
 
 class UnreadCallError(ValueError):
@@ -65,6 +80,7 @@ class _Walk:
     def __init__(self, dialects: Sequence[Dialect]) -> None:
         self._dialects = dialects
         self._read = 0
+        self._is_cut_off = False
         self.calls: dict[tuple[str, str, str], ToolCall] = {}
 
     def without_streams(self, document: object) -> object:
@@ -85,36 +101,39 @@ class _Walk:
             self._visit_object(cast("JsonObject", node), is_call=is_call)
 
     def _visit_object(self, node: JsonObject, *, is_call: bool) -> None:
-        marks = [_plain(mark) for mark in _marks(node)]
-        if any(RESULT.search(mark) or NOT_ASKED.match(mark) for mark in marks):
+        if not _is_said(node):
             return
+        was_cut_off = self._is_cut_off
+        self._is_cut_off = was_cut_off or _breaks_off(node)
         if _is_event(node):
             _refuse_parts(node)
         elif not self._has_known(node):
             mark = _call_mark(node)
             if not ((is_call or mark) and self._has_added(node)):
                 self._visit_values(node, mark, is_call=is_call or mark is not None)
+        self._is_cut_off = was_cut_off
 
     def _visit_values(self, node: JsonObject, mark: str | None, *, is_call: bool) -> None:
         before = self._read
-        for key, value in node.items():
+        for key, value in _said(node):
             if CALL_KEY.fullmatch(_plain(key)) and _holds_objects(value):
                 self._visit_calls(key, value)
-            elif not NOT_SAID.fullmatch(_plain(key)):
+            else:
                 self.visit(value, is_call=is_call and key in CONTAINERS)
         if mark is not None and self._read == before:
             raise UnreadCallError(repr(mark))
 
     def _visit_calls(self, key: str, value: object) -> None:
-        before = self._read
-        if not key.endswith("chunks"):
-            self.visit(value, is_call=True)
-        if self._read == before:
-            raise UnreadCallError(repr(key))
+        for item in _items(value) or [value]:
+            before = self._read
+            if not key.endswith("chunks"):
+                self.visit(item, is_call=True)
+            if self._read == before and not (isinstance(item, dict) and not _is_said(item)):
+                raise UnreadCallError(repr(key))
 
     def _has_known(self, node: object) -> bool:
-        """Tell whether a dialect knows calls in a part, which are added."""
-        known = next(filter(None, (dialect.recorded(node) for dialect in self._dialects)), ())
+        """Tell whether a dialect knows all calls in a part, which are added."""
+        known = known_whole(node, self._dialects) or ()
         for call in known:
             self._add(call)
         return bool(known)
@@ -123,7 +142,11 @@ class _Walk:
         """Tell whether a part is a call as a whole, which is added."""
         name = next((node[key] for key in NAMES if isinstance(node.get(key), str)), None)
         given: Any = next((node[key] for key in ARGUMENTS if key in node), ...)
-        if not name or given is ... or {node.get("state"), node.get("status")} & set(PARTIAL):
+        states = [node.get("state"), node.get("status")]
+        is_partial = any(state in PARTIAL for state in states) or (
+            node.get("is_input_complete") is False
+        )
+        if not name or given is ... or is_partial:
             return False
         told = next((node[key] for key in IDS if isinstance(node.get(key), str)), None)
         arguments = cast(
@@ -135,7 +158,75 @@ class _Walk:
 
     def _add(self, call: ToolCall) -> None:
         self._read += 1
+        if self._is_cut_off and _canonical(call.arguments) == "{}":
+            call = replace(call, arguments=CUT_OFF)
         self.calls.setdefault((call.id, call.name, _canonical(call.arguments)), call)
+
+
+def known_whole(node: object, dialects: Iterable[Dialect]) -> list[ToolCall] | None:
+    """Return the calls of a part that one dialect knows; None where there are others or none."""
+    for dialect in dialects:
+        calls = dialect.recorded(node)
+        if calls and not any(_is_unread(like, calls) for like in _call_like(node)):
+            return calls
+    return None
+
+
+def _call_like(node: object, *, is_call: bool = False) -> Iterator[JsonObject]:
+    """Yield the objects that look like calls, but for those in events of a stream."""
+    for item in _items(node):
+        yield from _call_like(item, is_call=is_call)
+    if not isinstance(node, dict):
+        return
+    entry = cast("JsonObject", node)
+    if not _is_said(entry) or _is_event(entry):
+        return
+    if is_call or _call_mark(entry) is not None:
+        yield entry
+        return
+    for key, value in _said(entry):
+        of_calls = CALL_KEY.fullmatch(_plain(key)) is not None
+        # Of several choices the first counts.
+        first = _items(value)[:1] if key in ("choices", "candidates") else value
+        yield from _call_like(first, is_call=of_calls)
+        if of_calls and _is_text_of_objects(value):
+            yield {}
+
+
+def _is_unread(like: JsonObject, calls: list[ToolCall]) -> bool:
+    """Tell whether none of the calls that were read is the one that an object looks like."""
+    ids = [str(like[key]) for key in IDS if isinstance(like.get(key), (str, int))]
+    if ids:
+        return not any(call.id in ids for call in calls)
+    name = next((like[key] for key in NAMES if key in like), None)
+    name = cast("JsonObject", name).get("name") if isinstance(name, dict) else name
+    # Gemini's names may begin with an underscore that stands for nothing.
+    return not any(name in (call.name, f"_{call.name}") for call in calls)
+
+
+def _is_said(node: JsonObject) -> bool:
+    """Tell what the model said, and asks of us, from the rest of a conversation."""
+    marks = [_plain(mark) for mark in _marks(node)]
+    return node.get("role") not in OTHERS and not any(
+        RESULT.search(mark) or NOT_ASKED.match(mark) for mark in marks
+    )
+
+
+def _said(node: JsonObject) -> Iterator[tuple[str, Any]]:
+    """Yield the entries of an object in which the model may have said something."""
+    for key, value in node.items():
+        # The results of a batch of requests are replies of the model.
+        if not NOT_SAID.fullmatch(_plain(key)) or (key == "result" and "custom_id" in node):
+            yield key, value
+
+
+def _breaks_off(node: JsonObject) -> bool:
+    """Tell a reply that the model did not end."""
+    return any(
+        ENDED.fullmatch(_plain(key)) and value in CUT_SHORT
+        for entry in (node, *_objects([node.get("response_metadata")]))
+        for key, value in entry.items()
+    )
 
 
 def _refuse_parts(node: JsonObject) -> None:
@@ -175,7 +266,13 @@ def _call_mark(node: JsonObject) -> str | None:
 
 
 def _holds_objects(value: object) -> bool:
-    return isinstance(value, dict) or any(isinstance(item, dict) for item in _items(value))
+    has_any = any(isinstance(item, dict) for item in _items(value))
+    return has_any or isinstance(value, dict) or _is_text_of_objects(value)
+
+
+def _is_text_of_objects(value: object) -> bool:
+    """Tell JSON text, as databases hold it."""
+    return isinstance(value, str) and re.match(r"\s*(\[\s*)?\{", value) is not None
 
 
 def _items(value: object) -> list[Any]:

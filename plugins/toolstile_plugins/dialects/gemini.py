@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from typing import Any, Final
 
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
@@ -43,7 +44,7 @@ class Gemini:
 
     def calls(self, reply: Any) -> list[ToolCall]:
         """Return the calls in a response (its first candidate), a content, or a list of parts."""
-        return _calls_in(reading.listed(_content(reply), "parts"))
+        return _refused_where_cut_off(_calls_in(reading.listed(_content(reply), "parts")), reply)
 
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one user content with a `functionResponse` part for each outcome."""
@@ -57,6 +58,7 @@ class Gemini:
         """
         said = reading.listed(document, "contents")
         calls = reading.joined(said, [_content(document)], _calls_of)
+        calls = _refused_where_cut_off(calls, document)
         return reading.known(calls, said or [document], _is_content)
 
 
@@ -96,8 +98,20 @@ def _is_content(entry: object) -> bool:
 
 
 def _calls_of(entries: list[Any]) -> list[ToolCall]:
-    contents = [reading.items(reading.field(_content(entry), "parts")) for entry in entries]
-    return [call for parts in contents for call in _calls_in(parts)]
+    calls: list[ToolCall] = []
+    for entry in entries:
+        parts = reading.items(reading.field(_content(entry), "parts"))
+        calls += _refused_where_cut_off(_calls_in(parts), entry)
+    return calls
+
+
+def _refused_where_cut_off(calls: list[ToolCall], reply: object) -> list[ToolCall]:
+    """Return the calls; the last of a response that broke off before its arguments is refused."""
+    candidates = reading.items(reading.field(reply, "candidates"))
+    reason = reading.field(candidates[0], "finishReason", "finish_reason") if candidates else None
+    if calls and reason == "MAX_TOKENS" and calls[-1].arguments in ({}, "{}"):
+        return [*calls[:-1], replace(calls[-1], arguments=CUT_OFF)]
+    return calls
 
 
 def _calls_in(parts: list[Any]) -> list[ToolCall]:

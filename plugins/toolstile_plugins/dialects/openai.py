@@ -16,7 +16,12 @@ from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import Schema, object_rooted
 from toolstile_plugins.dialects.openai_strict import strict_schema
 from toolstile_plugins.dialects.parse import CUT_OFF, answer
-from toolstile_plugins.dialects.streams import FUNCTION_CALL, chat_message, response_items
+from toolstile_plugins.dialects.streams import (
+    CHAT_CUT_SHORT,
+    FUNCTION_CALL,
+    chat_message,
+    response_items,
+)
 
 UNFINISHED: Final = ("incomplete", "in_progress")
 _ITEM: Final = re.compile(r"reasoning|compaction|item_reference|mcp_\w+|\w+_call(_output)?")
@@ -120,7 +125,7 @@ def _streamed(reply: object) -> list[Any] | None:
 def _refused_where_cut_off(calls: list[ToolCall], reply: object) -> list[ToolCall]:
     """Return the calls; the last of a completion that broke off before its arguments is refused."""
     choices = reading.items(reading.field(reply, "choices"))
-    if calls and choices and reading.field(choices[0], "finish_reason") == "length":
+    if calls and choices and reading.field(choices[0], "finish_reason") in CHAT_CUT_SHORT:
         last = calls[-1]
         given = CUT_OFF if last.arguments == "{}" else last.arguments
         return [*calls[:-1], replace(last, arguments=given)]

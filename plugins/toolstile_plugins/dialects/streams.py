@@ -16,6 +16,9 @@ FUNCTION_CALL: Final = "function_call"
 CUT_SHORT: Final = ("max_tokens", "model_context_window_exceeded", "refusal")
 """Why a reply may end in the midst of a call."""
 
+CHAT_CUT_SHORT: Final = ("length", "content_filter")
+"""The same, of Chat Completions."""
+
 ANTHROPIC_EVENTS: Final = frozenset({"message_start", "content_block_start", "content_block_delta"})
 ARGUMENT_EVENTS: Final = "response.function_call_arguments."
 
@@ -117,7 +120,7 @@ def chat_message(chunks: list[Any]) -> dict[str, Any] | None:
         if (reason := reading.field(choice, "finish_reason")) is not None:
             ended = [call for owner, _, call in calls if owner == stream]
             for call in ended:
-                call.ended = reason != "length" or call is not ended[-1]
+                call.ended = reason not in CHAT_CUT_SHORT or call is not ended[-1]
     return {"role": "assistant", "tool_calls": [_chat_call(call) for *_, call in calls]}
 
 

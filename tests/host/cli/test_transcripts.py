@@ -226,6 +226,72 @@ READ = {
         },
         {"direction": "out", "message": {"jsonrpc": "2.0", "id": "t1", "result": {}}},
     ],
+    "a coding assistant, streamed as lines of its own": [
+        {"type": "message", "role": "user", "content": "look"},
+        {"type": "tool_use", "tool_name": "look", "tool_id": "t1", "parameters": ARGUMENTS},
+        {"type": "tool_result", "tool_id": "t1", "status": "success", "output": "x"},
+    ],
+    "a coding assistant that asks whether it may": [
+        {"type": "assistant", "message": {"role": "assistant", "content": [TOOL_USE]}},
+        {
+            "type": "control_request",
+            "request": {
+                "subtype": "can_use_tool",
+                "tool_name": "look",
+                "input": ARGUMENTS,
+                "tool_use_id": "t1",
+            },
+        },
+    ],
+    "AutoGen, with what came of the call": [
+        {
+            "type": "ToolCallRequestEvent",
+            "content": [{"id": "t1", "name": "look", "arguments": TEXT}],
+        },
+        {
+            "type": "ToolCallExecutionEvent",
+            "content": [{"content": "x", "name": "look", "call_id": "t1"}],
+        },
+    ],
+    "LangChain4j": [
+        {"type": "USER", "contents": [{"type": "TEXT", "text": "look"}]},
+        {
+            "type": "AI",
+            "toolExecutionRequests": [{"id": "t1", "name": "look", "arguments": TEXT}],
+        },
+    ],
+    "LlamaIndex": [
+        {
+            "role": "assistant",
+            "blocks": [
+                {
+                    "block_type": "tool_call",
+                    "tool_call_id": "t1",
+                    "tool_name": "look",
+                    "tool_kwargs": ARGUMENTS,
+                }
+            ],
+        }
+    ],
+    "a run that waits for the outputs of tools": {
+        "object": "thread.run",
+        "required_action": {
+            "type": "submit_tool_outputs",
+            "submit_tool_outputs": {"tool_calls": [CHAT_CALL]},
+        },
+    },
+    "the results of a batch of chats": [
+        {"id": "b", "custom_id": "1", "response": {"status_code": 200, "body": CHAT_REPLY}},
+    ],
+    "the results of a batch of messages": [
+        {
+            "custom_id": "1",
+            "result": {
+                "type": "succeeded",
+                "message": {"role": "assistant", "content": [TOOL_USE]},
+            },
+        },
+    ],
     "a stream, each event below its name": [
         {"event": event["type"], "data": event} for event in STREAM
     ],
@@ -242,6 +308,72 @@ def test_calls_are_read_once_with_their_arguments(source, lines):
     arguments = call.arguments
     assert (call.id, call.name) == ("t1", "look")
     assert (json.loads(arguments) if isinstance(arguments, str) else arguments) == ARGUMENTS
+
+
+OTHER = {**TOOL_USE, "id": "t2"}
+SEVERAL = {
+    "messages of two providers": [
+        ASKED,
+        CHAT_REPLY["choices"][0]["message"],
+        {"role": "assistant", "content": [OTHER]},
+    ],
+    "messages of which a provider knows one": {
+        "messages": [
+            CHAT_REPLY["choices"][0]["message"],
+            {
+                "role": "assistant",
+                "content": [{"toolUse": {"toolUseId": "t2", "name": "look", "input": ARGUMENTS}}],
+            },
+        ]
+    },
+    "a log whose last reply stands in no later request": [
+        {"request": {"messages": [ASKED]}, "response": CHAT_REPLY},
+        {
+            "request": {"messages": [ASKED, CHAT_REPLY["choices"][0]["message"]]},
+            "response": {
+                "choices": [
+                    {"message": {"role": "assistant", "tool_calls": [{**CHAT_CALL, "id": "t2"}]}}
+                ]
+            },
+        },
+    ],
+}
+
+
+@pytest.mark.parametrize("source", SEVERAL)
+def test_no_part_of_a_conversation_runs_in_place_of_the_whole(source):
+    assert [call.id for call in read(SEVERAL[source], lines=False)] == ["t1", "t2"]
+
+
+def test_a_call_that_somebody_else_than_the_model_wrote_is_not_run():
+    messages = [{"role": "user", "content": [OTHER]}, {"role": "assistant", "content": [TOOL_USE]}]
+    assert [call.id for call in read({"messages": messages}, lines=False)] == ["t1"]
+
+
+CUT_SHORT = {
+    "Bedrock": {
+        "output": {
+            "message": {
+                "role": "assistant",
+                "content": [{"toolUse": {"toolUseId": "t1", "name": "look", "input": {}}}],
+            }
+        },
+        "stopReason": "max_tokens",
+    },
+    "LangChain": [
+        {
+            "type": "ai",
+            "tool_calls": [{"name": "look", "args": {}, "id": "t1", "type": "tool_call"}],
+            "response_metadata": {"finish_reason": "length"},
+        }
+    ],
+}
+
+
+@pytest.mark.parametrize("source", CUT_SHORT)
+def test_a_call_of_a_reply_that_was_cut_short_is_not_run_without_its_arguments(source):
+    (call,) = read(CUT_SHORT[source], lines=False)
+    assert (call.id, call.arguments) == ("t1", "{")
 
 
 REFUSED = {
@@ -279,6 +411,43 @@ REFUSED = {
     "'toolInvocation'": [
         {"parts": [{"toolInvocation": {"state": "partial-call", "toolName": "look", "args": {}}}]}
     ],
+    "'tool_calls'": {
+        "messages": [
+            ASKED,
+            {"role": "assistant", "content": "", "tool_calls": json.dumps([CHAT_CALL])},
+        ]
+    },
+    "holds calls in a form that no dialect reads: 'tool_calls'": {
+        "messages": [
+            {
+                "role": "assistant",
+                "tool_calls": [
+                    CHAT_CALL,
+                    {"id": "2", "type": "custom", "custom": {"name": "patch", "input": "x"}},
+                ],
+            }
+        ]
+    },
+    "'ToolUse'": [
+        {
+            "Agent": {
+                "content": [
+                    {
+                        "ToolUse": {
+                            "id": "1",
+                            "name": "look",
+                            "input": {},
+                            "is_input_complete": False,
+                        }
+                    }
+                ]
+            }
+        },
+    ],
+    "a part of a stream's call, without": [
+        {"type": "function.call.delta", "id": "f", "name": "look", "arguments": ""},
+        {"type": "function.call.delta", "id": "f", "name": "look", "arguments": TEXT},
+    ],
     "a part of a stream's call": [{"time": 1, "events": [STREAM[1]]}],
     "a part of a stream": [{"type": "x", "a": {"b": STREAM[2]}}],
 }
@@ -287,6 +456,7 @@ REFUSED = {
 @pytest.mark.parametrize("lines", [True, False], ids=["lines", "document"])
 @pytest.mark.parametrize("named", REFUSED)
 def test_calls_that_cannot_be_read_whole_are_refused_by_name(named, lines):
+    lines = lines and isinstance(REFUSED[named], list)
     with pytest.raises(UsageError) as caught:
         read(REFUSED[named], lines=lines)
     (fault,) = caught.value.faults

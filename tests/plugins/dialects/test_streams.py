@@ -153,15 +153,16 @@ def test_the_last_block_of_a_reply_that_was_cut_off_is_refused(reason):
         assert [call.arguments for call in calls] == [{}, "{"]
 
 
-def test_the_last_call_of_a_completion_that_was_cut_off_is_refused():
+@pytest.mark.parametrize("reason", ["length", "content_filter"])
+def test_the_last_call_of_a_completion_that_was_cut_off_is_refused(reason):
     calls = [
         {"id": str(n), "type": "function", "function": {"name": "look", "arguments": ""}}
         for n in range(2)
     ]
     message = {"role": "assistant", "tool_calls": calls}
-    reply = {"choices": [{"message": message, "finish_reason": "length"}]}
+    reply = {"choices": [{"message": message, "finish_reason": reason}]}
     assert [call.arguments for call in OpenAI().calls(reply)] == ["{}", "{"]
-    streamed = chat_stream(chat(parts=[]), chat(index=1, parts=[]), reason="length")
+    streamed = chat_stream(chat(parts=[]), chat(index=1, parts=[]), reason=reason)
     assert [call.arguments for call in OpenAI().calls(streamed)] == ["{}", "{"]
 
 
@@ -211,6 +212,13 @@ def test_a_function_call_whose_arguments_come_in_parts_is_refused():
     wanted = {"name": "look", "partialArgs": [{"jsonPath": "$.path", "stringValue": "a"}]}
     reply = {"candidates": [{"content": {"parts": [{"functionCall": wanted}]}}]}
     assert Gemini().calls(reply)[0].arguments == "{"
+
+
+def test_the_last_call_of_a_content_that_was_cut_off_is_refused():
+    parts = [{"functionCall": {"name": "look", "args": {}}} for _ in range(2)]
+    reply = {"candidates": [{"content": {"parts": parts}, "finishReason": "MAX_TOKENS"}]}
+    for calls in (Gemini().calls(reply), Gemini().recorded(reply), Gemini().recorded([reply])):
+        assert [call.arguments for call in calls or []] == [{}, "{"]
 
 
 def test_chunks_of_gemini_are_read_one_after_the_other():
