@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from datetime import timedelta
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
 from urllib.parse import parse_qsl, urlsplit
@@ -225,9 +226,10 @@ class ServerSettings(BaseModel):
         headers: What is sent along with every request there.
         enabled: Whether it is used.
         prefix: What goes before the names of its tools; the server's name and `_` if not given.
-        only: The tools that are offered, by the server's names for them; all if not given.
+        only: The tools that are offered, by the server's names for them, or globs of these; all
+            if not given.
         without: Tools that are not offered.
-        tools: What is known better of single tools, by the server's names for them.
+        tools: What is known better of single tools, by the same names.
         annotations: Whether what the server says of its tools (that they only read, say) decides
             on their category and consequence, where `tools` does not.
         trust: Whether a person is asked about tools that have changed since they were first met
@@ -286,7 +288,8 @@ class ServerSettings(BaseModel):
 
     def of_tool(self, name: str) -> ToolSettings:
         """Return the settings of a tool, by the server's name for it."""
-        return self.tools.get(name, _NOTHING_KNOWN)
+        wider = (known for glob, known in self.tools.items() if names_tool(glob, name))
+        return self.tools.get(name) or next(wider, _NOTHING_KNOWN)
 
     def name_here(self, server: str, name: str) -> str:
         """Return the name that a tool has here, by the names of its server and there."""
@@ -300,8 +303,14 @@ class ServerSettings(BaseModel):
 
     def offers(self, name: str) -> bool:
         """Tell whether a tool is to be offered, by the server's name for it."""
-        chosen = self.only is None or name in self.only
-        return chosen and name not in self.without and self.of_tool(name).enabled
+        chosen = self.only is None or any(names_tool(glob, name) for glob in self.only)
+        left_out = any(names_tool(glob, name) for glob in self.without)
+        return chosen and not left_out and self.of_tool(name).enabled
+
+
+def names_tool(glob: str, name: str) -> bool:
+    """Tell whether a name or a glob in a server's settings means one of its tools."""
+    return glob == name or fnmatchcase(name, glob)
 
 
 _NOTHING_KNOWN = ToolSettings()

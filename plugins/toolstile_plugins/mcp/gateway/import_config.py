@@ -1,7 +1,8 @@
 """The servers of well-known clients as tables of `toolstile.toml`: `toolstile mcp import`.
 
 Known are `mcpServers` (Claude Desktop, Claude Code, Cursor, Windsurf, Gemini CLI, Cline),
-`servers` (VS Code), `context_servers` (Zed) and, in TOML, `mcp_servers` (Codex). What may be a
+`servers` (VS Code), `context_servers` (Zed), `mcp` (opencode, Crush), `amp.mcpServers` and, in
+TOML, `mcp_servers` (Codex). What may be a
 secret is not printed: a variable of the environment stands for it.
 """
 
@@ -19,18 +20,22 @@ from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.mcp.gateway.import_limits import (
+    REACHED,
+    URLS,
     credentials_of,
     limits_of,
     lost_of,
+    mentions,
     passed_on,
     rules_beside,
     switched_off,
 )
 from toolstile_plugins.mcp.settings import prefix_of
 
-TABLES: Final = ("mcpServers", "servers", "context_servers", "mcp_servers")
-URLS: Final = ("url", "httpUrl", "serverUrl")
+TABLES: Final = ("mcpServers", "servers", "context_servers", "mcp_servers", "amp.mcpServers", "mcp")
 _REFERENCE: Final = re.compile(r"^\$\{(?:env:)?[A-Za-z_][A-Za-z0-9_]*\}$")
+_OTHERWISE: Final = re.compile(r"\$([A-Za-z_]\w*)|\{env:([A-Za-z_]\w*)\}")
+"""A variable of the environment, as Gemini CLI and opencode write it."""
 _SECRET: Final = re.compile(
     r"token|secret|passw|key|auth|credential|cookie|signature|^sig$", re.IGNORECASE
 )
@@ -41,6 +46,7 @@ _TOKEN: Final = re.compile(
 HEADER_FLAGS: Final = frozenset({"-H", "--header"})
 _UNKNOWN: Final = re.compile(
     r"\$\{(?!(?:env:)?[A-Za-z_][A-Za-z0-9_]*\})[^}]*\}|\$\{workspaceFolder\}"
+    r"|\$[A-Za-z_]\w*|\{(?:env|file):[^}]*\}"
 )
 _COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING: Final = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.DOTALL)
@@ -111,7 +117,12 @@ def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
     servers = list(_servers(held))
     if not servers:
         raise ConfigurationError(f"{file} has no servers: none of {', '.join(TABLES)} is in it.")
-    return [_imported(name, keys, with_values=with_values) for name, keys in servers]
+    found = [_imported(name, keys, with_values=with_values) for name, keys in servers]
+    for server in found:
+        if places := list(dict.fromkeys(mentions(held, server.name))):
+            told = ", ".join(places)
+            server.notes.append(f"Its client says more of it in {told}. See to it by hand.")
+    return found
 
 
 def _reason(error: Exception) -> str:
@@ -126,7 +137,7 @@ def _reason(error: Exception) -> str:
 
 def as_toml(server: Imported) -> str:
     """Return the table of a server, with the steps that are left to do."""
-    lines = [f"# {note}" for note in server.notes]
+    lines = [f"# {''.join(map(_seen, note))}" for note in server.notes]
     if not server.keys:
         return "\n".join(lines)
     if server.variables:
@@ -166,10 +177,16 @@ def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for place in (table, table.get("mcp"), *_mapping(table.get("projects")).values()):
         for name in TABLES:
             for server, keys in _mapping(_mapping(place).get(name)).items():
-                if isinstance(keys, Mapping) and server not in seen:
+                is_server = name != "mcp" or _is_server(keys)
+                if isinstance(keys, Mapping) and is_server and server not in seen:
                     seen.add(server)
                     found = cast("Mapping[str, Any]", keys)
                     yield server, _with_rules(server, found, table, _mapping(place))
+
+
+def _is_server(keys: object) -> bool:
+    """Tell a server from the settings that some clients have in the table `mcp`."""
+    return any(key in _mapping(keys) for key in REACHED)
 
 
 def _with_rules(
@@ -202,10 +219,13 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
     if isinstance(inner, Mapping):
         table = cast("Mapping[str, Any]", inner)
         keys = {**keys, **table, "command": table.get("path")}
+    if isinstance(inner, list) and inner:
+        keys = {**keys, "command": str(inner[0]), "args": [*inner[1:], *keys.get("args", ())]}
     url = next((keys[key] for key in URLS if isinstance(keys.get(key), str)), None)
     if url is not None:
         made.keys["url"] = hide.in_url(url)
-        _take_texts(made, "headers", keys.get("headers") or keys.get("http_headers"), hide)
+        sent = {**_mapping(keys.get("http_headers")), **_mapping(keys.get("headers"))}
+        _take_texts(made, "headers", sent, hide)
         if headers := credentials_of(keys):
             made.keys["headers"] = {**made.keys.get("headers", {}), **headers}
     elif isinstance(keys.get("command"), str):
@@ -231,7 +251,8 @@ def _take_program(made: Imported, keys: Mapping[str, Any], hide: _Hiding) -> Non
     args = _arguments(made, keys.get("args") or [])
     if args:
         made.keys["args"] = hide.in_args(args)
-    _take_texts(made, "env", keys.get("env"), hide)
+    told = {**_mapping(keys.get("environment")), **_mapping(keys.get("env"))}
+    _take_texts(made, "env", told, hide)
     if isinstance(keys.get("cwd"), str):
         made.keys["cwd"] = keys["cwd"]
     if passed := passed_on(keys):
@@ -269,6 +290,8 @@ class _Hiding:
         self._with_values = with_values
 
     def value(self, name: str, text: str) -> str:
+        if variable := _OTHERWISE.fullmatch(text):
+            return f"${{{variable[1] or variable[2]}}}"
         if self._with_values or not text or _REFERENCE.match(text):
             return text
         scheme, _, rest = text.partition(" ")

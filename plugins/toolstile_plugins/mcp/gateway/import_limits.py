@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, cast
 
 Table = Mapping[str, Any]
+
+URLS: Final = ("url", "httpUrl", "serverUrl")
+REACHED: Final = ("command", *URLS)
+"""The keys of which a server has one."""
 
 _ONLY: Final = ("includeTools", "enabled_tools", "enabledTools", "allowedTools", "allowed_tools")
 _WITHOUT: Final = ("excludeTools", "disabled_tools", "disabledTools", "excluded_tools")
@@ -15,7 +20,7 @@ _CARRIED: Final = frozenset(
     {
         *("command", "args", "env", "cwd", "path", "url", "httpUrl", "serverUrl", "headers"),
         *("http_headers", "env_http_headers", "bearer_token_env_var", "env_vars", "disabled"),
-        *("enabled", *_ONLY, *_WITHOUT, *_APPROVED, *_SECONDS),
+        *("enabled", "environment", *_ONLY, *_WITHOUT, *_APPROVED, *_SECONDS),
     }
 )
 _OF_NO_ACCOUNT: Final = frozenset({"type", "transport", "source", "name", "description", "dev"})
@@ -28,8 +33,11 @@ def limits_of(keys: Table) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for key, names in (("only", _ONLY), ("without", _WITHOUT)):
         listed = [*dict.fromkeys(str(tool) for name in names for tool in _list(keys.get(name)))]
+        chosen = _list(keys.get("tools"))
+        if key == "only" and "*" not in chosen:
+            listed += [str(tool) for tool in chosen if tool not in listed]
         # An empty list lets no tool through; a missing one lets all.
-        if listed or (key == "only" and any(keys.get(name) == [] for name in names)):
+        if listed or (key == "only" and any(keys.get(name) == [] for name in (*names, "tools"))):
             made[key] = listed
     for theirs, ours in _SECONDS.items():
         seconds = keys.get(theirs)
@@ -71,18 +79,48 @@ def lost_of(keys: Table, carried: Table) -> Iterator[str]:
         for key, value in keys.items()
         if key not in _CARRIED | _OF_NO_ACCOUNT
         and value not in (None, [], {}, "")
-        and not (key == "tools" and "tools" in carried)
+        and not (key == "tools" and ("tools" in carried or isinstance(value, list)))
     ]
     unread = [
         key
         for key in (*_ONLY, *_WITHOUT, *_SECONDS)
         if key in keys and not isinstance(keys[key], (list, int, float))
     ]
+    unread += [key for key in ("disabled", "enabled") if not isinstance(keys.get(key, True), bool)]
     if lost or unread:
         yield f"Not carried over from its client: {', '.join([*lost, *unread])}. See to it by hand."
 
 
 # --- Limits beside the servers
+
+
+_READ: Final = (
+    *("disabledMcpServers", "disabledMcpjsonServers", "excludeMCPServers", "allowMCPServers"),
+    *("enabledMcpjsonServers", "mcp.excluded", "mcp.allowed", "permissions.allow"),
+)
+"""Places beside the servers that are looked at below, or that forbid nothing."""
+
+
+def mentions(held: object, server: str, place: str = "") -> Iterator[str]:
+    """Yield the places of a client's settings, beside its servers, where one is named.
+
+    Args:
+        held: The settings, or a part of them.
+        server: The name of the server.
+        place: The name of the part.
+    """
+    begins = rf"@?(?:mcp(?:__|[:.(/]))?{re.escape(server)}(?:$|_|[*:/(),])"
+    if isinstance(held, str) and re.match(begins, held, re.IGNORECASE):
+        is_rule = held.startswith(f"mcp__{server}") and place.endswith(("s.deny", "s.ask"))
+        if not is_rule and not place.endswith(_READ):
+            yield place
+    for item in _list(held):
+        yield from mentions(item, server, place)
+    for name, value in _table(held).items():
+        if not any(key in _table(value) for key in REACHED):
+            if re.match(begins, name, re.IGNORECASE):
+                yield place
+            yield from mentions(value, server, f"{place}.{name}" if place else name)
 
 
 def switched_off(place: Table, server: str) -> bool:
@@ -101,14 +139,14 @@ def switched_off(place: Table, server: str) -> bool:
 
 def rules_beside(place: Table, server: str) -> dict[str, list[str]]:
     """Return the tools of a server that a client's permissions deny, or ask about."""
-    prefix = f"mcp__{server}__"
-    return {
-        answer: [
-            tool
-            for rule in _rules(place, answer)
-            if rule.startswith(prefix) and (tool := rule.removeprefix(prefix)) != "*"
-        ]
+    named = re.compile(rf"mcp__{re.escape(server)}(?:__(.+))?")
+    found = {
+        answer: [named.fullmatch(rule) for rule in _rules(place, answer)]
         for answer in ("deny", "ask")
+    }
+    return {
+        answer: [rule[1] or "*" for rule in rules if rule is not None]
+        for answer, rules in found.items()
     }
 
 

@@ -20,7 +20,7 @@ from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.mcp.gateway.errors import one_line
 from toolstile_plugins.mcp.gateway.tools import Definition
-from toolstile_plugins.mcp.settings import Trust
+from toolstile_plugins.mcp.settings import Trust, names_tool
 
 # --- Pins
 
@@ -180,7 +180,7 @@ class Standing:
         return {
             name: f"the server has no such tool{suggest(name, found)}"
             for name in names
-            if name not in found
+            if not any(names_tool(name, tool) for tool in found)
         }
 
     def doubt(self, name: str) -> Doubt | None:

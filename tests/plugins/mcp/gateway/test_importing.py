@@ -80,6 +80,8 @@ def test_with_values_they_are_taken_over(client, capsys):
         ('{"mcp": {"servers": {"a": {"command": "x"}}}}', "VS Code's settings"),
         ('{"context_servers": {"a": {"command": {"path": "x", "args": []}}}}', "Zed"),
         ('{"projects": {"/p": {"mcpServers": {"a": {"command": "x"}}}}}', "Claude Code"),
+        ('{"mcp": {"a": {"type": "local", "command": ["x"]}, "b": {"enabled": true}}}', "opencode"),
+        ('{"amp.mcpServers": {"a": {"command": "x"}}}', "Amp"),
         ("\ufeff" + '{"mcpServers": {"a": {"command": "x"}}}', "a byte order mark"),
     ],
 )
@@ -264,6 +266,11 @@ class TestLimits:
                 },
                 {"tools": {"erase": {"requires_confirmation": True}}},
             ),
+            ({"tools": ["find"]}, {"only": ["find"]}),
+            ({"tools": []}, {"only": []}),
+            ({"tools": ["*"]}, {}),
+            ({"command": ["desk", "-x"], "args": ["y"]}, {"args": ["-x", "y"]}),
+            ({"environment": {"A": ""}}, {"env": {"A": ""}}),
             ({"env_vars": ["KEY"], "env": {"A": ""}}, {"env": {"KEY": "${KEY}", "A": ""}}),
         ],
     )
@@ -332,3 +339,67 @@ class TestLimits:
             "without": ["erase"],
             "tools": {"write": {"requires_confirmation": True}},
         }
+
+    def test_permissions_of_all_tools_and_of_globs_are_carried_over(self, tmp_path, capsys):
+        rules = {"deny": ["mcp__desk__delete_*"], "ask": ["mcp__desk"]}
+        held = {"mcpServers": {"desk": {"command": "desk"}}, "permissions": rules}
+        servers, _ = imported(tmp_path, capsys, held)
+        settings = ServerSettings.model_validate(servers["desk"])
+        assert not settings.offers("delete_all")
+        assert settings.offers("write")
+        assert settings.of_tool("write").requires_confirmation
+
+    @pytest.mark.parametrize(
+        ("beside", "place"),
+        [
+            ({"agent": {"tools": {"mcp:desk:erase": {"default": "deny"}}}}, "agent.tools"),
+            ({"agent": {"profiles": {"w": {"desk": {"erase": False}}}}}, "agent.profiles.w"),
+            ({"deniedMcpServers": [{"serverName": "desk"}]}, "deniedMcpServers.serverName"),
+            ({"amp.permissions": [{"tool": "mcp__desk__erase"}]}, "amp.permissions.tool"),
+            ({"tools": {"desk_erase*": False}}, "tools"),
+            ({"tools": {"exclude": ["desk__erase"]}}, "tools.exclude"),
+            ({"allowedTools": ["@desk/find"]}, "allowedTools"),
+            ({"permissions": {"deny": ["Mcp(desk:erase)"]}}, "permissions.deny"),
+        ],
+    )
+    def test_what_is_said_of_a_server_elsewhere_is_named(self, tmp_path, capsys, beside, place):
+        held = {"mcpServers": {"desk": {"command": "desk"}}, **beside}
+        _, printed = imported(tmp_path, capsys, held)
+        assert f"# Its client says more of it in {place}. See to it by hand.\n" in printed
+
+    def test_what_is_understood_elsewhere_is_not_named(self, tmp_path, capsys):
+        rules = {"deny": ["mcp__desk__erase"], "ask": ["mcp__desk"], "allow": ["mcp__desk"]}
+        held = {
+            "mcpServers": {"desk": {"command": "desk"}},
+            "permissions": rules,
+            "enabledMcpjsonServers": ["desk"],
+            "theme": "desktop",
+        }
+        _, printed = imported(tmp_path, capsys, held)
+        assert "#" not in printed
+
+    @pytest.mark.parametrize("switch", [{"disabled": "true"}, {"enabled": 0}])
+    def test_a_switch_that_cannot_be_read_is_named(self, tmp_path, capsys, switch):
+        _, printed = imported(tmp_path, capsys, {"mcpServers": {"a": {"command": "a", **switch}}})
+        assert f"# Not carried over from its client: {next(iter(switch))}" in printed
+
+    def test_headers_of_both_spellings_are_carried_over(self, tmp_path, capsys):
+        keys = {"headers": {"A": "${A}"}, "http_headers": {"B": "${B}"}}
+        held = {"mcpServers": {"desk": {"url": "https://a.example", **keys}}}
+        servers, _ = imported(tmp_path, capsys, held)
+        assert servers["desk"]["headers"] == {"A": "${A}", "B": "${B}"}
+
+
+@pytest.mark.parametrize("text", ["$KEY", "{env:KEY}", "${KEY}"])
+def test_a_variable_is_one_however_a_client_writes_it(tmp_path, text):
+    file = tmp_path / "a.json"
+    keys = {"url": "https://a.example", "headers": {"Authorization": f"Bearer {text}"}}
+    file.write_text(json.dumps({"mcpServers": {"a": keys}}))
+    (server,) = read_servers(file)
+    assert server.keys["headers"] == {"Authorization": "Bearer ${KEY}"}
+
+
+def test_a_note_stays_on_its_line():
+    notes = ["lost: a\n[plugins.mcp.servers.b]\ncommand = 'evil'"]
+    printed = as_toml(Imported("a", {"command": "x"}, notes=notes))
+    assert [*tomllib.loads(printed)["plugins"]["mcp"]["servers"]] == ["a"]
