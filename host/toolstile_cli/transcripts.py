@@ -128,7 +128,7 @@ class _Walk:
             before = self._read
             if not key.endswith("chunks"):
                 self.visit(item, is_call=True)
-            if self._read == before and not (isinstance(item, dict) and not _is_said(item)):
+            if self._read == before and all(map(_is_said, _objects([item]))):
                 raise UnreadCallError(repr(key))
 
     def _has_known(self, node: object) -> bool:

@@ -220,7 +220,8 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
         table = cast("Mapping[str, Any]", inner)
         keys = {**keys, **table, "command": table.get("path")}
     if isinstance(inner, list) and inner:
-        keys = {**keys, "command": str(inner[0]), "args": [*inner[1:], *keys.get("args", ())]}
+        program, *args = map(str, cast("list[object]", inner))
+        keys = {**keys, "command": program, "args": [*args, *keys.get("args", ())]}
     url = next((keys[key] for key in URLS if isinstance(keys.get(key), str)), None)
     if url is not None:
         made.keys["url"] = hide.in_url(url)
