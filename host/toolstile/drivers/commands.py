@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Protocol
 
 from toolstile.drivers.limit import Limit
-from toolstile.resources.waiting import Turn
+from toolstile.resources.exclusive import OneShotGate
 
 
 class Abandonable(Protocol):
@@ -62,7 +62,7 @@ class Run:
 class WaitFor:
     """Wait until this is granted, within a limit."""
 
-    waitable: Turn
+    waitable: OneShotGate
     limit: Limit
     uninterruptible: ClassVar[bool] = False
     pace: ClassVar[None] = None

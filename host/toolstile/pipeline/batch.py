@@ -3,46 +3,15 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import suppress
 from enum import IntEnum
 from typing import Any
 
+from toolstile.resources.exclusive import OneShotGate
 from toolstile_hookspecs import Cancellation, Deadline, ToolCall
 
-# --- Gates and queues
-
-
-class OneShotGate:
-    """Something to wait for that happens once: threads and event loops are told by a callback.
-
-    Each step is atomic, without a lock that an interruption could leave locked: interrupted
-    between two of them, opening is done again, and a callback may run twice.
-    """
-
-    __slots__ = ("_callbacks", "granted")
-
-    def __init__(self) -> None:
-        self.granted = False
-        self._callbacks: list[Callable[[], None]] = []
-
-    def open(self) -> None:
-        """Let everyone through, now and later."""
-        self.granted = True
-        for callback in tuple(self._callbacks):
-            self._tell(callback)
-
-    def on_grant(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once the gate is open, at once if it is."""
-        self._callbacks.append(callback)
-        if self.granted:
-            self._tell(callback)
-
-    def _tell(self, callback: Callable[[], None]) -> None:
-        callback()
-        # Another thread that opens it may have told it as well.
-        with suppress(ValueError):
-            self._callbacks.remove(callback)
+# --- The queue for the turn to commit
 
 
 class CommitQueue:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolstile.drivers.commands import WaitFor
 from toolstile.drivers.limit import HAS_ENDED, Lifetime, Limit
-from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone, OneShotGate, check_call
+from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone, check_call
 from toolstile.pipeline.failures import waits_for_itself
 from toolstile.resources.call_scope import CallScope
 from toolstile.resources.exclusive import holds_up
@@ -36,7 +36,7 @@ from toolstile_hookspecs.support.process import deferred_interrupts, renewed_in_
 if TYPE_CHECKING:
     from toolstile.pipeline.environment import Control, Environment, Resumption
     from toolstile.pipeline.plan import ToolPlan
-    from toolstile.resources.exclusive import Claim
+    from toolstile.resources.exclusive import Claim, OneShotGate
     from toolstile_hookspecs import Participant, PolicyDecision, Tool
 
 # The marks that every call passes, by names of their own: before Python 3.12, reading a member

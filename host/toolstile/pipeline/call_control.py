@@ -31,8 +31,8 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.support.event_loop import is_on_loop
 
 if TYPE_CHECKING:
-    from toolstile.pipeline.batch import OneShotGate
     from toolstile.pipeline.call import ActiveCall
+    from toolstile.resources.exclusive import OneShotGate
 
 
 log = logging.getLogger("toolstile.pipeline")

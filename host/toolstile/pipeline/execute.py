@@ -9,12 +9,13 @@ from typing import Any, cast
 
 from toolstile.drivers.commands import Run, Staged, WaitFor
 from toolstile.drivers.limit import Cancelled, Limit, TimedOut
-from toolstile.pipeline.batch import Milestone, OneShotGate
+from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.call import BEGUN, RETURNED, ActiveCall
 from toolstile.pipeline.check import params_copy_for
 from toolstile.pipeline.failures import CallRejected, without_handler
 from toolstile.pipeline.hook_calls import ENDLESS, WrapperStack, ask, settle_for, wrong_answer
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
+from toolstile.resources.exclusive import OneShotGate
 from toolstile.state.replay import named_in
 from toolstile_hookspecs import (
     CallRefused,

@@ -11,10 +11,10 @@ from functools import partial
 from typing import Any, TypeVar, cast, overload
 
 from toolstile.resources.container import Container, Instance, ToolScope
-from toolstile.resources.exclusive import Claim, ExclusiveLock, lock_of
+from toolstile.resources.exclusive import Claim, ExclusiveLock, OneShotGate, lock_of
 from toolstile.resources.teardown import Failures, close_all, name_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart, Role, may_wait
-from toolstile.resources.waiting import CallOwner, Turn, Waiter
+from toolstile.resources.waiting import CallOwner, Waiter
 from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
 from toolstile_hookspecs.support.process import renewed_in_forks
 
@@ -306,7 +306,7 @@ class CallScope(Waiter):
                 raise CallClosed(_CALLER_ENDED)
             return part
 
-    def _turns(self, kind: type[Any], built: Instance) -> Iterator[Turn]:
+    def _turns(self, kind: type[Any], built: Instance) -> Iterator[OneShotGate]:
         """Yield the turns to wait for, one after the other, until the call has the resource."""
         part = self._exclusive_part(lock_of(built.value))
         if part.claim.held and part.claim.above is None:

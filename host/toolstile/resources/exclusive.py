@@ -13,6 +13,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from contextlib import suppress
 from contextvars import ContextVar
 from typing import Any, Final, Protocol
 from weakref import WeakValueDictionary
@@ -50,6 +51,43 @@ def _call_of(mark: Any) -> Any:
     return mark[0] if mark.__class__ is tuple else mark
 
 
+# --- Gates
+
+
+class OneShotGate:
+    """Something to wait for that happens once: threads and event loops are told by a callback.
+
+    A callback runs on the thread that opens the gate, and neither raises nor waits.
+
+    Each step is atomic, without a lock that an interruption could leave locked: interrupted
+    between two of them, opening is done again, and a callback may run twice.
+    """
+
+    __slots__ = ("_callbacks", "granted")
+
+    def __init__(self) -> None:
+        self.granted = False
+        self._callbacks: list[Callable[[], None]] = []
+
+    def open(self) -> None:
+        """Let everyone through, now and later."""
+        self.granted = True
+        for callback in tuple(self._callbacks):
+            self._tell(callback)
+
+    def on_grant(self, callback: Callable[[], None]) -> None:
+        """Call `callback` once the gate is open, at once if it is."""
+        self._callbacks.append(callback)
+        if self.granted:
+            self._tell(callback)
+
+    def _tell(self, callback: Callable[[], None]) -> None:
+        callback()
+        # Another thread that opens it may have told it as well.
+        with suppress(ValueError):
+            self._callbacks.remove(callback)
+
+
 # --- Locks
 
 
@@ -76,33 +114,18 @@ class Claimant(Protocol):
         ...
 
 
-class Ticket:
-    """A place in the queue for a lock.
+class Ticket(OneShotGate):
+    """A place in the queue for a lock; it opens once: granted, or refused with an `error`."""
 
-    It is settled once: granted, or refused with an `error`.
-    """
-
-    __slots__ = ("_callbacks", "claim", "error", "granted")
+    __slots__ = ("claim", "error")
 
     def __init__(self, claim: Claim) -> None:
+        super().__init__()
         self.claim = claim
-        self.granted = False
         self.error: ResourceBusyError | None = None
-        self._callbacks: list[Callable[[], None]] = []
-
-    def on_grant(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once the ticket is settled, at once if it is.
-
-        It runs on the thread that settles it, and must neither raise nor wait.
-        """
-        with _mutex:
-            if self.granted or self.error is not None:
-                callback()
-            else:
-                self._callbacks.append(callback)
 
     def leave_queue(self) -> None:
-        """Give up the place, unless the ticket is settled."""
+        """Give up the place, unless it is taken or given up."""
         with _mutex:
             if self in self.claim.lock.queue:
                 self.claim.lock.queue.remove(self)
@@ -113,19 +136,14 @@ class Ticket:
         if self.claim not in lock.claims:
             lock.claims.append(self.claim)
             _held.add(lock)
-        self.granted = True
-        self._settle()
+        self.leave_queue()
+        self.open()
 
     def refuse(self, error: ResourceBusyError) -> None:
         """Give up the place, with the reason."""
         self.error = error
-        self._settle()
-
-    def _settle(self) -> None:
         self.leave_queue()
-        callbacks, self._callbacks = self._callbacks, []
-        for callback in callbacks:
-            callback()
+        self.open()
 
 
 class Claim:

@@ -8,28 +8,13 @@ from contextlib import contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
-from toolstile.resources.exclusive import Claimant, Ticket
+from toolstile.resources.exclusive import Claimant, OneShotGate, Ticket
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import CallClosed, DeadlineExceededError, ResourceError
 from toolstile_hookspecs.limits import Cancellation, Deadline
 from toolstile_hookspecs.support.event_loop import is_on_loop
 
 # --- The owner of a call scope
-
-
-class Turn(Protocol):
-    """Something that can be waited for."""
-
-    @property
-    def granted(self) -> bool:
-        """True when it has come."""
-        ...
-
-    def on_grant(self, callback: Callable[[], None]) -> None:
-        """Call `callback` once when it comes, at once if it has.
-
-        The callback runs on whichever thread makes it come, and neither raises nor waits.
-        """
 
 
 class CallOwner(Claimant, Protocol):
@@ -53,7 +38,7 @@ class CallOwner(Claimant, Protocol):
     def check_open(self) -> None:
         """Raise `CallClosed` once the call is over or abandoned."""
 
-    def before_exclusive(self, kind: type[Any]) -> Turn | None:
+    def before_exclusive(self, kind: type[Any]) -> OneShotGate | None:
         """Refuse an exclusive resource by raising, or say what has to come first."""
         ...
 
@@ -101,7 +86,7 @@ class Waiter:
         for wake in list(self.wakers):
             wake()
 
-    def block(self, turn: Turn, name: str) -> None:
+    def block(self, turn: OneShotGate, name: str) -> None:
         """Wait in this thread.
 
         Args:
@@ -122,7 +107,7 @@ class Waiter:
                 with suppress(Empty):
                     bell.get(timeout=_patience(self.owner))
 
-    async def suspend(self, turn: Turn, name: str) -> None:
+    async def suspend(self, turn: OneShotGate, name: str) -> None:
         """Wait in this task; arguments and errors are those of `block`."""
         loop = asyncio.get_running_loop()
         bell: asyncio.Future[None] = loop.create_future()
@@ -137,7 +122,7 @@ class Waiter:
                 await asyncio.wait((bell,), timeout=_patience(self.owner))
 
     @contextmanager
-    def _listening(self, turn: Turn, ring: Callable[[], None]) -> Generator[None]:
+    def _listening(self, turn: OneShotGate, ring: Callable[[], None]) -> Generator[None]:
         owner = self.owner
         owner.pause_timeout()
         forget = owner.cancellation.on_cancel(ring) if owner.cancellation is not None else None
@@ -153,11 +138,11 @@ class Waiter:
                 turn.leave_queue()
             owner.resume_timeout()
 
-    def _has_come(self, turn: Turn, name: str) -> bool:
-        if turn.granted:
-            return True
+    def _has_come(self, turn: OneShotGate, name: str) -> bool:
         if isinstance(turn, Ticket) and turn.error is not None:
             raise turn.error
+        if turn.granted:
+            return True
         self.check_open()
         owner = self.owner
         if owner.cancellation is not None and owner.cancellation.aborted:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from hypothesis import given, strategies as st
 
-from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone, OneShotGate
+from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone
+from toolstile.resources.exclusive import OneShotGate
 from toolstile.runtime import runtime_of
 from toolstile_hookspecs import (
     Cancellation,

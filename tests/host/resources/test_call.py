@@ -6,7 +6,7 @@ from concurrent.futures import wait
 import pytest
 
 from toolstile.resources.bindings import ResourceRegistry
-from toolstile.resources.exclusive import lock_of
+from toolstile.resources.exclusive import OneShotGate, lock_of
 from toolstile.resources.transactional import BranchPart
 from toolstile_hookspecs import (
     Binding,
@@ -44,22 +44,6 @@ class Clock:
 
     def now(self):
         raise AssertionError
-
-
-class OneShotGate:
-    def __init__(self):
-        self.granted = False
-        self.callbacks = []
-
-    def on_grant(self, callback):
-        self.callbacks.append(callback)
-        if self.granted:
-            callback()
-
-    def open(self):
-        self.granted = True
-        for callback in self.callbacks:
-            callback()
 
 
 # --- plain resources ---
