@@ -40,19 +40,6 @@ class HookManager(pluggy.PluginManager):
             self.unregister(name=name)
             raise
 
-    def deprecations(self, name: str) -> tuple[str, ...]:
-        """Return the warnings for the deprecated hooks and arguments that a plugin implements."""
-        warnings: list[Warning] = []
-        for caller in vars(self.hook).values():
-            for found in caller.get_hookimpls():
-                if found.plugin_name != name or caller.spec is None:
-                    continue
-                if caller.spec.warn_on_impl:
-                    warnings.append(caller.spec.warn_on_impl)
-                by_argument: dict[str, Warning] = caller.spec.warn_on_impl_args or {}
-                warnings += [by_argument[key] for key in by_argument if key in found.argnames]
-        return tuple(dict.fromkeys(map(str, warnings)))
-
     def in_order(self, hook: str, settings: Mapping[str, object]) -> Iterator[Implementation]:
         """Yield a hook's implementations in the order of calling, wrappers first.
 

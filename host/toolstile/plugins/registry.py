@@ -58,14 +58,14 @@ class Plugins:
         self.settings = settings
         self._block = tuple(dict.fromkeys((*block, *settings.block)))
         self._lock = threading.RLock()
-        self._manager = HookManager()
+        self.manager = HookManager()
         self._records: dict[str, LoadedPlugin] = {}
         self._refused: list[PluginReport] = []
         self._discovered = False
         self._asked: frozenset[str] = frozenset()
         self._installed: frozenset[str] = frozenset()
         self._dialects: tuple[int, Mapping[str, Dialect]] | None = None
-        self.view = snapshot_of({}, self._manager, 0)
+        self.view = snapshot_of({}, self.manager, 0)
         """All that plugins offer at this time."""
         self.catalog = PluginCatalog(lambda: self.view, self._renew)
 
@@ -133,7 +133,7 @@ class Plugins:
         with self._lock:
             record = self.loaded(name)
             del self._records[name]
-            self._manager.unregister(name=name)
+            self.manager.unregister(name=name)
             if record.origin.source == "file":
                 forget(record.plugin)
             self._publish()
@@ -274,24 +274,20 @@ class Plugins:
         """Register a plugin whole, with all it offers, or leave nothing of it."""
         name = origin.name
         self._refuse_taken(origin, plugin)
-        hooks = register_hooks(plugin, name, self._manager)
+        hooks = register_hooks(plugin, name, self.manager)
         try:
             contribution = collect(name, self._own(name), self.settings)
             refuse_clashes(name, contribution, self._records.values())
         except BaseException:
-            self._manager.unregister(name=name)
+            self.manager.unregister(name=name)
             raise
-        deprecations = self._manager.deprecations(name)
-        record = LoadedPlugin(origin, plugin, hooks, contribution, deprecations=deprecations)
-        self._records[name] = record
+        record = self._records[name] = LoadedPlugin(origin, plugin, hooks, contribution)
         return record
 
     def _own(self, name: str) -> Implementations:
         """Return a function that gives a plugin's own implementations of a hook."""
         return lambda hook, settings: [
-            found
-            for found in self._manager.in_order(hook, {name: settings})
-            if found.plugin == name
+            found for found in self.manager.in_order(hook, {name: settings}) if found.plugin == name
         ]
 
     def _refuse_taken(self, origin: PluginSource, plugin: object) -> None:
@@ -303,7 +299,7 @@ class Plugins:
                 f"The name {origin.name!r} is taken by plugin {at}, registered from {whence}.",
                 "Give it another name, or unregister the other first.",
             )
-        other = self._manager.get_name(plugin)
+        other = self.manager.get_name(plugin)
         if other is not None:
             raise PluginFault(
                 f"The same plugin is registered already as {other!r}.",
@@ -394,7 +390,7 @@ class Plugins:
             self._records[name] = replace(record, complaints=complaints)
 
     def _publish(self) -> None:
-        self.view = snapshot_of(self._records, self._manager, self.view.generation + 1)
+        self.view = snapshot_of(self._records, self.manager, self.view.generation + 1)
 
 
 def _file(path: Path) -> PluginSource:

@@ -77,8 +77,6 @@ class PluginReport(PluginSource):
         hooks: The hooks it implements.
         tools: The names of its tools, as they are called.
         summary: The first line of its documentation.
-        deprecations: What it implements that a later version of the contract does not have, and
-            what to use instead.
         place: The file and line of the plugin that raised, where the fault is that it did.
     """
 
@@ -90,7 +88,6 @@ class PluginReport(PluginSource):
     hooks: tuple[str, ...] = ()
     tools: tuple[str, ...] = ()
     summary: str = ""
-    deprecations: tuple[str, ...] = ()
     place: str | None = None
 
     @property
@@ -129,7 +126,6 @@ class LoadedPlugin:
         hooks: The hooks it implements.
         contribution: What it offers.
         complaints: By hook, what was wrong with its last answer after the registration.
-        deprecations: What it implements that a later version of the contract does not have.
     """
 
     origin: PluginSource
@@ -139,7 +135,6 @@ class LoadedPlugin:
     complaints: Mapping[str, tuple[PluginFault, ...]] = field(
         default_factory=dict[str, tuple[PluginFault, ...]]
     )
-    deprecations: tuple[str, ...] = ()
 
     def report(self) -> PluginReport:
         """Return what is told of it."""
@@ -154,7 +149,6 @@ class LoadedPlugin:
             hooks=self.hooks,
             tools=tuple(tool.name for tool in self.contribution.tools),
             summary=(inspect.getdoc(self.plugin) or "").partition("\n")[0].strip(),
-            deprecations=self.deprecations,
         )
 
 

@@ -29,6 +29,7 @@ from toolstile.settings.table_validation import secrets_in, without_secrets
 from toolstile_cli.commands.run import host_for
 from toolstile_cli.console import Terminal
 from toolstile_cli.exit_codes import Exit
+from toolstile_cli.lint.deprecations import deprecated_uses
 from toolstile_hookspecs import (
     CONTRACT_VERSION,
     ConfigurationError,
@@ -264,7 +265,7 @@ def of_plugins(host: Host) -> Iterator[Diagnostic]:
     host.dialects()
     for report in host.plugins.reports:
         yield _of_plugin(report)
-        for use in report.deprecations:
+        for use in deprecated_uses(host.plugins, report.name):
             yield Diagnostic.warning(
                 _subject(report), use, "Look for a newer version of it, or tell its author."
             )

@@ -18,6 +18,7 @@ from toolstile.plugins.reports import PluginReport, Status
 from toolstile_cli.console import Column, Table, Terminal, widest
 from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
+from toolstile_cli.lint.deprecations import deprecated_uses
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import counted, printable
 
@@ -46,7 +47,7 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
         terminal.print(_summary(reports))
     else:
         for report in reports:
-            args.out.write(_described(report))
+            args.out.write(_described(host, report))
     say("error", *wrong)
     if not _has_approver(host) or wrong:
         return Exit.USAGE
@@ -124,7 +125,7 @@ def _summary(reports: tuple[PluginReport, ...]) -> Text:
     return line
 
 
-def _described(report: PluginReport) -> dict[str, Any]:
+def _described(host: Host, report: PluginReport) -> dict[str, Any]:
     return {
         "name": report.name,
         "status": report.status,
@@ -136,5 +137,5 @@ def _described(report: PluginReport) -> dict[str, Any]:
         "hooks": list(report.hooks),
         "cause": report.fault,
         "remedy": report.remedy,
-        "deprecations": list(report.deprecations),
+        "deprecations": list(deprecated_uses(host.plugins, report.name)),
     }

@@ -25,6 +25,7 @@ from toolstile_cli.lint.contributions import (
     undeclared,
     undefined,
 )
+from toolstile_cli.lint.deprecations import deprecated_uses
 from toolstile_cli.requirement import requirement
 from toolstile_hookspecs import Diagnostic, Prompt, ToolstileError
 from toolstile_hookspecs.markers import ENTRY_POINT_GROUP, PROJECT
@@ -63,7 +64,7 @@ def _loading(host: Host, report: PluginReport) -> Iterator[Diagnostic]:
             return
     if report.fault is not None:
         yield Diagnostic.error(_place_of_fault(report), report.fault, _remedy(host, report))
-    for use in report.deprecations:
+    for use in deprecated_uses(host.plugins, report.name):
         yield Diagnostic.error("hooks", use, "Fix it before the release that leaves it out.")
 
 

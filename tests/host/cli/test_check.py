@@ -4,7 +4,6 @@ import importlib
 import json
 import re
 import sys
-from dataclasses import replace
 
 import pytest
 
@@ -378,7 +377,8 @@ def test_what_is_deprecated_is_named(folder, written):
     with Host(settings=Settings(plugin_files=(path,)), discover=["planning"]) as host:
         (report,) = [each for each in host.plugins.reports if each.name == "room"]
         old = "toolstile_old has another name from now on: toolstile_new."
-        (finding,) = findings_in(host, replace(report, deprecations=(old,)))
+        host.plugins.manager.hook.toolstile_settings.spec.warn_on_impl = Warning(old)
+        (finding,) = findings_in(host, report)
     assert (finding.subject, finding.text) == ("hooks", old)
     assert finding.remedy
 

@@ -135,7 +135,7 @@ def traces_of() -> Callable[[Plugins, str], list[object]]:
         bound = [
             each for each in plugins.view.bindings if each.kind.__module__.startswith("broken")
         ]
-        registered = [name] if plugins._manager.has_plugin(name) else []
+        registered = [name] if plugins.manager.has_plugin(name) else []
         return [*calls, *tools, *keys, *kinds, *bound, *registered]
 
     return traces_of
