@@ -6,27 +6,14 @@ import asyncio
 import logging
 from concurrent.futures import Future
 from contextlib import AbstractAsyncContextManager, ExitStack
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final
 
 from toolstile.plugins.plugin_errors import PluginFault, in_configuration, raised_in, wrong_answer
 from toolstile_hookspecs import ConfigurationError, PluginError, ToolstileError
 
 if TYPE_CHECKING:
+    from toolstile.pipeline.environment import ExecutorHost
     from toolstile.plugins.hook_manager import Implementation
-    from toolstile.plugins.registry import Plugins
-    from toolstile.settings import Settings
-
-
-class OpeningHost(Protocol):
-    """The host, as far as lifespans need it: its plugins, settings and engine."""
-
-    plugins: Plugins
-    configuration: Settings
-
-    @property
-    def engine(self) -> Any:
-        """The engine, whose background loop async lifespans live on."""
-        ...
 
 
 log = logging.getLogger("toolstile")
@@ -34,7 +21,7 @@ _HOOK: Final = "toolstile_lifespan"
 NOT_STOPPED: Final = "Plugin %s failed to stop what it kept running."
 
 
-def enter_lifespans(host: OpeningHost, stack: ExitStack, only: str | None = None) -> None:
+def enter_lifespans(host: ExecutorHost, stack: ExitStack, only: str | None = None) -> None:
     """Enter every plugin's lifespan; leave those entered when one cannot be.
 
     Args:
@@ -58,20 +45,20 @@ def enter_lifespans(host: OpeningHost, stack: ExitStack, only: str | None = None
         stack.push(entered.pop_all())
 
 
-def fault_of(error: Exception, plugin: str, host: OpeningHost) -> PluginFault:
+def fault_of(error: Exception, plugin: str, host: ExecutorHost) -> PluginFault:
     """Return the fault of a plugin whose lifespan raised on entering."""
     if isinstance(error, ConfigurationError):
         return in_configuration(error, plugin, host.configuration)
     return error if isinstance(error, PluginFault) else raised_in(_HOOK, error)
 
 
-def _cannot_start(host: OpeningHost, plugin: str, error: Exception) -> PluginError:
+def _cannot_start(host: ExecutorHost, plugin: str, error: Exception) -> PluginError:
     fault = fault_of(error, plugin, host)
     title = next(report.title for report in host.plugins.reports if report.name == plugin)
     return PluginError(f"Plugin {title} cannot be started: {fault.cause} {fault.remedy}")
 
 
-def enter_lifespan(host: OpeningHost, stack: ExitStack, implementation: Implementation) -> None:
+def enter_lifespan(host: ExecutorHost, stack: ExitStack, implementation: Implementation) -> None:
     """Enter the lifespan of a plugin, which the stack leaves again; raises what that raises."""
     plugin = implementation.plugin
     lifespan: Any = implementation.call(host)

@@ -4,34 +4,21 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.job import Workers
+from toolstile.drivers.limit import Lifetime
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.pipeline.batch import CommitQueue
 from toolstile.pipeline.plan import HostPlans
 from toolstile.resources.exclusive import Claim, ExclusiveLock
 from toolstile.resources.waiting import CallOwner
 from toolstile.state.session import Session
-from toolstile_hookspecs import InflightCall, Tool, ToolCall
+from toolstile_hookspecs import InflightCall, Tool
 from toolstile_hookspecs.support.process import renewed_in_forks
-
-
-class Admitted(Protocol):
-    """A call in flight, as far as the runtime knows it."""
-
-    @property
-    def call_made(self) -> ToolCall:
-        """The call as it came."""
-        ...
-
-    @property
-    def name(self) -> str:
-        """The name of its tool."""
-        ...
 
 
 class Inflight(Sequence[InflightCall]):
@@ -39,7 +26,7 @@ class Inflight(Sequence[InflightCall]):
 
     __slots__ = ("_calls",)
 
-    def __init__(self, calls: dict[int, Admitted]) -> None:
+    def __init__(self, calls: dict[int, Lifetime[Any]]) -> None:
         self._calls = calls
 
     def _now(self) -> tuple[InflightCall, ...]:
@@ -67,7 +54,7 @@ class Runtime:
         self.admission = threading.Lock()
         self.kept = set[str]()
         # The calls that are admitted and not ended, by their ids in the process.
-        self.calls: dict[int, Admitted] = {}
+        self.calls: dict[int, Lifetime[Any]] = {}
         self.inflight = Inflight(self.calls)
 
 

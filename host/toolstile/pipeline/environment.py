@@ -163,11 +163,6 @@ class ExecutorHost(Governed, Protocol):
         ...
 
     @property
-    def prompt(self) -> Prompt:
-        """The prompt made of the sections of all plugins."""
-        ...
-
-    @property
     def seal(self) -> TokenSigner:
         """The signer of the tokens of calls that wait for approval."""
         ...
