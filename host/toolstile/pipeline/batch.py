@@ -21,27 +21,22 @@ class CommitQueue:
     then. So each step is atomic, and none needs a lock that an interruption could leave locked.
     """
 
-    __slots__ = ("_gates", "_queue")
+    __slots__ = ("_queue", "gates")
 
     def __init__(self) -> None:
         self._queue: deque[Any] = deque()
-        self._gates: dict[Any, OneShotGate] = {}
+        self.gates: dict[Any, OneShotGate] = {}
 
     def take(self, holder: Any) -> OneShotGate | None:
         """Take the turn for `holder`, or return the gate that opens when it is its turn."""
-        gate = self._gates[holder] = OneShotGate()
-        self._queue.append(holder)
-        return None if self._queue[0] is holder else gate
-
-    def take_free(self, holder: Any) -> bool:
-        """Take the turn for `holder` if it is nobody's; tell whether."""
-        if self._queue:
-            return False
         self._queue.append(holder)
         if self._queue[0] is holder:
-            return True
-        self.give_back(holder)
-        return False
+            return None
+        gate = self.gates[holder] = OneShotGate()
+        if self._queue[0] is holder:
+            # The one before left when there was no gate yet.
+            gate.open()
+        return gate
 
     @property
     def holder(self) -> Any:
@@ -56,8 +51,8 @@ class CommitQueue:
         # It has left already where this was interrupted, and is done again.
         with suppress(ValueError):
             self._queue.remove(holder)
-        self._gates.pop(holder, None)
-        if self._gates and (gate := self._gates.get(self.holder)) is not None:
+        self.gates.pop(holder, None)
+        if self.gates and (gate := self.gates.get(self.holder)) is not None:
             gate.open()
 
 

@@ -306,20 +306,6 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.participants = []
         self.undone = False
 
-    def take_free_turn(self) -> bool:
-        """Take the turn to commit, if it is nobody's; tell whether."""
-        if self.turns is not None:
-            return True
-        if self.batch is not None:
-            return False
-        above = self.parent or self.executor.rehearsal
-        # First: interrupted right after it has the turn, it would keep it for good.
-        turns = self.turns = self.executor.runtime.turns if above is None else above.child_turns()
-        if turns.take_free(self):
-            return True
-        self.turns = None
-        return False
-
     def acquire_commit_turn(self) -> OneShotGate | None:
         """Take the turn to commit; return what to wait for, while it is another's.
 
@@ -327,10 +313,10 @@ class ActiveCall(Lifetime["ActiveCall"]):
             CallRejected: When that other one waits for this call.
         """
         if self.turns is not None:
-            return None
+            return self.turns.gates.get(self)
         above = self.parent or self.executor.rehearsal
-        turns = self.executor.runtime.turns if above is None else above.child_turns()
-        self.turns = turns
+        # First: interrupted right after it has the turn, it would keep it for good.
+        turns = self.turns = self.executor.runtime.turns if above is None else above.child_turns()
         gate = turns.take(self)
         if gate is None:
             return None

@@ -242,7 +242,7 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
     if plan.shows_diff:
         plan = yield from show_and_validate(call, plan)
     else:
-        if not call.take_free_turn():
+        if call.batch is not None or call.acquire_commit_turn() is not None:
             yield from wait_for_turn(call)
         call.stage = VALIDATE
         # The call holds the turn now: a call that would wait for it below this one is refused.
@@ -374,7 +374,7 @@ def take_in_answer(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> St
     """Apply a plugin's answer, or the changes of a recorded call, to the session."""
     if call.answer.__class__ is Replay:
         # The session may hold these changes by now, where the recorded call ran beside this one.
-        if not call.take_free_turn():
+        if call.batch is not None or call.acquire_commit_turn() is not None:
             yield from wait_for_turn(call)
         call.branch.validate()
     apply_result(call, table, plan)
@@ -385,7 +385,7 @@ def show_and_validate(call: ActiveCall, plan: ToolPlan) -> Staged:
     rounds = 0
     while True:
         yield from review(call)
-        if not call.take_free_turn():
+        if call.batch is not None or call.acquire_commit_turn() is not None:
             yield from wait_for_turn(call)
         call.stage = VALIDATE
         CURRENT.set((call,))
@@ -398,7 +398,7 @@ def show_and_validate(call: ActiveCall, plan: ToolPlan) -> Staged:
 
 
 def wait_for_turn(call: ActiveCall) -> Staged:
-    """Wait for the turn to commit, which is another's."""
+    """Wait for the turn to commit, while it is another's."""
     if call.batch is not None and call.turns is None:
         yield from _wait_for_earlier_calls(call)
     if (turn := call.acquire_commit_turn()) is not None:
@@ -417,7 +417,7 @@ def redo_after_conflict(call: ActiveCall, plan: ToolPlan) -> Staged:
     """Put everything back and fork at the commit turn, at which nothing can conflict again."""
     call.reruns += 1
     yield from undo(call)
-    if not call.take_free_turn():
+    if call.batch is not None or call.acquire_commit_turn() is not None:
         yield from wait_for_turn(call)
     if call.executor.journal is not None:
         yield from catch_up(call)
