@@ -10,13 +10,12 @@ import dataclasses
 import hashlib
 import logging
 from collections.abc import Mapping
-from operator import is_
 from pathlib import Path
 from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
-from toolstile.plugins.changed_section import changed
+from toolstile.plugins.changed_section import changed_prompt
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import place_of
 from toolstile.settings.sources import read_toml
@@ -27,7 +26,6 @@ from toolstile_hookspecs import (
     DefinitionError,
     PluginError,
     Prompt,
-    PromptTemplate,
     Section,
     Tool,
 )
@@ -83,29 +81,21 @@ def override(prompt: Prompt, overrides: Overrides) -> Prompt:
     if given is None:
         return prompt
     used: set[str] = set()
-    sections = tuple(_override(section, given, "", used) for section in prompt.sections)
-    for name in {*given.sections, *given.tools} - used:
-        log.warning("Prompt %s/%s has no %r to override.", prompt.ns, prompt.key, name)
-    template = PromptTemplate(prompt.ns, prompt.key, sections, prompt.policies)
-    return dataclasses.replace(prompt, template=template, further=())
 
-
-def _override(section: Section, given: PromptOverride, place: str, used: set[str]) -> Section:
-    path = f"{place}{section.key}"
-    text = _section_text(section, path, given, used)
-    tools = tuple(_override_tool(tool, given, used) for tool in section.tools)
-    children = tuple(_override(child, given, f"{path}.", used) for child in section.children)
-    before = (*section.tools, *section.children)
-    if text is None and all(map(is_, (*tools, *children), before)):
-        return section
-    parts: dict[str, Any] = {"tools": tools, "children": children}
-    if text is not None:
+    def parts_of(section: Section, path: str) -> dict[str, Any]:
+        text = _section_text(section, path, given, used)
+        if text is None:
+            return {}
 
         def render_body(params: Mapping[str, Any]) -> str:
             return fill(text, params, section.key)
 
-        parts["render_body"] = render_body
-    return changed(section, **parts)
+        return {"render_body": render_body}
+
+    made = changed_prompt(prompt, lambda tool: _override_tool(tool, given, used), parts_of)
+    for name in {*given.sections, *given.tools} - used:
+        log.warning("Prompt %s/%s has no %r to override.", prompt.ns, prompt.key, name)
+    return made
 
 
 def _section_text(section: Section, path: str, given: PromptOverride, used: set[str]) -> str | None:

@@ -6,18 +6,15 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
-from operator import is_
 from typing import Any
 
-from toolstile.plugins.changed_section import changed
+from toolstile.plugins.changed_section import changed_prompt
 from toolstile.settings.model import Settings, ToolCorrection
 from toolstile_hookspecs import (
     NOTICE,
     ConfigurationError,
     DefinitionError,
     Prompt,
-    PromptTemplate,
-    Section,
     Tool,
 )
 from toolstile_hookspecs.support.text import suggest
@@ -65,7 +62,7 @@ class ToolOffers:
             self._warn(f"[tools.{name}] corrects no tool{suggest(name, names) or '.'}")
         found = [(tool, name) for tool in tools for name in tool.policy_names if name in tables]
         twins = {tool: _corrected(tool, tables[name]) for tool, name in found}
-        return _with_tools(prompt, twins) if twins else prompt
+        return changed_prompt(prompt, lambda tool: twins.get(tool, tool)) if twins else prompt
 
     def of(self, prompt: Prompt, only: Collection[str], without: Collection[str]) -> Prompt:
         """Return the prompt with the tools that are offered.
@@ -98,7 +95,7 @@ class ToolOffers:
             for name in tool.policy_names
         }
         told = {**getattr(prompt, "left_out", {}), **told}
-        rest = _with_tools(prompt, dict.fromkeys(left_out))
+        rest = changed_prompt(prompt, lambda tool: None if tool in left_out else tool)
         return OfferedPrompt(rest.template, rest.params, rest.resources, (), told)
 
     def _leave_out_dependents(
@@ -136,20 +133,3 @@ def _corrected(tool: Tool[Any, Any], table: ToolCorrection) -> Tool[Any, Any]:
         return replace(tool, **given)
     except DefinitionError as error:
         raise ConfigurationError(f"[tools.{tool.name}] does not fit: {error}") from None
-
-
-def _with_tools(prompt: Prompt, twins: Mapping[Tool[Any, Any], Tool[Any, Any] | None]) -> Prompt:
-    """Return the prompt with other tools in the place of some; None leaves one out."""
-
-    def settled(section: Section) -> Section:
-        tools = tuple(twin for tool in section.tools if (twin := twins.get(tool, tool)) is not None)
-        children = tuple(settled(child) for child in section.children)
-        before = (*section.tools, *section.children)
-        after: tuple[object, ...] = (*tools, *children)
-        if len(after) == len(before) and all(map(is_, after, before)):
-            return section
-        return changed(section, tools=tools, children=children)
-
-    sections = tuple(settled(section) for section in prompt.sections)
-    template = PromptTemplate(prompt.ns, prompt.key, sections, prompt.policies)
-    return replace(prompt, template=template, further=())

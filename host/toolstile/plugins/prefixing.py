@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from toolstile.plugins.changed_section import changed
+from toolstile.plugins.changed_section import changed_section
 from toolstile.plugins.plugin_errors import PluginFault
 from toolstile_hookspecs import Section, Tool
 from toolstile_hookspecs.support.patterns import TOOL_NAME
@@ -51,16 +51,11 @@ def with_prefix(sections: Iterable[Section], prefix: str) -> tuple[Section, ...]
             originals[twins[tool].name] = tool
         return twins[tool]
 
-    def renamed_section(section: Section, key: str) -> Section:
-        return changed(
-            section,
-            key=key,
-            tools=tuple(rename(tool) for tool in section.tools),
-            children=tuple(renamed_section(child, child.key) for child in section.children),
-            originals=originals,
-        )
+    def parts_of(section: Section, path: str) -> dict[str, Any]:
+        is_outermost = path == section.key
+        return {"originals": originals, "key": prefix + path if is_outermost else section.key}
 
-    return tuple(renamed_section(section, prefix + section.key) for section in sections)
+    return tuple(changed_section(section, rename, parts_of) for section in sections)
 
 
 def _names(section: Section) -> Iterator[str]:
