@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Self
 from toolstile.drivers.commands import Step
 from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import read_answer
-from toolstile.pipeline.batch import BatchOrder, several_calls
+from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.call_control import CallControlImpl
 from toolstile.pipeline.environment import ExecutorHost, Resumption
@@ -333,7 +333,7 @@ class Executor:
         return self.prompt.render(self.session)
 
     def _batch(self, calls: Iterable[ToolCall], *, on_loop: bool) -> list[ActiveCall]:
-        made = several_calls(calls)
+        made = list(calls)
         order = BatchOrder(len(made))
         return [
             ActiveCall(self, call, batch=order, index=index, on_loop=on_loop)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from contextlib import suppress
 from enum import IntEnum
 from typing import Any
@@ -143,11 +142,3 @@ def _check_limit(given: object, name: str, kind: type[Any], remedy: str) -> None
         raise TypeError(
             f"the {name} of a ToolCall is a {kind.__name__}, not {found}: write {remedy}"
         )
-
-
-def several_calls(given: Iterable[ToolCall]) -> list[ToolCall]:
-    """Return the calls of a batch; `TypeError` where they are not several, or one is not a call."""
-    calls = list(given)
-    for call in calls:
-        check_call(call)
-    return calls
