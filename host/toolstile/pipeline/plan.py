@@ -109,6 +109,7 @@ def plan_for(
     """
     timeout = manner.timeout if isinstance(tool.timeout, HostDefault) else tool.timeout
     approves_diff = manner.approves_diff(tool)
+    hearing = [rule for rule in everywhere if rule.hears is None or rule.hears(tool)]
     elsewhere = tool.handler is None or tool.isolation == "process"
     return ToolPlan(
         tool=tool,
@@ -121,17 +122,9 @@ def plan_for(
             if rule.check is not None and (rule.checks is None or rule.checks(tool))
         ),
         reserves=tuple(rule for rule in own if rule.reserve is not None),
-        on_results=tuple(
-            rule
-            for rule in everywhere
-            if rule.on_result is not None and (rule.hears is None or rule.hears(tool))
-        ),
+        on_results=tuple(rule for rule in hearing if rule.on_result is not None),
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
-        on_failures=tuple(
-            rule
-            for rule in everywhere
-            if rule.on_failure is not None and (rule.hears is None or rule.hears(tool))
-        ),
+        on_failures=tuple(rule for rule in hearing if rule.on_failure is not None),
         shares_params=tool.params_codec.immutable,
         shares_value=tool.result_codec.immutable,
         confirms=tool.requires_confirmation,

@@ -159,31 +159,36 @@ def refuse_duplicates(policies: Iterable[ToolPolicy]) -> None:
         seen[policy.name] = policy
 
 
-def _check_contained(tool: Tool[Any, Any], params: object, context: object) -> PolicyDecision:  # noqa: ARG001 - a check
-    if tool.contained:
-        return PolicyDecision.allow()
-    return PolicyDecision.deny(
-        f"{tool.name} is not contained: its effects could not be rolled back, so it cannot run in "
-        "a dry run. Go on without it."
+def _refusing(name: str, reason: Callable[[Tool[Any, Any]], str | None]) -> Rule:
+    """Return the rule that tools for which there is a reason are not called."""
+
+    def check(tool: Tool[Any, Any], params: object, context: object) -> PolicyDecision:  # noqa: ARG001 - a check
+        why = reason(tool)
+        return PolicyDecision.deny(why) if why else PolicyDecision.allow()
+
+    return Rule(name, check, wants_params=False)
+
+
+def _uncontained(tool: Tool[Any, Any]) -> str | None:
+    return (
+        None
+        if tool.contained
+        else f"{tool.name} is not contained: its effects could not be rolled back, so it cannot "
+        "run in a dry run. Go on without it."
     )
 
 
-CONTAINED_ONLY: Final = Rule("dry run", _check_contained, None, wants_params=False)
+CONTAINED_ONLY: Final = _refusing("dry run", _uncontained)
 """The rule of a dry run."""
 
 
 def refusing_servers(why: str) -> Rule:
     """Return the rule that no tool of a server is called, as a policy may be meant for it."""
-
-    def check(tool: Tool[Any, Any], params: object, context: object) -> PolicyDecision:  # noqa: ARG001 - a check
-        if tool.origin is None:
-            return PolicyDecision.allow()
-        return PolicyDecision.deny(
-            f"{tool.name} cannot be called: a policy may have been meant for it. {why} A person "
-            "has to do that. Go on without it."
-        )
-
-    return Rule("policies that name no tool", check, wants_params=False)
+    told = f"cannot be called: a policy may have been meant for it. {why} A person has to do that."
+    return _refusing(
+        "policies that name no tool",
+        lambda tool: tool.origin and f"{tool.name} {told} Go on without it.",
+    )
 
 
 def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
