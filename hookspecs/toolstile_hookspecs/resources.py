@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any, Generic, Protocol, TypeVar, cast, overload, runtime_checkable
 
@@ -138,7 +138,9 @@ def as_bindings(
     several: Any = given
     if isinstance(several, Mapping):
         several = [
-            value if isinstance(value, Binding) else Binding[Any].instance(type_, value)
+            replace(cast("Any", value), kind=type_)
+            if isinstance(value, Binding)
+            else Binding[Any].instance(type_, value)
             for type_, value in cast("Mapping[type[Any], Any]", several).items()
         ]
     elif isinstance(several, str) or not hasattr(several, "__iter__"):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from types import MappingProxyType
-from typing import Any, TypeVar, cast, overload
+from typing import Any, TypeVar, overload
 
 from toolstile.resources.container import Container, ToolScope
 from toolstile.resources.teardown import name_of
@@ -62,11 +61,7 @@ class ResourceRegistry:
         Raises:
             DefinitionError: When it is not a mapping, or one of its keys is not a type.
         """
-        if not isinstance(cast("object", mapping), Mapping):
-            raise DefinitionError(
-                f"ResourceRegistry.build: {mapping!r} is not a mapping; write {{Type: instance}}."
-            )
-        return cls({kind: _binding(kind, value) for kind, value in mapping.items()})
+        return cls.of(*as_bindings(mapping))
 
     def merge(self, *others: ResourceRegistry) -> ResourceRegistry:
         """Return all bindings together; where several bind a type, the last one counts."""
@@ -120,9 +115,3 @@ class ResourceRegistry:
     def __repr__(self) -> str:
         """Return the names of the types that are bound."""
         return f"ResourceRegistry({', '.join(sorted(name_of(kind) for kind in self._bindings))})"
-
-
-def _binding(kind: type[Any], value: Any) -> Binding[Any]:
-    if isinstance(value, Binding):
-        return replace(value, kind=kind)  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
-    return Binding[Any].instance(kind, value)

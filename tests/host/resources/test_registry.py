@@ -91,7 +91,7 @@ def test_what_is_no_binding_is_refused_with_what_to_write(given: Any, told: str)
 
 def test_what_is_no_mapping_is_refused_with_what_to_write() -> None:
     given: Any = [Client]
-    with pytest.raises(DefinitionError, match=r"is not a mapping; write \{Type: instance\}"):
+    with pytest.raises(DefinitionError, match=r"is not a Binding; write Binding\(Type"):
         ResourceRegistry.build(given)
 
 
