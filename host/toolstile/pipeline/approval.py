@@ -172,13 +172,12 @@ def refuse_unaskable(run: ActiveCall, reasons: Iterable[str], *, has_run: bool =
 def _wait_for_answer(run: ActiveCall, request: ApprovalRequest) -> Staged:
     refuse_unaskable(run, request.reasons, has_run=request.diff is not None)
     # Waiting for a person counts against the deadline, not against any tool's timeout.
-    run.control.pause_timeout()
-    _count_question(run, 1)
-    try:
-        return (yield from _ask(run, request, _needs(run, request.reasons)))
-    finally:
-        _count_question(run, -1)
-        run.control.resume_timeout()
+    with run.control.paused():
+        _count_question(run, 1)
+        try:
+            return (yield from _ask(run, request, _needs(run, request.reasons)))
+        finally:
+            _count_question(run, -1)
 
 
 def _held(run: ActiveCall) -> str | None:

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile.drivers.commands import WaitFor
 from toolstile.drivers.limit import HAS_ENDED, Lifetime, Limit
 from toolstile.pipeline.batch import BatchOrder, CommitQueue, Milestone, check_call
 from toolstile.pipeline.failures import waits_for_itself
@@ -264,11 +263,6 @@ class ActiveCall(Lifetime["ActiveCall"]):
         """Let the later calls of the batch go on."""
         if self.batch is not None:
             self.batch.passed(milestone, self.index)
-
-    def batch_step(self, milestone: Milestone) -> WaitFor:
-        """Return a wait for the earlier calls of the batch to pass a milestone."""
-        assert self.batch is not None  # noqa: S101 - asked by the caller
-        return WaitFor(self.batch.before(milestone, self.index), self.limit_without_timeout())
 
     def fork(self) -> None:
         """Fork a branch from the newest state, with resources and a context of its own."""

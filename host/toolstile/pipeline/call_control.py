@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import pickle
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -31,6 +32,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.support.event_loop import is_on_loop
 
 if TYPE_CHECKING:
+    from toolstile.drivers.limit import Limit
     from toolstile.pipeline.call import ActiveCall
     from toolstile.resources.exclusive import OneShotGate
 
@@ -168,21 +170,21 @@ class CallControlImpl:
         """Call a function that may wait; see `on_worker`."""
         return self._run.executor.engine.asynchronous.attend(on_worker(self._run, function))
 
-    def pause_timeout(self) -> None:
+    @contextmanager
+    def paused(self) -> Generator[None]:
         """Stop the handler's timeout, and those of the calls around it, while it waits."""
+        limits: list[Limit] = []
         each: ActiveCall | None = self._run
         while each is not None:
-            if each.limit is not None:
-                each.limit.pause()
+            limits += [] if each.limit is None else [each.limit]
             each = each.parent
-
-    def resume_timeout(self) -> None:
-        """Let the timeouts go on."""
-        each: ActiveCall | None = self._run
-        while each is not None:
-            if each.limit is not None:
-                each.limit.resume()
-            each = each.parent
+        for limit in limits:
+            limit.pause()
+        try:
+            yield
+        finally:
+            for limit in limits:
+                limit.resume()
 
     def __str__(self) -> str:
         """Return how log messages name the call."""

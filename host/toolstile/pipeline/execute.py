@@ -15,7 +15,6 @@ from toolstile.pipeline.check import params_copy_for
 from toolstile.pipeline.failures import CallRejected, without_handler
 from toolstile.pipeline.hook_calls import ENDLESS, WrapperStack, ask, settle_for, wrong_answer
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
-from toolstile.resources.exclusive import OneShotGate
 from toolstile.state.replay import named_in
 from toolstile_hookspecs import (
     CallRefused,
@@ -74,7 +73,10 @@ def _ask_executors(run: ActiveCall, plan: ToolPlan) -> Staged:
     root = run.root
     if root.batch is not None:
         # Nested calls, too: what they claim before an earlier call does, that one would wait for.
-        yield from _wait_for_earlier_claims(run, root.batch.before(Milestone.CLAIMED, root.index))
+        gate = root.batch.before(Milestone.CLAIMED, root.index)
+        # Waiting for other calls does not count against the timeouts of those that made this one.
+        with run.control.paused():
+            yield WaitFor(gate, run.limit_without_timeout())
     answer: Any = None
     for each in plan.executes:
         params = run.params if plan.shares_params else params_copy_for(run, each)
@@ -89,15 +91,6 @@ def _ask_executors(run: ActiveCall, plan: ToolPlan) -> Staged:
     return cast("Any", answer)
 
 
-def _wait_for_earlier_claims(run: ActiveCall, gate: OneShotGate) -> Staged:
-    # Waiting for other calls does not count against the timeouts of those that made this one.
-    run.control.pause_timeout()
-    try:
-        yield WaitFor(gate, run.limit_without_timeout())
-    finally:
-        run.control.resume_timeout()
-
-
 def run_here(run: ActiveCall, plan: ToolPlan, function: Any) -> ToolResult[Any]:
     """Return the result of a handler, or of what runs in its place, called on this thread.
 
@@ -110,9 +103,8 @@ def run_here(run: ActiveCall, plan: ToolPlan, function: Any) -> ToolResult[Any]:
     try:
         result = function(run.params, context=run.context)
     except BaseException as error:
-        if (told := _as_raised(run, error)) is error:
-            raise
-        raise told from error
+        _note_raised(run, error)
+        raise
     finally:
         run.handler_duration = monotonic() - started
     return _take(run, plan, result)
@@ -152,30 +144,24 @@ def run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stage
     try:
         result = yield Run(work, is_async, limit, run, inline, pace=plan.pace)
     except BaseException as error:
-        if (told := _as_raised(run, error)) is error:
-            raise
-        raise told from error
+        _note_raised(run, error)
+        raise
     finally:
         run.handler_duration = monotonic() - started
     return _take(run, plan, result)
 
 
-def _as_raised(run: ActiveCall, error: BaseException) -> BaseException:
-    """Note how the handler ended that raised; return the error, or what it stands for."""
+def _note_raised(run: ActiveCall, error: BaseException) -> None:
+    """Note how the handler ended that raised; raise what stands for a cancellation of its own."""
     if isinstance(error, (TimedOut, Cancelled, ConflictError, EffectUnknownError)):
-        return error
+        return
     if isinstance(error, asyncio.CancelledError):
-        if error is run.left_child or _is_cancelled(run):
-            return error
-        msg = "what it waited for was cancelled, though nobody cancelled the call"
-        told = RuntimeError(msg)
-        told.__cause__ = error
-        return told
-    cancelled = run.cancellation is not None and run.cancellation.aborted
-    if isinstance(error, Exception) and run.closed is None and not cancelled:
+        if error is not run.left_child and not _is_cancelled(run):
+            msg = "what it waited for was cancelled, though nobody cancelled the call"
+            raise RuntimeError(msg) from error
+    elif isinstance(error, Exception) and run.closed is None and not run.was_cancelled:
         # Else nobody waited for it any more.
         run.handler_state = HandlerState.FAILED
-    return error
 
 
 def _take(run: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:

@@ -151,16 +151,15 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
     if plan is None or table.lookups or call.parent is not None:
         plan = yield from look_up(call, table, plan)
     call.plan = plan
-    tool = plan.tool
     if plan.invoke is None and not plan.executes:
-        raise without_handler(tool)
+        raise without_handler(plan.tool)
 
     # 2. Parse: arguments become typed params.
     call.stage = PARSE
     if table.parses or table.parse_wrappers:
         yield from ask_parsers(call, table, shown_call(call))
     else:
-        parse(call, tool, call.call_made)
+        parse(call, plan.tool, call.call_made)
 
     # 3. Deadline: a call that is too late ends here; others get a branch and a context.
     call.stage = DEADLINE
@@ -170,7 +169,9 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
         yield from catch_up(call)
     call.fork()
     if call.batch is not None:
-        yield call.batch_step(Milestone.ADMITTED)
+        yield WaitFor(
+            call.batch.before(Milestone.ADMITTED, call.index), call.limit_without_timeout()
+        )
 
     # 4. Check: every policy, on a frozen branch; a person where one asks.
     if plan.checks or plan.confirms or call.resumption is not None:
@@ -186,7 +187,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
         # Marked first: interrupted between the two, `end` takes it out all the same.
         call.admitted = True
         call.executor.runtime.calls[id(call)] = call
-    if call.batch is not None or tool.concurrency == "serial":
+    if call.batch is not None or plan.tool.concurrency == "serial":
         yield from wait_for_place(call, plan)
     call.branch.begin()
     if call.batch is not None:
@@ -199,7 +200,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
             return (yield from attempt(call, table, call.plan))
         except ConflictError:
             # Only once, and only where all that the tool does can be undone.
-            if call.reruns or not tool.contained or call.stage not in CONFLICTING:
+            if call.reruns or not plan.tool.contained or call.stage not in CONFLICTING:
                 raise
             yield from redo_after_conflict(call, call.plan)
         except ArgumentsEdited as edit:
@@ -326,21 +327,19 @@ def take_serial(call: ActiveCall, plan: ToolPlan) -> Staged:
     """
     limit = call.limit_without_timeout()
     # Waiting for other calls does not count against the timeouts of those that made this one.
-    call.control.pause_timeout()
-    try:
+    with call.control.paused():
         batch = call.root.batch
         if batch is not None:
             yield WaitFor(batch.before(Milestone.ENDED, call.root.index), limit)
         # Known before it asks: an interruption may come when it has the place already.
         claim = call.serial_claim = call.executor.engine.serial(plan.tool, call.control)
-        ticket = claim.request(fail_fast=call.scope.fail_fast)
-        yield WaitFor(ticket, limit)
-        if ticket.error is not None:
-            raise ticket.error
-    except ResourceBusyError as error:
-        raise CallRejected(Status.ERROR, f"{call.name} cannot run now: {error}") from error
-    finally:
-        call.control.resume_timeout()
+        try:
+            ticket = claim.request(fail_fast=call.scope.fail_fast)
+            yield WaitFor(ticket, limit)
+            if ticket.error is not None:
+                raise ticket.error
+        except ResourceBusyError as error:
+            raise CallRejected(Status.ERROR, f"{call.name} cannot run now: {error}") from error
 
 
 def look_again(call: ActiveCall) -> Staged:

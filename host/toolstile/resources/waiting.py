@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol
 
@@ -46,11 +46,9 @@ class CallOwner(Claimant, Protocol):
         """Call a function that may wait, while an event loop goes on."""
         ...
 
-    def pause_timeout(self) -> None:
-        """Stop counting against the tool's timeout: the call begins to wait."""
-
-    def resume_timeout(self) -> None:
-        """Count again."""
+    def paused(self) -> AbstractContextManager[None]:
+        """Stop counting against the tool's timeout: the call waits."""
+        ...
 
 
 # --- Waits
@@ -102,7 +100,11 @@ class Waiter:
         # Not an event: a signal handler can ring this one, too.
         bell: SimpleQueue[None] = SimpleQueue()
         with self._listening(turn, lambda: bell.put(None)):
-            _refuse_on_loop(name)
+            if is_on_loop():
+                raise ResourceError(
+                    f"{name} is held by another call, and waiting for it here would block the "
+                    f"event loop; write: await context.resources.aget({name})"
+                )
             while not self._has_come(turn, name):
                 with suppress(Empty):
                     bell.get(timeout=_patience(self.owner))
@@ -110,33 +112,29 @@ class Waiter:
     async def suspend(self, turn: OneShotGate, name: str) -> None:
         """Wait in this task; arguments and errors are those of `block`."""
         loop = asyncio.get_running_loop()
-        bell: asyncio.Future[None] = loop.create_future()
+        bell = asyncio.Event()
 
         def ring() -> None:
             # A loop that is closed has nobody waiting in it any more.
             with suppress(RuntimeError):
-                loop.call_soon_threadsafe(_set, bell)
+                loop.call_soon_threadsafe(bell.set)
 
         with self._listening(turn, ring):
             while not self._has_come(turn, name):
-                await asyncio.wait((bell,), timeout=_patience(self.owner))
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(bell.wait(), _patience(self.owner))
 
     @contextmanager
     def _listening(self, turn: OneShotGate, ring: Callable[[], None]) -> Generator[None]:
-        owner = self.owner
-        owner.pause_timeout()
-        forget = owner.cancellation.on_cancel(ring) if owner.cancellation is not None else None
-        self.wakers.add(ring)
-        try:
+        with self.owner.paused(), ExitStack() as stack:
+            if self.owner.cancellation is not None:
+                stack.callback(self.owner.cancellation.on_cancel(ring))
+            if isinstance(turn, Ticket):
+                stack.callback(turn.leave_queue)
+            self.wakers.add(ring)
+            stack.callback(self.wakers.discard, ring)
             turn.on_grant(ring)
             yield
-        finally:
-            self.wakers.discard(ring)
-            if forget is not None:
-                forget()
-            if isinstance(turn, Ticket):
-                turn.leave_queue()
-            owner.resume_timeout()
 
     def _has_come(self, turn: OneShotGate, name: str) -> bool:
         if isinstance(turn, Ticket) and turn.error is not None:
@@ -156,16 +154,3 @@ def _patience(owner: CallOwner) -> float | None:
     if owner.deadline is None:
         return None
     return min(max(owner.deadline.remaining(), 0.0), _LOOK_AGAIN)
-
-
-def _refuse_on_loop(name: str) -> None:
-    if is_on_loop():
-        raise ResourceError(
-            f"{name} is held by another call, and waiting for it here would block the event loop; "
-            f"write: await context.resources.aget({name})"
-        )
-
-
-def _set(bell: asyncio.Future[None]) -> None:
-    if not bell.done():
-        bell.set_result(None)

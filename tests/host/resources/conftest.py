@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine, Iterator
 from concurrent.futures import Future
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -46,12 +47,14 @@ class FakeCall:
     async def off_loop(self, function: Callable[[], Any]) -> Any:
         return await asyncio.to_thread(function)
 
-    def pause_timeout(self) -> None:
+    @contextmanager
+    def paused(self) -> Iterator[None]:
         self.pauses.append("pause")
         self.waits.release()
-
-    def resume_timeout(self) -> None:
-        self.pauses.append("resume")
+        try:
+            yield
+        finally:
+            self.pauses.append("resume")
 
     def commit(self) -> None:
         parts = self.scope.participants()

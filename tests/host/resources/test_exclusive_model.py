@@ -1,5 +1,6 @@
 """Exclusive resources against a plain model: trees of calls, savepoints, queues, abandonment."""
 
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,8 +76,9 @@ class Call:
         return "a call"
 
     def check_open(self) -> None: ...
-    def pause_timeout(self) -> None: ...
-    def resume_timeout(self) -> None: ...
+    def paused(self) -> Any:
+        return nullcontext()
+
     def before_exclusive(self, kind: type) -> None: ...
 
     def undo(self) -> None:
