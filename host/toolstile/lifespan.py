@@ -35,13 +35,17 @@ def enter_lifespans(host: ExecutorHost, stack: ExitStack, only: str | None = Non
     """
     with ExitStack() as entered:
         for implementation in host.plugins.implementations(_HOOK):
-            if only in {None, implementation.plugin}:
+            plugin = implementation.plugin
+            if only in {None, plugin}:
                 try:
                     enter_lifespan(host, entered, implementation)
                 except ToolstileError:
                     raise
                 except Exception as error:
-                    raise _cannot_start(host, implementation.plugin, error) from error
+                    fault = fault_of(error, plugin, host)
+                    title = next(each.title for each in host.plugins.reports if each.name == plugin)
+                    msg = f"Plugin {title} cannot be started: {fault.cause} {fault.remedy}"
+                    raise PluginError(msg) from error
         stack.push(entered.pop_all())
 
 
@@ -50,12 +54,6 @@ def fault_of(error: Exception, plugin: str, host: ExecutorHost) -> PluginFault:
     if isinstance(error, ConfigurationError):
         return in_configuration(error, plugin, host.configuration)
     return error if isinstance(error, PluginFault) else raised_in(_HOOK, error)
-
-
-def _cannot_start(host: ExecutorHost, plugin: str, error: Exception) -> PluginError:
-    fault = fault_of(error, plugin, host)
-    title = next(report.title for report in host.plugins.reports if report.name == plugin)
-    return PluginError(f"Plugin {title} cannot be started: {fault.cause} {fault.remedy}")
 
 
 def enter_lifespan(host: ExecutorHost, stack: ExitStack, implementation: Implementation) -> None:

@@ -24,7 +24,6 @@ from toolstile_hookspecs import (
     ResourceBusyError,
     SnapshotError,
     StateError,
-    Tool,
     ToolCall,
     ToolContext,
     ToolValidationError,
@@ -119,7 +118,11 @@ class CallControlImpl:
         if value is None and result.value is not None:
             value = tool.result_codec.encode(result.value)
         if value is not None:
-            _check_readable(run.name, tool, value)
+            # What cannot be read could not answer a later call.
+            try:
+                tool.result_codec.decode(value)
+            except ToolValidationError as error:
+                raise unreadable(run.name, "value", error) from error
         changes: str | None = None
         unportable: str | None = None
         if run.session_changes != NOTHING:
@@ -204,11 +207,3 @@ def _not_to_be_had(what: str, run: ActiveCall) -> str:
     else:
         when = f"before a person has approved {run.name}"
     return f"{what} cannot be had {when}: one call at a time has it. Do without it."
-
-
-def _check_readable(name: str, tool: Tool[Any, Any], value: bytes) -> None:
-    """Refuse to record what no later call could be answered with."""
-    try:
-        tool.result_codec.decode(value)
-    except ToolValidationError as error:
-        raise unreadable(name, "value", error) from error

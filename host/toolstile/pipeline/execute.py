@@ -111,12 +111,9 @@ def run_here(run: ActiveCall, plan: ToolPlan, function: Any) -> ToolResult[Any]:
 
 
 def run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Staged:
-    """Run the handler where its limits can end it: on a thread, as a task, in a process.
+    """Run the handler, or a plugin's function, where its limits can end it.
 
-    Args:
-        run: The call.
-        plan: Its plan.
-        instead: A function of a plugin, which runs in the handler's place.
+    That is on a thread, as a task or in a process.
     """
     function, is_async = plan.invoke, plan.is_async
     if instead is not None:
@@ -221,15 +218,10 @@ def apply_result(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
     elif run.result.value is not None:
         run.branch.dispatch(run.result.value)
     if table.retelling or plan.tool.idempotency is not None:
-        _note_changes(run)
-
-
-def _note_changes(run: ActiveCall) -> None:
-    """Keep what the call has changed in the session so far."""
-    try:
-        run.session_changes = run.branch.changes()
-    except SnapshotError as error:
-        run.session_changes = error
+        try:
+            run.session_changes = run.branch.changes()
+        except SnapshotError as error:
+            run.session_changes = error
 
 
 def _apply_changes(run: ActiveCall, replay: Replay) -> None:

@@ -189,23 +189,10 @@ class DispatchTable:
 
 
 def table_of(
-    plugins: Plugins,
-    plans: Mapping[str, ToolPlan],
-    behind: Mapping[str, str],
-    left_out: Mapping[str, str],
+    plugins: Plugins, plans: Mapping[str, ToolPlan], missing: UnknownTools
 ) -> DispatchTable:
-    """Return the table of the plugins as they are now.
-
-    Args:
-        plugins: The plugins.
-        plans: The plans by name and wire name.
-        behind: The tools of summaries, and the section to open first.
-        left_out: The tools that cannot be called, and why.
-    """
+    """Return the table of the plugins as they are now."""
     hooks: Callable[[str], Implementations] = plugins.implementations
-    switched_off = (each.name for each in plugins.reports if each.status == "blocked")
-    names = dict.fromkeys(plan.tool.name for plan in plans.values())
-    missing = UnknownTools(tuple(names), behind, tuple(switched_off), left_out)
     observers = hooks("toolstile_telemetry")
     return DispatchTable(
         generation=plugins.view.generation,
@@ -267,12 +254,16 @@ class PromptPlans:
         prompt.tools(session)
         for section, tool in prompt.offers(session):
             plans[tool.name] = plan_for(tool, rules.of(section), self._everywhere, manner, plugins)
-        behind = behind_summaries(prompt, session)
         rules.tell_of_strays()
         aliases = serving_wire_names(plan.tool for plan in plans.values())
         known = {wire: plans[tool.name] for wire, tool in aliases.items()}
-        left_out = getattr(prompt, "left_out", {})
-        self.table = table_of(plugins, {**plans, **known, **plans}, behind, left_out)
+        missing = UnknownTools(
+            names=tuple(plans),
+            behind=behind_summaries(prompt, session),
+            switched_off=tuple(each.name for each in plugins.reports if each.status == "blocked"),
+            left_out=getattr(prompt, "left_out", {}),
+        )
+        self.table = table_of(plugins, {**plans, **known, **plans}, missing)
 
     def plan_of(self, tool: Tool[Any, Any]) -> ToolPlan:
         """Return the plan of a tool that a lookup hook gave, which may be nobody's."""

@@ -91,12 +91,6 @@ class PluginReport(PluginSource):
     place: str | None = None
 
     @property
-    def origin(self) -> str:
-        """Where it comes from: its distribution, or else its location, or where it was met."""
-        named = " ".join(filter(None, (self.distribution, self.version)))
-        return named or self.location or self.source
-
-    @property
     def is_unmet(self) -> bool:
         """True when the configuration asks for something of it that cannot be had.
 

@@ -161,12 +161,7 @@ class RecordSlice:
 
 
 class ReservingView:
-    """A frozen branch on which `reserve` updates its own records: on the session, for good.
-
-    Args:
-        branch: The branch.
-        write: Updates records of the session.
-    """
+    """A frozen branch on which `reserve` updates its own records: on the session, for good."""
 
     __slots__ = ("_branch", "_write")
 

@@ -44,7 +44,10 @@ class Change(NamedTuple):
 
 def written(changes: Iterable[Change]) -> str:
     """Return changes as JSON; `SnapshotError` where an event or item cannot be written."""
-    entries = [_as_entry(change) for change in changes]
+    entries: list[_Entry] = []
+    for doing, kind, items, effect_id in changes:
+        entry: _Entry = {"do": doing, "type": type_name(kind), "items": dumped_exactly(kind, items)}
+        entries.append(entry if effect_id is None else {**entry, "effect": effect_id})
     return json.dumps(entries, ensure_ascii=False, allow_nan=False)
 
 
@@ -62,7 +65,11 @@ def read(text: str, kinds: Iterable[type[Any]]) -> list[Change]:
             "`changes()` returned, unchanged."
         ) from error
     known = by_name(kinds)
-    return [_change_of(entry, named(entry["type"], known)) for entry in entries]
+    kinds = [named(entry["type"], known) for entry in entries]
+    return [
+        Change(entry["do"], kind, loaded(kind, entry["items"]), entry.get("effect"))
+        for entry, kind in zip(entries, kinds, strict=True)
+    ]
 
 
 def named_in(text: str) -> list[type[Any]]:
@@ -97,16 +104,6 @@ class _Entry(TypedDict):
 @lru_cache(maxsize=1)
 def _entries() -> TypeAdapter[list[_Entry]]:
     return TypeAdapter(list[_Entry])
-
-
-def _as_entry(change: Change) -> _Entry:
-    name, items = type_name(change.kind), dumped_exactly(change.kind, change.items)
-    entry: _Entry = {"do": change.doing, "type": name, "items": items}
-    return entry if change.effect_id is None else {**entry, "effect": change.effect_id}
-
-
-def _change_of(entry: _Entry, kind: type[Any]) -> Change:
-    return Change(entry["do"], kind, loaded(kind, entry["items"]), entry.get("effect"))
 
 
 # --- Changes already applied

@@ -93,7 +93,7 @@ def print_reports(
 ) -> None:
     """Print a table of plugins: the report of each, its status, and the texts beside it."""
     names = [printable(report.name) for report, _, _ in rows]
-    origins = [printable(report.origin) for report, _, _ in rows]
+    origins = [printable(_origin(report)) for report, _, _ in rows]
     columns = [
         Column("plugin", widest(names, 24)),
         Column(headings[0], 9),
@@ -114,6 +114,12 @@ def _texts(report: PluginReport) -> list[Text]:
         hooks = ", ".join(name.removeprefix("toolstile_") for name in report.hooks)
         texts.append(Text(printable(f"hooks: {hooks}"), "dim"))
     return texts or [Text(printable(report.summary), "dim")]
+
+
+def _origin(report: PluginReport) -> str:
+    """Return where a plugin comes from: its distribution, or else its location or source."""
+    named = " ".join(filter(None, (report.distribution, report.version)))
+    return named or report.location or report.source
 
 
 def _summary(reports: tuple[PluginReport, ...]) -> Text:
