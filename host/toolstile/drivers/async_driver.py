@@ -54,9 +54,7 @@ class AsyncDriver:
     ) -> list[T | BaseException]:
         """Run several to their ends, side by side; an exception stands in its place.
 
-        Args:
-            pipelines: The pipelines.
-            ended: Called with the place of each that has ended, also before its first step.
+        `ended` is called with the place of each that has ended, also before its first step.
         """
         tasks = [asyncio.ensure_future(self._outcome(pipeline)) for pipeline in pipelines]
         for index, task in enumerate(tasks):

@@ -201,11 +201,7 @@ class Lifetime(Generic[N]):
 
     @abstractmethod
     def cut_off(self, reason: str) -> None:
-        """Close everything that the handler could still change.
-
-        Args:
-            reason: What befell the call, to be said after its name.
-        """
+        """Close everything that the handler could still change; see `shut`."""
 
     @abstractmethod
     def ended_late(self) -> None:

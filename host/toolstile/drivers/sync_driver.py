@@ -57,9 +57,7 @@ class SyncDriver:
     ) -> list[T | BaseException]:
         """Run several to their ends, side by side; an exception stands in its place.
 
-        Args:
-            pipelines: The pipelines.
-            ended: Called with the place of each that has ended, also before its first step.
+        `ended` is called with the place of each that has ended, also before its first step.
 
         Raises:
             BaseException: What interrupts the calling thread itself, when all have ended.

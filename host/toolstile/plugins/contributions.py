@@ -276,10 +276,6 @@ def extensions(
     """Return the dialects or commands that plugins offer, and the faults of other offers.
 
     Those that are accepted come in the order of registration, each with its plugin.
-
-    Args:
-        what: `dialect` or `command`.
-        implementations: The implementations of the hook.
     """
     fits, expected = _EXTENSIONS[what]
     accepted: list[tuple[str, Any]] = []

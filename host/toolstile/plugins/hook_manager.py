@@ -41,11 +41,9 @@ class HookManager(pluggy.PluginManager):
             raise
 
     def in_order(self, hook: str, settings: Mapping[str, object]) -> Iterator[Implementation]:
-        """Yield a hook's implementations in the order of calling, wrappers first.
+        """Yield a hook's implementations, with their plugins' settings, in the order of calling.
 
-        Args:
-            hook: The hook.
-            settings: The settings of plugins, by their names.
+        Wrappers come first.
         """
         caller: pluggy.HookCaller = getattr(self.hook, hook)
         for found in reversed(caller.get_hookimpls()):

@@ -184,9 +184,6 @@ class Container(OpenScope):
 
     A singleton is made once, also when several threads ask for it at once; while it is made,
     everything else can be asked for.
-
-    Args:
-        bindings: How each type is made.
     """
 
     __slots__ = ("_thread",)
@@ -230,12 +227,7 @@ class Container(OpenScope):
         self.leave().raise_any()
 
     def find(self, kind: type[Any], scope: OpenScope | None = None) -> Instance:
-        """Return what is bound for a type, built if need be.
-
-        Args:
-            kind: The type.
-            scope: The scope of the call that asks, or None outside of one.
-        """
+        """Return what is bound for a type, built if need be, to the scope of a call or outside."""
         found = self.settled(kind)
         if found is not None:
             return found
@@ -356,11 +348,7 @@ class Container(OpenScope):
 
 
 class ToolScope(OpenScope):
-    """The resources within one call: those that live for it, and all others.
-
-    Args:
-        container: The open resources.
-    """
+    """The resources within one call: those that live for it, and all others."""
 
     __slots__ = ("_container",)
 

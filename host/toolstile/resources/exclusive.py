@@ -289,11 +289,7 @@ class Claim:
 
 
 class ExclusiveLock:
-    """The lock of one resource.
-
-    Args:
-        resource: The resource; the lock keeps it alive.
-    """
+    """The lock of one resource, which it keeps alive."""
 
     __slots__ = ("__weakref__", "claims", "queue", "resource")
 

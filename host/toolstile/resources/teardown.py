@@ -124,15 +124,10 @@ _RETURN_IT: Final = (
 
 
 def refuse_coroutine(returned: object, what: str, remedy: str = _RETURN_IT) -> None:
-    """Raise if a method that nobody awaits is async.
-
-    Args:
-        returned: The value that it returned.
-        what: The method, for the message.
-        remedy: The remedy, a sentence.
+    """Raise if a method that nobody awaits is async, and so did not run.
 
     Raises:
-        ResourceError: It did not run.
+        ResourceError: Naming the method, with the remedy.
     """
     if isinstance(returned, CoroutineType):
         returned.close()

@@ -85,11 +85,7 @@ class Waiter:
             wake()
 
     def block(self, turn: OneShotGate, name: str) -> None:
-        """Wait in this thread.
-
-        Args:
-            turn: The turn to wait for.
-            name: The resource, for messages.
+        """Wait in this thread for the turn to have a resource, by its name in messages.
 
         Raises:
             ResourceError: In a thread that runs an event loop, which must not be blocked.
