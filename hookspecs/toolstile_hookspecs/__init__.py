@@ -81,6 +81,10 @@ from toolstile_hookspecs.errors import (
     UnboundResourceError as UnboundResourceError,
     VisibilityExpansionRequired as VisibilityExpansionRequired,
 )
+from toolstile_hookspecs.execution.executor_arguments import (
+    ExecutorArguments as ExecutorArguments,
+)
+from toolstile_hookspecs.execution.principal import Principal as Principal
 from toolstile_hookspecs.handles import (
     Catalog as Catalog,
     Command as Command,

@@ -13,6 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs._schema.secrets import hide, hide_within, masked, secrets_in, secrets_of
+from toolstile_hookspecs.execution.principal import Principal
 from toolstile_hookspecs.limits import Cancellation, Deadline
 from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.results import ToolResult
@@ -157,13 +158,14 @@ class ToolInvoked:
         reruns: The number of runs after a conflict.
         decisions: The decisions of all policies, in order, where one did not allow it.
         error: The exception behind it, where there is one.
-        user_id: The user for whom it ran.
+        user_id: The id of the principal.
         attributes: The attributes that plugins set, by `plugin.name`.
         text: The text that the model reads, secrets masked.
         data: The value as compact JSON, None for a failure or an excluded value.
         held_params: The typed params, where no tool can read the arguments.
         auth: The user's credentials, to mask them in texts.
         result_secrets: The secrets in the value, by its type or schema.
+        principal: The user or the program for whom it ran, without claims and credentials.
     """
 
     call: ToolCall
@@ -190,6 +192,7 @@ class ToolInvoked:
     held_params: Any = field(default=None, repr=False)
     auth: Secret | None = field(default=None, repr=False)
     result_secrets: tuple[str, ...] = field(default=(), repr=False)
+    principal: Principal | None = None
 
     if not TYPE_CHECKING:
 

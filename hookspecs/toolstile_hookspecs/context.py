@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import StateError, UnboundResourceError
+from toolstile_hookspecs.execution.principal import Principal, one_principal
 from toolstile_hookspecs.limits import (
     BudgetTracker,
     Cancellation,
@@ -122,8 +123,9 @@ class ToolContext:
         deadline: The end of the evaluation.
         heartbeat: Extends a lease during long work.
         run_context: Ids for correlation.
-        user_id: The user for whom the call runs.
-        auth: The user's credentials, masked in every text.
+        principal: The user or the program for whom the call runs.
+        user_id: The id of the principal.
+        auth: The credentials of the principal, masked in every text.
         client: The application's own client for its services.
         abort_signal: Set when the call is cancelled from outside.
         clock: The source of time, in place of `time` itself.
@@ -145,6 +147,7 @@ class ToolContext:
     deadline: Deadline | None = None
     heartbeat: Heartbeat | None = None
     run_context: RunContext | None = None
+    principal: Principal | None = None
     user_id: str | None = None
     auth: Secret | None = field(default=None, repr=False)
     client: Any = field(default=None, repr=False)
@@ -154,6 +157,10 @@ class ToolContext:
     tool_call: ToolCall | None = None
     parent: ToolContext | None = field(default=None, repr=False)
     control: CallControl | None = field(default=None, repr=False)
+
+    def __post_init__(self) -> None:
+        """Let `principal`, `user_id` and `auth` tell of one."""
+        vars(self).update(one_principal(self.principal, self.user_id, self.auth))
 
     def __repr__(self) -> str:
         """Return the call's id alone, since texts reach the model."""

@@ -6,21 +6,18 @@ import argparse
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Any, Protocol, Unpack
 
-from toolstile_hookspecs.approval import ApprovalAnswer, Approver
+from toolstile_hookspecs.approval import ApprovalAnswer
 from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import VisibilityExpansionRequired
-from toolstile_hookspecs.limits import Clock, Deadline
-from toolstile_hookspecs.masking import Secret
+from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
+from toolstile_hookspecs.limits import Clock
 from toolstile_hookspecs.policies import PolicyStoreLocation
 from toolstile_hookspecs.prompts import Prompt, RenderedPrompt
 from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.sessions import SessionProtocol
 from toolstile_hookspecs.tools import Tool
-
-Progress = Callable[[ToolCall, float, float | None, str | None], None]
-"""Called with a call, the work done, the total and a message, on its thread; must not wait."""
 
 
 class Catalog(Protocol):
@@ -141,27 +138,10 @@ class HostHandle(Protocol):
         """Return a provider's dialect; the error for an unknown name lists the known."""
         ...
 
-    def executor(  # noqa: PLR0913 - each is named and has a default
-        self,
-        *,
-        session: SessionProtocol | None = None,
-        session_id: str | None = None,
-        prompt: Prompt | None = None,
-        approver: Approver | None = None,
-        deadline: Deadline | None = None,
-        user_id: str | None = None,
-        auth: Secret | None = None,
-        on_progress: Progress | None = None,
-        dry_run: bool = False,
-        clock: Clock | None = None,
-        kept_apart: PolicyStoreLocation | None = None,
+    def executor(
+        self, **arguments: Unpack[ExecutorArguments]
     ) -> AbstractContextManager[ExecutorHandle]:
-        """Return an executor, in a new session unless one is given.
-
-        Its calls run for `user_id`, whose credentials `auth` are masked in every text. With
-        `dry_run` contained tools run and show their changes, nothing is kept, and other tools
-        are denied. `kept_apart` is the folder of policies' records.
-        """
+        """Return an executor, in a new session unless one is given; see `ExecutorArguments`."""
         ...
 
     def register(self, plugin: object, name: str | None = None) -> None:

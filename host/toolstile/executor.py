@@ -36,8 +36,10 @@ from toolstile_hookspecs import (
     Outcome,
     PersistentPolicy,
     PluginError,
+    Principal,
     Prompt,
     RenderedPrompt,
+    Secret,
     Section,
     StateError,
     Tool,
@@ -47,7 +49,8 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
-from toolstile_hookspecs.handles import Progress
+from toolstile_hookspecs.execution.executor_arguments import Progress
+from toolstile_hookspecs.execution.principal import one_principal
 
 if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner
@@ -89,9 +92,11 @@ class Executor:
         self.max_arguments = configuration.max_arguments
         self.strict_depends = configuration.strict_depends
         self.deadline = options.deadline
-        self.user_id = options.user_id
-        self.auth = options.auth
-        known = {"session_id": self.session_id, "user_id": self.user_id, "auth": self.auth}
+        asks = one_principal(options.principal, options.user_id, options.auth)
+        self.principal: Principal | None = asks["principal"]
+        self.auth: Secret | None = asks["auth"]
+        public = self.principal and self.principal.public()
+        known = {**asks, "session_id": self.session_id, "principal": public}
         # The fields that the events of all its calls have in common.
         self.event_fields = {name: value for name, value in known.items() if value is not None}
         self.on_progress: Progress | None = options.on_progress
@@ -404,8 +409,8 @@ class Executor:
             adapter=options.adapter,
             heartbeat=options.heartbeat,
             run_context=options.run_context,
-            user_id=options.user_id,
-            auth=options.auth,
+            principal=self.principal,
+            auth=self.auth,
             client=options.client,
             clock=self.clock,
             inflight=self.runtime.inflight,

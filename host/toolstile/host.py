@@ -8,13 +8,13 @@ import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, Unpack
 from weakref import WeakSet
 
 from toolstile.extension_lookup import approver_named, dialect_named
 from toolstile.lifespan import enter_lifespans
 from toolstile.options import ExecutorOptions, HostOptions
-from toolstile.plain_tools import PlainTool, PlainTools
+from toolstile.plain_tools import PlainTools
 from toolstile.plugins.offered_tools import ToolOffers
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import make_policies
@@ -30,21 +30,16 @@ from toolstile_hookspecs import (
     Catalog,
     Clock,
     ConfigurationError,
-    Deadline,
     Decider,
     DefinitionError,
     Dialect,
-    Heartbeat,
     PolicyStoreLocation,
     Prompt,
-    RunContext,
-    Secret,
-    SessionProtocol,
     StateError,
     SystemClock,
     ToolPolicy,
 )
-from toolstile_hookspecs.handles import Progress
+from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments, PlainTool
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
 from toolstile_hookspecs.tools import HostDefault
@@ -210,59 +205,19 @@ class Host:
             raise
         self.configuration, self._overrides = configuration, overrides
 
-    def executor(  # noqa: PLR0913 - each is named and has a default
-        self,
-        *,
-        session: SessionProtocol | None = None,
-        session_id: str | None = None,
-        prompt: Prompt | None = None,
-        tools: Iterable[PlainTool] = (),
-        approver: Approver | None = None,
-        deadline: Deadline | None = None,
-        user_id: str | None = None,
-        auth: Secret | None = None,
-        client: Any = None,
-        adapter: Any = None,
-        heartbeat: Heartbeat | None = None,
-        run_context: RunContext | None = None,
-        resources: Mapping[type[Any], Any] | Iterable[Binding[Any]] = (),
-        on_progress: Progress | None = None,
-        dry_run: bool = False,
-        clock: Clock | None = None,
-        kept_apart: PolicyStoreLocation | None = None,
-        tags: Collection[str] = (),
-        without_tags: Collection[str] = (),
-    ) -> Executor:
+    def executor(self, **arguments: Unpack[ExecutorArguments]) -> Executor:
         """Return the executor that dispatches calls, in a new session unless one is given.
 
         Args:
-            session: The session the calls run in.
-            session_id: The id of the new one; made up where none is given.
-            prompt: The prompt whose tools can be called; else that of all plugins.
-            tools: Tools, and plain functions that become tools, beside those of the prompt.
-            approver: Answers when a policy or a tool asks for a person; else the host's.
-            deadline: The end of the evaluation.
-            user_id: The user for whom the calls run.
-            auth: The user's credentials; masked wherever they could be written.
-            client: The application's own client, for handlers.
-            adapter: The adapter that talks to the provider, for handlers.
-            heartbeat: Extends a lease during long work.
-            run_context: Ids for correlation.
-            resources: Resources that win over all others, by type or as bindings.
-            on_progress: Receives the progress that handlers report.
-            dry_run: Keeps nothing, denies what is not contained, and notes what each call would
-                change in its event, as `toolstile.diff`.
-            clock: The source of time for its calls; else the host's.
-            kept_apart: The place of its policies' records; else as the host says.
-            tags: The tags of which a tool needs one to be offered; without any, all tools are.
-            without_tags: The tags of tools that are not offered.
+            **arguments: The session, the prompt, who asks, and so on; `ExecutorArguments` says
+                what each of them is.
 
         Raises:
             StateError: When the host is not open.
-            ConfigurationError: When an argument is not what it should be; names it.
+            ConfigurationError: When an argument is unknown, or not what it should be; names it.
             DefinitionError: When a tool or the resources are wrong, or tools depend in a circle.
         """
-        options = ExecutorOptions.checked(locals())
+        options = ExecutorOptions.checked({**arguments})
         self._check_ready(options)
         from toolstile.executor import Executor  # brings the whole pipeline
 

@@ -17,6 +17,7 @@ from toolstile_hookspecs import (
     Deadline,
     Heartbeat,
     PolicyStoreLocation,
+    Principal,
     Prompt,
     RunContext,
     Secret,
@@ -35,10 +36,10 @@ class _Checked:
         """Return the options; the error names every one that does not fit.
 
         Args:
-            arguments: The `locals()` of the method that was given them.
+            arguments: The `locals()`, or the keywords, of the method that was given them.
         """
-        given = {**arguments, "resources": as_bindings(arguments["resources"])}
-        del given["self"]
+        given = {**arguments, "resources": as_bindings(arguments.get("resources", ()))}
+        given.pop("self", None)
         return validate_table(cls, given, plugin=None, source=cls.source)
 
 
@@ -73,6 +74,7 @@ class ExecutorOptions(_Checked):
     tools: tuple[Any, ...] = ()
     approver: Callable[..., Any] | None = None
     deadline: InstanceOf[Deadline] | None = None
+    principal: InstanceOf[Principal] | None = None
     user_id: str | None = None
     auth: InstanceOf[Secret] | None = None
     client: Any = None
@@ -88,6 +90,9 @@ class ExecutorOptions(_Checked):
     without_tags: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse two sessions."""
+        """Refuse two sessions, and two principals."""
         if self.session is not None and self.session_id is not None:
             raise ValueError("session and session_id are both given; the session has its id")
+        if self.principal is not None and (self.user_id, self.auth) != (None, None):
+            told = "principal stands beside user_id or auth; write Principal(source, id, auth=...)"
+            raise ValueError(told)

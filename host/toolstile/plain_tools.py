@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any
 
 from toolstile_hookspecs import MarkdownSection, Section, Tool, hookimpl, tool
-
-PlainTool = Tool[Any, Any] | Callable[..., Any]
-"""A tool, or a plain function that becomes one."""
+from toolstile_hookspecs.execution.executor_arguments import PlainTool
 
 
 def section_of(tools: Iterable[PlainTool], *, key: str) -> MarkdownSection:

@@ -599,7 +599,7 @@ def test_an_executor_may_have_a_time_of_its_own() -> None:
 
 
 def test_an_unknown_option_of_an_executor_is_an_error() -> None:
-    with host_of() as host, pytest.raises(TypeError, match="colour"):
+    with host_of() as host, pytest.raises(ConfigurationError, match="colour: is not a known key"):
         host.executor(colour="red")  # type: ignore[call-arg] # pyright: ignore[reportCallIssue]
 
 

@@ -101,7 +101,7 @@ def redeem(run: ActiveCall, resumption: Resumption) -> None:
 def bearer_of(run: ActiveCall) -> TokenSubject:
     """Return who may come back with a token for this call."""
     executor = run.executor
-    return TokenSubject(run.name, executor.session_id, executor.user_id, executor.dry_run)
+    return TokenSubject(run.name, executor.session_id, executor.principal, executor.dry_run)
 
 
 # --- Questions to a person

@@ -25,13 +25,14 @@ from toolstile_hookspecs import (
     Deadline,
     Outcome,
     PolicyStoreLocation,
+    Principal,
     Prompt,
     Secret,
     Tool,
     ToolCall,
 )
 from toolstile_hookspecs.context import CallControl
-from toolstile_hookspecs.handles import Progress
+from toolstile_hookspecs.execution.executor_arguments import Progress
 
 
 class Control(CallOwner, CallControl, Protocol):
@@ -103,7 +104,7 @@ class Environment(Protocol):
     approval_timeout: float | None
     on_progress: Progress | None
     max_arguments: int
-    user_id: str | None
+    principal: Principal | None
     auth: Secret | None
     attributes: Mapping[str, Any]
     event_fields: dict[str, Any]

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from toolstile.settings import Settings
-from toolstile_hookspecs import Clock, ToolstileError
+from toolstile_hookspecs import Clock, Principal, ToolstileError
+from toolstile_hookspecs.execution.principal import APPLICATION
 
 # --- Redeemed tokens
 
@@ -82,13 +83,13 @@ class TokenSubject:
     Args:
         tool: The tool that was called.
         session: The id of the session it was called in.
-        user_id: For whom it was called.
+        principal: For whom it was called.
         dry_run: Whether it was a dry run.
     """
 
     tool: str
     session: str
-    user_id: str | None
+    principal: Principal | None
     dry_run: bool
 
 
@@ -184,7 +185,13 @@ class TokenSigner:
         return self._sign(what, value)[:32]
 
     def _marks(self, bearer: TokenSubject) -> dict[str, str]:
-        user = "nobody" if bearer.user_id is None else f"user {bearer.user_id}"
+        principal = bearer.principal
+        if principal is None:
+            user = "nobody"
+        elif principal.source == APPLICATION:
+            user = f"user {principal.id}"  # as tokens say it that were sealed before sources were
+        else:
+            user = json.dumps([principal.source, principal.id])
         return {
             "session": self.mark("session", f"{bearer.dry_run} {bearer.session}"),
             "user": self.mark("user", user),

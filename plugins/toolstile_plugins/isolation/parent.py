@@ -226,7 +226,7 @@ def _fields(context: ToolContext) -> dict[str, Any]:
     return {
         "deadline": None if deadline is None else Deadline.after(deadline.remaining()),
         "run_context": context.run_context,
-        "user_id": context.user_id,
+        "principal": context.principal,
         "auth": context.auth if travels(context.auth) else None,
         "tool_call": portable_call(context.tool_call),
     }

@@ -58,8 +58,8 @@ class ServeSettings(BaseModel):
             principal: some of them begin a session for every call.
         max_request: In bytes; larger requests over HTTP are refused.
         tokens: Who may connect over HTTP: the bearer token of each, by their name. Calls run
-            with that name as their `user_id`, in a session of theirs where a request names no
-            other, and nobody has a part in another's sessions.
+            with that name as their `user_id`, of a principal whose source is `mcp`. They run in a
+            session of theirs where a request names no other; nobody has a part in another's.
         allowed_hosts: What the `Host` header may be, besides the address that is served;
             `name:*` stands for any port.
         allowed_origins: Which `Origin`s may connect, besides that of the server itself where

@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import json
 import logging
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Hashable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -197,7 +197,7 @@ class _Stage:
         self._clock: RecordedClock | None = None
         folder = stack.enter_context(TemporaryDirectory(prefix="toolstile-replay-"))
         self._kept = PolicyStoreLocation(Path(folder), anew=replay is not None)
-        self._executors: dict[tuple[str, str | None, bool], ExecutorHandle] = {}
+        self._executors: dict[Hashable, ExecutorHandle] = {}
         self._events: dict[str, ToolInvoked] = {}
 
     def play(self, entry: Numbered) -> Comparison:
@@ -223,8 +223,9 @@ class _Stage:
 
     def _executor(self, call: RecordedCall) -> ExecutorHandle:
         dry = bool(call.attributes.get(DRY_RUN))
-        key = call.session, call.user, dry
-        options: dict[str, Any] = {"user_id": call.user, "dry_run": dry, "kept_apart": self._kept}
+        asks = call.asked_by
+        key = call.session, asks, () if asks is None else asks.groups, dry
+        options: dict[str, Any] = {"principal": asks, "dry_run": dry, "kept_apart": self._kept}
         if self._replay is not None:
             if self._clock is None:
                 self._clock = RecordedClock(call)

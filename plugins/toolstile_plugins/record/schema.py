@@ -14,8 +14,9 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from toolstile_hookspecs import Stage, Status, ToolstileError, Verdict
+from toolstile_hookspecs import Principal, Stage, Status, ToolstileError, Verdict
 from toolstile_hookspecs.codecs import first_fault
+from toolstile_hookspecs.execution.principal import APPLICATION
 
 FORMAT: Final = "toolstile.record"
 VERSION: Final = 1
@@ -101,6 +102,18 @@ class Raised(_Part):
     section_keys: tuple[str, ...] = ()
 
 
+class RecordedPrincipal(_Part):
+    """The principal of a call, beside its id.
+
+    Args:
+        source: The name of what vouches for the id.
+        groups: The groups; claims are not recorded.
+    """
+
+    source: str
+    groups: tuple[str, ...] = ()
+
+
 def _naming_its_tool(envelope: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(envelope.get("tool"), str):
         raise PydanticCustomError("nameless", "Says of no tool")
@@ -112,6 +125,8 @@ class RecordedCall(_Line):
 
     Args:
         parent: The id of the call that made this one.
+        user: The id of the principal.
+        principal: The rest of the principal, where there is more than an id.
         name: The name that was asked for, where the tool's own name is another one.
         arguments: The arguments as they came; text, where they were not JSON.
         params: The arguments as typed, None where they did not fit.
@@ -136,6 +151,7 @@ class RecordedCall(_Line):
     id: str
     parent: str | None = None
     user: str | None = None
+    principal: RecordedPrincipal | None = None
     name: str | None = None
     arguments: Any = None
     params: Any = None
@@ -165,6 +181,14 @@ class RecordedCall(_Line):
     def tool(self) -> str:
         """The tool's own name, or the one that was asked for."""
         return str(self.envelope["tool"])
+
+    @property
+    def asked_by(self) -> Principal | None:
+        """The principal, as far as it is recorded."""
+        if self.user is None:
+            return None
+        more = self.principal or RecordedPrincipal(source=APPLICATION)
+        return Principal(more.source, self.user, more.groups)
 
     @property
     def asked_for(self) -> str:

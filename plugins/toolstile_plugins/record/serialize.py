@@ -30,6 +30,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TOKEN, REPLAYED_EFFECT
 from toolstile_hookspecs.codecs import MASK
+from toolstile_hookspecs.execution.principal import APPLICATION
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.record.schema import Raised, RecordedCall
 
@@ -249,6 +250,10 @@ def _add_circumstances(fields: Fields, event: ToolInvoked) -> None:
         fields.append(f'"parent":{quoted(event.parent_id)}')
     if event.user_id is not None:
         fields.append(f'"user":{quoted(event.user_id)}')
+    asks = event.principal
+    if asks is not None and (asks.source != APPLICATION or asks.groups):
+        said = {"source": asks.source, "groups": sorted(asks.groups)}
+        fields.append(f'"principal":{written(said)}')
     if event.handler_duration is not None:
         fields.append(f'"handler_seconds":{event.handler_duration!r}')
     if event.rolled_back:

@@ -7,10 +7,11 @@ import sys
 from pathlib import Path
 
 from toolstile.policies.approval_tokens import SpentInFile, TokenRefused, TokenSigner, TokenSubject
-from toolstile_hookspecs import SystemClock
+from toolstile_hookspecs import Principal, SystemClock
+from toolstile_hookspecs.execution.principal import APPLICATION
 
 file, key, token, name, session, user = sys.argv[1:]
-bearer = TokenSubject(name, session, user, dry_run=False)
+bearer = TokenSubject(name, session, Principal(APPLICATION, user), dry_run=False)
 seal = TokenSigner(bytes.fromhex(key), SystemClock(), 3600, SpentInFile(Path(file)))
 # Those that are started together also begin together.
 sys.stdout.write("there\n")

@@ -22,11 +22,13 @@ from toolstile.policies.approval_tokens import (
     TokenSigner,
     TokenSubject,
 )
-from toolstile_hookspecs import SystemClock
+from toolstile_hookspecs import Principal, SystemClock
+from toolstile_hookspecs.execution.principal import APPLICATION
 
 DRIVER = Path(__file__).with_name("redeeming_driver.py")
 KEY = b"0123456789abcdef0123456789abcdef"
-BEARER = TokenSubject("send", "session", "ada", dry_run=False)
+ADA = Principal(APPLICATION, "ada")
+BEARER = TokenSubject("send", "session", ADA, dry_run=False)
 DIGEST = "d" * 64
 
 
@@ -96,8 +98,9 @@ def test_a_token_holds_until_it_expires(seal: TokenSigner, clock: Clock) -> None
     ("change", "told"),
     [
         ({"session": "other"}, "another session"),
-        ({"user_id": "eve"}, "another user"),
-        ({"user_id": None}, "another user"),
+        ({"principal": Principal(APPLICATION, "eve")}, "another user"),
+        ({"principal": Principal("https://id.example.org", "ada")}, "another user"),
+        ({"principal": None}, "another user"),
         ({"tool": "receive"}, "another tool"),
         ({"dry_run": True}, "another session"),
     ],
@@ -112,9 +115,9 @@ def test_a_token_is_refused_to_others_who_do_not_use_it_up(
 
 
 def test_nobody_is_not_a_user_of_that_name(seal: TokenSigner) -> None:
-    token = seal.seal(replace(BEARER, user_id=None), DIGEST)
+    token = seal.seal(replace(BEARER, principal=None), DIGEST)
     with pytest.raises(TokenRefused, match="another user"):
-        seal.redeem(token, replace(BEARER, user_id="nobody"))
+        seal.redeem(token, replace(BEARER, principal=Principal(APPLICATION, "nobody")))
 
 
 def test_a_token_of_another_key_is_refused(seal: TokenSigner, clock: Clock) -> None:
@@ -124,7 +127,8 @@ def test_a_token_of_another_key_is_refused(seal: TokenSigner, clock: Clock) -> N
 
 
 def test_a_token_tells_its_holder_nothing(seal: TokenSigner) -> None:
-    bearer = TokenSubject("pay_ransom", "session-of-ada", "ada@example.org", dry_run=False)
+    ada = Principal(APPLICATION, "ada@example.org")
+    bearer = TokenSubject("pay_ransom", "session-of-ada", ada, dry_run=False)
     told = base64.urlsafe_b64decode(seal.seal(bearer, DIGEST).split(".")[1]).decode()
     for secret in ("pay_ransom", "session-of-ada", "ada@example.org", DIGEST[:32]):
         assert secret not in told

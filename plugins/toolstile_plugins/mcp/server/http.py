@@ -30,7 +30,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
 from toolstile_hookspecs import ConfigurationError, HostHandle
-from toolstile_plugins.mcp.server.request import Tokens, user_of
+from toolstile_plugins.mcp.server.request import Tokens, connected_principal
 from toolstile_plugins.mcp.server.server import DISTRIBUTION, HostServer
 from toolstile_plugins.mcp.server.sessions import (
     SESSION_HEADER,
@@ -374,7 +374,7 @@ class _Endpoint:
             ended = message["type"] == "http.response.body" and not message.get("more_body")
             if _is_end_of_session(scope, message):
                 handle = Request(scope).headers.get(SESSION_HEADER, "")
-                self._sessions.end(user_of(scope), handle)
+                self._sessions.end(connected_principal(scope), handle)
             await send(message)
 
         try:

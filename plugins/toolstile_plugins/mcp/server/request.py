@@ -9,7 +9,7 @@ import hmac
 from collections.abc import Callable, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
 from mcp.server.auth.provider import AccessToken
@@ -18,6 +18,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic import SecretStr
 
+from toolstile_hookspecs import Principal
 from toolstile_plugins.mcp.server.notifications import ProgressRelay
 
 RequestContext = ServerRequestContext[Any, Any]
@@ -66,15 +67,19 @@ class Tokens:
         return None if found is None else AccessToken(token=token, client_id=found, scopes=[])
 
 
-def principal_of(context: RequestContext) -> str | None:
+SOURCE: Final = "mcp"
+"""The source of principals whom the server knows by their tokens."""
+
+
+def principal_of(context: RequestContext) -> Principal | None:
     """Return who makes a request, None where nobody has to say."""
-    return user_of(getattr(context.request, "scope", {}))
+    return connected_principal(getattr(context.request, "scope", {}))
 
 
-def user_of(scope: Mapping[str, Any]) -> str | None:
+def connected_principal(scope: Mapping[str, Any]) -> Principal | None:
     """Return who is behind a connection, None where nobody has to say."""
     user = scope.get("user")
-    return user.username if isinstance(user, AuthenticatedUser) else None
+    return Principal(SOURCE, user.username) if isinstance(user, AuthenticatedUser) else None
 
 
 # --- Pages of lists

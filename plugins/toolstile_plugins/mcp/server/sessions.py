@@ -15,16 +15,16 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INTERNAL_ERROR, INVALID_PARAMS
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
-from toolstile_hookspecs import NOTICE, Clock, ExecutorHandle, HostHandle, ToolCall
+from toolstile_hookspecs import NOTICE, Clock, ExecutorHandle, HostHandle, Principal, ToolCall
 from toolstile_plugins.mcp.server.elicitation import RequestState
 from toolstile_plugins.mcp.server.request import RequestContext, current_request, principal_of
 
 log = logging.getLogger("toolstile.mcp")
 
-OpenExecutor = Callable[[str | None, str | None], AbstractContextManager[ExecutorHandle]]
+OpenExecutor = Callable[[Principal | None, str | None], AbstractContextManager[ExecutorHandle]]
 """Makes an executor for a principal, with a session of its own, of the id that is given."""
 
-Key = tuple[str | None, str | None]
+Key = tuple[Principal | None, str | None]
 """A principal, and the handle of a session; None is the principal's own session."""
 
 
@@ -94,7 +94,7 @@ class Sessions:
 
     @contextmanager
     def fresh(
-        self, principal: str | None, session_id: str | None = None
+        self, principal: Principal | None, session_id: str | None = None
     ) -> Generator[ServedSession]:
         """Give a session that nobody else ever sees, and that ends after the block.
 
@@ -109,7 +109,7 @@ class Sessions:
         finally:
             session.end()
 
-    def begin(self, principal: str | None) -> str:
+    def begin(self, principal: Principal | None) -> str:
         """Keep a new session, and return the handle that nobody can guess.
 
         Raises:
@@ -121,7 +121,7 @@ class Sessions:
 
     @contextmanager
     def kept(
-        self, principal: str | None, handle: str | None, *, make: bool = False
+        self, principal: Principal | None, handle: str | None, *, make: bool = False
     ) -> Generator[ServedSession]:
         """Give the session of a handle.
 
@@ -147,7 +147,7 @@ class Sessions:
             if self._kept.get(key) is session:
                 self._touch(key)
 
-    def end(self, principal: str | None, handle: str) -> None:
+    def end(self, principal: Principal | None, handle: str) -> None:
         """End the session of a handle, where there is one."""
         self._drop((principal, handle))
 
@@ -269,7 +269,9 @@ class NamedSessions:
                 yield Chosen(session, {SESSION_META: handle} if asked == NEW else {})
 
     @contextmanager
-    def _own(self, context: RequestContext, principal: str | None) -> Generator[ServedSession]:
+    def _own(
+        self, context: RequestContext, principal: Principal | None
+    ) -> Generator[ServedSession]:
         """Give a principal's own session, or one of the id in which an answered call was made.
 
         That one may have ended, or another server has begun it.
@@ -282,7 +284,7 @@ class NamedSessions:
         with self._sessions.fresh(principal, answered.session) as session:
             yield session
 
-    def _handle(self, context: RequestContext, principal: str | None) -> str:
+    def _handle(self, context: RequestContext, principal: Principal | None) -> str:
         """Return the handle of a new session, or of that which the request has begun before."""
         answered = RequestState.in_answer(context.params)
         if answered is not None and answered.handle is not None:
@@ -308,9 +310,9 @@ def executors_of(host: HostHandle) -> OpenExecutor:
     """Return a function that makes an executor, with its own session, for a principal."""
 
     def open_executor(
-        principal: str | None, session_id: str | None
+        principal: Principal | None, session_id: str | None
     ) -> AbstractContextManager[ExecutorHandle]:
-        return host.executor(session_id=session_id, user_id=principal, on_progress=_report)
+        return host.executor(session_id=session_id, principal=principal, on_progress=_report)
 
     return open_executor
 

@@ -71,7 +71,8 @@ def read_notes(*, context: ToolContext) -> list[str]:
 @tool(category="read")
 def who(*, context: ToolContext) -> str:
     """Say for whom this runs."""
-    return context.user_id or "nobody"
+    asks = context.principal
+    return "nobody" if asks is None else f"{asks.source}: {asks.id}"
 
 
 @tool(category="read")

@@ -314,7 +314,7 @@ def test_a_token_does_not_excuse_a_wrong_origin(guarded):
 async def test_calls_run_for_whoever_the_token_belongs_to(guarded, mode):
     for name in ("ada", "bert"):
         async with guarded.client(mode, token=f"of-{name}") as client:
-            assert (await client.call_tool("who", {})).content[0].text == name
+            assert (await client.call_tool("who", {})).content[0].text == f"mcp: {name}"
 
 
 @pytest.mark.anyio

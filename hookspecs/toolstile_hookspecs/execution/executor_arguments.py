@@ -1,0 +1,72 @@
+"""The arguments of `executor(...)`, of the host and of the handle that plugins are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, TypedDict
+
+from toolstile_hookspecs.approval import Approver
+from toolstile_hookspecs.calls import ToolCall
+from toolstile_hookspecs.context import RunContext
+from toolstile_hookspecs.execution.principal import Principal
+from toolstile_hookspecs.limits import Clock, Deadline, Heartbeat
+from toolstile_hookspecs.masking import Secret
+from toolstile_hookspecs.policies import PolicyStoreLocation
+from toolstile_hookspecs.prompts import Prompt
+from toolstile_hookspecs.resources import Binding
+from toolstile_hookspecs.sessions import SessionProtocol
+from toolstile_hookspecs.tools import Tool
+
+Progress = Callable[[ToolCall, float, float | None, str | None], None]
+"""Called with a call, the work done, the total and a message, on its thread; must not wait."""
+PlainTool = Tool[Any, Any] | Callable[..., Any]
+"""A tool, or a plain function that becomes one."""
+
+
+class ExecutorArguments(TypedDict, total=False):
+    """The arguments of `host.executor(...)`; each may be left out.
+
+    Args:
+        session: The session the calls run in; else a new one.
+        session_id: The id of the new one; made up where none is given.
+        prompt: The prompt whose tools can be called; else that of all plugins.
+        tools: Tools, and plain functions that become tools, beside those of the prompt.
+        approver: Answers when a policy or a tool asks for a person; else the host's.
+        deadline: The end of the evaluation.
+        principal: The user or the program for whom the calls run.
+        user_id: The id of a principal of whom no more is known.
+        auth: The credentials of `user_id`; masked wherever they could be written.
+        client: The application's own client, for handlers.
+        adapter: The adapter that talks to the provider, for handlers.
+        heartbeat: Extends a lease during long work.
+        run_context: Ids for correlation.
+        resources: Resources that win over all others, by type or as bindings.
+        on_progress: Receives the progress that handlers report.
+        dry_run: Keeps nothing, denies what is not contained, and notes what each call would
+            change in its event, as `toolstile.diff`.
+        clock: The source of time for its calls; else the host's.
+        kept_apart: The place of its policies' records; else as the host says.
+        tags: The tags of which a tool needs one to be offered; without any, all tools are.
+        without_tags: The tags of tools that are not offered.
+    """
+
+    session: SessionProtocol | None
+    session_id: str | None
+    prompt: Prompt | None
+    tools: Iterable[PlainTool]
+    approver: Approver | None
+    deadline: Deadline | None
+    principal: Principal | None
+    user_id: str | None
+    auth: Secret | None
+    client: Any
+    adapter: Any
+    heartbeat: Heartbeat | None
+    run_context: RunContext | None
+    resources: Mapping[type[Any], Any] | Iterable[Binding[Any]]
+    on_progress: Progress | None
+    dry_run: bool
+    clock: Clock | None
+    kept_apart: PolicyStoreLocation | None
+    tags: Collection[str]
+    without_tags: Collection[str]

@@ -1,0 +1,87 @@
+"""The principal: who asks for a call, as policies, events and records see them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Final
+
+from toolstile_hookspecs.errors import DefinitionError
+from toolstile_hookspecs.masking import Secret
+
+APPLICATION: Final = "application"
+"""The source of a principal of whom the application gave no more than a `user_id`."""
+NO_CLAIMS: Final = Secret(MappingProxyType[str, Any]({}))
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """The user or the program for whom calls run.
+
+    Two principals are equal where source and id are, so groups and claims are part of no key,
+    token or digest. A copy or a pickle has neither claims nor credentials, and no codec writes
+    them.
+
+    Args:
+        source: The name of what vouches for the id, such as an issuer.
+        id: The id, which says nothing without its source.
+        groups: The groups, for policies to look at; events and records have them, too.
+        claims: A mapping of what else the source says, for policies to look at; never written.
+        auth: The credentials, masked in every text.
+
+    Raises:
+        DefinitionError: For a field of another type.
+
+    Example:
+        >>> claims = Secret({"department": "sales"})
+        >>> Principal("https://id.example.org", "ada", groups={"staff"}, claims=claims)
+        Principal(source='https://id.example.org', id='ada', groups=frozenset({'staff'}))
+    """
+
+    source: str
+    id: str
+    groups: Collection[str] = field(default=frozenset(), compare=False)
+    claims: Secret = field(default=NO_CLAIMS, compare=False, repr=False)
+    auth: Secret | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Check the types, and keep the groups as they are now."""
+        given: Any = self.groups
+        several = isinstance(given, Collection) and not isinstance(given, str)
+        groups: list[Any] = [*given] if several else [None]
+        texts: list[Any] = [self.source, self.id, *groups]
+        if not all(isinstance(text, str) for text in texts):
+            told = "source, id and each of the groups are texts"
+        elif not isinstance(self.claims, Secret):  # pyright: ignore[reportUnnecessaryIsInstance]
+            told = "claims are kept out of texts; write claims=Secret({...})"
+        elif not isinstance(self.auth, Secret | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+            told = "credentials are kept out of texts; write auth=Secret(...)"
+        else:
+            object.__setattr__(self, "groups", frozenset(groups))
+            return
+        raise DefinitionError(f"Principal: {told}.")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Copy and pickle only what may be kept."""
+        return Principal, (self.source, self.id, self.groups)
+
+    def public(self) -> Principal:
+        """Return the principal as events have it: without claims and credentials."""
+        return Principal(self.source, self.id, self.groups)
+
+
+def one_principal(
+    principal: Principal | None, user_id: str | None, auth: Secret | None
+) -> dict[str, Any]:
+    """Return the fields that show a principal: itself, and the views `user_id` and `auth`.
+
+    Example:
+        >>> one_principal(None, "ada", None)["principal"].source
+        'application'
+    """
+    if principal is None and user_id is not None:
+        principal = Principal(APPLICATION, user_id, auth=auth)
+    if principal is not None:
+        user_id, auth = principal.id, principal.auth or auth
+    return {"principal": principal, "user_id": user_id, "auth": auth}

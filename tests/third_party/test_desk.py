@@ -1,0 +1,67 @@
+"""A stranger's help desk governs by who asks; it knows the contract alone."""
+
+import ast
+import importlib
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolstile import Host, Settings, ToolCall
+from toolstile_hookspecs import Principal, Secret, Status
+
+PACKAGE = Path(__file__).parent / "toolstile-desk"
+ISSUER = "https://id.example.org"
+
+
+@pytest.fixture
+def desk(tmp_path, monkeypatch):
+    """The package, installed as pip leaves it."""
+    info = tmp_path / "site" / "toolstile_desk-1.0.0.dist-info"
+    info.mkdir(parents=True)
+    (info / "METADATA").write_text(
+        "Metadata-Version: 2.1\nName: toolstile-desk\nVersion: 1.0.0\n", encoding="utf-8"
+    )
+    (info / "entry_points.txt").write_text("[toolstile]\ndesk = toolstile_desk\n", encoding="utf-8")
+    monkeypatch.setattr(sys, "path", [str(PACKAGE / "src"), str(info.parent), *sys.path])
+    monkeypatch.chdir(tmp_path)
+    importlib.invalidate_caches()
+    yield importlib.import_module("toolstile_desk")
+    for name in [each for each in sys.modules if each.split(".")[0] == "toolstile_desk"]:
+        del sys.modules[name]
+
+
+def governed(kind, **fields):
+    """A host with the desk, the recorder, and one policy of the desk's."""
+    policy = {"kind": f"desk_{kind}", **fields}
+    return Host(settings=Settings(policies=(policy,)), discover=["desk", "record"])
+
+
+def test_it_imports_the_contract_alone():
+    [module] = PACKAGE.rglob("*.py")
+    tree = ast.parse(module.read_text(encoding="utf-8"))
+    named = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert {name for name in named if name.startswith("toolstile")} == {"toolstile_hookspecs"}
+
+
+# --- Who asks
+
+
+@pytest.mark.parametrize(
+    ("principal", "told"),
+    [
+        (Principal(ISSUER, "ada", {"staff"}), None),
+        (Principal(ISSUER, "ada", {"guests"}), "Only members of staff"),
+        (Principal("https://evil.example", "ada", {"staff"}), "Only members of staff"),
+        (Principal(ISSUER, "bob", {"staff"}, Secret({"suspended": True})), "bob is suspended"),
+        (None, "Only members of staff"),
+    ],
+)
+def test_its_policy_looks_at_source_groups_and_claims(desk, principal, told):
+    with (
+        governed("members", source=ISSUER, group="staff") as host,
+        host.executor(principal=principal) as tools,
+    ):
+        outcome = tools.dispatch(ToolCall("open_ticket", {"title": "a"}))
+    assert outcome.status is (Status.SUCCEEDED if told is None else Status.DENIED)
+    assert told is None or told in outcome.text
