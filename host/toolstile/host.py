@@ -20,7 +20,7 @@ from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import make_policies
 from toolstile.policies.rules import named, refuse_duplicates
 from toolstile.policies.unknown_names import confirming, faults_of, naming, tools_within
-from toolstile.settings import Settings, load
+from toolstile.settings import Settings
 from toolstile.settings.sources import overridden
 from toolstile.state.session import Session
 from toolstile_hookspecs import (
@@ -104,7 +104,7 @@ class Host:
         interrupts: Iterable[type[BaseException]] = (),
     ) -> None:
         options = self._options = HostOptions.checked(locals())
-        self.configuration = _configuration_of(options)
+        self.configuration = options.configuration()
         self.clock = options.clock or SystemClock()
         self.resources = options.resources
         self._engine: Engine | None = None
@@ -437,15 +437,6 @@ class Host:
 def _refuse(faults: Iterable[str]) -> None:
     if told := "\n".join(faults):
         raise ConfigurationError(told)
-
-
-def _configuration_of(options: HostOptions) -> Settings:
-    found, file = options.settings, options.config
-    if found is None:
-        found = load(config=file) if options.discover or file else Settings()
-    if isinstance(options.timeout, HostDefault):
-        return found
-    return found.replaced(timeout=options.timeout)
 
 
 def _load_overrides(configuration: Settings) -> Overrides | None:

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 from pydantic import InstanceOf, StrictBool
 
-from toolstile.settings import Settings, validate_table
+from toolstile.settings import Settings, load, validate_table
 from toolstile.state.session import Session
 from toolstile_hookspecs import (
     Binding,
@@ -23,6 +23,7 @@ from toolstile_hookspecs import (
     Secret,
 )
 from toolstile_hookspecs.resources import as_bindings
+from toolstile_hookspecs.tools import HostDefault
 
 
 class _Checked:
@@ -61,6 +62,15 @@ class HostOptions(_Checked):
     clock: InstanceOf[Clock] | None
     timeout: Any
     interrupts: tuple[type[BaseException], ...]
+
+    def configuration(self) -> Settings:
+        """Return the settings that were given, or those of the file, with the timeout given."""
+        found, file = self.settings, self.config
+        if found is None:
+            found = load(config=file) if self.discover or file else Settings()
+        if isinstance(self.timeout, HostDefault):
+            return found
+        return found.replaced(timeout=self.timeout)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
