@@ -133,6 +133,11 @@ LATER = {
     "replaced": [tool("sing")],
 }
 LOGS = [
+    '{"id": 5}',
+    '{"id": "r-1", "error": "boom"}',
+    '{"id": "r-1", "method": "GET"}',
+    '{"level": 30, "jsonrpc": "2.0", "msg": "x"}',
+    '{"jsonrpc": "2.0", "method": "notifications/ours", "params": [1]}',
     "desk started",
     '{"level": "info", "msg": "desk started"}',
     '{"time": 1, "severity": "WARN", "id": 1, "method": "GET"}',

@@ -183,8 +183,17 @@ def _is_meant(line: bytes) -> bool:
     except (ValueError, RecursionError):
         return b'"jsonrpc"' in line
     parts = cast("list[object]", read) if isinstance(read, list) else [read]
-    keys = [cast("Mapping[str, object]", part).keys() for part in parts if isinstance(part, dict)]
-    return any("jsonrpc" in named or "id" in named <= _KEYS for named in keys)
+    return any(
+        _is_answerable(cast("Mapping[str, object]", part))
+        for part in parts
+        if isinstance(part, dict)
+    )
+
+
+def _is_answerable(part: Mapping[str, object]) -> bool:
+    """Tell what is meant as an answer or a question; no notification is missed by anybody."""
+    is_answer = isinstance(part.get("result", part.get("error")), dict)
+    return "id" in part and ("jsonrpc" in part or (part.keys() <= _KEYS and is_answer))
 
 
 def _read_message(line: bytes) -> SessionMessage:
