@@ -116,6 +116,18 @@ def test_nothing_else_becomes_an_integer(text):
             codec.decode(text)
 
 
+@pytest.mark.parametrize("schema", [{"enum": [1, 3]}, {"const": 3}, {"enum": [3, "a"]}])
+def test_a_number_that_a_schema_lists_as_an_integer_is_one(schema):
+    codec = SchemaCodec({"type": "object", "properties": {"a": schema}}, owner="t")
+    assert codec.decode('{"a": 3.0}')["a"].__class__ is int
+
+
+@pytest.mark.parametrize("schema", [{}, {"enum": [3.5, 3.0]}, {"type": "number"}])
+def test_any_other_number_stays_as_it_is_written(schema):
+    codec = SchemaCodec({"type": "object", "properties": {"a": schema}}, owner="t")
+    assert codec.decode('{"a": 3.0}')["a"].__class__ is float
+
+
 def test_texts_stay_as_they_are_where_numbers_do_not():
     codec = Codec(dict[str, int | str], owner="test")
     assert codec.decode('{"3.0": 3.0, "a": "4.0 \\" 5.0"}') == {"3.0": 3, "a": '4.0 " 5.0'}

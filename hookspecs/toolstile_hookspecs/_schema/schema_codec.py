@@ -230,8 +230,11 @@ def _with_integers(value: Any, whole: Any, schemas: list[Schema], root: Schema) 
     """Return a value with integers where its schema says so; other numbers stay as written."""
     schemas = list(alternatives(schemas, root))
     if isinstance(value, float):
+        listed = (item for part in schemas for item in [*part.get("enum", ()), part.get("const")])
+        is_listed = any(type(item) is int and item == value for item in listed)
         types = [part.get("type") for part in schemas]
-        return whole if any("integer" in (type_ or ()) for type_ in types) else value
+        is_integer = is_listed or any("integer" in (type_ or ()) for type_ in types)
+        return whole if is_integer else value
     if isinstance(value, dict):
         items = cast("dict[str, Any]", value).items()
         return {
