@@ -580,6 +580,15 @@ def test_a_search_that_finds_nothing_tells_what_looks_the_same(desk: Desk) -> No
     assert "Unicode" not in desk.text("grep_files", pattern="caf\xe8")
 
 
+@pytest.mark.parametrize("place", ["{}.txt", "a/{}.txt"])
+def test_a_new_file_beside_one_whose_name_looks_the_same_is_told(desk: Desk, place: str) -> None:
+    desk.open({place.format(DECOMPOSED): "x"})
+
+    text = desk.text("write_file", path=place.format("caf\xe9"), content="y")
+    assert f"Beside it is {place.format(DECOMPOSED)!a}, which looks the same" in text
+    assert "Beside it" not in desk.text("write_file", path="\xfc.txt", content="y")
+
+
 @pytest.mark.parametrize(
     ("there", "wanted"), [(DECOMPOSED, "caf\xe9"), ("caf\xe9", DECOMPOSED), ("e\u0301", "\xe9")]
 )

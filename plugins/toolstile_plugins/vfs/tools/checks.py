@@ -221,6 +221,15 @@ def missing(files: Filesystem, path: str) -> str:
     return f"There is no {shown(path)}.{guess} Use {where} to see what there is, then retry."
 
 
+def twin_of(files: Filesystem, path: str) -> str:
+    """Return a note where a new file's neighbour has its name in another Unicode form."""
+    directory, _, name = path.removeprefix(ALIAS).rpartition("/")
+    other = None if name.isascii() else _near(files, directory, name, but=name)
+    if other is None or not looks_like(name, other.rpartition("/")[2]):
+        return ""
+    return f" Beside it is {other!a}, which looks the same in another Unicode form."
+
+
 def _why_closed(files: Filesystem, path: str) -> str:
     """Say why what is neither a file nor a directory cannot be opened."""
     try:
@@ -238,11 +247,12 @@ def _is_directory(files: Filesystem, path: str) -> bool:
     return False
 
 
-def _near(files: Filesystem, directory: str, name: str) -> str | None:
+def _near(files: Filesystem, directory: str, name: str, *, but: str = "") -> str | None:
     with contextlib.suppress(OSError, ValueError):
         paths = {
-            stat.path.rpartition("/")[2].lower(): stat.path
+            found.lower(): stat.path
             for stat in islice(files.list(directory), _COMPARED_NAMES)
+            if (found := stat.path.rpartition("/")[2]) != but
         }
         wanted = name.lower()[:200]
         found = near(wanted, paths, _COMPARED_NEAR)

@@ -20,7 +20,7 @@ from toolstile_plugins.vfs.text_files import (
     newlines_of,
     with_newlines,
 )
-from toolstile_plugins.vfs.tools.checks import ROOT, Checks, checking, shown
+from toolstile_plugins.vfs.tools.checks import ROOT, Checks, checking, shown, twin_of
 from toolstile_plugins.vfs.tools.models import (
     CopyFile,
     Deleted,
@@ -64,8 +64,9 @@ class Writing:
             checks.pass_or_refuse()
             files.write(params.path, content)
             size = files.stat(params.path).size
+            twin = twin_of(files, params.path) if before is None else ""
         done = "Created" if before is None else "Replaced"
-        message = f"{done} {shown(params.path)} ({size_of(size)})."
+        message = f"{done} {shown(params.path)} ({size_of(size)}).{twin}"
         return ToolResult.ok(Written(params.path, size, before is None), message=message)
 
     def edit_file(self, params: EditFile, *, context: ToolContext) -> ToolResult[Edited]:
