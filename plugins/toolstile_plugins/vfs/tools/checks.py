@@ -250,9 +250,9 @@ def _is_directory(files: Filesystem, path: str) -> bool:
 def _near(files: Filesystem, directory: str, name: str, *, but: str = "") -> str | None:
     with contextlib.suppress(OSError, ValueError):
         paths = {
-            found.lower(): stat.path
+            last.lower(): stat.path
             for stat in islice(files.list(directory), _COMPARED_NAMES)
-            if (found := stat.path.rpartition("/")[2]) != but
+            if (last := stat.path.rpartition("/")[2]) != but
         }
         wanted = name.lower()[:200]
         found = near(wanted, paths, _COMPARED_NEAR)
