@@ -49,6 +49,21 @@ def test_arguments_are_read_from_the_other_usual_styles(docstring):
     assert argument_texts(docstring) == {"a": "The first number.", "b": "The second."}
 
 
+@pytest.mark.parametrize(
+    "docstring",
+    [
+        "Add.\n\nParameters\n----------\na, b : int\n    One number.",
+        "Add.\n\nArgs:\n    a: One number.\n\nKeyword Args:\n    b: One number.",
+        "Add.\n\nArgs:\n    `a`: One number.\n\nKeyword Arguments:\n    b (int): One number.",
+        "Add.\n\nOther Parameters\n----------------\na, b : int, optional\n    One number.",
+        "Add.\n\nExample:\n\n:param a: One number.\n:param b: One number.",
+        "Add.\n\nArgs:\n    a: One number.\n    **b: One number.",
+    ],
+)
+def test_arguments_are_read_wherever_a_style_has_them(docstring):
+    assert argument_texts(docstring) == {"a": "One number.", "b": "One number."}
+
+
 def test_a_docstring_without_sections_says_nothing_of_arguments():
     assert argument_texts("Add: two numbers.") == {}
     assert argument_texts("") == {}

@@ -9,11 +9,17 @@ import threading
 from collections.abc import Callable
 from typing import Any, Final, cast
 
-from docstring_parser import ParseError, parse, parse_from_object
+from docstring_parser import DocstringParam, ParseError, parse, parse_from_object
+from docstring_parser.google import DEFAULT_SECTIONS, GoogleParser, Section, SectionType
 
 from toolstile_hookspecs.support.process import renewed_in_forks
 
 _SENTENCE_END: Final = re.compile(r"(?<=[.!?])\s")
+_KEYWORDS: Final = ("Keyword Args", "Keyword Arguments", "Other Parameters")
+"""Sections of arguments in Google style that the parser does not know by itself."""
+_google: Final = GoogleParser(
+    [*DEFAULT_SECTIONS, *(Section(title, "param", SectionType.MULTIPLE) for title in _KEYWORDS)]
+)
 _parsing = renewed_in_forks(__name__, "_parsing", threading.Lock)
 """Held while a class is parsed: Python 3.11 raises when several threads make a syntax tree."""
 
@@ -64,9 +70,23 @@ def argument_texts(described: str | type) -> dict[str, str]:
     """
     with _parsing:
         try:
-            read = parse if isinstance(described, str) else parse_from_object
-            found = read(cast("Any", described))
+            if isinstance(described, str):
+                found = [*_google_params(described), *parse(described).params]
+            else:
+                found = parse_from_object(described).params
         except (ParseError, TypeError, SyntaxError):
             return {}
-    texts = {param.arg_name: param.description for param in found.params}
-    return {name: " ".join(text.split()) for name, text in texts.items() if text}
+    # NumPy style describes several arguments at once, as in `x, y : int`.
+    texts = {
+        name.strip(" *`"): " ".join((param.description or "").split())
+        for param in found
+        for name in param.arg_name.split(",")
+    }
+    return {name: text for name, text in texts.items() if text}
+
+
+def _google_params(text: str) -> list[DocstringParam]:
+    try:
+        return _google.parse(text).params
+    except ParseError:
+        return []
