@@ -63,10 +63,10 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
         from toolstile_cli.shell_completion import answer_shell
 
         answer_shell()
-    if arguments in ([], ["--help"], ["-h"]):
-        from toolstile_cli.quick_help import general_help
+    if not arguments or arguments[-1] in {"--help", "-h"}:
+        from toolstile_cli.quick_help import quick_help
 
-        if (text := general_help()) is not None:
+        if (text := quick_help(arguments)) is not None:
             sys.stdout.write(text)
             return Exit.OK
     if owns_process:

@@ -288,6 +288,16 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
     return parser, parsers
 
 
+def restore_common_options(parser: argparse.ArgumentParser) -> None:
+    """Restore the common part that the plugin's own epilogs have replaced."""
+    epilog = parser.epilog or ""
+    if MORE not in epilog:
+        parser.epilog = f"{epilog.rstrip()}\n\n{MORE}".lstrip()
+    for _, commands in beneath(parser):
+        for command in commands.values():
+            restore_common_options(command)
+
+
 def is_unknown(rest: Sequence[str], known: Container[str]) -> bool:
     """Tell whether a command is asked for that there is not."""
     return bool(rest) and not rest[0].startswith("-") and rest[0] not in known

@@ -11,7 +11,7 @@ from toolstile.host import Host
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.settings import Settings
 from toolstile_cli.errors import say
-from toolstile_cli.options import MORE, Parser, beneath, main_parser
+from toolstile_cli.options import Parser, main_parser, restore_common_options
 from toolstile_hookspecs import Command, HostHandle, PluginError
 
 Run = Callable[[Any, argparse.Namespace], int]
@@ -61,7 +61,7 @@ def with_extensions(
                 del runs[command.name]
         else:
             taken.append(command)
-            _restore_common_options(parsers[command.name])
+            restore_common_options(parsers[command.name])
     return parser, runs, taken
 
 
@@ -119,16 +119,6 @@ def _refuse_the_hosts_names(command: Command) -> None:
             option = ", ".join(action.option_strings) or action.dest
             msg = f"{option} would be args.{action.dest}, which is the host's; give it another dest"
             raise ValueError(msg)
-
-
-def _restore_common_options(parser: argparse.ArgumentParser) -> None:
-    """Restore the common part that the plugin's own epilogs have replaced."""
-    epilog = parser.epilog or ""
-    if MORE not in epilog:
-        parser.epilog = f"{epilog.rstrip()}\n\n{MORE}".lstrip()
-    for _, commands in beneath(parser):
-        for command in commands.values():
-            _restore_common_options(command)
 
 
 def _runner(command: Command) -> Run:

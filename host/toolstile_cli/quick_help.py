@@ -1,31 +1,49 @@
-"""The list of commands, shown without loading plugins where only those of Toolstile are there."""
+"""The help of commands, shown without loading plugins where only those of Toolstile are there."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import tomllib
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from toolstile_cli.options import main_parser
-
-COMMANDS_OF_PLUGINS: Final = {
-    "ledger": "show what calls have done once, and settle what is unknown",
-    "mcp": "serve the tools to any MCP client, and look after the servers behind them",
-    "record": "show a record of calls, or see whether it is as it was written",
-    "replay": "make recorded calls again, answered from the record or executed",
-}
-"""The commands of the built-in plugins; a test holds them to what the plugins say."""
+from toolstile_cli.options import Parser, beneath, main_parser, restore_common_options
+from toolstile_plugins.command_options import approval, ledger, mcp, otel, record, vfs
 
 LOADING: Final = frozenset({"block", "plugin_files"})
 """Keys of the configuration by which it decides which plugins there are."""
 
+HELP: Final = frozenset({"-h", "--help"})
 
-def general_help() -> str | None:
-    """Return the help of `toolstile`, None where plugins have to be asked for their commands."""
-    if _is_configured() or _has_other_plugins():
+
+def quick_help(arguments: Sequence[str]) -> str | None:
+    """Return the help of `toolstile` or of a command, None where plugins have to be asked.
+
+    They are asked where others than those of Toolstile are there or configured, and where more is
+    typed than commands.
+    """
+    *words, last = arguments or ("--help",)
+    if last not in HELP:
         return None
-    return main_parser(COMMANDS_OF_PLUGINS.items())[0].format_help()
+    parser: argparse.ArgumentParser | None = _parser()
+    for word in words:
+        parser = next((commands.get(word) for _, commands in beneath(parser)), None)
+        if parser is None:
+            return None
+    return None if _is_configured() or _has_other_plugins() else parser.format_help()
+
+
+def _parser() -> Parser:
+    """Return the parser of everything that comes with Toolstile, in the order of the plugins."""
+    plugins = (approval, ledger, mcp, otel, record, vfs)
+    added = [arguments for plugin in plugins for arguments in plugin.ARGUMENTS]
+    parser, parsers = main_parser((of.command, of.help) for of in added if of.help)
+    for of in sorted(added, key=lambda of: not of.help):
+        of.configure(parsers[of.command])
+        restore_common_options(parsers[of.command])
+    return parser
 
 
 def _is_configured() -> bool:

@@ -1,11 +1,9 @@
-"""Shared parts of what plugins show to people: subcommands, consoles, tables, and questions."""
+"""Shared parts of what plugins show to people: consoles, tables, and questions."""
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs.support.terminal import environment
@@ -15,8 +13,6 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from toolstile_hookspecs import Tool
-
-    Adder = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - has no other name  # pyright: ignore[reportPrivateUsage]
 
 
 ENDLESS: Final = 100_000
@@ -47,29 +43,6 @@ def print_table(table: Table) -> None:
         shown.print(table)
     for line in captured.get().splitlines():
         sys.stdout.write(f"{line.rstrip()}\n")
-
-
-def add_subcommand(
-    adder: Adder, name: str, says: str, examples: Mapping[str, str]
-) -> argparse.ArgumentParser:
-    """Add a command, and return its parser.
-
-    Args:
-        adder: What `add_subparsers` returned.
-        name: What is typed.
-        says: One line for the help.
-        examples: What is typed, and what it does.
-    """
-    width = max(map(len, examples))
-    lines = [f"  {typed:{width}}  {does}" for typed, does in examples.items()]
-    return adder.add_parser(
-        name,
-        help=says,
-        description=f"{says[:1].upper()}{says[1:]}.",
-        epilog="\n".join(["examples:", *lines]),
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
 
 
 def described_category(tool: Tool[Any, Any]) -> str:

@@ -15,11 +15,11 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Command, hookimpl
 from toolstile_plugins.approval.settings import ApprovalSettings, Mode
+from toolstile_plugins.command_options.approval import ARGUMENTS
 
 __all__ = ["ApprovalSettings", "Mode"]
 
 NAME: Final = "approval"
-CHOICES: Final = (Mode.ALL, Mode.NONE, Mode.READ, Mode.ASK)
 
 
 @hookimpl
@@ -42,24 +42,15 @@ def toolstile_commands() -> list[Command]:
     """Let the commands that dispatch calls say how they are approved."""
     return [
         Command(
-            name,
+            command,
             extends=True,
             optional=True,
-            configure=_add_option,
+            configure=configure,
             settings=_chosen,
             defaults={"approver": NAME},
         )
-        for name in ("run", "call", "replay")
+        for command, configure, _ in ARGUMENTS
     ]
-
-
-def _add_option(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--approve",
-        choices=[mode.value for mode in CHOICES],
-        help="how calls that need approval get it: all are approved, none, those of tools that "
-        "only read, or you are asked; without it you are asked where there is a terminal",
-    )
 
 
 def _chosen(args: argparse.Namespace) -> dict[str, Any]:

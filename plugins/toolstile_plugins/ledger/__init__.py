@@ -6,6 +6,7 @@ calls, and settles unknown ones.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Awaitable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, Final
@@ -27,9 +28,9 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_plugins.command_options.ledger import LEDGER
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
 from toolstile_plugins.ledger.claim import claim_or_replay, is_recorded
-from toolstile_plugins.ledger.options import offered_commands
 from toolstile_plugins.ledger.participant import Holding
 from toolstile_plugins.ledger.settings import LedgerSettings, offered_store
 from toolstile_plugins.ledger.stores.memory import MemoryStore
@@ -134,4 +135,11 @@ def toolstile_rollback(tool: Tool[Any, Any], context: ToolContext, reason: str) 
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile ledger`."""
-    return offered_commands()
+    return [Command(LEDGER.command, LEDGER.help, run=_run, configure=LEDGER.configure)]
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    # No other command has to wait for it.
+    from toolstile_plugins.ledger.cli import run_command
+
+    return run_command(host, args)

@@ -20,6 +20,7 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs import Command, ConfigurationError, Diagnostic, HostHandle, hookimpl
 from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.command_options.otel import ARGUMENTS
 from toolstile_plugins.directories import appended_finding
 from toolstile_plugins.otel.settings import ENVIRONMENT, OtelSettings, names_file
 
@@ -67,14 +68,14 @@ def toolstile_commands() -> list[Command]:
     defaults = {_TRACE: ENVIRONMENT} if asked_for(os.environ) else {}
     return [
         Command(
-            name,
+            command,
             extends=True,
             optional=True,
-            configure=_add_trace,
+            configure=configure,
             settings=_chosen,
             defaults=defaults,
         )
-        for name in ("run", "call", "mcp")
+        for command, configure, _ in ARGUMENTS
     ]
 
 
@@ -102,15 +103,6 @@ def asked_for(environment: Mapping[str, str]) -> bool:
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return False
     return any(environment.get(name, "").strip() for name in _ASKING)
-
-
-def _add_trace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--trace",
-        metavar="console|otlp|FILE",
-        help="export OpenTelemetry spans: to standard error, over OTLP, or to a file as JSON "
-        "Lines; without it as the OTEL_* variables say",
-    )
 
 
 def _chosen(args: argparse.Namespace) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Binding, Command, ConfigurationError, Diagnostic, Section, hookimpl
+from toolstile_plugins.command_options.vfs import ARGUMENTS
 from toolstile_plugins.vfs.paths import RESERVED
 from toolstile_plugins.vfs.section import VfsToolsSection, open_workspace, workspace_binding
 from toolstile_plugins.vfs.settings import Mount, VfsConfig
@@ -116,35 +117,15 @@ def toolstile_commands() -> list[Command]:
     """Let commands that dispatch calls work on a directory."""
     return [
         Command(
-            name,
+            command,
             extends=True,
             optional=True,
-            configure=_add_workspace,
+            configure=configure,
             settings=_workspace_settings,
         )
-        for name in ("run", "call", "replay", "mcp")
+        for command, configure, _ in ARGUMENTS
     ]
-
-
-def _add_workspace(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--workspace",
-        type=_directory,
-        metavar="DIR",
-        help="let the file tools work in this directory, not in memory",
-    )
 
 
 def _workspace_settings(args: argparse.Namespace) -> dict[str, Any]:
     return {} if args.workspace is None else {"plugins.vfs.root": args.workspace}
-
-
-def _directory(text: str) -> str:
-    if not text.strip():
-        raise argparse.ArgumentTypeError(
-            "it names no directory; give one, such as . for where you are"
-        )
-    path = Path(text).absolute()
-    if not path.is_dir():
-        raise argparse.ArgumentTypeError(f"there is no directory {text!r}; make it first")
-    return str(path)

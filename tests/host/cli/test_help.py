@@ -11,7 +11,7 @@ from toolstile import Host, Settings
 from toolstile_cli.options import COMMANDS, MORE, beneath, take_common
 from toolstile_cli.plugin_commands import with_extensions
 from toolstile_cli.program import BUILT_IN
-from toolstile_cli.quick_help import general_help
+from toolstile_cli.quick_help import quick_help
 
 BENEATH = (
     *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),
@@ -90,9 +90,26 @@ def test_every_commands_help_tells_of_the_options_of_all(parser, command):
     assert dict(parsers_in(parser))[command].format_help().count(MORE) == 1
 
 
-def test_the_quick_help_is_that_of_the_plugins(parser, tmp_path, monkeypatch):
+@pytest.mark.parametrize("typed", [[], ["--help"], ["-h"]])
+def test_the_quick_help_is_that_of_the_plugins(parser, tmp_path, monkeypatch, typed):
     monkeypatch.chdir(tmp_path)
-    assert general_help() == parser.format_help()
+    assert quick_help(typed) == parser.format_help()
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_the_quick_help_of_a_command_is_that_of_the_plugins(parser, tmp_path, monkeypatch, command):
+    monkeypatch.chdir(tmp_path)
+    expected = dict(parsers_in(parser))[command].format_help()
+    assert quick_help([*command.split(), "--help"]) == expected
+    assert quick_help([*command.split(), "-h"]) == expected
+
+
+@pytest.mark.parametrize(
+    "typed", ["call", "nothing --help", "call read_file --help", "--json call --help", "call -- -h"]
+)
+def test_plugins_are_asked_where_more_is_typed_than_commands(tmp_path, monkeypatch, typed):
+    monkeypatch.chdir(tmp_path)
+    assert quick_help(typed.split()) is None
 
 
 @pytest.mark.parametrize(
@@ -111,19 +128,28 @@ def test_plugins_are_asked_where_the_configuration_speaks_of_them(
     (tmp_path / file).write_text(text)
     (tmp_path / "below").mkdir()
     monkeypatch.chdir(tmp_path / "below")
-    assert general_help() is None
+    assert quick_help(["call", "--help"]) is None
 
 
 def test_plugins_are_asked_where_a_variable_may_speak_of_them(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TOOLSTILE_BLOCK", "record")
-    assert general_help() is None
+    assert quick_help(["call", "--help"]) is None
 
 
-def test_the_help_imports_neither_plugins_nor_what_they_stand_on(tmp_path):
-    code = "import sys; from toolstile_cli.main import main; main(['--help']); print(*sys.modules)"
+@pytest.mark.parametrize("command", ["", *ALL])
+def test_the_help_imports_neither_plugins_nor_what_they_stand_on(tmp_path, command):
+    code = (
+        "import sys; from toolstile_cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
+    )
     done = subprocess.run(
-        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+        [sys.executable, "-c", code, *command.split(), "--help"],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
     )
     loaded = set(done.stdout.splitlines()[-1].split())
-    assert not loaded & {"pydantic", "rich", "toolstile_hookspecs", "toolstile_plugins"}
+    assert not loaded & {"asyncio", "pluggy", "pydantic", "rich", "toolstile_hookspecs"}
+    ours = {name for name in loaded if name.startswith("toolstile_plugins.")}
+    assert {name.split(".")[1] for name in ours} == {"command_options"}

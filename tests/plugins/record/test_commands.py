@@ -10,6 +10,8 @@ import pytest
 
 from toolstile import Host, ToolCall
 from toolstile_cli.main import main
+from toolstile_hookspecs import Status
+from toolstile_plugins.command_options.record import OUTCOMES
 from toolstile_plugins.record import RecordFile, verify
 from toolstile_plugins.record.schema import FORMAT, VERSION
 from toolstile_plugins.record.serialize import written
@@ -696,6 +698,10 @@ def test_the_records_of_a_folder_are_listed_with_what_they_hold(toolstile, recor
     assert (rows[0][0], rows[1][0], rows[3][0]) == ("record", "a.jsonl", "c.jsonl")
     assert "8 succeeded, 1 denied, 1 failed, 1 invalid, 1 unknown tool" in out
     assert out.endswith("\n 25 calls in 3 records\n")
+
+
+def test_the_help_names_every_outcome():
+    assert tuple(Status) == OUTCOMES
 
 
 @pytest.mark.parametrize(

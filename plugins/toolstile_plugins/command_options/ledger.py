@@ -1,12 +1,11 @@
-"""The options of `toolstile ledger`: arguments and help, without the commands themselves."""
+"""The arguments of `toolstile ledger`."""
 
 from __future__ import annotations
 
 import argparse
 from typing import Final
 
-from toolstile_hookspecs import Command, HostHandle
-from toolstile_plugins.cli_support import add_subcommand
+from toolstile_plugins.command_options.arguments import Arguments, add_subcommand
 
 _HELP: Final = """\
 examples:
@@ -18,18 +17,6 @@ examples:
   toolstile ledger prune                               remove what has expired
 """
 _WHICH: Final = "which call: its whole key, or enough of its hash to be the only one"
-
-
-def offered_commands() -> list[Command]:
-    """Return the command."""
-    return [
-        Command(
-            "ledger",
-            "show what calls have done once, and settle what is unknown",
-            run=_run,
-            configure=_configure,
-        )
-    ]
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -116,8 +103,7 @@ def _text(given: str) -> str:
     return given
 
 
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    # No other command has to wait for it.
-    from toolstile_plugins.ledger.cli import run_command
-
-    return run_command(host, args)
+LEDGER: Final = Arguments(
+    "ledger", _configure, "show what calls have done once, and settle what is unknown"
+)
+ARGUMENTS: Final = (LEDGER,)

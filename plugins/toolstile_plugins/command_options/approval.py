@@ -1,0 +1,20 @@
+"""The argument of commands that make calls: how these are approved."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from toolstile_plugins.command_options.arguments import Arguments
+
+
+def _add_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--approve",
+        choices=["all", "none", "read", "ask"],
+        help="how calls that need approval get it: all are approved, none, those of tools that "
+        "only read, or you are asked; without it you are asked where there is a terminal",
+    )
+
+
+ARGUMENTS: Final = tuple(Arguments(name, _add_option) for name in ("run", "call", "replay"))

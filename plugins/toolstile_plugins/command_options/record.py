@@ -1,0 +1,207 @@
+"""The arguments of recording and replaying, and of the commands `record` and `replay`."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from toolstile_plugins.command_options.arguments import Arguments, add_subcommand
+
+if TYPE_CHECKING:
+    from toolstile_hookspecs import Status
+
+_AGO: Final = re.compile("([0-9]{1,6})([smhdw])")
+_UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+OUTCOMES: Final = (
+    "succeeded",
+    "failed",
+    "unknown_tool",
+    "invalid",
+    "denied",
+    "pending",
+    "error",
+    "timed_out",
+    "cancelled",
+    "deadline",
+    "conflict",
+    "commit_failed",
+    "unknown",
+    "raised",
+)
+"""The values of `Status`; a test holds them to it."""
+
+_RECORD_EXAMPLES: Final = """\
+examples:
+  toolstile run --example --record calls.jsonl   record a session
+  toolstile record show calls.jsonl              list its calls
+  toolstile record show calls.jsonl --line 5     show all that is known of one
+  toolstile record list records --tool 'read_*'  list the records of a folder with such calls
+  toolstile record verify calls.jsonl            see whether it is as it was written
+"""
+_REPLAY_EXAMPLES: Final = """\
+examples:
+  toolstile replay --example calls.jsonl             answer its calls from the record
+  toolstile replay --example --execute calls.jsonl   run them again, show what is different
+  toolstile replay --execute --workspace DIR --approve all calls.jsonl
+  toolstile run more.jsonl --replay calls.jsonl      answer other calls from the record
+"""
+
+
+def _add_record(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--record", type=_absolute, metavar="FILE", help="append every call to this record"
+    )
+
+
+def _add_options(parser: argparse.ArgumentParser) -> None:
+    _add_record(parser)
+    parser.add_argument(
+        "--replay",
+        type=_absolute,
+        metavar="FILE",
+        help="answer the calls from this record; no handler runs",
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="with --replay: only in the recorded order, not by name and arguments",
+    )
+
+
+def _absolute(text: str) -> str:
+    return str(Path(text).absolute())
+
+
+def _line(text: str) -> int:
+    try:
+        return int(text)
+    except ValueError:
+        msg = f"{text!r} is not the number of a line, as `toolstile record show FILE` lists it"
+        raise argparse.ArgumentTypeError(msg) from None
+
+
+def _configure_record(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _RECORD_EXAMPLES
+    what = parser.add_subparsers(metavar="show|list|verify", dest="what", required=True)
+    show = add_subcommand(
+        what,
+        "show",
+        "list its calls, or show one",
+        {
+            "toolstile record show calls.jsonl": "list its calls",
+            "toolstile record show calls.jsonl --line 5": "show all that is known of one",
+            "toolstile record show calls.jsonl --json": "print each call as JSON",
+            "toolstile record show records --outcome denied": "list such calls of a folder",
+        },
+    )
+    show.add_argument("file", type=Path, metavar="FILE", help="the record, or a folder of records")
+    _add_selection(show)
+    show.add_argument("--line", type=_line, metavar="N", help="show all of the call on this line")
+    listing = add_subcommand(
+        what,
+        "list",
+        "list the records of a folder, with their tools and outcomes",
+        {
+            "toolstile record list records": "list all of them, the oldest first",
+            "toolstile record list records --since 2d": "those with calls of the last two days",
+            "toolstile record list records --tool 'read_*'": "those with calls of such tools",
+        },
+    )
+    listing.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of records")
+    _add_selection(listing)
+    check = add_subcommand(
+        what,
+        "verify",
+        "see whether every line is as it was written",
+        {
+            "toolstile record verify calls.jsonl": "look at every line",
+            "toolstile record verify calls.jsonl --last HASH": "see, too, that none was cut off",
+        },
+    )
+    check.add_argument("file", type=Path, metavar="FILE", help="the record")
+    check.add_argument(
+        "--last", metavar="HASH", help="the hash that the last line must have, noted elsewhere"
+    )
+
+
+def _add_selection(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--tool",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only calls of such tools; a glob",
+    )
+    parser.add_argument(
+        "--outcome",
+        action="append",
+        default=[],
+        type=_outcome,
+        metavar="OUTCOME",
+        help=f"only calls that ended so: {', '.join(OUTCOMES)}",
+    )
+    parser.add_argument(
+        "--since",
+        type=_moment,
+        metavar="TIME",
+        help="only later calls: 2026-01-31T12:00 (UTC), or 2h, 7d ago",
+    )
+    parser.add_argument("--until", type=_moment, metavar="TIME", help="only calls before a time")
+
+
+def _outcome(text: str) -> Status:
+    # Late: the help does without the contract.
+    from toolstile_hookspecs import Status
+    from toolstile_hookspecs.support.text import suggest
+
+    try:
+        return Status(text.strip().lower().replace("-", "_").replace(" ", "_"))
+    except ValueError:
+        hint = suggest(text, OUTCOMES) or f"; there are {', '.join(OUTCOMES)}"
+        raise argparse.ArgumentTypeError(f"{text!r} is not an outcome{hint}") from None
+
+
+def _moment(text: str) -> datetime:
+    """Return a time: ISO 8601, in UTC as records are unless it says otherwise, or so long ago."""
+    try:
+        if (ago := _AGO.fullmatch(text.strip())) is not None:
+            return datetime.now(UTC) - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
+        moment = datetime.fromisoformat(text.strip())
+        return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
+        msg = f"{text!r} is not a time; write 2026-01-31, 2026-01-31T12:00, or 30m, 2h or 7d ago"
+        raise argparse.ArgumentTypeError(msg) from None
+
+
+def _configure_replay(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _REPLAY_EXAMPLES
+    parser.add_argument("file", type=Path, metavar="FILE", help="the record")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument(
+        "--strict",
+        action="store_true",
+        help="answer only in the recorded order, not by name and arguments",
+    )
+    how.add_argument(
+        "--execute",
+        action="store_true",
+        help="run the handlers again, and show what comes out differently",
+    )
+
+
+REPLAYABLE: Final = tuple(Arguments(name, _add_options) for name in ("run", "call"))
+"""Commands whose calls are recorded, or answered from a record."""
+SERVED: Final = Arguments("mcp", _add_record)
+RECORD: Final = Arguments(
+    "record", _configure_record, "show a record of calls, or see whether it is as it was written"
+)
+REPLAY: Final = Arguments(
+    "replay", _configure_replay, "make recorded calls again, answered from the record or executed"
+)
+ARGUMENTS: Final = (*REPLAYABLE, SERVED, RECORD, REPLAY)
