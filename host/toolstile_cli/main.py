@@ -69,6 +69,13 @@ def _run(arguments: list[str], *, owns_process: bool) -> int:
         if (text := quick_help(arguments)) is not None:
             sys.stdout.write(text)
             return Exit.OK
+    if arguments[:1] == ["completion"]:
+        from toolstile_cli.commands.completion import quick_script
+
+        # A shell asks at each of its starts.
+        if (text := quick_script(arguments[1:])) is not None:
+            sys.stdout.write(text)
+            return Exit.OK
     if owns_process:
         # What is imported now stays for good: looking through it for garbage is a waste.
         gc.disable()

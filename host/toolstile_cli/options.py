@@ -104,6 +104,9 @@ KINDS: Final[Mapping[str, str]] = {
 
 DEFAULT_KIND: Final = next(iter(KINDS))
 
+SHELLS: Final = ("bash", "zsh", "fish")
+"""The shells that can be taught to complete commands."""
+
 _FIRST: Final = frozenset({"-h", "--help", "--"})
 """The words that may precede a command, beside the common options."""
 WITHOUT_HOST: Final = frozenset({"completion", "doctor", "new"})
@@ -400,9 +403,7 @@ def _configure_new(parser: argparse.ArgumentParser) -> None:
 
 
 def _configure_completion(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "shell", choices=("bash", "zsh", "fish"), metavar="SHELL", help="bash, zsh or fish"
-    )
+    parser.add_argument("shell", choices=SHELLS, metavar="SHELL", help="bash, zsh or fish")
 
 
 _CONFIGURE: Final = {

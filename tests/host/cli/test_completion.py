@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 
 import argcomplete
 import pytest
@@ -91,6 +92,18 @@ def test_each_shell_has_a_script(toolstile, shell):
     assert "toolstile" in out
     status, as_json, _ = toolstile("completion", shell, "--json", plugin=False)
     assert json.loads(as_json)["script"].strip() == out.strip()
+
+
+def test_the_script_that_a_shell_loads_at_each_start_imports_nothing_heavy(toolstile):
+    heavy = {"asyncio", "pluggy", "pydantic", "rich", "toolstile_hookspecs", "toolstile_plugins"}
+    code = (
+        "import sys; from toolstile_cli.main import main; main(['completion', 'bash']); "
+        f"print(sorted({heavy!r} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    script, _, loaded = done.stdout.rstrip().rpartition("\n")
+    assert loaded == "[]"
+    assert script.rstrip() == toolstile("completion", "bash", plugin=False)[1].rstrip()
 
 
 def test_a_missing_shell_is_told_as_other_missing_arguments_are(toolstile):
