@@ -248,20 +248,16 @@ def _places(
             msg = f"Section key {path!r} stands twice; give one another key."
             raise PromptValidationError(msg)
         seen.add(section.key)
-        if not _is_enabled(section, session, path):
-            continue
+        try:
+            if not section.is_enabled(session):
+                continue
+        except Exception as error:
+            raised = f"{type(error).__name__} ({str(error).rstrip('.')})"
+            told = f"its `enabled` raised {raised}. Fix it; without a session it is given None."
+            msg = f"Section {path!r} cannot tell whether it is part of the prompt: {told}"
+            raise PromptValidationError(msg) from error
         visibility = getattr(section, "visibility", Visibility.FULL)
         is_open = visibility is not Visibility.SUMMARY or path in opened
         yield SectionPlace(section, depth, path, is_open)
         if is_open:
             yield from _places(section.children, session, depth + 1, f"{path}.", opened)
-
-
-def _is_enabled(section: Section, session: SessionProtocol | None, path: str) -> bool:
-    try:
-        return section.is_enabled(session)
-    except Exception as error:
-        raised = f"{type(error).__name__} ({str(error).rstrip('.')})"
-        told = f"its `enabled` raised {raised}. Fix it; without a session it is given None."
-        msg = f"Section {path!r} cannot tell whether it is part of the prompt: {told}"
-        raise PromptValidationError(msg) from error

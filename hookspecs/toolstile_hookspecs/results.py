@@ -124,16 +124,12 @@ def render_value(value: object) -> str:
         strange = isinstance(value, float) and not math.isfinite(value)
         return _json(value) if strange else json.dumps(value)
     if callable(getattr(type(value), "render", None)):
-        return _rendered_by(value)
+        text = cast("Any", value).render()
+        if not isinstance(text, str):
+            given = type(text).__qualname__
+            raise TypeError(f"{type(value).__qualname__}.render() gave {given}, not text")
+        return text
     return _render_plain(value)
-
-
-def _rendered_by(value: object) -> str:
-    text = cast("Any", value).render()
-    if not isinstance(text, str):
-        given = type(text).__qualname__
-        raise TypeError(f"{type(value).__qualname__}.render() gave {given}, not text")
-    return text
 
 
 def _render_plain(value: object) -> str:

@@ -7,6 +7,7 @@ import sys
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs.support.terminal import environment
+from toolstile_hookspecs.support.text import printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,6 +18,11 @@ if TYPE_CHECKING:
 
 ENDLESS: Final = 100_000
 """Columns where nobody counts them."""
+
+
+def printable_lines(text: str) -> list[str]:
+    """Return the lines of a text, each printable; only a newline ends one."""
+    return [printable(line.expandtabs(4)) for line in text.rstrip("\n").split("\n")]
 
 
 def console() -> Console:

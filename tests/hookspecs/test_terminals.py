@@ -5,7 +5,7 @@ import unicodedata
 import pytest
 from hypothesis import given, strategies as st
 
-from toolstile_hookspecs.support.text import printable, printable_lines
+from toolstile_hookspecs.support.text import printable
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,3 @@ def test_no_control_character_ever_passes(text):
 
 def test_what_is_to_be_kept_is_kept():
     assert printable("a\nb\tc", keep="\n") == "a\nb\\tc"
-
-
-def test_lines_are_printable_each():
-    assert printable_lines("a\n\n\tb\x1b\u2028c\n") == ["a", "", r"    b\x1b\u2028c"]

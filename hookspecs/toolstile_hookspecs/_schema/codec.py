@@ -134,15 +134,12 @@ class Codec:
         try:
             value = self._read(text, strict=True, extra=self._extra)
         except ValidationError:
-            value = self._read_whole(with_whole_numbers(text))
+            try:
+                value = self._read(with_whole_numbers(text), strict=True, extra=self._extra)
+            except ValidationError as error:
+                raise ToolValidationError(explain(error, self._known_schema)) from None
         STRICT.decode(text if isinstance(text, str) else text.decode())
         return value
-
-    def _read_whole(self, text: str) -> Any:
-        try:
-            return self._read(text, strict=True, extra=self._extra)
-        except ValidationError as error:
-            raise ToolValidationError(explain(error, self._known_schema)) from None
 
     def copy(self, text: Json) -> Any:
         """Return the typed value of a text that was decoded before, once more."""
@@ -165,18 +162,14 @@ class Codec:
         except ValidationError as error:
             return explain(error, self._known_schema)
         except (ValueError, UserWarning) as error:
-            told = self._misread(value)
-            return told or shorten(" ".join(str(error).split()), MAX_REASON)
-        return None
-
-    def _misread(self, value: object) -> str | None:
-        """Return why what is written of a value cannot be read again, where it can be written."""
-        try:
-            self.copy(self.encode(value))
-        except ValidationError as error:
-            return explain(error, self._known_schema)
-        except ValueError:
-            return None
+            # Where it can be written, reading it again says more.
+            try:
+                self.copy(self.encode(value))
+            except ValidationError as misread:
+                return explain(misread, self._known_schema)
+            except ValueError:
+                pass
+            return shorten(" ".join(str(error).split()), MAX_REASON)
         return None
 
     def secret_schema(self) -> Schema:
@@ -185,20 +178,17 @@ class Codec:
         Of a type that JSON Schema cannot say, everything is taken for secret.
         """
         if self._secrecy is None:
+            modes: tuple[JsonSchemaMode, ...] = ("validation", "serialization")
             try:
-                self._secrecy = self._find_secrecy()
+                # Computed fields are written only.
+                parts, definitions = TypeAdapter.json_schemas(
+                    [(mode, mode, self.adapter) for mode in modes], schema_generator=PlainJsonSchema
+                )
+                schema = {"allOf": [*parts.values()], **definitions}
+                self._secrecy = schema if holds_secret(schema) else {}
             except PydanticUserError:
                 self._secrecy = ALL_SECRET
         return self._secrecy
-
-    def _find_secrecy(self) -> Schema:
-        modes: tuple[JsonSchemaMode, ...] = ("validation", "serialization")
-        # Computed fields are written only.
-        parts, definitions = TypeAdapter.json_schemas(
-            [(mode, mode, self.adapter) for mode in modes], schema_generator=PlainJsonSchema
-        )
-        schema = {"allOf": [*parts.values()], **definitions}
-        return schema if holds_secret(schema) else {}
 
     def _known_schema(self) -> dict[str, Any]:
         if self._schema is None:
@@ -333,14 +323,10 @@ def _refuse_constant(name: str) -> NoReturn:
 
 def _refuse_infinite(digits: str) -> None:
     if abs(float(digits)) == inf:
-        _refuse_range(digits)
-
-
-def _refuse_range(digits: str) -> NoReturn:
-    raise ToolValidationError(
-        f"Invalid arguments: the number {shorten(digits, 20)} is out of range. "
-        "Give a smaller one, or a string where one is allowed, then retry."
-    )
+        raise ToolValidationError(
+            f"Invalid arguments: the number {shorten(digits, 20)} is out of range. "
+            "Give a smaller one, or a string where one is allowed, then retry."
+        )
 
 
 STRICT: Final = json.JSONDecoder(

@@ -97,8 +97,10 @@ class SchemaCodec:
             ) from None
         if fault := _unsearchable(self._schema):
             raise DefinitionError(f"{owner}: {fault}.")
-        for target in _references(self._schema):
-            if not _is_within(self._schema, target):
+        parts = subschemas(self._schema)
+        found = (part.get(name) for part in parts for name in ("$ref", "$dynamicRef"))
+        for target in found:
+            if isinstance(target, str) and not _is_within(self._schema, target):
                 raise DefinitionError(
                     f"{owner}: its JSON Schema refers to {target!r}, which is not in it; copy "
                     "that part into $defs and refer to it as '#/$defs/...'."
@@ -274,14 +276,6 @@ def _missing(fault: Any) -> list[str]:
     if fault.validator != "required" or isinstance(fault.validator_value, bool):
         return []
     return [name for name in fault.validator_value if name not in fault.instance]
-
-
-def _references(schema: Schema) -> Iterator[str]:
-    """Yield what a schema refers to, wherever it does."""
-    for part in subschemas(schema):
-        for name in ("$ref", "$dynamicRef"):
-            if isinstance(target := part.get(name), str):
-                yield target
 
 
 def _is_within(schema: Mapping[str, Any], target: str) -> bool:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
@@ -92,20 +91,3 @@ class Redoable(Protocol):
         Raises:
             SnapshotError: It is malformed, or a type is unknown or has changed.
         """
-
-
-def without_effects(changes: str, is_left_out: Callable[[str], bool]) -> str:
-    """Return what a call changed without what calls within it did that are recorded by themselves.
-
-    Args:
-        changes: See `CallRecord`.
-        is_left_out: Tells whether to leave out the changes of a call within, by what it is
-            recorded under.
-
-    Example:
-        >>> without_effects('[{"do":"append","effect":"e1"}]', {"e1"}.__contains__)
-        '[]'
-    """
-    entries = json.loads(changes)
-    kept = [entry for entry in entries if "effect" not in entry or not is_left_out(entry["effect"])]
-    return changes if kept == entries else json.dumps(kept, ensure_ascii=False)

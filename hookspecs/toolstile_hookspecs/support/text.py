@@ -91,11 +91,6 @@ def printable(text: str, *, keep: str = "") -> str:
     )
 
 
-def printable_lines(text: str) -> list[str]:
-    """Return the lines of a text, each printable; only a newline ends one."""
-    return [printable(line.expandtabs(4)) for line in text.rstrip("\n").split("\n")]
-
-
 def _is_steering(character: str) -> bool:
     return unicodedata.category(character) in _UNPRINTABLE and character not in _JOINERS
 

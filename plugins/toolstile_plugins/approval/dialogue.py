@@ -12,7 +12,7 @@ from typing import Any, cast
 
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, ToolValidationError
 from toolstile_hookspecs.codecs import RETRY
-from toolstile_hookspecs.support.text import printable, printable_lines
+from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.approval.display import Shown, unmasked
 from toolstile_plugins.approval.settings import ApprovalSettings, Mode
 from toolstile_plugins.approval.terminal import (
@@ -22,6 +22,7 @@ from toolstile_plugins.approval.terminal import (
     open_terminal,
     taking_turns,
 )
+from toolstile_plugins.cli_support import printable_lines
 
 
 def edit(shown: Shown, terminal: Terminal) -> str | None:

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
-from toolstile_hookspecs.support.text import printable, printable_lines
-from toolstile_plugins.cli_support import described_category
+from toolstile_hookspecs.support.text import printable
+from toolstile_plugins.cli_support import described_category, printable_lines
 
 MASK: Final = "*** (unchanged)"
 """Stands for a secret; left as it is in an edit, the secret stays."""

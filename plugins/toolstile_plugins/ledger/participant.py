@@ -6,6 +6,7 @@ before that would show changes that may still be put back, or make them twice.
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -17,7 +18,6 @@ from typing import Any
 from toolstile_hookspecs import CallClosed, HandlerState, IdempotencyConfig, Tool, ToolContext
 from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
-from toolstile_hookspecs.services.replay import without_effects
 from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger import messages as wording
@@ -73,6 +73,13 @@ def certain_part(result: RecordedResult) -> RecordedResult:
     if result.changes is None:
         return result
     return result._replace(changes=without_effects(result.changes, _may_be_put_back))
+
+
+def without_effects(changes: str, is_left_out: Callable[[str], bool]) -> str:
+    """Return what a call changed, without the effects within it that are left out, by their ids."""
+    entries = json.loads(changes)
+    kept = [entry for entry in entries if "effect" not in entry or not is_left_out(entry["effect"])]
+    return changes if kept == entries else json.dumps(kept, ensure_ascii=False)
 
 
 def changes_something(result: RecordedResult) -> bool:

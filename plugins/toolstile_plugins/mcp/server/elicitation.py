@@ -24,8 +24,7 @@ from pydantic import ValidationError
 
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Outcome, hide, masked, secrets_of
 from toolstile_hookspecs.calls import APPROVAL
-from toolstile_hookspecs.support.text import printable_lines
-from toolstile_plugins.cli_support import described_category
+from toolstile_plugins.cli_support import described_category, printable_lines
 from toolstile_plugins.mcp.server.request import CallRequest, current_request
 
 # --- The question
