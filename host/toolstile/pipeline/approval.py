@@ -16,6 +16,7 @@ from toolstile.pipeline.environment import Resumption
 from toolstile.pipeline.failures import CallRejected, unreadable
 from toolstile.pipeline.hook_calls import settle
 from toolstile.pipeline.masking import log_failure, mask
+from toolstile.plugins.tool_dependencies import names_of_dependencies
 from toolstile.policies.approval_tokens import TokenRefused, TokenSubject
 from toolstile.resources.transactional import ExclusivePart
 from toolstile_hookspecs import (
@@ -212,7 +213,7 @@ def _dependencies(run: ActiveCall) -> Iterator[str]:
     plans = run.executor.table().plans
     waiting, seen = [run.tool], {run.name}
     while waiting:
-        for name in waiting.pop().depends_on:
+        for name in names_of_dependencies(waiting.pop()):
             if name in seen or (plan := plans.get(name)) is None:
                 continue
             seen.add(name)

@@ -14,6 +14,7 @@ from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.failures import CallRejected, unreadable
 from toolstile.pipeline.hook_calls import WrapperStack, first_result, wrong_answer
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
+from toolstile.plugins.tool_dependencies import names_of_dependencies
 from toolstile_hookspecs import Status, Tool, ToolCall, ToolValidationError
 from toolstile_hookspecs.codecs import as_json
 
@@ -82,7 +83,7 @@ def _check_declared(run: ActiveCall, caller: Tool[Any, Any], tool: Tool[Any, Any
     Raises:
         CallRejected: When it does not, and the configuration is strict about it.
     """
-    if tool is caller or not {*caller.depends_on}.isdisjoint(tool.policy_names):
+    if tool is caller or not {*names_of_dependencies(caller)}.isdisjoint(tool.policy_names):
         return
     if run.executor.strict_depends:
         raise CallRejected(

@@ -9,6 +9,7 @@ from graphlib import CycleError, TopologicalSorter
 from typing import Any
 
 from toolstile.plugins.changed_section import changed_prompt
+from toolstile.plugins.tool_dependencies import dependency, names_of_dependencies
 from toolstile.settings.model import Settings, ToolCorrection
 from toolstile_hookspecs import (
     NOTICE,
@@ -32,7 +33,7 @@ class OfferedPrompt(Prompt):
 def circle_among(tools: Iterable[Tool[Any, Any]]) -> str | None:
     """Return the circle in which tools depend on one another, `a -> b -> a`, if there is one."""
     try:
-        TopologicalSorter({tool.name: tool.depends_on for tool in tools}).prepare()
+        TopologicalSorter({tool.name: names_of_dependencies(tool) for tool in tools}).prepare()
     except CycleError as error:
         return " -> ".join(reversed(error.args[1]))
     return None
@@ -104,16 +105,20 @@ class ToolOffers:
         """Leave out the tools that depend on what is not there, and those that depend on them."""
         found = True
         while found:
-            there = {name for tool in tools if tool not in left_out for name in tool.policy_names}
+            left = [tool for tool in tools if tool not in left_out]
+            there = {name: tool for tool in left for name in tool.policy_names}
             found = False
             for tool in tools:
-                missing = [name for name in tool.depends_on if name not in there]
+                missing = [text for text in tool.depends_on if not dependency(text).is_met(there)]
                 if missing and tool not in left_out:
                     found = True
                     verb = "is" if len(missing) == 1 else "are"
                     why = f"it depends on {', '.join(missing)}, which {verb} not offered"
                     left_out[tool] = why
+                    other = there.get(dependency(missing[0]).name)
                     hint = suggest(missing[0], there) or "."
+                    if other is not None:
+                        hint = f"; {other.name} has {other.version or 'no version'}."
                     self._warn(f"Tool {tool.name!r} is left out: {why}{hint}")
 
     def _warn_of_tags(self, wanted: set[str], known: set[str]) -> None:

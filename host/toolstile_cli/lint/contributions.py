@@ -11,6 +11,7 @@ from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, 
 
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import LoadedPlugin
+from toolstile.plugins.tool_dependencies import names_of_dependencies
 from toolstile.policies.rules import named
 from toolstile.settings.table_validation import fields
 from toolstile_hookspecs import DefinitionError, Diagnostic, Dialect, FunctionTool, Section, Tool
@@ -102,8 +103,9 @@ def tool_findings(
     tools: Iterable[Tool[Any, Any]], dialects: Mapping[str, Dialect], known: Collection[str]
 ) -> Iterator[Diagnostic]:
     """Yield the faults of tools, by the dialects and the names of all tools."""
+    tools = list(tools)
     for tool in tools:
-        for cause, remedy in _faults(tool, dialects, known):
+        for cause, remedy in (*_faults(tool, dialects, known), *_containment(tool, tools)):
             yield Diagnostic.error(f"tool {tool.name}", cause, remedy)
 
 
@@ -122,7 +124,7 @@ def _faults(
 
 
 def _dependencies(tool: Tool[Any, Any], known: Collection[str]) -> Iterator[Fault]:
-    for name in tool.depends_on:
+    for name in names_of_dependencies(tool):
         if name not in known:
             near = nearest(name, known)
             hint = f"Write {near}, if that is meant" if near else "Correct the name"
@@ -130,6 +132,16 @@ def _dependencies(tool: Tool[Any, Any], known: Collection[str]) -> Iterator[Faul
                 f"It depends on {name}, but no tool here is called that.",
                 f"{hint}, or install the plugin that offers it.",
             )
+
+
+def _containment(tool: Tool[Any, Any], tools: Iterable[Tool[Any, Any]]) -> Iterator[Fault]:
+    """Yield a fault where a tool claims more than a tool of its plugin that it calls."""
+    called = names_of_dependencies(tool)
+    for other in tools:
+        if tool.contained and not other.contained and other.name in called:
+            why = f"A rollback undoes all of it, it says, and it calls {other.name}, which does not"
+            remedy = f"Set contained=False, or contained=True of {other.name} where that holds."
+            yield f"{why} say so.", remedy
 
 
 def _records(tool: Tool[Any, Any]) -> Iterator[Fault]:

@@ -94,3 +94,18 @@ def test_a_result_that_is_not_read_from_its_own_json_is_found():
         "or replayed: size of Renamed is written as 'sz', and read as 'size'."
     )
     assert finding.remedy == "Give it one name for both, Field(alias=...)."
+
+
+@pytest.mark.parametrize(("contained", "count"), [(True, 0), (None, 1), (False, 1)])
+def test_a_tool_that_claims_more_than_one_that_it_calls_is_named(contained, count):
+    @tool(category="write", contained=contained)
+    def charge() -> None:
+        """Charge a card."""
+
+    @tool(category="write", contained=True, depends_on=("charge>=1",))
+    def pay() -> None:
+        """Pay."""
+
+    found = list(tool_findings([pay, charge], {}, {"pay", "charge"}))
+    told = "A rollback undoes all of it, it says, and it calls charge, which does not say so."
+    assert [(finding.subject, finding.text) for finding in found] == [("tool pay", told)] * count

@@ -70,6 +70,65 @@ def test_a_slip_in_the_name_is_told_with_the_name_that_was_meant(caplog):
     assert told(caplog)[0].endswith("which is not offered; did you mean 'log_in'?")
 
 
+@pytest.mark.parametrize(
+    ("version", "depends_on", "is_there"),
+    [
+        ("1.2.0", "rate>=1.2,<2", True),
+        ("1.10.0", "rate >= 1.9", True),
+        ("2.0.0", "rate>=1.2,<2", False),
+        ("2.0.0-rc.1", "rate>=2", False),
+        ("2.0.0-rc.10", "rate>2.0.0-rc.9", True),
+        ("1.0.0+build", "rate==1.0.0", True),
+        ("1.0.0", "rate!=1.0.0", False),
+        ("1.0.0", "rate>1,<=1.0.0", False),
+        ("1.0.0", "rate~>1", False),
+        (None, "rate>=1", False),
+        (None, "rate", True),
+    ],
+)
+def test_a_dependency_may_name_versions(caplog, version, depends_on, is_there):
+    pay = make("pay", calls=["rate"], depends_on=[depends_on])
+    rate = make("rate", version=version)
+    with Host(discover=False, tools=[pay, rate]) as host, host.executor() as tools:
+        assert (tools.dispatch(ToolCall("pay")).text == "pay rate") is is_there
+    found = f"which is not offered; rate has {version or 'no version'}."
+    assert [text.endswith(found) for text in told(caplog)] == [True] * (not is_there)
+
+
+def test_a_dependency_with_versions_is_declared_shown_and_renamed_as_any_other(caplog):
+    rate = make("rate", version="1.0.0", consequence="high")
+    pay = make("pay", depends_on=["rate>=1"], requires_confirmation=True)
+    asked = []
+
+    def approve(request):
+        asked.extend(request.reasons)
+        return ApprovalAnswer.approve()
+
+    settings = Settings(plugins={"Suite": {"prefix": "x_"}})
+    with (
+        Host(
+            discover=False, settings=settings, plugins=[suite(pay, rate)], approver=approve
+        ) as host,
+        host.executor() as tools,
+    ):
+        assert tools.dispatch(ToolCall("x_pay")).success
+    assert "It calls x_rate (high)." in asked
+    assert told(caplog) == []
+
+
+def test_a_call_of_a_dependency_with_versions_is_declared():
+    pay = make("pay", calls=["rate"], depends_on=["rate>=1"])
+    rate, strict = make("rate", version="1.0.0"), Settings(strict_depends=True)
+    with Host(discover=False, tools=[pay, rate], settings=strict) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("pay")).text == "pay rate"
+
+
+def test_a_circle_of_dependencies_with_versions_is_named():
+    tools = [make("a", depends_on=["b>=1"]), make("b", version="1.0.0", depends_on=["a"])]
+    with pytest.raises((DefinitionError, PluginError), match=r"circle: (a -> b -> a|b -> a -> b)"):
+        Host(discover=False, tools=tools).open()
+
+
 def test_what_depends_on_such_a_tool_is_left_out_with_it():
     chain = [make("a", depends_on=["b"]), make("b", depends_on=["c"]), make("d")]
     with Host(discover=False, tools=chain) as host, host.executor() as tools:
