@@ -26,7 +26,12 @@ NAMES: Final = (
 )
 """The names of properties that are paths, alone or at the end, as in `file_path`, `outputFile`."""
 
-_COMPOSED: Final = ("anyOf", "oneOf", "allOf", "then", "else")
+_COMPOSED: Final = ("anyOf", "oneOf", "allOf", "if", "then", "else")
+_BY_NAME: Final = ("dependentSchemas", "dependencies")
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+_ANCHORS: Final = ("$anchor", "$dynamicAnchor", "$id")
+_OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
+_ITEMS: Final = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains")
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
@@ -66,25 +71,32 @@ class PathNames:
 
     def is_path(self, name: str, schemas: Iterable[Schema], *, is_declared: bool) -> bool:
         """Tell whether a property holds a path, by its name and what the schema says of it."""
+        if name in self.own:
+            return True
         if self.own and is_declared:
-            return name in self.own or self.is_source(name)
-        by_format = any(schema.get("format") in FORMATS for schema in schemas)
-        return by_format or ends_with(name, self.listed)
+            return self.is_source(name)
+        return has_format(schemas) or ends_with(name, self.listed)
 
     def is_source(self, name: str, *, is_declared: bool = True) -> bool:
         """Tell whether a tool only moves or copies from the path that a property holds."""
         return is_declared and name not in self.own and ends_with(name, self.sources)
 
 
+def has_format(schemas: Iterable[Schema]) -> bool:
+    """Tell whether a schema says by its format that a value is a path."""
+    return any(schema.get("format") in FORMATS for schema in schemas)
+
+
 def ends_with(name: str, listed: Iterable[str]) -> bool:
     """Tell whether a property's name is a listed one, or ends with it as a word of its own.
 
     Example:
-        >>> [ends_with(name, ["path"]) for name in ("path", "newPath", "file-path", "xpath")]
+        >>> [ends_with(name, ["path"]) for name in ("path", "newPath", "path_2", "xpath")]
         [True, True, True, False]
     """
     words = f"_{_as_words(name)}"
-    return any(words.endswith(f"_{_as_words(other)}") for other in listed)
+    ends = (words, words.rstrip("_0123456789"))
+    return any(end.endswith(f"_{_as_words(other)}") for other in listed for end in ends)
 
 
 @lru_cache(maxsize=4096)
@@ -103,17 +115,10 @@ def schema_of(tool: Tool[Any, Any]) -> Schema | None:
 
 def names_declared_by(tool: Tool[Any, Any]) -> frozenset[str]:
     """Return the names of all properties that a tool declares, at any depth."""
-    found: set[str] = set()
-    waiting: list[object] = [schema_of(tool) or {}]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, Mapping):
-            inner = cast("Schema", part)
-            found.update(*_schemas([inner.get("properties")]))
-            waiting += inner.values()
-        elif isinstance(part, list):
-            waiting += cast("list[object]", part)
-    return frozenset(found)
+    parts = _within(schema_of(tool) or {})
+    return frozenset(
+        name for part in parts for each in _schemas([part.get("properties")]) for name in each
+    )
 
 
 def paths_in(tool: Tool[Any, Any], params: Any, names: PathNames) -> list[PathArgument] | None:
@@ -144,9 +149,12 @@ class _PathSearch:
     ) -> Iterator[PathArgument]:
         """Yield the paths in an object, those that the schema gives by default among them."""
         declared: dict[str, list[Schema]] = {}
-        for part in self._parts(schemas):
+        parts = self._parts(schemas)
+        for part in parts:
             for name, inner in part.get("properties", {}).items():
                 declared.setdefault(name, []).extend(_schemas([inner]))
+        others = _schemas(part.get(key) for part in parts for key in _OTHERS)
+        others += _schemas(each for part in parts for each in _values(part, "patternProperties"))
         defaults = {
             name: inner["default"]
             for name, several in declared.items()
@@ -154,29 +162,39 @@ class _PathSearch:
             if "default" in inner
         }
         for name, inner in {**defaults, **value}.items():
-            known = declared.get(name)
-            yield from self._at((*place, name), inner, known or [], is_declared=known is not None)
+            # One that only a format tells of is declared, too: nobody else would give it.
+            is_declared = name in declared or has_format(self._parts(others))
+            known = declared.get(name, others)
+            yield from self._at((*place, name), inner, known, is_declared=is_declared)
+        if has_format(self._parts(_schemas(part.get("propertyNames") for part in parts))):
+            yield from (PathArgument((*place, name), name, is_declared=True) for name in value)
 
     def _at(
         self, place: tuple[str, ...], value: Any, schemas: list[Schema], *, is_declared: bool
     ) -> Iterator[PathArgument]:
         parts = self._parts(schemas)
         is_path = self._names.is_path(place[-1], parts, is_declared=is_declared)
-        if isinstance(value, (str, os.PathLike)):
+        if isinstance(value, (str, os.PathLike, int, float)) and not isinstance(value, bool):
             if is_path:
-                path = os.fspath(cast("str | os.PathLike[str]", value))
-                yield PathArgument(place, path, is_declared)
+                path = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+                # Some servers read such a text, and find paths in it.
+                yield PathArgument(place, None if _is_json(path) else path, is_declared)
         elif isinstance(value, (list, tuple)):
             items = [*parts] if is_path else []
-            items += _schemas(part.get("items") for part in parts)
-            items += _schemas(each for part in parts for each in part.get("prefixItems", ()))
+            inner = (part.get(key) for part in parts for key in _ITEMS)
+            items += _schemas(
+                each
+                for found in inner
+                for each in (cast("list[object]", found) if isinstance(found, list) else [found])
+            )
             for item in cast("list[object]", value):
                 yield from self._at(place, item, items, is_declared=is_declared)
         elif isinstance(value, Mapping):
-            if is_path and not any("properties" in part for part in parts):
+            members = cast("Mapping[str, Any]", value)
+            known = {name for part in parts for name in part.get("properties", ())}
+            if is_path and not known.issuperset(members):
                 yield PathArgument(place, None, is_declared)
-            inner = cast("Mapping[str, Any]", value)
-            yield from self.within(place, inner, parts)
+            yield from self.within(place, members, parts)
 
     def _parts(self, schemas: Iterable[Schema]) -> list[Schema]:
         """Return schemas with all they are made of: references and alternatives."""
@@ -185,14 +203,51 @@ class _PathSearch:
         while waiting:
             schema = waiting.pop()
             found.append(schema)
-            target = schema.get("$ref")
-            if isinstance(target, str) and target not in seen:
-                seen.add(target)
-                waiting += _schemas([pointed(self._root, target)])
+            for target in (schema.get(key) for key in _REFERENCES):
+                if isinstance(target, str) and target not in seen:
+                    seen.add(target)
+                    waiting += _schemas(self._referred(target))
             for key in _COMPOSED:
                 inner: Any = schema.get(key, ())
-                waiting += _schemas([inner] if key in {"then", "else"} else inner)
+                waiting += _schemas([inner] if isinstance(inner, Mapping) else inner)
+            waiting += _schemas(each for key in _BY_NAME for each in _values(schema, key))
         return found
+
+    def _referred(self, target: str) -> list[object]:
+        """Return what a reference leads to: by a pointer, or by what parts are called."""
+        if target == "#" or target.startswith("#/"):
+            return [pointed(self._root, target)]
+        names = {target, target.rpartition("#")[2]}
+        return [part for part in _within(self._root) if any(part.get(a) in names for a in _ANCHORS)]
+
+
+def _within(schema: Schema) -> Iterator[Schema]:
+    """Yield every object within a schema, itself first."""
+    waiting: list[object] = [schema]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, Mapping):
+            inner = cast("Schema", part)
+            yield inner
+            waiting += inner.values()
+        elif isinstance(part, list):
+            waiting += cast("list[object]", part)
+
+
+def _values(schema: Schema, key: str) -> Iterable[object]:
+    found: object = schema.get(key)
+    return cast("Schema", found).values() if isinstance(found, Mapping) else ()
+
+
+def _is_json(text: str) -> bool:
+    """Tell whether a text is an array or an object of JSON."""
+    if not text.lstrip().startswith(("[", "{")):
+        return False
+    try:
+        from_json(text)
+    except ValueError:
+        return False
+    return True
 
 
 def _schemas(found: Iterable[Any]) -> list[Schema]:
