@@ -144,6 +144,7 @@ from toolstile_hookspecs.sections import (
     Section as Section,
     Visibility as Visibility,
 )
+from toolstile_hookspecs.selectors import ToolSelector as ToolSelector
 from toolstile_hookspecs.services.filesystem import (
     FileMatch as FileMatch,
     FileStat as FileStat,

@@ -129,9 +129,9 @@ class ToolPolicy(Protocol):
     """A rule over calls.
 
     Optional: `SupportsReserve`, `SupportsFailure` and `SupportsRollback`; `wants_params = False`
-    spares a copy of the params; `governed` names the tools that it rules, also as globs, and the
-    host does not open where no tool has a name; `misfits(tools, may_come)` tells of what else fits
-    none of the tools, in words, where `may_come(name)` tells of tools that come later.
+    spares a copy of the params; `selector`, a `ToolSelector`, has it asked about these tools only;
+    `governed` names tools, also as globs. The host does not open where no tool has a name of these.
+    `misfits(tools, may_come)` tells in words what else fits none of the tools there or to come.
     """
 
     @property

@@ -376,7 +376,7 @@ class Host:
         """Return what policies name that no tool has; of those of the configuration if None."""
         if policies is None:
             configured = self.configuration
-            policies = (*self.policies[: len(configured.policies)], confirming(configured))
+            policies = (*self.policies[: len(configured.policies)], *confirming(configured))
         tools = tools_within(self.prompt, self.catalog) if naming(policies) else ()
         return faults_of(policies, tools, self.plugins.awaited_tools())
 

@@ -16,6 +16,7 @@ from toolstile.policies.rule_set import Governed, PromptRules
 from toolstile.policies.rules import Rule
 from toolstile.prompt_overrides import section_failed
 from toolstile_hookspecs import Catalog, OpenedSections, Prompt, Section, Tool, Visibility
+from toolstile_hookspecs.selectors import fits
 from toolstile_hookspecs.tools import HostDefault
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class DispatchOptions:
     def approves_diff(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether a person who is asked is shown what the tool would change."""
         named = self.approve_diff
-        wanted = named if isinstance(named, bool) else tool.name in named
+        wanted = named if isinstance(named, bool) else any(fits(tool, name) for name in named)
         # A serial tool holds the one place in which it runs, so it cannot wait for a person.
         alone = tool.concurrency == "serial"
         return wanted and bool(tool.contained) and not alone and not self.dry_run
@@ -111,6 +112,7 @@ def plan_for(
     approves_diff = manner.approves_diff(tool)
     hearing = [rule for rule in everywhere if rule.hears is None or rule.hears(tool)]
     elsewhere = tool.handler is None or tool.isolation == "process"
+    own = [rule for rule in own if rule.selects is None or rule.selects(tool)]
     return ToolPlan(
         tool=tool,
         invoke=None if elsewhere else tool.signature.invoke,

@@ -17,7 +17,9 @@ from toolstile_hookspecs import (
     DefinitionError,
     Prompt,
     Tool,
+    ToolSelector,
 )
+from toolstile_hookspecs.selectors import fits
 from toolstile_hookspecs.support.text import suggest
 
 log = logging.getLogger(__name__)
@@ -59,11 +61,11 @@ class ToolOffers:
     def _corrected(self, prompt: Prompt, tables: Mapping[str, ToolCorrection]) -> Prompt:
         tools = [tool for section in prompt.everywhere() for tool in section.tools]
         names = {name for tool in tools for name in tool.policy_names}
-        for name in sorted(tables.keys() - names):
-            self._warn(f"[tools.{name}] corrects no tool{suggest(name, names) or '.'}")
-        found = [(tool, name) for tool in tools for name in tool.policy_names if name in tables]
-        twins = {tool: _corrected(tool, tables[name]) for tool, name in found}
-        return changed_prompt(prompt, lambda tool: twins.get(tool, tool)) if twins else prompt
+        for name in sorted(tables):
+            if not any(fits(tool, name) for tool in tools):
+                self._warn(f"[tools.{name}] corrects no tool{suggest(name, names) or '.'}")
+        twins = {tool: _corrected(tool, tables) for tool in tools}
+        return changed_prompt(prompt, twins.__getitem__) if twins else prompt
 
     def of(self, prompt: Prompt, only: Collection[str], without: Collection[str]) -> Prompt:
         """Return the prompt with the tools that are offered.
@@ -81,11 +83,15 @@ class ToolOffers:
             return prompt
         if (circle := circle_among(tools)) is not None:
             raise DefinitionError(f"These tools depend on one another in a circle: {circle}.")
-        self._warn_of_tags({*only, *without}, {tag for tool in tools for tag in tool.tags})
+        named = {*only, *without}
+        for fault in ToolSelector(tags=named).faults(tools) if named else ():
+            self._warn(f"The choice of tools {fault}.")
+        chosen = ToolSelector(tags={*only} or None)
+        unwanted = ToolSelector(tags={*without}) if without else None
         left_out = {
             tool: "it is not among the tools that are offered"
             for tool in tools
-            if (only and not {*only}.intersection(tool.tags)) or {*without}.intersection(tool.tags)
+            if not chosen.selects(tool) or (unwanted is not None and unwanted.selects(tool))
         }
         self._leave_out_dependents(tools, left_out)
         if not left_out:
@@ -121,19 +127,20 @@ class ToolOffers:
                         hint = f"; {other.name} has {other.version or 'no version'}."
                     self._warn(f"Tool {tool.name!r} is left out: {why}{hint}")
 
-    def _warn_of_tags(self, wanted: set[str], known: set[str]) -> None:
-        for tag in sorted(wanted - known):
-            near = suggest(tag, known) or f"; there are {', '.join(sorted(known)) or 'none'}."
-            self._warn(f"No tool has the tag {tag!r}{near}")
-
     def _warn(self, text: str) -> None:
         if text not in self._told:
             self._told.add(text)
             log.warning("%s", text, extra=NOTICE)
 
 
-def _corrected(tool: Tool[Any, Any], table: ToolCorrection) -> Tool[Any, Any]:
-    given = {name: getattr(table, name) for name in table.model_fields_set}
+def _corrected(tool: Tool[Any, Any], tables: Mapping[str, ToolCorrection]) -> Tool[Any, Any]:
+    # What stands under its own name comes last, and wins.
+    fitting = sorted((name for name in tables if fits(tool, name)), key=tool.policy_names.count)
+    given = {
+        key: getattr(tables[name], key) for name in fitting for key in tables[name].model_fields_set
+    }
+    if not given:
+        return tool
     try:
         return replace(tool, **given)
     except DefinitionError as error:

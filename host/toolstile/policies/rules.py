@@ -23,6 +23,7 @@ from toolstile_hookspecs import (
     SupportsRollback,
     Tool,
     ToolPolicy,
+    ToolSelector,
 )
 from toolstile_hookspecs.policies import POLICY_METHODS
 
@@ -44,6 +45,7 @@ class Rule:
         wants_params: Whether it looks at params at all.
         checks: `(tool)`, whether it checks calls of the tool; None for all tools.
         hears: `(tool)`, whether it hears of successes of the tool; None for all tools.
+        selects: `(tool)`, whether it governs the tool: checks, reserves, hears of a rollback.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Rule:
     wants_params: bool = True
     checks: Question | None = None
     hears: Question | None = None
+    selects: Question | None = None
 
     @property
     def title(self) -> str:
@@ -84,6 +87,7 @@ def rule_of(policy: ToolPolicy) -> Rule:
     """Return the rule that a policy instance is."""
     if isinstance(policy, PersistentPolicy):
         policy = policy.policy
+    selector = selector_of(policy)
     return Rule(
         name=policy.name,
         check=policy.check,
@@ -94,7 +98,15 @@ def rule_of(policy: ToolPolicy) -> Rule:
         wants_params=getattr(policy, "wants_params", True),
         checks=_asked_once(policy, "checks"),
         hears=_asked_once(policy, "hears"),
+        selects=None if selector is None else selector.selects,
     )
+
+
+def selector_of(policy: ToolPolicy) -> ToolSelector | None:
+    """Return the selector of the tools that a policy governs, None where it has none."""
+    # A policy of somebody's may call something else the same.
+    selector = getattr(policy, "selector", None)
+    return selector if isinstance(selector, ToolSelector) else None
 
 
 def rules_of_plugins(
@@ -233,4 +245,5 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
         on_failure=asked(rule.on_failure, of_own=True),
         checks=asked(rule.checks),
         hears=asked(rule.hears),
+        selects=asked(rule.selects),
     )

@@ -4,19 +4,26 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from types import SimpleNamespace
 from typing import Any, Final
 
+from toolstile.policies.rules import selector_of
 from toolstile.settings import Settings
-from toolstile_hookspecs import Catalog, PersistentPolicy, Prompt, Section, Tool, ToolPolicy
+from toolstile_hookspecs import (
+    Catalog,
+    PersistentPolicy,
+    Prompt,
+    Section,
+    Tool,
+    ToolPolicy,
+    ToolSelector,
+)
 from toolstile_hookspecs.section_tools import section_tools
-from toolstile_hookspecs.support.text import near
 
 log = logging.getLogger("toolstile.policies.names")
 
-SUGGESTED: Final = 2
 _WILD: Final = re.compile(r"[*?\[]")
 
 Tools = Sequence[Tool[Any, Any]]
@@ -33,7 +40,7 @@ def warn_once(faults: Iterable[str], told: set[str]) -> None:
 def naming(policies: Iterable[ToolPolicy]) -> list[ToolPolicy]:
     """Return the policies that say what they name, without what keeps their records."""
     plain = (each.policy if isinstance(each, PersistentPolicy) else each for each in policies)
-    return [each for each in plain if getattr(each, "governed", ()) or hasattr(each, "misfits")]
+    return [each for each in plain if [*_selectors(each)] or hasattr(each, "misfits")]
 
 
 def faults_of(policies: Iterable[ToolPolicy], tools: Tools, awaited: Iterable[str]) -> list[str]:
@@ -41,28 +48,33 @@ def faults_of(policies: Iterable[ToolPolicy], tools: Tools, awaited: Iterable[st
 
     Names and globs that are awaited are those of tools that come later: nothing is said of them.
     """
-    if not (ruling := naming(policies)):
-        return []
-    names = frozenset(name for tool in tools for name in tool.policy_names)
 
     def may_come(name: str) -> bool:
         return any(_may_overlap(name, other) for other in awaited)
 
     found: list[str] = []
-    for policy in ruling:
-        # All tools are meant by `*`, also where there are none.
-        ruled = sorted(name for name in getattr(policy, "governed", ()) if name != "*")
-        missing = [name for name in ruled if not any(fnmatchcase(own, name) for own in names)]
-        unknown = [f"{name!r}{_hint(name, names)}" for name in missing if not may_come(name)]
-        faults = [f"refers to unknown tools: {', '.join(unknown)}"] if unknown else []
-        if not missing and (misfits := getattr(policy, "misfits", None)):
-            faults += misfits(tools, may_come)
+    for policy in naming(policies):
+        selectors = [*_selectors(policy)]
+        faults = [fault for each in selectors for fault in each.faults(tools, may_come)]
+        if not any(each.missing(tools) for each in selectors):
+            faults += getattr(policy, "misfits", _none)(tools, may_come)
         if faults:
             found.append(
                 f"Policy {policy.name!r} {'; it '.join(faults)}. It governs nothing by that. Fix "
                 "the names, or load the plugin that offers them."
             )
     return found
+
+
+def _selectors(policy: ToolPolicy) -> Iterator[ToolSelector]:
+    if selector := selector_of(policy):
+        yield selector
+    if names := getattr(policy, "governed", ()):
+        yield ToolSelector(tools=frozenset(names))
+
+
+def _none(tools: Tools, may_come: object) -> list[str]:  # noqa: ARG001 - as `misfits`
+    return []
 
 
 def tools_within(prompt: Prompt, catalog: Catalog) -> Tools:
@@ -72,11 +84,13 @@ def tools_within(prompt: Prompt, catalog: Catalog) -> Tools:
     return list({tool.name: tool for tool in (*section_tools(), *catalog, *here)}.values())
 
 
-def confirming(settings: Settings) -> Any:
-    """Return the names of the tools that a configuration says a person must approve."""
+def confirming(settings: Settings) -> Iterator[Any]:
+    """Yield what a configuration names tools by that a person approves, as policies name tools."""
     tables = settings.tools.items()
     names = frozenset(name for name, table in tables if table.requires_confirmation)
-    return SimpleNamespace(name="[tools.NAME]", governed=names)
+    yield SimpleNamespace(name="[tools.NAME]", governed=names)
+    if not isinstance(settings.approve_diff, bool):
+        yield SimpleNamespace(name="approve_diff", governed=frozenset(settings.approve_diff))
 
 
 def tools_known_to(section: Section, tools: Tools) -> Tools:
@@ -95,8 +109,3 @@ def _may_overlap(name: str, other: str) -> bool:
     # Of two globs no more is compared than what stands before their first wildcards.
     one, two = (_WILD.split(glob, maxsplit=1) for glob in (name, other))
     return len(one) == len(two) > 1 and (one[0].startswith(two[0]) or two[0].startswith(one[0]))
-
-
-def _hint(name: str, known: Collection[str]) -> str:
-    found = near(name, sorted(known), SUGGESTED)
-    return f" (did you mean {' or '.join(map(repr, found))}?)" if found else ""

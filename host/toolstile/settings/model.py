@@ -151,7 +151,7 @@ class Settings(HostTable):
             32 characters or more; None for one of the host's own.
         approval_spent: The file in which these hosts note used approvals.
         approve_diff: Whether contained tools run before a person is asked, who is then shown
-            what they would change; or the names of those for which it holds.
+            what they would change; or names of those for which it holds, also as globs.
         max_arguments: The most bytes that the arguments of a call may have.
         history_events: The most events of calls that a session keeps, the newest ones; 0 for
             any number.
@@ -165,7 +165,8 @@ class Settings(HostTable):
         without_tags: The tags of tools that are not offered.
         strict_depends: Whether a handler can only call the tools that its own `depends_on` names;
             else a call of another is logged.
-        tools: The `[tools.NAME]` tables, which correct what authors say of their tools.
+        tools: The `[tools.NAME]` tables, which correct what authors say of their tools; NAME may
+            be a glob, over which a tool's own table wins.
         variables: From a dotted key to the environment variable that its value came from.
 
     Raises:

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
-from toolstile_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
-from toolstile_hookspecs.tools import Category, Consequence
-from toolstile_plugins.policies.checks import (
-    check_fields,
-    is_called,
-    is_ruled,
-    refuse_none,
-    unknown_tags,
+from toolstile_hookspecs import (
+    DefinitionError,
+    PolicyDecision,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSelector,
 )
+from toolstile_hookspecs.selectors import fits
+from toolstile_hookspecs.tools import Category, Consequence
+from toolstile_plugins.policies.checks import check_fields
 
 Rule = Literal["allow", "ask", "deny"]
 
@@ -26,8 +29,9 @@ class CategoryPolicy:
     Args:
         category: The rule for each category; `allow` for those not named.
         consequence: The rule for each consequence; `allow` for those not named.
-        tools: The tools it governs, also as globs.
-        tags: The tags of further tools that it governs; all tools without `tools` and `tags`.
+        tools: The tools it governs, also as globs; all where not given.
+        tags: Tags, of which each of these tools has one.
+        servers: Servers, or other origins, of which each of these tools comes from one.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -44,41 +48,43 @@ class CategoryPolicy:
     consequence: Mapping[Consequence, Rule] = field(default_factory=dict[Consequence, Rule])
     tools: AbstractSet[str] | None = None
     tags: AbstractSet[str] | None = None
+    servers: AbstractSet[str] | None = None
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Check that there is a rule."""
+        """Check that there is a rule, and something to govern."""
         check_fields(self)
-        refuse_none(self, "tools", "tags")
         if not self.category and not self.consequence:
             msg = "CategoryPolicy: give a rule, such as category = {delete = 'ask'}."
             raise DefinitionError(msg)
+        _ = self.selector
 
-    @property
-    def governed(self) -> AbstractSet[str]:
-        """The names of tools it rules by; none where it allows everything."""
-        rules = {*self.category.values(), *self.consequence.values()}
-        return self.tools if self.tools and rules != {"allow"} else frozenset()
+    @cached_property
+    def selector(self) -> ToolSelector:
+        """The tools it governs."""
+        return ToolSelector(tools=self.tools, tags=self.tags, servers=self.servers)
 
     def misfits(
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
     ) -> list[str]:
         """Return which of its names mean only tools that none of its rules is about."""
-        found = unknown_tags(self.tags, tools)
-        for name in sorted(name for name in self.governed if not may_come(name)):
-            meant = [tool for tool in tools if is_called(tool, name)]
-            if meant and all(self._rules_on(tool) == ("allow", "allow") for tool in meant):
+        found: list[str] = []
+        for name in sorted(name for name in self.tools or () if not may_come(name)):
+            meant = [tool for tool in tools if fits(tool, name)]
+            if meant and not any(map(self.checks, meant)):
                 shown = f"{meant[0].name} has category {meant[0].category} and "
                 shown += f"{meant[0].consequence} consequence"
                 found.append(f"has no rule for what it means by {name!r}: {shown}")
         return found
 
+    def checks(self, tool: Tool[Any, Any]) -> bool:
+        """Tell whether there is a rule about such tools."""
+        return self._rules_on(tool) != ("allow", "allow")
+
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Decide by the stronger of the two rules."""
         category, consequence = self._rules_on(tool)
         if category == "allow" and consequence == "allow":
-            return PolicyDecision.allow()
-        if not is_ruled(tool, self.tools, self.tags):
             return PolicyDecision.allow()
         rule: Rule = "deny" if "deny" in {category, consequence} else "ask"
         reasons = [f"category {tool.category}"] if category == rule else []

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Mapping
 from dataclasses import fields
-from fnmatch import fnmatchcase
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_type_hints
 
@@ -13,7 +12,7 @@ from typing_extensions import TypedDict
 
 from toolstile_hookspecs import DefinitionError, Tool
 from toolstile_hookspecs.codecs import first_fault
-from toolstile_hookspecs.support.text import suggest
+from toolstile_hookspecs.selectors import fits
 
 Count = Annotated[int, Field(strict=True)]
 """A number of calls."""
@@ -44,36 +43,10 @@ def _adapter(type_: type[Any]) -> TypeAdapter[Any]:
 T = TypeVar("T")
 
 
-def is_among(tool: Tool[Any, Any], names: Iterable[str]) -> bool:
-    """Tell whether a tool is named, or fits a name that is a glob."""
-    return any(is_called(tool, name) for name in names)
-
-
-def is_ruled(
-    tool: Tool[Any, Any], names: Iterable[str] | None, tags: AbstractSet[str] | None
-) -> bool:
-    """Tell whether a tool is named or has one of the tags; without both, every tool is."""
-    if names is None and tags is None:
-        return True
-    return is_among(tool, names or ()) or not (tags or frozenset()).isdisjoint(tool.tags)
-
-
-def unknown_tags(tags: Iterable[str] | None, tools: Sequence[Tool[Any, Any]]) -> list[str]:
-    """Return the fault of a policy that rules by tags which none of the tools has."""
-    known = {tag for tool in tools for tag in tool.tags}
-    unknown = [f"{tag!r}{suggest(tag, known)}" for tag in sorted({*(tags or ())} - known)]
-    return [f"refers to unknown tags: {', '.join(unknown)}"] if unknown else []
-
-
-def is_called(tool: Tool[Any, Any], name: str) -> bool:
-    """Tell whether a name, which may be a glob, means a tool."""
-    return any(fnmatchcase(own, name) for own in tool.policy_names)
-
-
 def entries_for(tool: Tool[Any, Any], entries: Mapping[str, T]) -> list[T]:
     """Return the entry of a tool's name, or else of its wire name, or else of the globs it fits."""
     own = [entries[name] for name in tool.policy_names if name in entries]
-    return own[:1] or [entry for name, entry in entries.items() if is_called(tool, name)]
+    return own[:1] or [entry for name, entry in entries.items() if fits(tool, name)]
 
 
 def refuse_none(policy: Any, *fields: str) -> None:

@@ -15,8 +15,10 @@ from toolstile_hookspecs import (
     Tool,
     ToolContext,
     ToolResult,
+    ToolSelector,
 )
-from toolstile_plugins.policies.checks import check_fields, is_among, is_called, refuse_none
+from toolstile_hookspecs.selectors import fits
+from toolstile_plugins.policies.checks import check_fields, refuse_none
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,14 +97,18 @@ class SequentialDependencyPolicy:
 
     def checks(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether the tool waits for others."""
-        return is_among(tool, self.dependencies)
+        return self._waiting.selects(tool)
 
     def hears(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether others wait for the tool."""
-        return is_among(tool, self._awaited)
+        return bool(self._awaited_by_name(tool))
 
     def _awaited_by_name(self, tool: Tool[Any, Any]) -> frozenset[str]:
-        return frozenset(name for name in self._awaited if is_called(tool, name))
+        return frozenset(name for name in self._awaited if fits(tool, name))
+
+    @cached_property
+    def _waiting(self) -> ToolSelector:
+        return ToolSelector(tools=frozenset(self.dependencies))
 
     @cached_property
     def _awaited(self) -> frozenset[str]:

@@ -14,35 +14,27 @@ from toolstile_hookspecs import (
     Tool,
     ToolContext,
     ToolResult,
+    ToolSelector,
 )
 from toolstile_hookspecs.support.text import in_seconds
-from toolstile_plugins.policies.checks import (
-    Count,
-    Seconds,
-    check_fields,
-    entries_for,
-    is_ruled,
-    refuse_none,
-    unknown_tags,
-)
+from toolstile_plugins.policies.checks import Count, Seconds, check_fields, entries_for
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""
 
 
-class _Counting:
+@dataclass(frozen=True, kw_only=True)
+class _Counting(ToolSelector):
     """A policy that only counts: it decides as calls are admitted, so that none slips by."""
 
     wants_params: ClassVar = False
-    tags: AbstractSet[str] | None
 
-    def misfits(
-        self,
-        tools: Sequence[Tool[Any, Any]],
-        may_come: Callable[[str], bool],
-    ) -> list[str]:
-        """Return the tags it rules by that no tool has."""
-        return unknown_tags(self.tags, tools)
+    name: str = ""
+
+    @property
+    def selector(self) -> ToolSelector | None:
+        """The tools it counts."""
+        return self
 
     def checks(self, tool: Tool[Any, Any]) -> bool:
         """Check no tool: `reserve` decides."""
@@ -72,8 +64,11 @@ class RateLimitPolicy(_Counting):
         max_calls_per_minute: Calls of one tool in any 60 seconds; this, or `max_calls`.
         max_calls: Calls of one tool in any `window`.
         window: The length of the window in seconds.
-        tools: The tools it governs, also as globs.
-        tags: The tags of further tools that it governs; all tools without `tools` and `tags`.
+        tools: The tools it governs, also as globs; all where not given.
+        tags: Tags, of which each of these tools has one.
+        servers: Servers, or other origins, of which each of these tools comes from one.
+        category: Their categories.
+        consequence: Their consequences.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -83,25 +78,17 @@ class RateLimitPolicy(_Counting):
     max_calls_per_minute: Count | None = None
     max_calls: Count | None = None
     window: Seconds = 60.0
-    tools: AbstractSet[str] | None = None
-    tags: AbstractSet[str] | None = None
-    name: str = ""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         check_fields(self)
-        refuse_none(self, "tools", "tags")
+        super().__post_init__()
         if (self.max_calls is None) == (self.max_calls_per_minute is None):
             msg = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
             raise DefinitionError(msg)
         if self.most < 1 or not self.window > 0:
             msg = "RateLimitPolicy: the number of calls and the window must be positive."
             raise DefinitionError(msg)
-
-    @property
-    def governed(self) -> AbstractSet[str]:
-        """The names of tools it rules by."""
-        return self.tools or frozenset()
 
     @property
     def most(self) -> int:
@@ -115,8 +102,6 @@ class RateLimitPolicy(_Counting):
 
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Count the call, or deny it and say how long to wait."""
-        if not is_ruled(tool, self.tools, self.tags):
-            return PolicyDecision.allow()
         now = context.clock.now().timestamp()
         state = PolicyState.reserved(context, self.name)
         began = now - self.seconds
@@ -141,8 +126,11 @@ class QuotaPolicy(_Counting):
     Args:
         max_calls: Calls in all, None for any number.
         per_tool: Calls of single tools, or of each that fits a glob; of several globs the least.
-        tools: The tools that count towards `max_calls`, also as globs.
-        tags: The tags of further tools that do; all tools without `tools` and `tags`.
+        tools: The tools that count towards `max_calls`, also as globs; all where not given.
+        tags: Tags, of which each of these tools has one.
+        servers: Servers, or other origins, of which each of these tools comes from one.
+        category: Their categories.
+        consequence: Their consequences.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -151,14 +139,11 @@ class QuotaPolicy(_Counting):
 
     max_calls: Count | None = None
     per_tool: Mapping[str, Count] = field(default_factory=dict[str, int])
-    tools: AbstractSet[str] | None = None
-    tags: AbstractSet[str] | None = None
-    name: str = ""
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         check_fields(self)
-        refuse_none(self, "tools", "tags")
+        super().__post_init__()
         if self.max_calls is None and not self.per_tool:
             msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
             raise DefinitionError(msg)
@@ -167,13 +152,24 @@ class QuotaPolicy(_Counting):
             raise DefinitionError(msg)
 
     @property
+    def selector(self) -> ToolSelector | None:
+        """The tools it counts, None where single ones may be others than those it selects."""
+        return None if self.per_tool else self
+
+    @property
     def governed(self) -> AbstractSet[str]:
-        """The names of tools it rules by."""
-        return frozenset([*(self.tools or ()), *self.per_tool])
+        """The names of single tools it limits."""
+        return frozenset(self.per_tool)
+
+    def misfits(
+        self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
+    ) -> list[str]:
+        """Return what it selects by and no tool has."""
+        return self.faults(tools, may_come) if self.per_tool else []
 
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Count the call, or deny it and say what is used up."""
-        most_in_all = self.max_calls if is_ruled(tool, self.tools, self.tags) else None
+        most_in_all = self.max_calls if self.selects(tool) else None
         most = min(entries_for(tool, self.per_tool), default=None)
         if most is None and most_in_all is None:
             return PolicyDecision.allow()

@@ -6,6 +6,7 @@ import posixpath
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
 
@@ -19,15 +20,11 @@ from toolstile_hookspecs import (
     Tool,
     ToolContext,
     ToolResult,
+    ToolSelector,
 )
 from toolstile_hookspecs.codecs import as_sentence
-from toolstile_plugins.policies.checks import (
-    check_fields,
-    entries_for,
-    is_among,
-    is_called,
-    refuse_none,
-)
+from toolstile_hookspecs.selectors import fits
+from toolstile_plugins.policies.checks import check_fields, entries_for, refuse_none
 from toolstile_plugins.policies.governed_files import DirectoryFiles, Files, WorkspaceFiles
 from toolstile_plugins.policies.path_arguments import (
     NAMES,
@@ -125,7 +122,7 @@ class ReadBeforeWritePolicy:
     ) -> list[str]:
         """Return what it says of properties that none of its tools has, or of other tools."""
         written = [tool for tool in tools if self.checks(tool)]
-        ruled = [*written, *(tool for tool in tools if is_among(tool, self.read_tools))]
+        ruled = [*written, *(tool for tool in tools if self._reads(tool))]
         found = [fault for own in self._own_paths for fault in self._own_misfits(own, ruled)]
         if not any(map(may_come, self.read_tools | self.write_tools)):
             found += self._misnamed(ruled)
@@ -154,7 +151,7 @@ class ReadBeforeWritePolicy:
         ]
 
     def _own_misfits(self, pattern: str, ruled: Iterable[Tool[Any, Any]]) -> list[str]:
-        meant = [tool for tool in ruled if is_called(tool, pattern)]
+        meant = [tool for tool in ruled if fits(tool, pattern)]
         if not meant:
             return [f"names paths of {pattern!r}, which it lets neither read nor write"]
         known = frozenset[str]().union(*map(names_declared_by, meant))
@@ -189,7 +186,7 @@ class ReadBeforeWritePolicy:
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Remember the contents that were read or written."""
-        writes, reads = self.checks(tool), is_among(tool, self.read_tools)
+        writes, reads = self.checks(tool), self._reads(tool)
         if not writes and not reads:
             return
         files = self._files(tool, context)
@@ -220,11 +217,22 @@ class ReadBeforeWritePolicy:
         """Tell whether the tool writes."""
         if not self.write_tools.isdisjoint(tool.policy_names):
             return True
-        return is_among(tool, self.write_tools) and not is_among(tool, self.read_tools)
+        return self._writing.selects(tool) and not self._reads(tool)
 
     def hears(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether the tool reads or writes."""
-        return self.checks(tool) or is_among(tool, self.read_tools)
+        return self.checks(tool) or self._reads(tool)
+
+    def _reads(self, tool: Tool[Any, Any]) -> bool:
+        return self._reading is not None and self._reading.selects(tool)
+
+    @cached_property
+    def _reading(self) -> ToolSelector | None:
+        return ToolSelector(tools=self.read_tools) if self.read_tools else None
+
+    @cached_property
+    def _writing(self) -> ToolSelector:
+        return ToolSelector(tools=self.write_tools)
 
     @property
     def _own_paths(self) -> Mapping[str, tuple[str, ...]]:

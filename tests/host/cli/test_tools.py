@@ -62,7 +62,7 @@ def test_tools_are_listed_by_their_tags(toolstile, tmp_path):
     assert "get_holdings" not in listed("--without", "portfolio")[1]
     _, names, err = listed("--tag", "rsk")
     assert names == []
-    assert "No tool has the tag 'rsk'; did you mean 'risk'?" in err
+    assert "refers to unknown tags: 'rsk' (did you mean 'risk'?)" in err
     status, out, err = toolstile(
         "call", "get_holdings", "--without", "risk", "--plugin", plugin, plugin=False
     )

@@ -342,8 +342,7 @@ def test_an_unknown_tag_is_told_with_those_near_it(caplog):
             with host.executor(tags=["maill", "xyz"]) as tools:
                 assert names(tools) == []
     assert told(caplog) == [
-        "No tool has the tag 'maill'; did you mean 'mail'?",
-        "No tool has the tag 'xyz'; there are mail, out, read.",
+        "The choice of tools refers to unknown tags: 'maill' (did you mean 'mail'?), 'xyz'."
     ]
 
 
@@ -397,6 +396,15 @@ def test_the_configuration_corrects_what_authors_say_of_their_tools():
     assert asked == ["fax", "fax"]
     assert seen[0] == seen[2] == ("fax", "delete", "high", 2)
     assert ("pay_here", "side_effect", "medium", None) in seen
+
+
+def test_a_glob_corrects_several_tools_and_a_tool_s_own_table_wins():
+    tables = {"fax": {"category": "delete"}, "*a*": {"category": "write", "timeout": 3}}
+    with Host(discover=False, settings=Settings(tools=tables), tools=TAGGED) as host:
+        shown = {each.name: (each.category, each.timeout) for each in host.prompt.tools()}
+    assert shown["fax"] == ("delete", 3)
+    assert shown["mail"] == shown["plain"] == ("write", 3)
+    assert shown["look"][0] == "side_effect"
 
 
 def test_a_correction_of_no_tool_is_told_with_the_name_that_was_meant(caplog):

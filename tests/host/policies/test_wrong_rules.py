@@ -223,6 +223,15 @@ def test_a_tool_that_a_person_must_approve_is_one_that_is_there() -> None:
     assert "'[tools.NAME]' refers to unknown tools: 'save_pgae' (did you" in str(raised.value)
 
 
+def test_tools_whose_diff_a_person_approves_are_ones_that_are_there() -> None:
+    for names in (["save_page"], ["save_*", "pages.show"], []):
+        settings = Settings(approve_diff=names)
+        Host(discover=False, settings=settings, plugins=[Pages()]).open().close()
+    settings = Settings(approve_diff=["save_pgae"])
+    with pytest.raises(ConfigurationError, match="'approve_diff' refers to unknown tools"):
+        Host(discover=False, settings=settings, plugins=[Pages()]).open()
+
+
 def test_a_rule_is_checked_against_a_tool_as_the_configuration_corrects_it() -> None:
     table = {"kind": "of_category", "governed": ["save_page"]}
 

@@ -6,6 +6,8 @@ from dataclasses import replace
 
 import pytest
 
+from toolstile import Host
+from toolstile.policies.unknown_names import faults_of
 from toolstile_hookspecs import DefinitionError, MarkdownSection, tool
 from toolstile_plugins.policies import (
     CategoryPolicy,
@@ -19,13 +21,8 @@ from toolstile_plugins.policies import (
 @pytest.mark.parametrize(
     ("policy", "names"),
     [
-        (CategoryPolicy(category={"write": "deny"}), set()),
-        (CategoryPolicy(category={"write": "deny"}, tools={"api"}), {"api"}),
-        (CategoryPolicy(category={"write": "allow"}, tools={"api"}), set()),
-        (RateLimitPolicy(max_calls=1), set()),
-        (RateLimitPolicy(max_calls=1, tools={"api"}), {"api"}),
-        (QuotaPolicy(max_calls=1), set()),
-        (QuotaPolicy(max_calls=1, tools={"api"}, per_tool={"letter": 1}), {"api", "letter"}),
+        (QuotaPolicy(max_calls=1, tools={"api"}), set()),
+        (QuotaPolicy(max_calls=1, tools={"api"}, per_tool={"letter": 1}), {"letter"}),
         (SequentialDependencyPolicy(dependencies={"c": {"a", "b"}}), {"a", "b", "c"}),
         (ReadBeforeWritePolicy(), set()),
         (
@@ -48,6 +45,7 @@ def test_a_policy_says_by_which_names_it_rules_but_for_its_defaults(policy, name
         (RateLimitPolicy, {"max_calls": 1, "tools": set()}, "tools"),
         (QuotaPolicy, {"max_calls": 1, "tools": set()}, "tools"),
         (QuotaPolicy, {"max_calls": 1, "tags": set()}, "tags"),
+        (CategoryPolicy, {"category": {"write": "deny"}, "servers": set()}, "servers"),
         (SequentialDependencyPolicy, {"dependencies": {}}, "dependencies"),
         (SequentialDependencyPolicy, {"dependencies": {"deploy": set()}}, "waits for nothing"),
     ],
@@ -154,7 +152,8 @@ SEND = (mail, fax, look)
     [
         ({"tags": {"mail"}}, {"mail"}),
         ({"tags": {"out"}}, {"mail", "fax"}),
-        ({"tags": {"mail"}, "tools": {"look"}}, {"mail", "look"}),
+        ({"tags": {"out"}, "tools": {"*a*"}}, {"mail", "fax"}),
+        ({"tags": {"mail"}, "tools": {"*a*"}}, {"mail"}),
         ({"tools": {"look"}}, {"look"}),
         ({}, {"mail", "fax", "look"}),
     ],
@@ -167,7 +166,7 @@ SEND = (mail, fax, look)
         lambda **fields: QuotaPolicy(max_calls=1, **fields),
     ],
 )
-def test_tools_may_be_meant_by_their_tags(yard, make, fields, ruled):
+def test_tools_are_meant_by_all_of_names_and_tags(yard, make, fields, ruled):
     for each in SEND:
         section = MarkdownSection(key="send", title="Send", tools=SEND)
         yard.open(section, policies=(make(**fields),))
@@ -176,13 +175,48 @@ def test_tools_may_be_meant_by_their_tags(yard, make, fields, ruled):
 
 
 @pytest.mark.parametrize(
-    "policy",
+    ("fields", "told"),
     [
-        CategoryPolicy(category={"write": "deny"}, tags={"maill", "mail"}),
-        RateLimitPolicy(max_calls=1, tags={"maill"}),
-        QuotaPolicy(max_calls=1, tags={"maill"}),
+        ({"tags": {"maill", "mail"}}, "refers to unknown tags: 'maill' (did you mean 'mail'?)"),
+        ({"servers": {"post"}}, "refers to unknown servers: 'post'"),
+        ({"tools": {"look"}, "tags": {"mail"}}, "names 'look', which its other fields leave out"),
     ],
 )
-def test_a_tag_that_no_tool_has_is_told_with_the_near_one(policy):
-    (told,) = policy.misfits(SEND, lambda name: False)
-    assert told == "refers to unknown tags: 'maill'; did you mean 'mail'?"
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda **fields: CategoryPolicy(category={"side_effect": "deny"}, name="own", **fields),
+        lambda **fields: RateLimitPolicy(max_calls=1, name="own", **fields),
+        lambda **fields: QuotaPolicy(max_calls=1, name="own", **fields),
+        lambda **fields: QuotaPolicy(max_calls=1, per_tool={"fax": 1}, name="own", **fields),
+    ],
+)
+def test_what_no_tool_has_or_no_tool_can_be_is_told(make, fields, told):
+    (fault,) = faults_of([make(**fields)], SEND, ())
+    assert fault.startswith(f"Policy 'own' {told}")
+
+
+@pytest.mark.parametrize(
+    ("fields", "ruled"),
+    [({"category": {"read"}}, {"look"}), ({"consequence": {"medium"}, "tools": {"f*"}}, {"fax"})],
+)
+def test_limits_go_by_category_and_consequence_too(yard, fields, ruled):
+    tools = (mail, fax, replace(look, category="read"))
+    yard.open(
+        MarkdownSection(key="send", title="Send", tools=tools),
+        policies=(RateLimitPolicy(max_calls=1, **fields),),
+    )
+    denied = [each.name for each in tools for _ in range(2) if not yard(each.name).success]
+    assert denied == sorted(ruled)
+
+
+def test_a_tool_outside_the_selection_has_no_rule_in_its_plan():
+    limits = RateLimitPolicy(max_calls=1, tools={"mail"}, name="rate")
+    rule = CategoryPolicy(category={"side_effect": "deny"}, tools={"mail"}, name="rule")
+    with Host(discover=False, tools=SEND, policies=[limits, rule]) as host, host.executor() as own:
+        plans = own.table().plans
+        assert [[rule.name for rule in plans["mail"].checks], len(plans["mail"].reserves)] == [
+            ["rule"],
+            1,
+        ]
+        assert (plans["fax"].checks, plans["fax"].reserves) == ((), ())
