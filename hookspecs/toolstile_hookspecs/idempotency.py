@@ -34,6 +34,8 @@ class IdempotencyConfig:
         key_fn: The function from params to key, for `custom`.
         same_params: Whether a call with the same key and other params is refused; else the
             recorded result answers it.
+        version: Whether the major number of the tool's version makes the key, too, so that no
+            result of an older one answers.
         on_unknown: `fail` refuses a call whose earlier run ended without a record;
             `retry` runs it again.
         on_error: `release` gives the key back when the handler itself failed;
@@ -55,6 +57,7 @@ class IdempotencyConfig:
     on_unknown: OnUnknown = "fail"
     on_error: OnError = "release"
     same_params: bool = False
+    version: bool = False
 
     def faults(self) -> list[str]:
         """Return what is wrong with it, each with its remedy."""

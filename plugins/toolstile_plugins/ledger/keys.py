@@ -184,7 +184,10 @@ def keys_of(
     chosen = params_hash
     if config.strategy != "auto":
         chosen = _hash_of_chosen(tool, config, params, written)
-    return f"{_scope(config.scope, context, effect_id)}:{tool.name}:{chosen}", params_hash
+    name = tool.name
+    if config.version and tool.version:
+        name = f"{name}@{tool.version.partition('.')[0]}"
+    return f"{_scope(config.scope, context, effect_id)}:{name}:{chosen}", params_hash
 
 
 def recorded_hash(tool: Tool[Any, Any], params: Any) -> str:

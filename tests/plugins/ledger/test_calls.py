@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from threading import Event
 from typing import Annotated, Any
@@ -251,6 +251,25 @@ class TestStrategies:
         assert other.event.attributes["ledger.state"] == "mismatch"
         assert bench.call("order", item="milk", note="cold").success
         assert len(done) == 2
+
+    @pytest.mark.parametrize("strategy", ["auto", "params"])
+    def test_another_major_version_is_not_answered_where_that_is_wanted(self, bench, strategy):
+        keys = ("item",) if strategy == "params" else ()
+        config = IdempotencyConfig(strategy=strategy, param_keys=keys, version=True)
+        order, done = ordering(config, version="1.9.0")
+        ran: list[int] = []
+        for version in ("1.9.0", "1.10.0", "2.0.0-rc.1", "2.0.0"):
+            bench.open(replace(order, version=version))
+            bench.call("order", item="tea")
+            ran.append(len(done))
+        assert ran == [1, 1, 2, 2]
+
+    def test_the_version_does_not_count_by_itself(self, bench):
+        order, done = ordering(version="1.0.0")
+        for version in ("1.0.0", "2.0.0"):
+            bench.open(replace(order, version=version))
+            bench.call("order", item="tea")
+        assert len(done) == 1
 
     def test_custom_asks_the_function(self, bench):
         config = IdempotencyConfig(strategy="custom", key_fn=lambda p: p.item.lower())
