@@ -256,7 +256,7 @@ def _deciding(run: ActiveCall, participants: list[Participant]) -> Deciding | No
     noting: list[Any] = [each for each in participants if not _decides(each) and _notes(each)]
     if journal is None:
         key = next((key for each in deciders if (key := getattr(each, "key", None))), None)
-        deciding = Deciding() if contributors else None
+        deciding = Deciding(is_durable=True) if contributors else None
     else:
         is_durable = bool(contributors or noting)
         deciding = Deciding(is_durable=is_durable, has_files=bool(noting), waits=journal.waits)

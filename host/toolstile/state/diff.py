@@ -13,11 +13,11 @@ def described(cell: Cell) -> str:
     before, after = len(cell.origin), len(cell.items)
     if not cell.rewritten:
         new = cell.items.after(before)
-        return f"{cell.kind.__qualname__}: added {_counted(new)}"
+        return f"{cell.name}: added {_counted(new)}"
     if not after:
-        return f"{cell.kind.__qualname__}: emptied ({before} before)"
+        return f"{cell.name}: emptied ({before} before)"
     new = cell.items.after(after - _SHOWN - 1)
-    return f"{cell.kind.__qualname__}: replaced, {before} before, now {after}: {_listed(new)}"
+    return f"{cell.name}: replaced, {before} before, now {after}: {_listed(new)}"
 
 
 def _counted(items: list[object]) -> str:

@@ -240,12 +240,18 @@ class Journal:
 
     def _change_of(self, key: Any, before: Head, after: Head) -> dict[str, Any] | None:
         new, old = after.slices.get(key), before.slices.get(key)
-        if new is old or (new is None and self._kinds.get(key) in after.slices):
-            # As it was, or its JSON has become items.
+        if new is old:
             return None
-        if old is None:
-            old = EMPTY if isinstance(key, str) else self.found(before.slices, key)
-        new = EMPTY if new is None else new
+        name = self._name_of(key)
+        if new is None:
+            type_ = self._kinds.get(key)
+            if type_ in after.slices and key == self._name_of(type_):
+                # Its JSON has become items.
+                return None
+            new = EMPTY
+        if old is None and isinstance(key, type):
+            old = self.found(before.slices, key) if name in before.slices else EMPTY
+        old = EMPTY if old is None else old
         at = old.length if new.grew_from(old) else None
         items = new.after(at or 0)
         return {"at": at, "items": items if isinstance(key, str) else dumped_exactly(key, items)}

@@ -46,7 +46,11 @@ def written(changes: Iterable[Change]) -> str:
     """Return changes as JSON; `SnapshotError` where an event or item cannot be written."""
     entries: list[_Entry] = []
     for doing, kind, items, effect_id in changes:
-        entry: _Entry = {"do": doing, "type": type_name(kind), "items": dumped_exactly(kind, items)}
+        # Of a stored session, a slice whose type nobody has named yet is JSON.
+        is_json = isinstance(kind, str)
+        name = str(kind) if is_json else type_name(kind)
+        kept = [*items] if is_json else dumped_exactly(kind, items)
+        entry: _Entry = {"do": doing, "type": name, "items": kept}
         entries.append(entry if effect_id is None else {**entry, "effect": effect_id})
     return json.dumps(entries, ensure_ascii=False, allow_nan=False)
 

@@ -23,7 +23,7 @@ class Saved(NamedTuple):
 
     id: str
     tag: str | None
-    slices: Mapping[type[Any], Iterable[Any]]
+    slices: Mapping[Any, Iterable[Any]]
     logs: Mapping[type[Any], Iterable[Any]]
     records: Records
 
@@ -84,14 +84,19 @@ def _documents() -> TypeAdapter[_Document]:
     return TypeAdapter(_Document)
 
 
-def _written(kind: type[Any], items: Iterable[Any], policy: Literal["state", "log"]) -> _Slice:
+def _written(
+    kind: type[Any] | str, items: Iterable[Any], policy: Literal["state", "log"]
+) -> _Slice:
+    if isinstance(kind, str):
+        # Of a stored session, a slice whose type nobody has named yet.
+        return {"type": kind, "policy": policy, "items": list(items)}
     return {"type": type_name(kind), "policy": policy, "items": dumped_exactly(kind, items)}
 
 
-def _refuse_namesakes(kinds: Iterable[type[Any]]) -> None:
-    names: dict[str, type[Any]] = {}
+def _refuse_namesakes(kinds: Iterable[type[Any] | str]) -> None:
+    names: dict[str, type[Any] | str] = {}
     for kind in kinds:
-        name = type_name(kind)
+        name = kind if isinstance(kind, str) else type_name(kind)
         if names.setdefault(name, kind) is not kind:
             raise SnapshotError(
                 f"Two types are called {name}, and JSON could not tell their items apart. Give one "

@@ -73,6 +73,12 @@ class Cell(CallSlice):
         self.closed: str | None = None
         """The reason why it cannot be used any more."""
 
+    @property
+    def name(self) -> str:
+        """The name of its type; a stored slice may have nothing else yet."""
+        kind: Any = self.kind
+        return kind if isinstance(kind, str) else str(kind.__qualname__)
+
     def latest(self) -> Any:
         """Return the newest item, or None."""
         items = self._items()

@@ -144,7 +144,8 @@ class Store:
     def kinds(self) -> set[type[Any]]:
         """Return the types of all slices there are or that a reducer may make."""
         made = {kind for there in self.reducers.values() for kind in there}
-        return {*self.head.slices, *self.logs, *made}
+        named = {kind for kind in self.head.slices if isinstance(kind, type)}
+        return {*named, *self.logs, *made}
 
     def items(self, kind: type[Any]) -> Items:
         """Return the newest items of a slice."""

@@ -215,7 +215,8 @@ class Transaction:
 
     def _commit_to_store(self, deciding: Deciding | None) -> None:
         changed = [cell for cell in self._cells.values() if cell.ops]
-        if not changed and not self._overlay and deciding is None:
+        has_changed = bool(changed or self._overlay)
+        if not has_changed and (deciding is None or not deciding.is_durable):
             return
         store = self._store
         with store.moving(deciding):
@@ -229,8 +230,9 @@ class Transaction:
                 self._move()
             if store.journal is None and deciding is not None:
                 deciding.contribute(None)
-            slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
-            store.put(slices, overlaid(store.head.records, self._overlay))
+            if has_changed:
+                slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
+                store.put(slices, overlaid(store.head.records, self._overlay))
             if store.journal is None:
                 # At once: an interruption from here on comes when the changes are kept.
                 self._closed = OVER
@@ -266,7 +268,7 @@ class Transaction:
             for kind, cell in self._cells.items()
             if (now := base(kind)) is not cell.origin
         ]
-        names = sorted(cell.kind.__qualname__ for cell, _ in moved if cell.guarded)
+        names = sorted(cell.name for cell, _ in moved if cell.guarded)
         if not names and self._whole and has_moved:
             names = ["the session"]
         if names:

@@ -42,6 +42,8 @@ CREATE TABLE IF NOT EXISTS toolstile_decisions (
 CREATE TABLE IF NOT EXISTS toolstile_sessions_about (
     identity TEXT NOT NULL, version TEXT NOT NULL
 );
+INSERT INTO toolstile_sessions_about SELECT '{identity}', '{version}'
+    WHERE NOT EXISTS (SELECT 1 FROM toolstile_sessions_about);
 COMMIT;
 """
 _AFTER: Final = (
@@ -285,12 +287,7 @@ def _identity_in(connection: sqlite3.Connection) -> str:
     """Return the identity of the sessions in a file, made with their tables."""
     tables = "SELECT 1 FROM sqlite_master WHERE name = 'toolstile_sessions_about'"
     if not connection.execute(tables).fetchone():
-        connection.executescript(_TABLES)
-    connection.execute(
-        "INSERT INTO toolstile_sessions_about SELECT ?, ? "
-        "WHERE NOT EXISTS (SELECT 1 FROM toolstile_sessions_about)",
-        (uuid4().hex, _VERSION),
-    )
+        connection.executescript(_TABLES.format(identity=uuid4().hex, version=_VERSION))
     identity, version = connection.execute(
         "SELECT identity, version FROM toolstile_sessions_about"
     ).fetchone()

@@ -1,0 +1,188 @@
+"""The conformance suite of a store of sessions, to subclass."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from itertools import count
+from typing import Any, ClassVar
+
+import pytest
+
+from toolstile_hookspecs.services.session_store import Entry, SessionStore
+from toolstile_hookspecs.testing.suite import Contract
+
+_numbers = count(1)
+
+
+def entry_of(number: int = 1, changes: str = "{}", *, has_files: bool = False) -> Entry:
+    """Return an entry with a decision of its own."""
+    return Entry(number, f"{next(_numbers):032x}", 0, changes, has_files)
+
+
+def append(store: SessionStore, *entries: Entry, session_id: str = "s") -> None:
+    """Append entries, each in a decision of its own."""
+    for entry in entries:
+        with store.deciding(session_id) as decision:
+            decision.append(entry)
+
+
+class SessionStoreContract(Contract):
+    """Tests of a store; a subclass says with `store` how an empty one is made.
+
+    `again` gives a second store over the same entries, as another process would open it; where
+    there can be none, it gives the same one.
+
+    Example:
+        >>> import pytest
+        >>> class TestMine(SessionStoreContract):
+        ...     @pytest.fixture
+        ...     def store(self, tmp_path):
+        ...         return MyStore(tmp_path)
+    """
+
+    _gives: ClassVar[Mapping[str, type[Any] | None]] = {
+        "store": SessionStore,
+        "again": SessionStore,
+    }
+    _takes: ClassVar[Mapping[str, Collection[str]]] = {}
+
+    @pytest.fixture
+    def store(self) -> SessionStore:
+        """Return an empty store."""
+        self._must_give("store", "gives an empty store")
+
+    @pytest.fixture
+    def again(self, store: SessionStore) -> SessionStore:
+        """Return a second store over the same entries."""
+        return store
+
+    def test_an_unknown_session_has_no_entries(self, store: SessionStore) -> None:
+        """A session that nobody has moved is empty."""
+        assert list(store.after("s", 0)) == []
+        assert not store.has_moved("s", 0)
+        assert list(store.sessions()) == []
+
+    def test_entries_are_read_as_they_were_appended(
+        self, store: SessionStore, again: SessionStore
+    ) -> None:
+        """Another store reads each entry as it is, in order."""
+        entries = [entry_of(1, '{"text": "größer 🍵"}'), entry_of(2, has_files=True), entry_of(3)]
+        append(store, *entries)
+        assert list(again.after("s", 0)) == entries
+        assert list(again.after("s", 2)) == entries[2:]
+
+    def test_a_store_notices_that_another_has_moved_a_session(
+        self, store: SessionStore, again: SessionStore
+    ) -> None:
+        """A look before each call must not miss an entry."""
+        assert not again.has_moved("s", 0)
+        append(store, entry_of())
+        assert again.has_moved("s", 0)
+        assert not again.has_moved("s", 1)
+        assert not again.has_moved("t", 0)
+
+    def test_a_decision_sees_the_entries_before_it(
+        self, store: SessionStore, again: SessionStore
+    ) -> None:
+        """The transaction stands on all that is committed."""
+        first = entry_of()
+        append(store, first)
+        with again.deciding("s") as decision:
+            assert list(decision.after(0)) == [first]
+            assert list(decision.after(1)) == []
+
+    def test_an_exception_undoes_a_decision(self, store: SessionStore, again: SessionStore) -> None:
+        """Whoever refuses inside leaves no entry, and the next decision goes on."""
+        entry = entry_of()
+        with pytest.raises(RuntimeError, match="refused"), store.deciding("s") as decision:
+            decision.append(entry)
+            raise RuntimeError("refused")
+        assert list(again.after("s", 0)) == []
+        assert again.decided(store.key_of(entry.decision_id)) is False
+        append(store, entry_of())
+        assert again.has_moved("s", 0)
+
+    def test_a_decision_shows_only_when_it_is_made(
+        self, store: SessionStore, again: SessionStore
+    ) -> None:
+        """Nobody reads what is not committed."""
+        with store.deciding("s") as decision:
+            decision.append(entry_of())
+            if again is not store:
+                assert not again.has_moved("s", 0)
+        assert again.has_moved("s", 0)
+
+    def test_decisions_of_one_session_come_one_after_another(
+        self, store: SessionStore, again: SessionStore
+    ) -> None:
+        """Of those that append at once each stands on the one before."""
+        barrier = threading.Barrier(4)
+
+        def write(source: SessionStore) -> None:
+            barrier.wait()
+            for _ in range(10):
+                with source.deciding("s") as decision:
+                    decision.append(entry_of(len(decision.after(0)) + 1))
+
+        with ThreadPoolExecutor(4) as pool:
+            for writing in [pool.submit(write, each) for each in (store, again, store, again)]:
+                writing.result()
+        assert [entry.number for entry in again.after("s", 0)] == [*range(1, 41)]
+
+    def test_a_decision_is_known_for_good(self, store: SessionStore, again: SessionStore) -> None:
+        """Also when its entry was condensed, and when its session was deleted."""
+        entries = [entry_of(1), entry_of(2)]
+        append(store, *entries)
+        keys = [store.key_of(entry.decision_id) for entry in entries]
+        never = store.key_of(entry_of().decision_id)
+        steps: list[Callable[[], object]] = [
+            lambda: None,
+            lambda: store.condense("s", entry_of(2)),
+            lambda: store.delete("s"),
+        ]
+        for step in steps:
+            step()
+            assert [again.decided(key) for key in keys] == [True, True]
+            assert again.decided(never) is False
+
+    def test_a_key_of_another_store_is_not_judged(self, store: SessionStore) -> None:
+        """It may have been decided there."""
+        assert store.decided("ledger:0123:key") is None
+        assert store.decided("") is None
+
+    def test_a_condensed_session_begins_with_its_whole_state(
+        self, store: SessionStore, again: SessionStore
+    ) -> None:
+        """What is left is the whole state, and what came after it."""
+        entries = [entry_of(number) for number in (1, 2, 3)]
+        append(store, *entries)
+        whole = entry_of(2, '{"whole": true}')
+        store.condense("s", whole)
+        assert list(again.after("s", 0)) == [whole, entries[2]]
+        assert list(again.after("s", 2)) == entries[2:]
+
+    def test_a_session_that_has_gone_is_not_condensed(self, store: SessionStore) -> None:
+        """Another host may have deleted it meanwhile."""
+        store.condense("s", entry_of(3))
+        assert list(store.after("s", 0)) == []
+
+    def test_sessions_are_listed_and_deleted_each_by_itself(
+        self, store: SessionStore, again: SessionStore
+    ) -> None:
+        """The one that was changed last stands at the end."""
+        append(store, entry_of(1), entry_of(2), session_id="b")
+        append(store, entry_of(1), session_id="a")
+        assert [(each.id, each.number) for each in again.sessions()] == [("b", 2), ("a", 1)]
+        assert all(each.changed_at.tzinfo is not None for each in again.sessions())
+        assert store.delete("b")
+        assert not store.delete("b")
+        assert [each.id for each in again.sessions()] == ["a"]
+
+    def test_a_closed_store_opens_again(self, store: SessionStore) -> None:
+        """Closing gives back what it holds, no more."""
+        append(store, entry_of())
+        store.close()
+        store.close()
+        assert store.has_moved("s", 0)

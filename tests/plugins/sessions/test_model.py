@@ -1,0 +1,263 @@
+"""Whatever hosts do to one stored session, they come to what one session would have come to."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hypothesis import settings, strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from toolstile import Executor
+from toolstile_hookspecs import (
+    IdempotencyConfig,
+    PolicyState,
+    SlicePolicy,
+    Status,
+    ToolCall,
+    ToolContext,
+    tool,
+)
+from toolstile_hookspecs.sessions import append_all
+
+from .conftest import Hosts, Note
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """An item of a LOG slice."""
+
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Total:
+    """The one item of a slice that is replaced."""
+
+    amount: int
+
+
+HOSTS = 3
+TIMELESS: dict[str, Any] = {"timeout": None, "contained": True}
+
+
+@tool(**TIMELESS)
+def add(text: str, *, context: ToolContext) -> str:
+    """Add a note, and log it."""
+    context.session[Note].append(Note(text))
+    context.session[Seen].append(Seen(text))
+    return text
+
+
+@tool(**TIMELESS)
+def count(*, context: ToolContext) -> str:
+    """Replace the total by the number of notes."""
+    number = len(context.session[Note].all())
+    context.session[Total].seed(Total(number))
+    return str(number)
+
+
+@tool(**TIMELESS, idempotency=IdempotencyConfig(scope="global"))
+def once(text: str, *, context: ToolContext) -> str:
+    """Add a note, once for each text."""
+    context.session[Note].append(Note(text))
+    return text
+
+
+@tool(**TIMELESS)
+def nested(text: str, fails: bool, *, context: ToolContext) -> str:
+    """Add a note, have another added within, and fail where told to."""
+    context.session[Note].append(Note(f"{text} begins"))
+    context.call("once", {"text": text})
+    context.call("add", {"text": f"{text} within"})
+    if fails:
+        raise ValueError(text)
+    return text
+
+
+@tool(**TIMELESS)
+def interrupted(text: str, times: int, by: int, *, context: ToolContext) -> str:
+    """Read the notes, have another host add one so many times, and add one."""
+    context.session[Note].latest()
+    if context.session.id in left:
+        left[context.session.id] -= 1
+        if left[context.session.id] >= 0:
+            others[by].dispatch(ToolCall("add", {"text": f"{text} other"}))
+    context.session[Note].append(Note(text))
+    return str(times)
+
+
+left: dict[str, int] = {}
+others: list[Executor] = []
+
+WORDS = st.sampled_from(["a", "b", "c", "d"])
+WHO = st.integers(0, HOSTS - 1)
+
+
+def saved_in(executor: Executor) -> dict[str, Any]:
+    """Return the state of a session as JSON values, by the names of its slices."""
+    saved = json.loads(executor.session.to_json())
+    return {each["type"]: each["items"] for each in saved["slices"] if each["items"]}
+
+
+class Model(RuleBasedStateMachine):
+    """Several hosts, beside lists that say what the session holds."""
+
+    @initialize()
+    def begin(self) -> None:
+        self.stack = ExitStack()
+        folder = self.stack.enter_context(tempfile.TemporaryDirectory())
+        self.hosts = Hosts(Path(folder), self.stack)
+        self.executors: list[Executor] = []
+        self.notes: list[str] = []
+        self.logged: list[str] = []
+        self.total: list[int] = []
+        self.paid: set[str] = set()
+        self.records: dict[str, int] = {}
+        self.snapshots: list[tuple[int, Any, list[str], list[int], dict[str, int]]] = []
+        for _ in range(HOSTS):
+            self._open()
+        others[:] = self.executors
+
+    def teardown(self) -> None:
+        if hasattr(self, "stack"):
+            self.stack.close()
+
+    def _open(self) -> None:
+        tools = (add, count, once, nested, interrupted)
+        executor = self.hosts.executor(*tools)
+        executor.session[Seen].register(Seen, append_all, SlicePolicy.LOG)
+        self.executors.append(executor)
+
+    def _call(self, who: int, name: str, **arguments: Any) -> Any:
+        return self.executors[who].dispatch(ToolCall(name, arguments))
+
+    @rule(who=WHO, text=WORDS)
+    def adds(self, who: int, text: str) -> None:
+        assert self._call(who, "add", text=text).success
+        self.notes.append(text)
+        self.logged.append(text)
+
+    @rule(who=WHO)
+    def counts(self, who: int) -> None:
+        assert self._call(who, "count").text == str(len(self.notes))
+        self.total = [len(self.notes)]
+
+    @rule(who=WHO, text=WORDS)
+    def has_an_effect_once(self, who: int, text: str) -> None:
+        outcome = self._call(who, "once", text=text)
+        assert outcome.event.replayed == (text in self.paid)
+        self._had_effect(text)
+
+    def _had_effect(self, text: str) -> None:
+        if text not in self.paid:
+            self.paid.add(text)
+            self.notes.append(text)
+            self.applied.add(text)
+        elif text not in self.applied:
+            # The session went back behind the effect, which a hit brings again.
+            self.applied.add(text)
+            self.notes.append(text)
+
+    @property
+    def applied(self) -> set[str]:
+        return self.__dict__.setdefault("_applied", set())
+
+    @rule(who=WHO, text=WORDS, fails=st.booleans())
+    def nests(self, who: int, text: str, fails: bool) -> None:
+        before = [*self.notes], {*self.paid}, {*self.applied}
+        self.logged.append(f"{text} within")
+        self.notes.append(f"{text} begins")
+        self._had_effect(text)
+        self.notes.append(f"{text} within")
+        assert self._call(who, "nested", text=text, fails=fails).success is not fails
+        if fails:
+            self.notes, self.paid, applied = before
+            self.__dict__["_applied"] = applied
+
+    @rule(who=WHO, text=WORDS, times=st.integers(0, 2))
+    def conflicts(self, who: int, text: str, times: int) -> None:
+        by = (who + 1) % HOSTS
+        left["s"] = times
+        outcome = self._call(who, "interrupted", text=text, times=times, by=by)
+        del left["s"]
+        self.notes += [f"{text} other"] * times
+        self.logged += [f"{text} other"] * times
+        assert outcome.status == (Status.SUCCEEDED if times < 2 else Status.CONFLICT)
+        if times < 2:
+            self.notes.append(text)
+
+    @rule(who=WHO, texts=st.lists(WORDS, min_size=1, max_size=4))
+    def adds_in_a_batch(self, who: int, texts: list[str]) -> None:
+        calls = [ToolCall("add", {"text": text}) for text in texts]
+        outcomes: Any = self.executors[who].dispatch_all(calls)
+        assert all(outcome.success for outcome in outcomes)
+        self.notes += texts
+        self.logged += sorted(texts)
+
+    @rule(who=WHO, text=WORDS)
+    def tries_without_keeping(self, who: int, text: str) -> None:
+        host = self.hosts.open(add)
+        with host.executor(session_id="s", dry_run=True) as dry:
+            dry.session[Seen].register(Seen, append_all, SlicePolicy.LOG)
+            assert dry.dispatch(ToolCall("add", {"text": text})).success
+        self.logged.append(text)
+
+    @rule(who=WHO, text=WORDS)
+    def writes_directly(self, who: int, text: str) -> None:
+        self.executors[who].session[Note].append(Note(text))
+        self.notes.append(text)
+
+    @rule(who=WHO, text=WORDS)
+    def logs_directly(self, who: int, text: str) -> None:
+        self.executors[who].session[Seen].append(Seen(text))
+        self.logged.append(text)
+
+    @rule(who=WHO, text=WORDS)
+    def clears_some(self, who: int, text: str) -> None:
+        self.executors[who].session[Note].clear(lambda note: note.text == text)
+        self.notes = [each for each in self.notes if each != text]
+
+    @rule(who=WHO, name=WORDS, amount=st.integers(0, 9))
+    def keeps_a_record(self, who: int, name: str, amount: int) -> None:
+        record = PolicyState(name, data={"n": amount})
+        self.executors[who].session[PolicyState].append(record)
+        self.records[name] = amount
+
+    @rule(who=WHO)
+    def resets(self, who: int) -> None:
+        self.executors[who].session.reset()
+        self.notes, self.total, self.records = [], [], {}
+        self.applied.clear()
+
+    @rule(who=WHO)
+    def closes_and_opens_again(self, who: int) -> None:
+        self.executors[who].close()
+        executor = self.hosts.executor(add, count, once, nested, interrupted)
+        executor.session[Seen].register(Seen, append_all, SlicePolicy.LOG)
+        self.executors[who] = executor
+        others[:] = self.executors
+
+    @invariant()
+    def every_host_sees_what_the_model_has(self) -> None:
+        for executor in getattr(self, "executors", ()):
+            session = executor.session
+            journal = session.journal
+            assert journal is not None
+            journal.catch_up()
+            assert [note.text for note in session[Note].all()] == self.notes
+            assert [each.amount for each in session[Total].all()] == self.total
+            logged = [each.text for each in session[Seen].all()]
+            assert sorted(logged) == sorted(self.logged)
+            records = {each.policy_name: each.data["n"] for each in session[PolicyState].all()}
+            assert records == self.records
+        seen = [saved_in(executor) for executor in getattr(self, "executors", ())]
+        assert all(each == seen[0] for each in seen)
+
+
+class TestModel(Model.TestCase):  # type: ignore[name-defined, misc]
+    settings = settings(max_examples=30, stateful_step_count=25, deadline=None)

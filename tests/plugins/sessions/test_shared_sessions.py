@@ -1,0 +1,387 @@
+"""A stored session is one session, whichever host moves it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from toolstile import Host, Settings
+from toolstile_hookspecs import (
+    ConfigurationError,
+    Filesystem,
+    IdempotencyConfig,
+    PolicyState,
+    SlicePolicy,
+    Status,
+    ToolContext,
+    hookimpl,
+    tool,
+)
+from toolstile_hookspecs.sessions import append_all
+from toolstile_hookspecs.stored_names import stored_as
+
+from .conftest import Note, call, texts
+
+
+@tool(category="write")
+def note(text: str, *, context: ToolContext) -> str:
+    """Take a note."""
+    context.session[Note].append(Note(text))
+    return text
+
+
+@tool(category="write", idempotency=IdempotencyConfig())
+def pay(amount: int, *, context: ToolContext) -> str:
+    """Pay once."""
+    context.session[Note].append(Note(f"paid {amount}"))
+    return str(amount)
+
+
+@tool(category="write")
+def write(path: str, text: str, *, context: ToolContext) -> str:
+    """Write a file."""
+    context.resources.get(Filesystem).write(path, text)  # type: ignore[type-abstract]
+    return path
+
+
+@tool(category="read")
+def read(path: str, *, context: ToolContext) -> str:
+    """Read a file."""
+    return context.resources.get(Filesystem).read(path)  # type: ignore[type-abstract]
+
+
+def test_two_hosts_see_one_session(hosts):
+    one, two = hosts.executor(note), hosts.executor(note)
+    for number, executor in enumerate([one, two, one, one, two]):
+        assert call(executor, "note", text=str(number)).success
+    assert texts(two) == ["0", "1", "2", "3", "4"]
+    call(one, "note", text="5")
+    assert texts(one) == ["0", "1", "2", "3", "4", "5"]
+
+
+def test_a_session_outlives_its_hosts(hosts):
+    one = hosts.executor(note)
+    call(one, "note", text="a")
+    one.session[Note].append(Note("b"))
+    hosts.close()
+    assert texts(hosts.executor(note)) == ["a", "b"]
+
+
+def test_within_a_host_a_stored_id_is_one_session(hosts):
+    host = hosts.open(note)
+    with host.executor(session_id="s") as one, host.executor(session_id="s") as two:
+        assert one.session is two.session
+        with host.executor(session_id="t") as other:
+            assert other.session is not one.session
+
+
+def test_without_an_id_a_session_stays_in_memory(hosts):
+    host = hosts.open(note)
+    with host.executor() as tools:
+        call(tools, "note", text="a")
+        assert tools.session.journal is None
+    assert hosts.store().sessions() == []
+
+
+def test_direct_writes_restores_resets_and_clears_are_movements_as_well(hosts):
+    one, two = hosts.executor(note), hosts.executor(note)
+
+    def seen() -> list[str]:
+        call(two, "note", text="-")
+        found = texts(two)
+        two.session[Note].clear(lambda item: item.text == "-")
+        return found[:-1]
+
+    one.session[Note].append(Note("a"))
+    snapshot = one.session.snapshot()
+    one.session[Note].append(Note("b"))
+    assert seen() == ["a", "b"]
+    call(one, "note", text="c")
+    one.session.restore(snapshot)
+    assert seen() == ["a"]
+    one.session[Note].seed(Note("x"), Note("y"))
+    assert seen() == ["x", "y"]
+    one.session.reset()
+    assert seen() == []
+    assert two.session.epoch > 0
+
+
+def test_a_call_that_read_what_another_host_changed_conflicts(hosts):
+    two = hosts.executor(note)
+    runs: list[int] = []
+
+    @tool(category="write")
+    def reads(*, context: ToolContext) -> str:
+        """Read what another host changes meanwhile."""
+        context.session[Note].latest()
+        runs.append(1)
+        call(two, "note", text=f"other {len(runs)}")
+        context.session[Note].append(Note("mine"))
+        return "done"
+
+    one = hosts.executor(reads)
+    assert call(one, "reads").status == Status.CONFLICT
+    assert texts(one) == ["other 1"]
+
+
+def test_a_contained_one_runs_again_and_a_second_conflict_ends_it(hosts):
+    two = hosts.executor(note)
+    runs: list[int] = []
+    most = 1
+
+    @tool(contained=True)
+    def reads(*, context: ToolContext) -> str:
+        """Read what another host changes meanwhile."""
+        context.session[Note].latest()
+        runs.append(1)
+        if len(runs) <= most:
+            call(two, "note", text=f"other {len(runs)}")
+        context.session[Note].append(Note("mine"))
+        return "done"
+
+    one = hosts.executor(reads)
+    outcome = call(one, "reads")
+    assert (outcome.success, outcome.event.reruns) == (True, 1)
+    assert texts(one) == ["other 1", "mine"]
+    runs.clear()
+    most = 2
+    assert call(one, "reads").status == Status.CONFLICT
+    assert len(runs) == 2
+
+
+def test_a_call_that_only_added_goes_on_top_of_what_another_host_added(hosts):
+    two = hosts.executor(note)
+
+    @tool(category="write")
+    def adds(*, context: ToolContext) -> str:
+        """Add while another host adds."""
+        call(two, "note", text="other")
+        context.session[Note].append(Note("mine"))
+        return "done"
+
+    one = hosts.executor(adds)
+    assert call(one, "adds").success
+    assert texts(one) == ["other", "mine"]
+
+
+def test_a_direct_write_cannot_come_between_a_record_and_the_head(hosts):
+    """The ledger records in the same section in which direct writes of the session take turns."""
+    one = hosts.executor(pay)
+    other = hosts.executor(note)
+
+    class Meanwhile:
+        @hookimpl
+        def toolstile_on_result(self) -> None:
+            one.session[Note].append(Note("direct"))
+            call(other, "note", text="other host")
+
+    host = hosts.open(pay, plugins=(Meanwhile(),))
+    with host.executor(session_id="s") as tools:
+        outcome = call(tools, "pay", amount=3)
+        assert outcome.success
+        assert texts(tools) == ["direct", "other host", "paid 3"]
+        assert call(tools, "pay", amount=3).event.replayed
+
+
+def test_a_hit_of_the_ledger_on_a_host_that_is_behind_adds_nothing_twice(hosts):
+    one, two = hosts.executor(pay), hosts.executor(pay)
+    assert call(one, "pay", amount=3).success
+    hit = call(two, "pay", amount=3)
+    assert hit.event.replayed
+    assert texts(two) == ["paid 3"]
+
+
+def test_only_the_host_that_committed_publishes_events(hosts):
+    @dataclass(frozen=True)
+    class Noted:
+        text: str
+
+    def keep(items: Any, event: Noted) -> list[Note]:
+        return [*items, Note(event.text)]
+
+    @tool(category="write")
+    def tell(*, context: ToolContext) -> str:
+        """Dispatch an event."""
+        context.session.dispatch(Noted("told"))
+        return "told"
+
+    one, two = hosts.executor(tell), hosts.executor(note)
+    heard: list[str] = []
+    for name, executor in (("one", one), ("two", two)):
+        executor.session[Note].register(Noted, keep)
+        executor.session.dispatcher.subscribe(Noted, lambda event, name=name: heard.append(name))
+    call(one, "tell")
+    call(two, "note", text="after")
+    assert texts(two) == ["told", "after"]
+    assert heard == ["one"]
+
+
+def test_what_other_hosts_log_is_there_in_the_order_of_the_entries(hosts):
+    @dataclass(frozen=True)
+    class Seen:
+        text: str
+
+    @tool
+    def look(text: str, *, context: ToolContext) -> str:
+        """Log, and fail where the text says so."""
+        context.session[Seen].append(Seen(text))
+        if text == "fails":
+            raise ValueError(text)
+        return text
+
+    one, two = hosts.executor(look), hosts.executor(look)
+    for executor in (one, two):
+        executor.session[Seen].register(Seen, append_all, SlicePolicy.LOG)
+    call(one, "look", text="a")
+    call(two, "look", text="fails")
+    call(one, "look", text="c")
+    call(two, "look", text="d")
+    for executor in (one, two):
+        call(executor, "look", text="-")
+    expected = ["a", "fails", "c", "d", "-", "-"]
+    assert [seen.text for seen in two.session[Seen].all()] == expected
+    hosts.close()
+    again = hosts.executor(look)
+    assert [seen.text for seen in again.session[Seen].all()] == expected
+
+
+def test_a_slice_whose_type_nobody_has_named_is_carried_along(hosts):
+    one, two = hosts.executor(note), hosts.executor(write)
+    call(one, "note", text="a")
+    call(two, "write", path="f.txt", text="x")
+    carried = two.session.to_json()
+    assert '"a"' in carried
+    call(one, "note", text="b")
+    snapshot = two.session.snapshot()
+    call(two, "write", path="f.txt", text="y")
+    two.session.restore(snapshot)
+    call(one, "note", text="c")
+    assert texts(one)[-1] == "c"
+    assert texts(two) == texts(one)[: len(texts(two))]
+
+
+def test_a_stored_class_is_found_under_the_names_it_had(hosts):
+    @stored_as("notes.Old")
+    @dataclass(frozen=True)
+    class Old:
+        text: str
+
+    @stored_as("notes.New", formerly=("notes.Old",))
+    @dataclass(frozen=True)
+    class New:
+        text: str
+
+    one, two = hosts.executor(note), hosts.executor(note)
+    one.session[Old].append(Old("a"))
+    call(two, "note", text="-")
+    assert [item.text for item in two.session[New].all()] == ["a"]
+    two.session[New].append(New("b"))
+    hosts.close()
+    again = hosts.executor(note)
+    assert [item.text for item in again.session[New].all()] == ["a", "b"]
+
+
+def test_what_has_no_json_form_is_refused_naming_type_and_field(hosts):
+    @dataclass(frozen=True)
+    class Odd:
+        thing: object
+
+    @tool(category="write")
+    def keeps(*, context: ToolContext) -> str:
+        """Keep what JSON cannot say."""
+        context.session[Odd].append(Odd(object()))
+        return "kept"
+
+    one = hosts.executor(keeps, note)
+    outcome = call(one, "keeps")
+    assert not outcome.success
+    assert "Odd" in outcome.text
+    assert one.session[Odd].latest() is None
+    assert call(one, "note", text="goes on").success
+
+
+def test_a_call_that_changed_nothing_and_a_dry_run_write_no_entry(hosts):
+    @tool(contained=True, category="write")
+    def jot(text: str, *, context: ToolContext) -> str:
+        """Take a note, and do nothing else."""
+        context.session[Note].append(Note(text))
+        return text
+
+    one = hosts.executor(read, note)
+    (hosts.workspace / "a.txt").write_text("a")
+    call(one, "note", text="a")
+    store = hosts.store()
+    before = store.after("s", 0)
+    assert call(one, "read", path="a.txt").text == "a"
+    dry = hosts.executor(jot, dry_run=True)
+    assert call(dry, "jot", text="b").success
+    assert store.after("s", 0) == before
+
+
+def test_files_and_session_are_decided_once(hosts):
+    one, two = hosts.executor(write, note), hosts.executor(write, read)
+    assert call(one, "write", path="a.txt", text="1").success
+    entry = hosts.store().after("s", 0)[-1]
+    assert entry.has_files
+    assert call(two, "read", path="a.txt").text == "1"
+
+
+def test_records_of_policies_are_shared(hosts):
+    one, two = hosts.executor(note), hosts.executor(note)
+    one.session[PolicyState].append(PolicyState("mine", data={"count": 1}))
+    call(two, "note", text="-")
+    records = {record.policy_name: record.data for record in two.session[PolicyState].all()}
+    assert records["mine"] == {"count": 1}
+
+
+def test_a_participant_that_decides_by_itself_is_refused_before_the_handler(hosts):
+    class Alone:
+        name = "the archive"
+        decides = True
+
+        def prepare(self) -> None: ...
+        def commit(self) -> None: ...
+        def rollback(self) -> None: ...
+
+    class Plugin:
+        @hookimpl
+        def toolstile_snapshot(self) -> Alone:
+            return Alone()
+
+    host = hosts.open(note, plugins=(Plugin(),))
+    with host.executor(session_id="s") as tools:
+        refused = call(tools, "note", text="a")
+        assert not refused.success
+        assert "the archive decides by itself" in refused.text
+        assert texts(tools) == []
+
+
+def test_a_ledger_elsewhere_keeps_the_host_from_opening(hosts, tmp_path):
+    settings = Settings.model_validate(
+        {
+            "plugins": {
+                "sessions": {"path": tmp_path / "a.db"},
+                "ledger": {"path": tmp_path / "b.db"},
+            }
+        }
+    )
+    with (
+        pytest.raises(ConfigurationError, match=r"a\.db.*b\.db.*the same database"),
+        Host(settings=settings, discover=["sessions", "ledger"]),
+    ):
+        pass
+
+
+def test_a_long_session_is_read_from_one_entry(hosts):
+    one = hosts.executor(note)
+    for number in range(520):
+        one.session[Note].append(Note(str(number)))
+    hosts.close()
+    store = hosts.store()
+    assert len(store.after("s", 0)) == 1
+    again = hosts.executor(note)
+    assert len(texts(again)) == 520
+    assert call(again, "note", text="x").success
+    assert [entry.number for entry in store.after("s", 0)] == [520, 521]
