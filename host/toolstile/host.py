@@ -23,6 +23,7 @@ from toolstile.policies.unknown_names import confirming, faults_of, naming, tool
 from toolstile.settings import Settings
 from toolstile.settings.sources import overridden
 from toolstile.state.session import Session
+from toolstile.stored_sessions import Sessions, opened
 from toolstile_hookspecs import (
     HOST_TIMEOUT,
     Approver,
@@ -30,7 +31,6 @@ from toolstile_hookspecs import (
     Catalog,
     Clock,
     ConfigurationError,
-    Decider,
     DefinitionError,
     Dialect,
     PolicyStoreLocation,
@@ -40,7 +40,6 @@ from toolstile_hookspecs import (
     ToolPolicy,
 )
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments, PlainTool
-from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
@@ -49,7 +48,6 @@ if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner
     from toolstile.prompt_overrides import Overrides
     from toolstile.runtime import Engine
-    from toolstile.state.stored_sessions import StoredSessions
 
 _NOT_OPEN = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
 _reports = logging.getLogger("toolstile.plugins.reports")
@@ -124,7 +122,7 @@ class Host:
         self._offers = ToolOffers()
         self._running = ExitStack()
         self._executors: WeakSet[Executor] = WeakSet()
-        self._sessions: StoredSessions | None = None
+        self._sessions = Sessions(self.configuration)
         self.is_open = False
         self.kept_apart: PolicyStoreLocation | None = None
 
@@ -239,18 +237,7 @@ class Host:
         Raises:
             StateError: When the store of sessions cannot be read.
         """
-        stored = self._sessions
-        if stored is None or session_id is None:
-            return self._new_session(session_id)
-        return stored.get(session_id, self._new_session)
-
-    def _new_session(self, session_id: str | None) -> Session:
-        configured = self.configuration
-        return Session(
-            id=session_id,
-            history_events=configured.history_events,
-            history_bytes=configured.history_bytes,
-        )
+        return self._sessions.get(session_id)
 
     @property
     def catalog(self) -> Catalog:
@@ -324,39 +311,14 @@ class Host:
             enter_lifespans(self, self._running)
             try:
                 _refuse(self.wrong_rules())
-                self._sessions = self._stored_sessions()
+                bindings = (*self.plugins.view.bindings, *self.resources)
+                self._sessions = Sessions(self.configuration, opened(bindings, self._running))
             except BaseException:
                 self.close()
                 raise
             self.is_open = True
             left_in_forks.add(self)
         return self
-
-    def _stored_sessions(self) -> StoredSessions | None:
-        """Return the stored sessions, where a plugin or the application binds a store of them.
-
-        Raises:
-            ConfigurationError: When a ledger would decide in another database beside it.
-        """
-        bindings = {each.kind: each for each in (*self.plugins.view.bindings, *self.resources)}
-        wanted: Any = SessionStore
-        if wanted not in bindings:
-            return None
-        from toolstile.resources.bindings import ResourceRegistry  # few hosts store sessions
-        from toolstile.state.stored_sessions import StoredSessions
-
-        resources = ResourceRegistry.of(*bindings.values()).open()
-        self._running.callback(resources.close)
-        store: SessionStore = resources.get(wanted)
-        decider: Any = resources.get(Decider, None)  # type: ignore[type-abstract]
-        beside = getattr(decider, "database", None)
-        if beside is not None and beside != store.database:
-            raise ConfigurationError(
-                f"Calls of stored sessions are decided once, in {store.database}, and the ledger "
-                f"would decide beside it, in {beside}. Give both the same database, or the ledger "
-                'store = "memory".'
-            )
-        return StoredSessions(store)
 
     def unmet(self) -> list[str]:
         """Return what the configuration asks for that is not there, a line each."""
@@ -386,10 +348,8 @@ class Host:
             return
         self.is_open = False
         left_in_forks.discard(self)
-        sessions, self._sessions = self._sessions, None
         try:
-            if sessions is not None:
-                sessions.leave()
+            self._sessions.leave()
             self._running.close()
         finally:
             for executor in list(self._executors):

@@ -94,11 +94,16 @@ class SessionStoreContract(Contract):
             assert list(decision.after(1)) == []
 
     def test_an_exception_undoes_a_decision(self, store: SessionStore, again: SessionStore) -> None:
-        """Whoever refuses inside leaves no entry, and the next decision goes on."""
+        """A refusal inside leaves no entry, and the next decision goes on."""
         entry = entry_of()
-        with pytest.raises(RuntimeError, match="refused"), store.deciding("s") as decision:
-            decision.append(entry)
-            raise RuntimeError("refused")
+
+        def refuse() -> None:
+            with store.deciding("s") as decision:
+                decision.append(entry)
+                raise RuntimeError("refused")
+
+        with pytest.raises(RuntimeError, match="refused"):
+            refuse()
         assert list(again.after("s", 0)) == []
         assert again.decided(store.key_of(entry.decision_id)) is False
         append(store, entry_of())
@@ -155,7 +160,7 @@ class SessionStoreContract(Contract):
     def test_a_condensed_session_begins_with_its_whole_state(
         self, store: SessionStore, again: SessionStore
     ) -> None:
-        """What is left is the whole state, and what came after it."""
+        """The whole state is left, and all that came after it."""
         entries = [entry_of(number) for number in (1, 2, 3)]
         append(store, *entries)
         whole = entry_of(2, '{"whole": true}')

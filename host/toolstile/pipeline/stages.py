@@ -116,6 +116,8 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
             try:
                 if table.traces:
                     enter_traces(table, call, traces)
+                if call.executor.journal is not None:
+                    yield from catch_up(call)
                 yield from pass_stages(call, table)
             except BaseException as error:  # noqa: BLE001 - every end is an outcome first
                 # Where the loop goes meanwhile, all is put back first, and the call raises it.
@@ -165,13 +167,10 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
     call.stage = DEADLINE
     if call.closed is not None or not call.is_alone:
         call.check_limits()
-    if call.executor.journal is not None:
-        yield from catch_up(call)
     call.fork()
     if call.batch is not None:
-        yield WaitFor(
-            call.batch.before(Milestone.ADMITTED, call.index), call.limit_without_timeout()
-        )
+        gate = call.batch.before(Milestone.ADMITTED, call.index)
+        yield WaitFor(gate, call.limit_without_timeout())
 
     # 4. Check: every policy, on a frozen branch; a person where one asks.
     if plan.checks or plan.confirms or call.resumption is not None:

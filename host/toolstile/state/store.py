@@ -67,7 +67,7 @@ class Deciding:
 
 
 class Recorder(Protocol):
-    """What a store asks of the journal of its session; see `Journal`."""
+    """The journal of a session, as far as its store asks it; see `Journal`."""
 
     staged: Head | None
 

@@ -1,0 +1,88 @@
+"""The sessions of a host: of those that are stored, one `Session` object for each id."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from contextlib import ExitStack
+from typing import Any
+from weakref import WeakValueDictionary
+
+from toolstile.settings import Settings
+from toolstile.state.session import Session
+from toolstile_hookspecs import Binding, ConfigurationError, Decider
+from toolstile_hookspecs.services.session_store import SessionStore
+
+
+class Sessions:
+    """The sessions that a host gives to its executors.
+
+    Args:
+        configuration: The bounds of their histories.
+        store: The store of those with an id; None where all stay in memory.
+    """
+
+    def __init__(self, configuration: Settings, store: SessionStore | None = None) -> None:
+        self._configuration = configuration
+        self._store = store
+        self._open: WeakValueDictionary[str, Session] = WeakValueDictionary()
+        self._lock = threading.Lock()
+
+    def get(self, session_id: str | None) -> Session:
+        """Return the one session of an id, as the store has it, or a new one in memory.
+
+        Raises:
+            StateError: The store cannot be read.
+        """
+        if self._store is None or session_id is None:
+            return self._new(session_id)
+        with self._lock:
+            session = self._open.get(session_id)
+            if session is None:
+                session = self._new(session_id)
+                session.record_in(self._store)
+                self._open[session_id] = session
+            return session
+
+    def leave(self) -> None:
+        """Condense what is long, for those who open it next."""
+        for session in list(self._open.values()):
+            if session.journal is not None:
+                session.journal.condense()
+
+    def _new(self, session_id: str | None) -> Session:
+        return Session(
+            id=session_id,
+            history_events=self._configuration.history_events,
+            history_bytes=self._configuration.history_bytes,
+        )
+
+
+def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore | None:
+    """Return the store of sessions that is bound; None where none is.
+
+    Args:
+        bindings: Those of the plugins and the application; of one type, the last.
+        running: Closes what was built for it.
+
+    Raises:
+        ConfigurationError: When a ledger would decide in another database beside it.
+    """
+    by_type = {binding.kind: binding for binding in bindings}
+    wanted: Any = SessionStore
+    if wanted not in by_type:
+        return None
+    from toolstile.resources.bindings import ResourceRegistry  # few hosts store sessions
+
+    resources = ResourceRegistry.of(*by_type.values()).open()
+    running.callback(resources.close)
+    store: SessionStore = resources.get(wanted)
+    decider: Any = resources.get(Decider, None)  # type: ignore[type-abstract]
+    beside = getattr(decider, "database", None)
+    if beside is not None and beside != store.database:
+        raise ConfigurationError(
+            f"Calls of stored sessions are decided once, in {store.database}, and the ledger would "
+            f"decide beside it, in {beside}. Give both the same database, or the ledger "
+            'store = "memory".'
+        )
+    return store
