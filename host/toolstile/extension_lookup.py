@@ -25,11 +25,10 @@ def approver_named(name: str, plugins: Plugins) -> Approver:
     if found is not None:
         return found.call
     there = sorted(implementation.plugin for implementation in implementations)
-    msg = (
+    raise ConfigurationError(
         f"approver = {name!r}: no loaded plugin of that name implements toolstile_approve "
         f"(there are: {', '.join(there) or 'none'}){_why_none(name, there, plugins)}"
     )
-    raise ConfigurationError(msg)
 
 
 def _why_none(name: str, there: list[str], plugins: Plugins) -> str:
@@ -53,12 +52,8 @@ def dialect_named(name: str, plugins: Plugins) -> Dialect:
         return dialects[name]
     known = sorted(dialects)
     near = suggest(name, known) or f". Known: {', '.join(known) or 'none'}."
-    causes = (_blocked(plugins), *plugins.faults_in("toolstile_dialects"))
+    blocked = ", ".join(repr(each.name) for each in plugins.reports if each.status == "blocked")
+    switched_off = f"Switched off: {blocked}." if blocked else ""
+    causes = (switched_off, *plugins.faults_in("toolstile_dialects"))
     text = " ".join(filter(None, causes)) or ("" if known else _WITHOUT_DIALECTS)
     raise ConfigurationError(f"There is no dialect {name!r}{near} {text}".rstrip())
-
-
-def _blocked(plugins: Plugins) -> str:
-    """Return which plugins are switched off, where the missing one may be."""
-    blocked = [repr(report.name) for report in plugins.reports if report.status == "blocked"]
-    return f"Switched off: {', '.join(blocked)}." if blocked else ""

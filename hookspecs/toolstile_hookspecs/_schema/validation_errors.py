@@ -150,8 +150,6 @@ def _given(value: object) -> str:
         return f", got {json.dumps(value[:MAX_SHOWN])}{rest}"
     if value is None or isinstance(value, (bool, int, float)):
         return f", got {shorten(json.dumps(value))}"
-    if isinstance(value, Mapping):
-        return ", got an object"
-    if isinstance(value, (list, tuple)):
-        return ", got an array"
+    if isinstance(value, (Mapping, list, tuple)):
+        return f", got an {'object' if isinstance(value, Mapping) else 'array'}"
     return ""

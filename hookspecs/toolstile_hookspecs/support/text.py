@@ -145,9 +145,8 @@ def suggest(name: str, known: Iterable[str]) -> str:
     found = nearest(name, known)
     if found is None:
         return ""
-    if looks_like(name, found):
-        return f"; did you mean {found!a}, which looks the same in another Unicode form?"
-    return f"; did you mean {found!r}?"
+    other_form = f"{found!a}, which looks the same in another Unicode form"
+    return f"; did you mean {other_form if looks_like(name, found) else repr(found)}?"
 
 
 def wire_time(moment: datetime, offset: float = 0.0) -> str:

@@ -99,11 +99,8 @@ def create_snapshot(
     Raises:
         SnapshotError: The resources are not open.
     """
-    kept = tuple(
-        (resource, resource.snapshot())
-        for resource in _built(resources)
-        if is_snapshotable(resource)
-    )
+    taking_part = filter(is_snapshotable, _built(resources))
+    kept = tuple((resource, resource.snapshot()) for resource in taking_part)
     return ToolSnapshot(tag, session.snapshot(tag=tag), kept, resources)
 
 
@@ -232,9 +229,9 @@ class PendingToolTracker:
             return False
         if success:
             transaction.keep()
-            return False
-        transaction.undo(None)
-        return True
+        else:
+            transaction.undo(None)
+        return not success
 
 
 class _Transaction:

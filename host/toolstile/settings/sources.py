@@ -68,12 +68,9 @@ def _project_table(path: Path) -> Mapping[str, Any] | None:
         return None
     tool = read_toml(path).get("tool")
     table = cast("Mapping[str, Any]", tool).get("toolstile") if isinstance(tool, Mapping) else None
-    if table is None:
-        return None
-    if not isinstance(table, Mapping):
-        msg = f"{path}: tool.toolstile: expected a table, [tool.toolstile]."
-        raise ConfigurationError(msg)
-    return cast("Mapping[str, Any]", table)
+    if table is not None and not isinstance(table, Mapping):
+        raise ConfigurationError(f"{path}: tool.toolstile: expected a table, [tool.toolstile].")
+    return cast("Mapping[str, Any] | None", table)
 
 
 def read_toml(path: Path) -> Mapping[str, Any]:
@@ -217,10 +214,9 @@ def _refuse_slip(variable: str) -> None:
 def _path(variable: str, plugins: Mapping[str, object]) -> Keys:
     name, *keys = (part.lower() for part in variable.removeprefix(TABLES).split("__"))
     if not name or not keys or not all(keys):
-        msg = (
+        raise ConfigurationError(
             f"{variable}: write TOOLSTILE_PLUGINS__NAME__KEY, a plugin's name and one of its keys."
         )
-        raise ConfigurationError(msg)
     table = next((plugin for plugin in plugins if folded(plugin) == name), name)
     return ("plugins", table, *keys)
 
@@ -252,11 +248,10 @@ def overridden(settings: Settings, values: Mapping[str, Any]) -> Settings:
 def _override_path(settings: Settings, key: str) -> Keys:
     first, *rest = key.split(".")
     if first in TOO_LATE or (rest and first == "plugins" and rest[1:] == ["enabled"]):
-        msg = (
+        raise ConfigurationError(
             f"{SOURCE}: {key} decides which plugins are loaded, which they are already. Give it "
             "in the configuration file, or with --block or --plugin."
         )
-        raise ConfigurationError(msg)
     if first != "plugins" or not rest:
         return (first, *rest)
     return (first, settings.table_name(rest[0]) or rest[0], *rest[1:])
