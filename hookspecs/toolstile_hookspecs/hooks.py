@@ -85,7 +85,8 @@ def toolstile_settings() -> type[BaseModel] | None:
 def toolstile_sections(settings: Any) -> Iterable[Section] | None:
     """Offer tools, in sections that tell the model how to use them.
 
-    Called when the plugin is registered, and again after `catalog.invalidate(plugin)`.
+    Called when the plugin is registered, and again after `catalog.invalidate(plugin)`. A text
+    `toolstile_on_request` of the plugin, which says how to ask, withholds the tools until then.
 
     Returns:
         Sections, or None. After an exception, or for a tool name that another plugin has

@@ -109,7 +109,8 @@ class Host:
         self._seal: TokenSigner | None = None
         # Held while the parts that all executors share are made.
         self._making = threading.Lock()
-        self.plugins = Plugins(settings=self.configuration, block=options.block)
+        bound = [binding.kind for binding in options.resources]
+        self.plugins = Plugins(settings=self.configuration, block=options.block, bound=bound)
         self._register_plugins(options)
         try:
             self.policies = self._make_policies(self.configuration)
@@ -340,7 +341,7 @@ class Host:
             configured = self.configuration
             policies = (*self.policies[: len(configured.policies)], *confirming(configured))
         tools = tools_within(self.prompt, self.catalog) if naming(policies) else ()
-        return faults_of(policies, tools, self.plugins.awaited_tools())
+        return faults_of(policies, tools, self.plugins.absent_tools())
 
     def close(self) -> None:
         """Stop what the plugins keep running, in reverse order; a fork leaves it to its parent."""

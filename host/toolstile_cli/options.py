@@ -29,10 +29,9 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "toolstile run session.jsonl --dry-run": "show what they would change, keep nothing",
     },
     "call": {
-        "toolstile call list_directory '{}'": "make one call",
+        "toolstile call list_orders --example": "make one call, of a tool of an example",
         """toolstile call list_directory '{"path": "."}' --workspace .""": "list a directory",
-        "toolstile call list_orders --example": "call a tool of an example",
-        "toolstile call list_directory - < arguments.json": "read arguments from standard input",
+        "toolstile call read_file - --workspace . < arguments.json": "read arguments from stdin",
     },
     "tools": {
         "toolstile tools": "list the tools with their arguments",
@@ -212,7 +211,8 @@ def common_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         metavar="FILE.py",
-        help="also load a plugin from a single file; can be repeated",
+        help="also load a plugin from a single file, or ask for the tools of an installed "
+        "one by its name; can be repeated",
     )
     for option, text in (
         ("--tag", "offer only the tools with one of these tags, separated by commas"),
@@ -378,7 +378,7 @@ def _configure_check(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "names",
         nargs="*",
-        metavar="PLUGIN",
+        metavar="FILE.py",
         help="the plugins to check, or a package that brings some; all unless one is named",
     )
 

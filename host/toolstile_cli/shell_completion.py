@@ -57,11 +57,16 @@ def _make_host(line: str) -> Host:
 
 def _names_of(host: Host) -> dict[str, Names]:
     """Return the possible words of an argument, by command and argument."""
+
+    def tools() -> list[str]:
+        # The options of the line may yet ask for those that are withheld.
+        return [*host.catalog.names(), *host.plugins.view.withheld]
+
     return {
-        "call name": host.catalog.names,
+        "call name": tools,
         # The name of the example may be left out; then the tool's comes next.
-        "call example": lambda: [*SESSIONS, *host.catalog.names()],
-        "--tool": host.catalog.names,
+        "call example": lambda: [*SESSIONS, *tools()],
+        "--tool": tools,
         "--block": lambda: [report.name for report in host.plugins.reports],
         "check names": lambda: [report.name for report in host.plugins.reports],
         "--schema": host.plugins.dialects,

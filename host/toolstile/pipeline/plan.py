@@ -264,6 +264,7 @@ class PromptPlans:
             behind=behind_summaries(prompt, session),
             switched_off=tuple(each.name for each in plugins.reports if each.status == "blocked"),
             left_out=getattr(prompt, "left_out", {}),
+            withheld=plugins.view.withheld if prompt is host.prompt else {},
         )
         self.table = table_of(plugins, {**plans, **known, **plans}, missing)
 

@@ -27,12 +27,14 @@ class UnknownTools:
         behind: The section that has to be opened first, by tool.
         switched_off: The plugins that are not loaded because somebody wanted it so.
         left_out: Why tools that there are cannot be called, by their names.
+        withheld: How a person asks for tools of plugins, by their names.
     """
 
     names: tuple[str, ...]
     behind: Mapping[str, str]
     switched_off: tuple[str, ...] = ()
     left_out: Mapping[str, str] = field(default_factory=dict[str, str])
+    withheld: Mapping[str, str] = field(default_factory=dict[str, str])
 
     def explain(self, name: str) -> str:
         """Return why there is no such tool, and what to do instead."""
@@ -40,6 +42,8 @@ class UnknownTools:
             return f"There is no tool {name!r}: a tool's name is a text. Give one, then retry."
         if (why := self.left_out.get(name)) is not None:
             return why
+        if (remedy := self.withheld.get(name)) is not None:
+            return f"{name} is not offered here: {remedy}."
         section = self.behind.get(name)
         if section is not None:
             return (

@@ -49,6 +49,9 @@ def host_keys(settings: Settings, plugin: str) -> HostKeys:
 # --- Offers of a plugin
 
 
+ON_REQUEST: Final = "toolstile_on_request"
+"""The plugin's attribute that says how a person asks for tools which not everybody is offered."""
+
 log = logging.getLogger(__name__)
 
 _SECTION_PARTS: Final = ("key", "title", "tools", "policies", "resources", "children")
@@ -70,6 +73,8 @@ class Contribution:
         tools: The tools of all its sections, each once, in order.
         policies: The kinds of policies it makes.
         bindings: The resources it provides.
+        on_request: How to ask for its tools, where nobody has and they are withheld.
+        withheld: The names of these tools.
     """
 
     settings: Any = None
@@ -78,10 +83,12 @@ class Contribution:
     tools: tuple[Tool[Any, Any], ...] = ()
     policies: Mapping[str, type[Any]] = field(default_factory=dict[str, type[Any]])
     bindings: tuple[Binding[Any], ...] = ()
+    on_request: str | None = None
+    withheld: tuple[str, ...] = ()
 
 
 def collect(plugin: str, implementations: Implementations, settings: Settings) -> Contribution:
-    """Ask a plugin for all it offers, with its own implementations of the hooks.
+    """Ask a plugin for all it offers but sections, with its own implementations of the hooks.
 
     Raises:
         PluginFault: When a hook raises or answers what it must not, or when the plugin's
@@ -92,13 +99,12 @@ def collect(plugin: str, implementations: Implementations, settings: Settings) -
         own = _settings(plugin, implementations, settings)
     except ConfigurationError as error:
         raise in_configuration(error, plugin, settings) from error
-    contribution = Contribution(
+    return Contribution(
         settings=own,
         prefix=prefix,
         policies=_policies(implementations, own),
         bindings=_bindings(implementations, own),
     )
-    return with_sections(contribution, implementations)
 
 
 def with_sections(contribution: Contribution, implementations: Implementations) -> Contribution:
@@ -111,6 +117,9 @@ def with_sections(contribution: Contribution, implementations: Implementations) 
         if contribution.prefix:
             sections = with_prefix(sections, contribution.prefix)
             tools = _tools(sections)
+    if contribution.on_request is not None:
+        withheld = tuple(name for tool in tools for name in tool.policy_names)
+        return replace(contribution, withheld=withheld)
     return replace(contribution, sections=sections, tools=tuple(dict.fromkeys(tools)))
 
 
@@ -132,11 +141,10 @@ def _settings(plugin: str, implementations: Implementations, settings: Settings)
         )
     if table:
         name = f"plugins.{settings.table_name(plugin)}"
-        msg = (
+        raise ConfigurationError(
             f"{settings.source_of(f'{name}.{next(iter(table))}')}: {name}: the plugin takes no "
             f"settings, found {', '.join(table)}; remove {'it' if len(table) == 1 else 'them'}."
         )
-        raise ConfigurationError(msg)
     return None
 
 

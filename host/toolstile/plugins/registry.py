@@ -12,6 +12,7 @@ from typing import Any
 
 from toolstile.plugins.conflicts import refuse_clashes
 from toolstile.plugins.contributions import (
+    ON_REQUEST,
     Contribution,
     Implementations,
     collect,
@@ -54,8 +55,11 @@ class Plugins:
         ()
     """
 
-    def __init__(self, *, settings: Settings, block: Collection[str] = ()) -> None:
+    def __init__(
+        self, *, settings: Settings, block: Collection[str] = (), bound: Iterable[type[Any]] = ()
+    ) -> None:
         self.settings = settings
+        self._bound = frozenset(bound)
         self._block = tuple(dict.fromkeys((*block, *settings.block)))
         self._lock = threading.RLock()
         self.manager = HookManager()
@@ -150,9 +154,11 @@ class Plugins:
         with self._lock:
             before = dict(self._records)
             try:
-                for name in before:
-                    if settings.table_of(name) != self.settings.table_of(name):
-                        self._put(name, collect(name, self._own(name), settings))
+                for name, record in before.items():
+                    both = (self.settings, settings)
+                    was, new = ((each.table_name(name), each.table_of(name)) for each in both)
+                    if was != new:
+                        self._put(name, self._collect(record.origin, record.plugin, settings))
             except BaseException as fault:
                 self._records = before
                 if not isinstance(fault, PluginFault):
@@ -183,10 +189,11 @@ class Plugins:
         """Return a plugin's validated settings, or None where it declares none."""
         return self.loaded(plugin).contribution.settings
 
-    def awaited_tools(self) -> list[str]:
-        """Return the names, or globs of them, of tools that plugins may offer later."""
+    def absent_tools(self) -> Mapping[str, str | None]:
+        """Return how to ask for the tools that are not there; None for names that come later."""
         settings = [record.contribution.settings for record in self._records.values()]
-        return [name for each in settings for name in getattr(each, "awaited_tools", ())]
+        awaited = [name for each in settings for name in getattr(each, "awaited_tools", ())]
+        return {**self.view.withheld, **dict.fromkeys(awaited)}
 
     def dialects(self) -> Mapping[str, Dialect]:
         """Return the dialects by name; a plugin's fault goes into its report."""
@@ -276,13 +283,22 @@ class Plugins:
         self._refuse_taken(origin, plugin)
         hooks = register_hooks(plugin, name, self.manager)
         try:
-            contribution = collect(name, self._own(name), self.settings)
+            contribution = self._collect(origin, plugin, self.settings)
             refuse_clashes(name, contribution, self._records.values())
         except BaseException:
             self.manager.unregister(name=name)
             raise
         record = self._records[name] = LoadedPlugin(origin, plugin, hooks, contribution)
         return record
+
+    def _collect(self, origin: PluginSource, plugin: object, settings: Settings) -> Contribution:
+        name, own = origin.name, self._own(origin.name)
+        found = collect(name, own, settings)
+        # What is named, given by the application, or bound by it in another way, is asked for.
+        asked = name in self._asked or origin.source != "entry point" or settings.table_name(name)
+        if not asked and self._bound.isdisjoint(binding.kind for binding in found.bindings):
+            found = replace(found, on_request=getattr(plugin, ON_REQUEST, None))
+        return with_sections(found, own)
 
     def _own(self, name: str) -> Implementations:
         """Return a function that gives a plugin's own implementations of a hook."""

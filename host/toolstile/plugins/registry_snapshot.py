@@ -31,6 +31,7 @@ class RegistrySnapshot:
         tools: The tools by name, in order.
         wire: The tools by wire name, where no tool has it as its name.
         owners: The plugin of each tool, by the tool's name.
+        withheld: How to ask for tools that are offered on request only, by their names.
     """
 
     generation: int
@@ -43,6 +44,7 @@ class RegistrySnapshot:
     tools: Tools
     wire: Tools
     owners: Mapping[str, str]
+    withheld: Mapping[str, str]
 
 
 def snapshot_of(
@@ -69,6 +71,7 @@ def snapshot_of(
         tools={tool.name: tool for offer in offered.values() for tool in offer.tools},
         wire=serving_wire_names(tool for offer in settled for tool in offer.tools),
         owners={tool.name: name for name, offer in offered.items() for tool in offer.tools},
+        withheld={name: str(each.on_request) for each in settled for name in each.withheld},
     )
 
 

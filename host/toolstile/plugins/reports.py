@@ -138,7 +138,8 @@ class LoadedPlugin:
         return self.origin.report(
             "loaded",
             fault=" ".join(fault.cause for fault in faults) or None,
-            remedy=" ".join(dict.fromkeys(fault.remedy for fault in faults)) or None,
+            remedy=" ".join(dict.fromkeys(fault.remedy for fault in faults))
+            or self.contribution.on_request,
             place=place_of(faults[0].__cause__) if len(faults) == 1 else None,
             hooks=self.hooks,
             tools=tuple(tool.name for tool in self.contribution.tools),

@@ -71,9 +71,9 @@ class PromptRules:
         self._places = _places(prompt.sections)
         self._shared = [*named(prompt.policies, place="prompt"), *host.policies]
         self._tools = tools_within(prompt, host.catalog)
-        self._awaited = host.plugins.awaited_tools()
+        self._absent = host.plugins.absent_tools()
         rules = [*map(rule_of, self._shared), *self._hook_rules()]
-        wrong = faults_of(host.policies, self._tools, self._awaited)
+        wrong = faults_of(host.policies, self._tools, self._absent)
         if wrong and prompt is host.prompt:
             # Of the tools of a server that came when the host was open already.
             rules.append(refusing_servers(" ".join(wrong)))
@@ -100,11 +100,11 @@ class PromptRules:
 
     def tell_of_strays(self) -> None:
         """Warn of policies that rule by a name which no tool has, such as one misspelt."""
-        warn_once(faults_of(self._shared, self._tools, self._awaited), self._host.stray_names)
+        warn_once(faults_of(self._shared, self._tools, self._absent), self._host.stray_names)
         for section in self._prompt.everywhere():
             if policies := naming(self._policies_of(section)):
                 known = tools_known_to(section, self._tools)
-                warn_once(faults_of(policies, known, self._awaited), self._host.stray_names)
+                warn_once(faults_of(policies, known, self._absent), self._host.stray_names)
 
     def _own(self, section: Section) -> list[Rule]:
         rules = [rule_of(policy) for policy in self._policies_of(section)]
@@ -193,9 +193,8 @@ def _kept(policy: ToolPolicy, table: Mapping[str, Any], directory: Path, place: 
         msg = f"{place}: keep: expected text, the name of a JSON file, found {show(file)}."
         raise ConfigurationError(msg)
     if "name" in fields(policy.__class__) and "name" not in table:
-        msg = (
+        raise ConfigurationError(
             f"{place}: keep: a policy that is kept needs a name, under which the file knows it; "
             "add name = '...'."
         )
-        raise ConfigurationError(msg)
     return PersistentPolicy(policy, directory / expanded(Path(file)))

@@ -43,14 +43,18 @@ def naming(policies: Iterable[ToolPolicy]) -> list[ToolPolicy]:
     return [each for each in plain if [*_selectors(each)] or hasattr(each, "misfits")]
 
 
-def faults_of(policies: Iterable[ToolPolicy], tools: Tools, awaited: Iterable[str]) -> list[str]:
+Absent = Mapping[str, str | None]
+"""The remedies for tools that are not there, by their names; None for names that come later."""
+
+
+def faults_of(policies: Iterable[ToolPolicy], tools: Tools, absent: Absent) -> list[str]:
     """Return for each policy that names what none of the tools has, what that is.
 
-    Names and globs that are awaited are those of tools that come later: nothing is said of them.
+    Nothing is said of names, and globs of them, that come later.
     """
 
     def may_come(name: str) -> bool:
-        return any(_may_overlap(name, other) for other in awaited)
+        return any(absent[other] is None and _may_overlap(name, other) for other in absent)
 
     found: list[str] = []
     for policy in naming(policies):
@@ -59,11 +63,17 @@ def faults_of(policies: Iterable[ToolPolicy], tools: Tools, awaited: Iterable[st
         if not any(each.missing(tools) for each in selectors):
             faults += getattr(policy, "misfits", _none)(tools, may_come)
         if faults:
-            found.append(
-                f"Policy {policy.name!r} {'; it '.join(faults)}. It governs nothing by that. Fix "
-                "the names, or load the plugin that offers them."
-            )
+            told = f"Policy {policy.name!r} {'; it '.join(faults)}. It governs nothing by that."
+            missing = [name for each in selectors for name in each.missing(tools)]
+            found.append(f"{told} {_remedy(missing, absent)}")
     return found
+
+
+def _remedy(missing: Iterable[str], absent: Absent) -> str:
+    asking = {absent[own] for name in missing for own in absent if fnmatchcase(own, name)} - {None}
+    if not asking:
+        return "Fix the names, or load the plugin that offers them."
+    return f"Tools are offered on request: {'; '.join(sorted(map(str, asking)))}."
 
 
 def _selectors(policy: ToolPolicy) -> Iterator[ToolSelector]:

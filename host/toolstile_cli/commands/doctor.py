@@ -235,7 +235,8 @@ def _of_rules(host: Host) -> Iterator[Diagnostic]:
     wrong = host.wrong_rules()
     for fault in wrong:
         yield Diagnostic.error("policies", fault, "When it is fixed, run this again.")
-    for fault in faults_of(host.policies, tools_within(host.prompt, host.catalog), ()):
+    tools = tools_within(host.prompt, host.catalog)
+    for fault in faults_of(host.policies, tools, host.plugins.view.withheld):
         if fault not in wrong:
             told = f"This is so unless a tool comes later: {fault}"
             yield Diagnostic.note("policies", told, "`toolstile tools` starts what offers tools.")

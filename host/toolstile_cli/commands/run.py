@@ -12,7 +12,7 @@ from toolstile_cli.call_reader import STDIN, read_calls, read_source
 from toolstile_cli.call_reports import Ending, Endings
 from toolstile_cli.console import Terminal, undisturbed
 from toolstile_cli.errors import UsageError, say
-from toolstile_cli.examples import SESSIONS, THE_EXAMPLES
+from toolstile_cli.examples import ASKED_FOR, SESSIONS, THE_EXAMPLES
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.run_report import JsonReport, Report, TableReport
 from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
@@ -32,13 +32,31 @@ def example_plugin(name: str) -> Path:
 def named_plugins(options: argparse.Namespace) -> list[Path]:
     """Return the files of the plugins that options name, that of an example included."""
     example = [example_plugin(options.example)] if options.example else []
-    return [*options.plugin, *example]
+    return [*(each for each in options.plugin if not _is_name(each)), *example]
+
+
+def _is_name(plugin: Path) -> bool:
+    """Tell whether an option names an installed plugin rather than a file."""
+    return not plugin.suffix and len(plugin.parts) == 1 and not plugin.exists()
 
 
 def host_for(options: argparse.Namespace, **more: Any) -> Host:
-    """Return the host that options configure."""
+    """Return the host that options configure.
+
+    Raises:
+        PluginError: When a plugin that is named is not there.
+    """
     files = named_plugins(options)
-    return Host(config=options.config, block=options.block, plugin_files=files, **more)
+    host = Host(config=options.config, block=options.block, plugin_files=files, **more)
+    names = [str(each) for each in options.plugin if _is_name(each)]
+    for name in names:
+        host.plugins.loaded(name)
+    names += ASKED_FOR.get(options.example, ())
+    # A table, also an empty one, asks for the tools of a plugin that offers them on request.
+    asked = [name for name in names if host.configuration.table_name(name) is None]
+    if asked:
+        host.configure({f"plugins.{name}": {} for name in asked})
+    return host
 
 
 def example_session(name: str) -> tuple[str, str]:

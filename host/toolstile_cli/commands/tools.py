@@ -89,6 +89,7 @@ def _print_table(host: Host) -> None:
     found = _offered(host)
     if not found:
         terminal.print("No plugin offers a tool. `toolstile plugins` lists the plugins.")
+        _print_withheld(host, terminal)
         return
     plugins = [printable(host.catalog.plugin_of(tool.name) or "") for tool in found]
     table = Table(
@@ -117,6 +118,13 @@ def _print_table(host: Host) -> None:
         table.row(cells, [text for text in texts if text])
     terminal.print()
     terminal.print(Text(f" {counted(len(found), 'tool')}", "bold"))
+    _print_withheld(host, terminal)
+
+
+def _print_withheld(host: Host, terminal: Terminal) -> None:
+    """Print how to ask for the tools that plugins offer on request only."""
+    for remedy in dict.fromkeys(host.plugins.view.withheld.values()):
+        terminal.print(Text(f" Not offered: {printable(remedy)}.", "dim"))
 
 
 def _labels(tool: Tool[Any, Any]) -> str:

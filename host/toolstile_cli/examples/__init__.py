@@ -22,6 +22,9 @@ def listed(names: Sequence[str]) -> str:
 SESSIONS: Final = {"orders": "session.jsonl", "workspace": "workspace.jsonl"}
 """The session of each example, by its name; the first is run unless one is named."""
 
+ASKED_FOR: Final = {"workspace": ("planning", "vfs")}
+"""The installed plugins whose tools an example asks for, by its name."""
+
 THE_EXAMPLES: Final = f"The examples are {listed(tuple(SESSIONS))}."
 OPTION: Final = "--example"
 

@@ -1,4 +1,4 @@
-"""Planning: tools with which an agent keeps a plan in the session.
+"""Planning: tools with which an agent keeps a plan in the session, where they are asked for.
 
 Settings, `[plugins.planning]`: `strategy`, one of `react`, `plan_act_reflect`,
 `goal_decompose_route_synthesise`.
@@ -33,6 +33,8 @@ __all__ = [
     "StepStatus",
     "UpdateStep",
 ]
+
+toolstile_on_request = "for planning, add [plugins.planning] to the configuration"
 
 
 class PlanningSettings(BaseModel):

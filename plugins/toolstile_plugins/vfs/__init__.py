@@ -1,4 +1,4 @@
-"""The workspace: tools for files, in memory or in a directory, with read-only mounts.
+"""The workspace: tools for files, in memory or in a directory, where they are asked for.
 
 Settings, `[plugins.vfs]`: see `VfsConfig`. `toolstile run --workspace DIR` and
 `toolstile call --workspace DIR` work on a directory.
@@ -32,6 +32,10 @@ __all__ = [
     "VirtualFilesystem",
     "open_workspace",
 ]
+
+toolstile_on_request = (
+    "there is no workspace; add --workspace DIR, or [plugins.vfs] to the configuration"
+)
 
 
 def __getattr__(name: str) -> Any:

@@ -146,7 +146,7 @@ def test_a_name_that_a_later_tool_may_have_is_not_judged(name: str) -> None:
     pages = Pages(awaited=("wiki_*", "my_page"))
     with host_of(pages, name, argument="title") as host:
         assert host.wrong_rules() == []
-        assert "unknown tools" in faults_of(host.policies, list(host.catalog), ())[0]
+        assert "unknown tools" in faults_of(host.policies, list(host.catalog), {})[0]
 
 
 @pytest.mark.parametrize("name", ["wikis", "my_pages", "wik_*", "page"])

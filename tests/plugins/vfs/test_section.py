@@ -581,10 +581,23 @@ def test_workspace_lets_a_run_work_in_a_directory(
 def test_without_workspace_files_are_in_memory(
     toolstile: Callable[..., tuple[int, str, str]], tmp_path: Path
 ) -> None:
-    status, _, _ = toolstile("call", "write_file", '{"path": "a.txt", "content": "x"}')
+    call = ("call", "write_file", '{"path": "a.txt", "content": "x"}', "--plugin", "vfs")
+    status, out, _ = toolstile(*call)
 
-    assert status == 0
+    assert (status, out) == (0, "Created a.txt (1 byte).\n")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_without_workspace_a_call_says_how_to_get_one(
+    toolstile: Callable[..., tuple[int, str, str]],
+) -> None:
+    status, out, err = toolstile("call", "read_file", '{"path": "a.txt"}')
+
+    assert (status, out) == (1, "")
+    assert err == (
+        "toolstile: unknown tool: read_file is not offered here: there is no workspace; add "
+        "--workspace DIR, or [plugins.vfs] to the configuration.\n"
+    )
 
 
 def test_workspace_wins_over_the_configuration(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,13 +12,19 @@ from typing import Final
 
 from pydantic import SecretStr
 
-from toolstile_hookspecs import ConfigurationError, HostHandle
+from toolstile_hookspecs import NOTICE, ConfigurationError, HostHandle
 from toolstile_plugins.mcp.server.stdio import serve_stdio
 from toolstile_plugins.mcp.settings import UNSENDABLE, ServeSettings, fits_header
 
 PRINCIPAL: Final = "token"
 """The principal of the one shared token."""
 VARIABLE: Final = "TOOLSTILE_MCP_TOKEN"
+NOTHING: Final = (
+    "No tool is served: add --workspace DIR for files, or plugins and servers to the "
+    "configuration; `toolstile tools` says more."
+)
+
+log = logging.getLogger("toolstile.mcp")
 
 
 def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -> int:
@@ -26,6 +33,8 @@ def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -
     Raises:
         ConfigurationError: When it cannot be served like that; says why.
     """
+    if not host.catalog.names():
+        log.warning("%s", NOTHING, extra=NOTICE)
     if args.http is None:
         asyncio.run(serve_stdio(host, settings))
         return 0

@@ -29,6 +29,7 @@ from toolstile_plugins.mcp.server.resources import WorkspaceResources
 from toolstile_plugins.mcp.server.sessions import SESSION_META, SessionChoice
 from toolstile_plugins.mcp.server.tools import DIALECT, Completions, ToolList
 from toolstile_plugins.mcp.settings import ServeSettings
+from toolstile_plugins.mcp.workspace_read import TOOL
 
 DISTRIBUTION: Final = "toolstile"
 
@@ -52,7 +53,10 @@ class HostServer:
         self._tools = ToolList(host)
         self._prompts = PromptList(host)
         self.caller = Caller(host.dialect(DIALECT), host.clock, settings.deadline)
-        workspace = WorkspaceResources(settings, self.caller) if settings.workspace else None
+        # Files are read through a tool of this host; one of a server has other files.
+        reader = host.catalog.get(TOOL) if settings.workspace else None
+        is_own = reader is not None and reader.origin is None
+        workspace = WorkspaceResources(settings, self.caller) if is_own else None
         self._completions = Completions(self._prompts, workspace)
         self.protocol: Server[Any] = _Protocol(
             settings.name,
