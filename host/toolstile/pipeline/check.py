@@ -306,7 +306,10 @@ def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Sta
                 answer = _deny_for_failure(run, rule)
         if answer is None or (answer.__class__ is PolicyDecision and _plain(answer)):
             continue
-        answer = _read(rule, answer)
+        if not isinstance(answer, PolicyDecision):
+            found = type(answer).__qualname__
+            log.error("Policy %s answered %s, not a PolicyDecision.", rule.name, found)
+            answer = PolicyDecision.deny(_failed(rule))
         _note(run, rule, answer)
         does = "asks" if answer.allowed else f"does not allow {tool.name}"
         reason = answer.reason or f"Policy {rule.name} {does}."
@@ -334,15 +337,6 @@ def _ask_rule(run: ActiveCall, plan: ToolPlan, rule: Rule) -> Any:
 def _deny_for_failure(run: ActiveCall, rule: Rule) -> PolicyDecision:
     run.check_limits()
     log_failure(run, log, "Policy %s failed to check; the call is denied.", rule.name)
-    return PolicyDecision.deny(_failed(rule))
-
-
-def _read(rule: Rule, decision: object) -> PolicyDecision:
-    if isinstance(decision, PolicyDecision):
-        return decision
-    log.error(
-        "Policy %s answered %s, not a PolicyDecision.", rule.name, type(decision).__qualname__
-    )
     return PolicyDecision.deny(_failed(rule))
 
 

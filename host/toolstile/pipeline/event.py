@@ -240,7 +240,11 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
         changes = run.session_changes if succeeded else NOTHING
         observe(run, table.retelling, "toolstile_telemetry", event, changes)
     if run.error is not None:
-        _let_go_of_frames(fields, run, run.error)
+        if run.raises is None:
+            _forget_frames(run.error)
+        else:
+            # What is raised goes on to gather frames: those of the application, too.
+            fields["error"] = _stand_in(run.error)
 
 
 def _add_unusual_fields(fields: dict[str, Any], run: ActiveCall, *, succeeded: bool) -> None:
@@ -250,14 +254,6 @@ def _add_unusual_fields(fields: dict[str, Any], run: ActiveCall, *, succeeded: b
     fields["reruns"] = run.reruns
     fields["decisions"] = run.decisions
     fields["error"] = run.error
-
-
-def _let_go_of_frames(fields: dict[str, Any], run: ActiveCall, error: BaseException) -> None:
-    if run.raises is None:
-        _forget_frames(error)
-    else:
-        # What is raised goes on to gather frames: those of the application, too.
-        fields["error"] = _stand_in(error)
 
 
 def _forget_frames(error: BaseException) -> None:

@@ -23,18 +23,14 @@ def mask(run: ActiveCall, text: str) -> str:
 
 def note_secrets(run: ActiveCall, value: object, codec: ValueCodec) -> None:
     """Note the secrets in a call's value, which the codec of its type knows."""
-    found = [*secrets_in(value), *secrets_of(_plain(run, value, codec), codec.secret_schema())]
+    try:
+        # Nobody may have asked for it as JSON so far.
+        plain = json.loads(codec.encode(value) if run.data is None else run.data)
+    except (ValueError, TypeError, RecursionError):
+        plain = value
+    found = [*secrets_in(value), *secrets_of(plain, codec.secret_schema())]
     # Of a masked field, the mask is found.
     run.result_secrets = tuple(each for each in found if each.strip("*"))
-
-
-def _plain(run: ActiveCall, value: object, codec: ValueCodec) -> object:
-    """Return a value as JSON has it, whether or not it is kept from the model."""
-    try:
-        return json.loads(codec.encode(value) if run.data is None else run.data)
-    except (ValueError, TypeError, RecursionError):
-        # Nobody asked for it as JSON so far.
-        return value
 
 
 def holds_secrets(run: ActiveCall, *written: str | bytes | None) -> bool:

@@ -277,19 +277,17 @@ class PromptPlans:
         if plan is None or plan.tool is not tool:
             shared = self._rules.shared
             plan = plan_for(tool, shared, self._everywhere, self._manner, self._plugins)
-            plan = with_rules_of(plan, self._kin_of(tool))
+            # A plugin's tool may pass itself off as one that is known.
+            kin = (
+                known
+                for known in self.table.plans.values()
+                if known.tool.name == tool.name
+                or (tool.handler is not None and known.tool.handler is tool.handler)
+            )
+            plan = with_rules_of(plan, kin)
             # A plugin may make a tool for each call; the oldest are met least.
             _keep(self._others, id(tool), plan, MAX_OTHERS)
         return plan
-
-    def _kin_of(self, tool: Tool[Any, Any]) -> list[ToolPlan]:
-        """Return the plans of known tools that a plugin's tool may pass itself off as."""
-        return [
-            plan
-            for plan in self.table.plans.values()
-            if plan.tool.name == tool.name
-            or (tool.handler is not None and plan.tool.handler is tool.handler)
-        ]
 
 
 class HostPlans:

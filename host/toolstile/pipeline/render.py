@@ -44,7 +44,9 @@ def render(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
             try:
                 run.data = codec.encode(value)
             except (ValueError, TypeError, RecursionError) as error:
-                raise _unwritable(run, value, error) from error
+                reason = _WHOLE if isinstance(value, Outcome) else why_unwritable(error)
+                msg = f"its value cannot be written as JSON ({reason})"
+                raise CallRejected(Status.ERROR, f"Internal error in {run.name}: {msg}.") from error
         if codec.secret_schema():
             note_secrets(run, value, codec)
     if (
@@ -57,12 +59,6 @@ def render(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
         run.tells_json = True
     else:
         _render_text(run, table, plan)
-
-
-def _unwritable(run: ActiveCall, value: object, error: Exception) -> CallRejected:
-    reason = _WHOLE if isinstance(value, Outcome) else why_unwritable(error)
-    msg = f"Internal error in {run.name}: its value cannot be written as JSON ({reason})."
-    return CallRejected(Status.ERROR, msg)
 
 
 def _render_text(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:

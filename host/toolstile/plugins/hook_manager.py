@@ -90,25 +90,20 @@ def implementation(
     wants_changes = "changes" in found.argnames
     unbound = {"settings"} if wants_changes else {"settings", "changes"}
     arguments = tuple(name for name in arguments if name not in unbound)
+    function, wanted = found.function, tuple(found.argnames)
+    if wanted != arguments:
+        function = _picking(wanted, arguments)(function, settings)
     applies_to, recalls = getattr(found.function, CONCERNS, (None, None))
     return Implementation(
         hook=hook,
         plugin=found.plugin_name,
-        call=_adapted(found.function, tuple(found.argnames), arguments, settings),
+        call=function,
         wants_params="params" in found.argnames,
         wrapper=found.wrapper,
         applies_to=applies_to,
         recalls=recalls,
         wants_changes=wants_changes,
     )
-
-
-def _adapted(
-    function: Callable[..., Any], wanted: tuple[str, ...], given: tuple[str, ...], settings: object
-) -> Callable[..., Any]:
-    if wanted == given:
-        return function
-    return _picking(wanted, given)(function, settings)
 
 
 @lru_cache(maxsize=256)

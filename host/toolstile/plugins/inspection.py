@@ -96,7 +96,10 @@ def _check(plugin: object, name: str, manager: HookManager) -> None:
         _check_form(hook, function, options)
         _check_arguments(hook, function, plugin, manager.arguments[hook])
     elif not options.get("optionalhook"):
-        raise _no_such_hook(hook, manager.arguments)
+        near = _nearest_hook(hook, manager.arguments)
+        known = ", ".join(sorted(manager.arguments))
+        remedy = f"Did you mean {near}?" if near else f"The hooks are {known}."
+        raise PluginFault(f"There is no hook {hook}.", remedy)
 
 
 def _misnamed(plugin: object) -> Iterator[PluginFault]:
@@ -137,12 +140,6 @@ def _nearest_hook(name: str, known: Iterable[str]) -> str | None:
     bare = [hook.removeprefix(HOOK_PREFIX) for hook in known]
     near = nearest(name.removeprefix(HOOK_PREFIX), bare)
     return None if near is None else HOOK_PREFIX + near
-
-
-def _no_such_hook(hook: str, known: Mapping[str, object]) -> PluginFault:
-    near = _nearest_hook(hook, known)
-    remedy = f"Did you mean {near}?" if near else f"The hooks are {', '.join(sorted(known))}."
-    return PluginFault(f"There is no hook {hook}.", remedy)
 
 
 def _check_form(hook: str, function: Callable[..., Any], options: Mapping[str, Any]) -> None:

@@ -36,17 +36,6 @@ def find(start: Path) -> tuple[Path, Mapping[str, Any]] | None:
     return None
 
 
-def read_given(path: Path) -> Mapping[str, Any]:
-    """Return the table of a file that was named, which therefore must be there."""
-    if path.name != PROJECT_FILE:
-        return _own_table(path)
-    table = _project_table(path)
-    if table is None:
-        msg = f"{path} has no table [tool.toolstile]; add it, or name another file with --config."
-        raise ConfigurationError(msg)
-    return table
-
-
 def _own_table(path: Path) -> Mapping[str, Any]:
     table = read_toml(path)
     tool = table.get("tool")
@@ -298,7 +287,13 @@ def load(
 def _document(start: Path | None, config: Path | None) -> tuple[Path | None, Mapping[str, Any]]:
     if config is not None:
         path = expanded(config).absolute()
-        return path, read_given(path)
+        table = _project_table(path) if path.name == PROJECT_FILE else _own_table(path)
+        if table is None:
+            msg = (
+                f"{path} has no table [tool.toolstile]; add it, or name another file with --config."
+            )
+            raise ConfigurationError(msg)
+        return path, table
     try:
         directory = (start or Path.cwd()).absolute()
     except FileNotFoundError as error:
