@@ -19,6 +19,8 @@ Json = dict[str, Any]
 
 _COMPLETE: Final[Json] = {"resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
 """The keys that a result of 2026 must have; earlier versions ignore them."""
+THE_REST: Final = "the rest"
+"""The name under which tools are left out that nobody has seen."""
 _NEEDED: Final = frozenset({"name", "inputSchema"})
 
 
@@ -73,6 +75,12 @@ class AnswerRepair:
         ]
         kept = {"tools": tools, **_COMPLETE}
         cursor, meta = page.get("nextCursor"), page.get("_meta")
+        if type(cursor) is int:
+            cursor = str(cursor)
+        if page.get("tools") and not isinstance(page["tools"], list):
+            self.left_out[THE_REST] = "its tools are not a list"
+        elif cursor and not isinstance(cursor, str):
+            self.left_out[THE_REST] = "the cursor to more of them is not a text"
         # An empty cursor stands for none with most servers that send one.
         return {
             **kept,

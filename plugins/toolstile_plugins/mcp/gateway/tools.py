@@ -14,7 +14,7 @@ from mcp import Client, MCPError
 from toolstile_hookspecs import HOST_TIMEOUT, Contents, Tool, ToolContext, ToolResult
 from toolstile_hookspecs.tools import Category, Consequence, HostDefault
 from toolstile_plugins.mcp.gateway.errors import CUT, cleaned, one_line, told
-from toolstile_plugins.mcp.gateway.repair import AnswerRepair
+from toolstile_plugins.mcp.gateway.repair import THE_REST, AnswerRepair
 from toolstile_plugins.mcp.gateway.schemas import enforceable
 from toolstile_plugins.mcp.settings import ServerSettings, ToolSettings
 
@@ -75,8 +75,6 @@ class Definition:
 
 
 PAGES: Final = 200
-THE_REST: Final = "the rest"
-"""The name under which tools are left out that nobody has seen."""
 
 
 class Listing(NamedTuple):

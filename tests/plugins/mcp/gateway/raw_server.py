@@ -175,6 +175,11 @@ def list_tools(number, cursor):
         list_nothing(number)
     elif MODE == "numbered":
         reply(number, tools=tools(), nextCursor=str(int(cursor or "0") + 1))
+    elif MODE == "counted":
+        more = {} if cursor else {"nextCursor": 1}
+        reply(number, tools=[tool("sing" if cursor else "say")], **more)
+    elif MODE == "tabled":
+        reply(number, tools={"say": tool("say")})
     elif MODE in CURSORS:
         reply(number, tools=tools(), nextCursor=CURSORS[MODE])
     else:

@@ -39,6 +39,24 @@ def test_a_cursor_that_leads_nowhere_costs_no_tool(yard, mode):
     assert yard.call("one_say", text="x").text == "said x"
 
 
+def test_a_cursor_may_be_a_number(yard):
+    yard.open({"one": yard.raw("counted")})
+    assert yard.names() == ["one_say", "one_sing"]
+
+
+@pytest.mark.parametrize(
+    ("mode", "why"),
+    [
+        ("listed_cursor", "the cursor to more of them is not a text"),
+        ("tabled", "its tools are not a list"),
+    ],
+)
+def test_tools_that_cannot_be_listed_are_told(yard, mode, why):
+    yard.open({"one": yard.raw(mode)})
+    (upstream,) = yard.host.settings("mcp").gateway.upstreams
+    assert upstream.faults == {"the rest": why}
+
+
 def test_a_server_may_introduce_itself_informally(yard):
     yard.open({"one": yard.raw("informal")})
     assert yard.call("one_say", text="x").text == "said x"
