@@ -210,6 +210,15 @@ class TestPatterns:
         with pytest.raises(DefinitionError, match="does not go with unevaluatedProperties"):
             codec(schema)
 
+    def test_a_pattern_that_only_a_reference_leads_to_is_one(self):
+        for place in ("default", "unknown"):
+            schema = {"$ref": f"#/{place}/a", place: {"a": {"patternProperties": {"(a*)*b": {}}}}}
+            with pytest.raises(DefinitionError, match="does not go with unevaluatedProperties"):
+                codec({**schema, "unevaluatedProperties": False})
+            inner = {"a": {"$ref": f"#/{place}/b"}, "b": {"pattern": "(?=a)"}}
+            with pytest.raises(DefinitionError, match="bounded time"):
+                codec({"$ref": f"#/{place}/a", place: inner})
+
     def test_what_is_a_value_or_a_name_is_not_taken_for_one(self):
         held = {"enum": [{"pattern": "(?=a)"}], "default": {"pattern": "(?=a)"}}
         assert codec(an_object(pattern=held, default={"type": "string"})).fits({}) is None

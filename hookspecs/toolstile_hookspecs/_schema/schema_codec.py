@@ -97,10 +97,8 @@ class SchemaCodec:
             ) from None
         if fault := _unsearchable(self._schema):
             raise DefinitionError(f"{owner}: {fault}.")
-        parts = subschemas(self._schema)
-        found = (part.get(name) for part in parts for name in ("$ref", "$dynamicRef"))
-        for target in found:
-            if isinstance(target, str) and not _is_within(self._schema, target):
+        for target in (name for part in subschemas(self._schema) for name in _references_of(part)):
+            if not _is_within(self._schema, target):
                 raise DefinitionError(
                     f"{owner}: its JSON Schema refers to {target!r}, which is not in it; copy "
                     "that part into $defs and refer to it as '#/$defs/...'."
@@ -278,6 +276,24 @@ def _missing(fault: Any) -> list[str]:
     return [name for name in fault.validator_value if name not in fault.instance]
 
 
+def _references_of(part: Schema) -> list[str]:
+    found = (part.get(name) for name in ("$ref", "$dynamicRef"))
+    return [target for target in found if isinstance(target, str)]
+
+
+def _parts(schema: Schema) -> list[Schema]:
+    """Return every schema within a schema, also those that only a reference leads to."""
+    parts = list(subschemas(schema))
+    known = set(map(id, parts))
+    for part in parts:
+        for target in _references_of(part):
+            inner = pointed(schema, target) if target.startswith("#/") else None
+            found = [each for each in subschemas(inner) if id(each) not in known]
+            known.update(map(id, found))
+            parts += found
+    return parts
+
+
 def _is_within(schema: Mapping[str, Any], target: str) -> bool:
     """Tell whether a schema itself holds what it refers to by a JSON pointer.
 
@@ -296,7 +312,7 @@ _NAMED: Final = ("$id", "$anchor", "$dynamicAnchor")
 
 def _unsearchable(schema: Schema) -> str | None:
     """Return which pattern of a schema cannot be searched for in bounded time, and why."""
-    parts = list(subschemas(schema))
+    parts = _parts(schema)
     by_name = [name for part in parts for name in part.get("patternProperties", ())]
     if by_name and any("unevaluatedProperties" in part for part in parts):
         return "patternProperties does not go with unevaluatedProperties; leave one of them out"

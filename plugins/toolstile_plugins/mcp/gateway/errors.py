@@ -15,6 +15,8 @@ from toolstile_hookspecs import ToolstileError
 
 
 CUT: Final = "..."
+NESTED_DEEPER: Final = "#/nested too deeply"
+"""The reference that stands for a part of a message that is not read."""
 _ESCAPES: Final = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]"  # colours, movements of the cursor
     r"|[\x1b\x9d]\]?[^\x07\x1b\x9c]{0,1000}(?:\x07|\x1b\\|\x9c)"  # titles, links

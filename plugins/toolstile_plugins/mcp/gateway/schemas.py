@@ -10,7 +10,7 @@ from urllib.parse import unquote
 from toolstile_hookspecs import DefinitionError
 from toolstile_hookspecs.codecs import pointed
 from toolstile_hookspecs.support.patterns import bounded_ecma
-from toolstile_plugins.mcp.gateway.errors import cleaned, is_plain, one_line
+from toolstile_plugins.mcp.gateway.errors import NESTED_DEEPER, cleaned, is_plain, one_line
 
 Schema = Mapping[str, Any]
 
@@ -67,10 +67,8 @@ def _kept(schema: Schema, dropped: set[str]) -> dict[str, Any]:
             continue
         if key == "pattern" and isinstance(value, str) and not _is_bounded(value):
             continue
-        if key in _REFERRING and isinstance(value, str) and not _leads_to_schema(value):
-            raise DefinitionError(
-                f"its schema refers to {one_line(value, 80)}, which is not a schema"
-            )
+        if key in _REFERRING and isinstance(value, str):
+            _check_reference(value)
         if key in _NAMED and isinstance(value, Mapping):
             named = cast("Mapping[str, object]", value)
             if not all(map(is_plain, named)):
@@ -91,6 +89,13 @@ def _kept_in(value: object, dropped: set[str]) -> Any:
     if isinstance(value, list):
         return [_kept_in(item, dropped) for item in cast("list[object]", value)]
     return value
+
+
+def _check_reference(target: str) -> None:
+    if target == NESTED_DEEPER:
+        raise DefinitionError(TOO_DEEP)
+    if not _leads_to_schema(target):
+        raise DefinitionError(f"its schema refers to {one_line(target, 80)}, which is not a schema")
 
 
 def _leads_to_schema(target: str) -> bool:

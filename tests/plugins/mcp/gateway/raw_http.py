@@ -34,6 +34,8 @@ class Handler(BaseHTTPRequestHandler):
             version = message["params"]["protocolVersion"]
             server = {"name": "raw", "version": "1"}
             self.reply(protocolVersion=version, capabilities={"tools": {}}, serverInfo=server)
+        elif method == "tools/list" and self.server.mode.startswith("bottomless"):
+            self.bottomless()
         elif method == "tools/list":
             self.reply(tools=[TOOL])
         elif method == "tools/call":
@@ -91,6 +93,19 @@ class Handler(BaseHTTPRequestHandler):
         text = "x" * 3_000_000
         body = {"jsonrpc": "2.0", "id": self.number, "result": {"content": []}, "more": text}
         self.answer(200, gzip.compress(json.dumps(body).encode()))
+
+    def bottomless(self):
+        """List a tool whose schema has no end, as one message or as an event."""
+        tools = json.dumps([TOOL, {**TOOL, "name": "deep", "inputSchema": {"type": "here"}}])
+        deep = b'{"items":' * 5000 + b"{}" + b"}" * 5000
+        body = b'{"jsonrpc":"2.0","id":%d,"result":{"tools":%b}}'
+        body %= (self.number, tools.encode().replace(b'{"type": "here"}', deep))
+        if self.server.mode == "bottomless":
+            self.answer(200, body)
+        else:
+            end = b"\r" if self.server.mode.endswith("cr") else b"\n"
+            self.stream()
+            self.write(b"event: message" + end + b"data: " + body + end + end)
 
     def malformed(self):
         self.answer(200, b'{"jsonrpc": oops')

@@ -28,6 +28,16 @@ def test_no_usable_answer_fails_the_call_and_the_next_one_works(yard, mode):
         yard.close()
 
 
+@pytest.mark.parametrize("mode", ["bottomless", "bottomless_event", "bottomless_event_cr"])
+def test_a_tool_whose_schema_has_no_end_costs_itself(yard, mode):
+    with serving(mode) as url:
+        yard.open({"one": {"url": url}})
+        assert yard.names() == ["one_say"]
+        (upstream,) = yard.host.settings("mcp").gateway.upstreams
+        assert upstream.faults == {"deep": "its schema is nested too deeply"}
+        yard.close()
+
+
 def test_what_is_compressed_is_not_unpacked(yard):
     with serving("compressed") as url:
         yard.open({"bad": {"url": url}})

@@ -29,7 +29,7 @@ def test_a_tool_whose_schema_has_no_end_costs_itself(yard):
     yard.open({"one": yard.raw("bottomless")})
     assert yard.names() == ["one_say"]
     (upstream,) = yard.host.settings("mcp").gateway.upstreams
-    assert list(upstream.faults) == ["deep"]
+    assert upstream.faults == {"deep": "its schema is nested too deeply"}
     assert yard.call("one_say", text="x").text == "said x"
 
 

@@ -17,6 +17,7 @@ from mcp_types import INTERNAL_ERROR
 
 from toolstile_hookspecs import hide
 from toolstile_plugins.mcp.gateway.errors import amount, told
+from toolstile_plugins.mcp.gateway.transports.message_depth import flattened
 
 CONNECT: Final = 30.0
 """Seconds until a connection must stand, and a request be sent."""
@@ -168,7 +169,9 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
             response.stream = _LimitedBytes(stream, 0, PACKED)
         elif not response.headers.get("content-type", "").lower().startswith(EVENTS):
             fault = f"it sent a message of more than {amount(self._site.max_message)}"
-            response.stream = _LimitedBytes(stream, self._site.max_message, fault)
+            response.stream = _Flattened(_LimitedBytes(stream, self._site.max_message, fault))
+        else:
+            response.stream = _Flattened(stream, self._site.max_message)
         return response
 
     async def _declined(self, response: httpx2.Response) -> httpx2.Response:
@@ -231,6 +234,36 @@ class _LimitedBytes(httpx2.AsyncByteStream):
             if size > self._most:
                 raise httpx2.StreamError(self._fault)
             yield chunk
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+class _Flattened(httpx2.AsyncByteStream):
+    """The bytes of an answer, without what is nested too deeply to be read.
+
+    Args:
+        inner: All of its bytes.
+        longest: The most bytes of a line of an event; None where it is one message.
+    """
+
+    def __init__(self, inner: httpx2.AsyncByteStream, longest: int | None = None) -> None:
+        self._inner = inner
+        self._longest = longest
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        waiting = bytearray()
+        async for chunk in self._inner:
+            waiting += chunk
+            if self._longest is None:
+                continue
+            # The SDK says what is wrong with a line that is too long.
+            line = max(waiting.rfind(b"\n"), waiting.rfind(b"\r")) + 1
+            end = len(waiting) if len(waiting) > self._longest else line
+            if end:
+                yield b"".join(map(flattened, bytes(waiting[:end]).splitlines(keepends=True)))
+                del waiting[:end]
+        yield flattened(bytes(waiting))
 
     async def aclose(self) -> None:
         await self._inner.aclose()

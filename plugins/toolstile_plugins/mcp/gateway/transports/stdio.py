@@ -25,6 +25,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from toolstile_plugins.mcp.gateway.errors import ServerBroken, amount, one_line
+from toolstile_plugins.mcp.gateway.transports.message_depth import flattened
 
 log = logging.getLogger("toolstile.mcp")
 
@@ -40,18 +41,11 @@ KILL: Final = getattr(signal, "SIGKILL", signal.SIGTERM)
 
 SENDING: Final = 5.0
 """Seconds in which a program must take a message, once those before it are taken."""
-DEEPEST: Final = 150
-"""Levels of a message that are read; the SDK's reader takes 200."""
-TOO_DEEP: Final = b'{"$ref": "#/nested too deeply"}'
-"""Stands for what is nested deeper; in a schema, it keeps its tool from being used."""
-
 _BEFORE: Final = re.compile(rb"^(?:\xef\xbb\xbf|\x1b\[[0-?]*[ -/]*[@-~]|\s)+")
 _KEYS: Final = {"id", "method", "params", "result", "error"}
 """The keys of a message whose author has forgotten `jsonrpc`."""
 _OPENS: Final = re.compile(rb"(\[\s*)?\{")
 """The first characters of messages and batches; `[DEBUG]` begins a log line."""
-_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]')
-"""The brackets of JSON, and its texts, in which they are none."""
 _HALVES: Final = re.compile(rb"\\u[dD][89a-fA-F]")
 
 Item = SessionMessage | Exception
@@ -204,25 +198,8 @@ def _repaired(line: bytes) -> Iterator[bytes]:
     if _HALVES.search(line):
         with contextlib.suppress(ValueError, RecursionError):
             yield _whole(line)
-    if line.count(b"[") + line.count(b"{") > DEEPEST:
-        yield _flat(line)
-
-
-def _flat(line: bytes) -> bytes:
-    """Return a line whose parts that are nested beyond what can be read say so instead."""
-    kept: list[bytes] = []
-    depth = start = 0
-    for found in _BRACKETS.finditer(line):
-        if found[0] in b"[{":
-            if depth == DEEPEST:
-                kept.append(line[start : found.start()])
-            depth += 1
-        elif found[0] in b"]}":
-            depth -= 1
-            if depth == DEEPEST:
-                kept.append(TOO_DEEP)
-                start = found.end()
-    return b"".join([*kept, line[start:]])
+    if (flat := flattened(line)) is not line:
+        yield flat
 
 
 def _whole(line: bytes) -> bytes:
