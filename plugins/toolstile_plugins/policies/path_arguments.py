@@ -167,7 +167,8 @@ class _PathSearch:
             known = declared.get(name, others)
             yield from self._at((*place, name), inner, known, is_declared=is_declared)
         if has_format(self._parts(_schemas(part.get("propertyNames") for part in parts))):
-            yield from (PathArgument((*place, name), name, is_declared=True) for name in value)
+            # It is a path itself, whatever properties of its name are.
+            yield from (PathArgument((*place, ""), name, is_declared=True) for name in value)
 
     def _at(
         self, place: tuple[str, ...], value: Any, schemas: list[Schema], *, is_declared: bool
@@ -176,7 +177,7 @@ class _PathSearch:
         is_path = self._names.is_path(place[-1], parts, is_declared=is_declared)
         if isinstance(value, (str, os.PathLike, int, float)) and not isinstance(value, bool):
             if is_path:
-                path = os.fspath(value) if isinstance(value, os.PathLike) else str(value)
+                path = str(cast("object", value))
                 # Some servers read such a text, and find paths in it.
                 yield PathArgument(place, None if _is_json(path) else path, is_declared)
         elif isinstance(value, (list, tuple)):
