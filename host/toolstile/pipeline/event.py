@@ -113,7 +113,11 @@ def _settle(run: ActiveCall, error: BaseException) -> None:
         result = ToolResult(message, result.value, success=False)
     run.status, run.result, run.text, run.data = failure.status, result, message, None
     run.error, run.raises = error, failure.raises
-    _log(run, failure)
+    if failure.level:
+        text = f"{run}: {failure.status}: {failure.result.message}"
+        if failure.traceback:
+            text += "\n" + "".join(traceback.format_exception(error)).rstrip()
+        log.log(failure.level, "%s", encodable(mask(run, text)))
 
 
 def _called(run: ActiveCall) -> FailureContext:
@@ -177,15 +181,6 @@ def tell_rollback(run: ActiveCall, table: DispatchTable, reason: str) -> None:
         for each in table.rollbacks:
             params = params_copy_for(run, each)
             observe(run, (each,), "toolstile_rollback", plan.tool, params, run.context, reason)
-
-
-def _log(run: ActiveCall, failure: FailureResult) -> None:
-    if not failure.level:
-        return
-    text = f"{run}: {failure.status}: {failure.result.message}"
-    if failure.traceback and run.error is not None:
-        text += "\n" + "".join(traceback.format_exception(run.error)).rstrip()
-    log.log(failure.level, "%s", encodable(mask(run, text)))
 
 
 def publish(run: ActiveCall, table: DispatchTable) -> None:

@@ -123,7 +123,10 @@ def run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stage
         run.check_open()
     elif function is None:
         raise without_handler(plan.tool)
-    limit = run.limit = _limit_of(run, plan, elsewhere=is_async and not run.on_loop)
+    # A task on the background loop hears of its caller's end in no other way.
+    stop = run.left() if is_async and not run.on_loop else run.cancellation
+    is_endless = plan.timeout is None and run.deadline is None and stop is None
+    limit = run.limit = ENDLESS if is_endless else Limit(plan.timeout, run.deadline, stop)
     parent = run.parent
     if parent is None or parent.limit is None:
         inline = limit is ENDLESS
@@ -179,14 +182,6 @@ def _is_cancelled(run: ActiveCall) -> bool:
         return False
     task = asyncio.current_task()
     return task is None or task.cancelling() > 0
-
-
-def _limit_of(run: ActiveCall, plan: ToolPlan, *, elsewhere: bool) -> Limit:
-    # A task on the background loop hears of its caller's end in no other way.
-    stop = run.left() if elsewhere else run.cancellation
-    if plan.timeout is None and run.deadline is None and stop is None:
-        return ENDLESS
-    return Limit(plan.timeout, run.deadline, stop)
 
 
 def _read_result(run: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:

@@ -31,7 +31,13 @@ def load_entry_point(found: PluginSource) -> object:
         PluginFault: Whatever goes wrong; the traceback is logged at debug level.
     """
     try:
-        return _imported(found.location or "")
+        from importlib_metadata import EntryPoint
+
+        value = found.location or ""
+        if EntryPoint.pattern.match(value) is None:
+            msg = "the entry point is neither `module` nor `module:attribute`"
+            raise ValueError(msg)  # noqa: TRY301 - it is told as what importing raises
+        return cast("object", EntryPoint("", value, ENTRY_POINT_GROUP).load())
     # A script that was taken for a module ends with SystemExit; that must not end the host.
     except (Exception, SystemExit) as error:
         log.debug("Plugin %r cannot be imported", found.name, exc_info=True)
@@ -53,15 +59,6 @@ def _import_fault(found: PluginSource, error: BaseException) -> PluginFault:
         f"Reinstall {found.distribution or 'the plugin'} in a version that works here, {block}. "
         f"Its author finds the place with `toolstile check {found.name}`.",
     )
-
-
-def _imported(value: str) -> object:
-    from importlib_metadata import EntryPoint
-
-    if EntryPoint.pattern.match(value) is None:
-        msg = "the entry point is neither `module` nor `module:attribute`"
-        raise ValueError(msg)
-    return cast("object", EntryPoint("", value, ENTRY_POINT_GROUP).load())
 
 
 def installed() -> tuple[PluginSource, ...]:
@@ -105,7 +102,9 @@ def load_file(path: Path) -> ModuleType:
             logged at debug level.
     """
     _check_file(path)
-    name = _module_name(path)
+    # Two files of one name stay apart, and none takes the place of an installed module.
+    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
+    name = f"toolstile_file_{digest}_{path.stem}"
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
         raise PluginFault(f"{path} cannot be imported.", "Name a file that Python can import.")
@@ -140,12 +139,6 @@ def _check_file(path: Path) -> None:
     except OSError as error:
         cause = f"{path} cannot be read: {error.strerror}."
         raise PluginFault(cause, "Name a file that can be read.") from error
-
-
-def _module_name(path: Path) -> str:
-    # Two files of one name stay apart, and none takes the place of an installed module.
-    digest = hashlib.sha256(str(path.resolve()).encode()).hexdigest()[:8]
-    return f"toolstile_file_{digest}_{path.stem}"
 
 
 def refuse_newer(stated: object, origin: PluginSource) -> None:

@@ -27,9 +27,10 @@ def beside(directory: Path, table: Mapping[str, Any], model: type[Any]) -> dict[
         >>> beside(Path("/etc"), {"file": "a.log", "old": ["b.log"], "title": "b"}, Log)
         {'file': '/etc/a.log', 'old': ['/etc/b.log'], 'title': 'b'}
     """
-    paths = {key for key, hint in fields(model).items() if _is_path(hint)}
+    kinds = {key: {*_leaves(hint)} - {NoneType, Ellipsis} for key, hint in fields(model).items()}
     return {
-        key: _absolute(directory, value) if key in paths else value for key, value in table.items()
+        key: _absolute(directory, value) if kinds.get(key) == {Path} else value
+        for key, value in table.items()
     }
 
 
@@ -49,10 +50,6 @@ def _absolute(directory: Path, value: object) -> object:
     if isinstance(value, (str, Path)) and value != "":
         return str(directory / expanded(Path(value)))
     return value
-
-
-def _is_path(hint: Any) -> bool:
-    return {*_leaves(hint)} - {NoneType, Ellipsis} == {Path}
 
 
 def _leaves(hint: Any) -> Iterator[Any]:
