@@ -259,7 +259,10 @@ def _deciding(run: ActiveCall, participants: list[Participant]) -> Deciding | No
         deciding = Deciding(is_durable=True) if contributors else None
     else:
         is_durable = bool(contributors or noting)
-        deciding = Deciding(is_durable=is_durable, has_files=bool(noting), waits=journal.waits)
+        left = run.deadline.remaining() if run.deadline is not None else None
+        deciding = Deciding(
+            is_durable=is_durable, has_files=bool(noting), waits=journal.waits, patience=left
+        )
         key = journal.key_of(deciding.id)
     if key is not None:
         for each in noting:

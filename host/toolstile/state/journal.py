@@ -22,6 +22,8 @@ from toolstile_hookspecs.support.process import deferred_interrupts
 
 MANY: Final = 500
 """Entries from which on a session is condensed to one when it is read or left."""
+PATIENCE: Final = 5.0
+"""Seconds for which the host asks what became of a decision whose answer is lost."""
 _PAUSE: Final = 0.05
 
 
@@ -327,7 +329,8 @@ class Journal:
 
     def _read_back(self, deciding: Deciding, error: Exception) -> None:
         """Return where the decision was made after all; raise where it was not, or nobody knows."""
-        until = time.monotonic() + deciding.patience
+        patience = min(PATIENCE, PATIENCE if deciding.patience is None else deciding.patience)
+        until = time.monotonic() + patience
         key = self._records.key_of(deciding.id)
         while True:
             try:

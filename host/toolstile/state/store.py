@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from threading import RLock
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 from uuid import uuid4
 
 from toolstile.state.dispatcher import Subscribers
@@ -36,10 +36,6 @@ class Head(NamedTuple):
     epoch: int
 
 
-PATIENCE: Final = 5.0
-"""Seconds for which the host asks what became of a decision whose answer is lost."""
-
-
 def new_decision_id() -> str:
     """Return the id of a decision."""
     return uuid4().hex
@@ -55,7 +51,7 @@ class Deciding:
         is_durable: Whether it is recorded though the session does not change.
         has_files: Whether changes of a workspace belong to it.
         waits: Whether recording it may wait, so that it is kept off event loops.
-        patience: Seconds for which its answer is asked for, once that is lost.
+        patience: Seconds for which its answer is asked for, once that is lost; None for the usual.
     """
 
     contribute: Callable[[Any], None] = lambda connection: None  # noqa: ARG005 - nobody takes part
@@ -63,7 +59,7 @@ class Deciding:
     is_durable: bool = False
     has_files: bool = False
     waits: bool = False
-    patience: float = PATIENCE
+    patience: float | None = None
 
 
 class Recorder(Protocol):

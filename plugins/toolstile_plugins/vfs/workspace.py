@@ -290,6 +290,13 @@ class WorkspaceBranch:
         if transaction is not None:
             transaction.rollback()
 
+    def leave(self) -> None:
+        """Leave what is prepared to recovery, since nobody knows whether the call was kept."""
+        self._layer.close("Nobody knows whether this call was kept, so it can use no files now.")
+        transaction, self._transaction = self._transaction, None
+        if transaction is not None:
+            self._store.leave(transaction)
+
     async def _prepare_async(self) -> None:
         with _refusing():
             await wait_async(self._attempt, in_threads=self.waits)

@@ -36,15 +36,18 @@ def check_emptied(base: Base, changes: Changes) -> None:
                 raise conflict(left)
 
 
+def shown(paths: Iterable[str]) -> str:
+    """Return the names of paths, of many the first."""
+    names = sorted(path or "the root" for path in paths)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
 def conflict(paths: Iterable[str]) -> ConflictError:
     """Return the error that names what has changed."""
-    names = sorted(path or "the root" for path in paths)
-    shown = ", ".join(names[:_SHOWN])
-    if len(names) > _SHOWN:
-        shown += f" and {len(names) - _SHOWN} more"
     return ConflictError(
-        f"{shown} changed in the workspace since this call looked; nothing was overwritten and "
-        "nothing of this call was kept. Read again, then retry."
+        f"{shown(paths)} changed in the workspace since this call looked; nothing was overwritten "
+        "and nothing of this call was kept. Read again, then retry."
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -33,13 +33,17 @@ class Hosts:
         self.workspace.mkdir(exist_ok=True)
         self._stack = stack
 
-    def open(self, *tools: Tool[Any, Any], plugins: tuple[object, ...] = (), **more: Any) -> Host:
+    def open(
+        self,
+        *tools: Tool[Any, Any],
+        plugins: tuple[object, ...] = (),
+        resources: Sequence[Binding[Any]] = (),
+    ) -> Host:
         settings = Settings.model_validate(
             {
                 "plugins": {
                     "sessions": {"path": self.file},
                     "ledger": {"path": self.file},
-                    **more,
                 }
             }
         )
@@ -52,14 +56,19 @@ class Hosts:
             discover=["sessions", "ledger"],
             tools=tools,
             plugins=plugins,
-            resources=[files],
+            resources=[files, *resources],
         )
         return self._stack.enter_context(host)
 
-    def executor(self, *tools: Tool[Any, Any], session_id: str = "s", **options: Any) -> Executor:
-        return self._stack.enter_context(
-            self.open(*tools).executor(session_id=session_id, **options)
-        )
+    def executor(
+        self,
+        *tools: Tool[Any, Any],
+        session_id: str = "s",
+        resources: Sequence[Binding[Any]] = (),
+        **options: Any,
+    ) -> Executor:
+        host = self.open(*tools, resources=resources)
+        return self._stack.enter_context(host.executor(session_id=session_id, **options))
 
     def store(self) -> SqliteSessions:
         """Return one more store over the file."""

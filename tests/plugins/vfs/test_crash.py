@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from toolstile_cli.main import main
-from toolstile_hookspecs import LedgerError
+from toolstile_hookspecs import LedgerError, StateError
 from toolstile_plugins.vfs.backends.disk.journal import RecoveryError
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
@@ -332,11 +332,40 @@ class TestDecidedElsewhere:
 
     def test_waits_for_who_decides(self, undecided: Path, on_disk: Open) -> None:
         files = on_disk(undecided)
-        assert "decides" in (stopped(files) or "")
+        assert "whether it was decided" in (files.store.notice() or "")
         files.recover(lambda _: None)
-        with pytest.raises(PermissionError, match="decides"):
+        with pytest.raises(PermissionError, match=r"a\.txt.* the store that knows of the call has"):
             files.write("a.txt", "x")
         assert number_in(undecided) == 0
+
+    def test_keeps_no_other_call_from_its_files(
+        self, undecided: Path, on_disk: Open, branch_of: Branch, commit: Commit
+    ) -> None:
+        files = on_disk(undecided)
+        files.recover(lambda _: None)
+        (undecided / "other.txt").write_text("1")
+        branch = branch_of(files)
+        branch.resource.write("new.txt", branch.resource.read("other.txt"))
+        commit(branch)
+        assert (undecided / "new.txt").read_text() == "1"
+
+    def test_refuses_a_call_that_has_read_its_files(
+        self, undecided: Path, on_disk: Open, branch_of: Branch, commit: Commit
+    ) -> None:
+        files = on_disk(undecided)
+        files.recover(lambda _: None)
+        branch = branch_of(files)
+        branch.resource.write("new.txt", branch.resource.read("a.txt"))
+        with pytest.raises(StateError, match="nobody can say yet whether it was decided"):
+            commit(branch)
+        branch.rollback()
+        assert not (undecided / "new.txt").exists()
+
+    def test_gives_no_program_the_directory(self, undecided: Path, on_disk: Open) -> None:
+        files = on_disk(undecided)
+        files.recover(lambda _: None)
+        with pytest.raises(StateError, match="nobody can say yet"), files.exclusive_path():
+            pass
 
     @pytest.mark.parametrize("answer", [True, False])
     def test_does_what_it_says(self, undecided: Path, on_disk: Open, *, answer: bool) -> None:
@@ -372,7 +401,8 @@ class TestDecidedElsewhere:
         files = on_disk(undecided)
         with nullcontext() if isinstance(fault, Exception) else pytest.raises(type(fault)):
             files.recover(fail)
-        assert reason in (stopped(files) or "")
+        found = files.store.stopped if isinstance(fault, KeyboardInterrupt) else None
+        assert reason in (found or files.store.notice() or "")
         (commit,) = (undecided / ".toolstile").glob("commit-*")
         assert str(commit) not in {os.path.realpath(each) for each in OPEN.iterdir()}
 

@@ -103,6 +103,10 @@ class Changes:
     made: Sequence[Change]
     key: str | None = None
 
+    def paths(self) -> list[str]:
+        """Return the paths of both."""
+        return [*self.seen, *(change.path for change in self.made)]
+
 
 class Transaction(Protocol):
     """Prepared changes, which keep every other commit waiting."""
@@ -150,6 +154,10 @@ class Store(Base, Protocol):
     def recover(self, decided: Callable[[str], bool | None]) -> None:
         """Finish after a crash what was decided, drop what was not."""
         return
+
+    def leave(self, transaction: Transaction) -> None:
+        """Leave a transaction to recovery; where there is none, drop it."""
+        transaction.rollback()
 
     def close(self) -> None:
         """Give back what it holds."""

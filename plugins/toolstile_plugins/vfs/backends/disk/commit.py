@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from toolstile_hookspecs import ToolstileError
 from toolstile_plugins.vfs.backends.base import Changes
@@ -13,7 +14,7 @@ from toolstile_plugins.vfs.backends.disk.operations import BlockedError, Operati
 from toolstile_plugins.vfs.backends.disk.os_errors import explained, named
 from toolstile_plugins.vfs.backends.disk.staging import Staging
 from toolstile_plugins.vfs.paths import RESERVED
-from toolstile_plugins.vfs.write_set import conflict
+from toolstile_plugins.vfs.write_set import conflict, shown
 
 log = logging.getLogger("toolstile.vfs")
 
@@ -43,6 +44,13 @@ class DiskTransaction:
             self._decide_and_apply()
         except OSError as error:
             raise explained(error, "", self._root) from error
+        finally:
+            self._hold.release()
+
+    def leave(self) -> None:
+        """Leave it prepared: nobody knows yet whether it was decided."""
+        try:
+            self._slots.close()
         finally:
             self._hold.release()
 
@@ -95,7 +103,32 @@ Decided = Callable[[str], bool | None]
 
 
 class UndecidedError(RecoveryError):
-    """The decider cannot say yet whether a commit was decided."""
+    """The decider cannot say yet whether a commit was decided.
+
+    Args:
+        reason: Why.
+        record: The commit.
+    """
+
+    def __init__(self, reason: str, record: Record) -> None:
+        super().__init__(reason)
+        self.record = record
+
+
+class Undecided(NamedTuple):
+    """A commit of which nobody can say yet whether it was decided.
+
+    Args:
+        message: The reason, for the calls that are refused.
+        paths: The paths that it changes.
+    """
+
+    message: str
+    paths: frozenset[str]
+
+    def covers(self, path: str) -> bool:
+        """Tell whether it changes a path, or what is above it."""
+        return any(path == each or path.startswith(f"{each}/") for each in self.paths)
 
 
 class CommitArea:
@@ -108,7 +141,8 @@ class CommitArea:
         steps: Called before each step of a commit.
 
     Attributes:
-        stopped: What recovery could not finish, and why.
+        stopped: What recovery could not finish, and why; nothing can be committed until then.
+        undecided: The commits that wait for an answer; they keep others from their paths only.
         decided: Tells whether the call of a key was committed; None until somebody can.
     """
 
@@ -118,6 +152,7 @@ class CommitArea:
         self._fsync = fsync
         self._steps = steps
         self.stopped: str | None = None
+        self.undecided: tuple[Undecided, ...] = ()
         self.decided: Decided | None = None
 
     def prepare(self, hold: Hold, changes: Changes) -> DiskTransaction:
@@ -136,28 +171,51 @@ class CommitArea:
         work = Operations(self._root(), slots.descriptor, operations, self._steps)
         return DiskTransaction(self._name, hold, slots, work, fsync=self._fsync, steps=self._steps)
 
-    def finish_others(self, hold: Hold) -> None:
-        """Finish what killed processes have left, or raise `RecoveryError`."""
+    def finish_others(self, hold: Hold, paths: Iterable[str] | None = None) -> None:
+        """Finish what killed processes have left.
+
+        Args:
+            hold: The lock of the workspace.
+            paths: The paths that are to be used; None for any.
+
+        Raises:
+            RecoveryError: When something is stuck, or waits for an answer about one of the paths.
+        """
         self.recover(hold)
+        refusals = [each.message for each in self.undecided] if paths is None else []
+        refusals += filter(None, (self.refusal(path) for path in paths or ()))
+        if self.stopped is not None or refusals:
+            raise RecoveryError(self.stopped or refusals[0])
+
+    def refusal(self, path: str) -> str | None:
+        """Return why a path can be neither read nor written now."""
         if self.stopped is not None:
-            raise RecoveryError(self.stopped)
+            return self.stopped
+        return next((each.message for each in self.undecided if each.covers(path)), None)
 
     def recover(self, hold: Hold) -> None:
         """Finish every commit that was decided, drop every other one; see `stopped`."""
         before, self.stopped = self.stopped, None
+        known, undecided = {each.message for each in self.undecided}, list[Undecided]()
         for name in Slots.found(hold.area):
             try:
                 self._recover_one(hold, name)
+            except UndecidedError as error:
+                paths = frozenset(operation.path for operation in error.record.operations)
+                waiting = Undecided(self._wait_report(name, error, sorted(paths)), paths)
+                undecided.append(waiting)
+                # Who decides is made known in a moment, and may well be able to say.
+                if waiting.message not in known and self.decided is not None:
+                    log.warning("%s", waiting.message)
             except (RecoveryError, OSError) as error:
                 self.stopped = self._report(name, error)
-                undecided = isinstance(error, UndecidedError)
-                # Who decides is made known in a moment, and may well be able to say.
-                if self.stopped != before and not (undecided and self.decided is None):
-                    log.log(logging.WARNING if undecided else logging.ERROR, "%s", self.stopped)
+                if self.stopped != before:
+                    log.log(logging.ERROR, "%s", self.stopped)
             except BaseException as error:
                 # A caller that catches it must not take the workspace for a sound one.
                 self.stopped = self._report(name, error)
                 raise
+        self.undecided = tuple(undecided)
 
     def _recover_one(self, hold: Hold, name: str) -> None:
         """Bring one commit to its end, and clear it away."""
@@ -190,14 +248,22 @@ class CommitArea:
                 work.sync()
 
     def _report(self, name: str, error: BaseException) -> str:
-        until = "a person decides: put the files back as they were, and it is finished; or "
-        if isinstance(error, UndecidedError):
-            until = "that is known, for which the next call asks again; if it never can be known, "
         return (
             f"The workspace {self._name} was left in the middle of a commit, which cannot be "
             f"finished: {_cause(error)}. Nothing was overwritten, and nothing can be committed "
-            f"until {until}remove {RESERVED}/{name}, which holds its new and former contents, and "
-            "it is given up where it stands. This requires human intervention."
+            "until a person decides: put the files back as they were, and it is finished; or "
+            f"remove {RESERVED}/{name}, which holds its new and former contents, and it is given "
+            "up where it stands. This requires human intervention."
+        )
+
+    def _wait_report(self, name: str, error: UndecidedError, paths: list[str]) -> str:
+        return (
+            f"The workspace {self._name} was left in the middle of a commit of {shown(paths)}, and "
+            f"nobody can say yet whether it was decided: {_cause(error)}. Nothing was overwritten. "
+            "Calls that use these paths are refused until that is known, for which the next one "
+            f"asks again; all others go on. If it never can be known, remove {RESERVED}/{name}, "
+            "which holds its new and former contents, and it is given up where it stands. This "
+            "requires human intervention."
         )
 
 
@@ -218,13 +284,14 @@ def _is_decided(record: Record, decided: Decided | None) -> bool:
         answer = None if decided is None else decided(record.key)
     except ToolstileError as error:
         reason = str(error).rstrip(".")
-        raise UndecidedError(f"its decider cannot say: {reason}") from error
+        raise UndecidedError(f"its decider cannot say: {reason}", record) from error
     except Exception as error:
         # Anybody's exception, which may tell secrets; its class has to do.
         reason = type(error).__name__
-        raise UndecidedError(f"its decider has failed ({reason})") from error
+        raise UndecidedError(f"its decider has failed ({reason})", record) from error
     if answer is None:
-        raise UndecidedError("its decider has not said what became of the call")
+        msg = f"the store that knows of {record.key} has not said what became of the call"
+        raise UndecidedError(msg, record)
     return answer
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import Changes, Prepared, Store, Transaction, wait
 from toolstile_plugins.vfs.backends.disk import descriptors
-from toolstile_plugins.vfs.backends.disk.commit import CommitArea
+from toolstile_plugins.vfs.backends.disk.commit import CommitArea, DiskTransaction
 from toolstile_plugins.vfs.backends.disk.descriptors import Hold, WorkspaceLock
 from toolstile_plugins.vfs.backends.disk.file_version import Pin, node_of, stamp_of
 from toolstile_plugins.vfs.backends.disk.operations import Steps
@@ -54,6 +54,8 @@ class DiskStore(Store):
         self.root = os.path.realpath(root)
         self._descriptor: int | None = _open_root(self.root)
         self._lock = WorkspaceLock(self._handle)
+        # Whether a commit of ours was left undecided, which nobody has looked at since.
+        self._has_left = False
         self._area = CommitArea(self._handle, self.root, fsync=fsync, steps=steps)
         self._finish_others()
 
@@ -98,10 +100,11 @@ class DiskStore(Store):
                 if status is not None:
                     yield name, node_of(self._handle, paths.join(path, name), status)
 
-    def readonly(self, path: str) -> str | None:  # noqa: ARG002 - the protocol's
-        """Return why nothing can be changed here, or None when it can."""
-        if self.stopped is not None:
-            return self.stopped
+    def readonly(self, path: str) -> str | None:
+        """Return why a path cannot be changed here, or None when it can."""
+        refusal = self._area.refusal(path)
+        if refusal is not None:
+            return refusal
         if os.fstatvfs(self._handle()).f_flag & os.ST_RDONLY:
             return "The workspace is read-only, so it cannot be changed."
         return None
@@ -113,10 +116,10 @@ class DiskStore(Store):
 
     def notice(self) -> str | None:
         """Return what recovery could not finish, having tried once more."""
-        if self.stopped is not None:
+        if self.stopped is not None or self._area.undecided or self._has_left:
             with self._explained():
                 self._finish_others()
-        return self.stopped
+        return self.stopped or next((each.message for each in self._area.undecided), None)
 
     def unchanged(self, path: str, version: object | None) -> bool:
         """Tell whether a path is still in the state of a version."""
@@ -143,7 +146,7 @@ class DiskStore(Store):
             if hold is None:
                 return None
             try:
-                self._area.finish_others(hold)
+                self._area.finish_others(hold, changes.paths())
                 check_seen(self, changes)
                 check_emptied(self, changes)
                 return self._area.prepare(hold, changes)
@@ -181,6 +184,12 @@ class DiskStore(Store):
         self._area.decided = decided
         self._finish_others()
 
+    def leave(self, transaction: Transaction) -> None:
+        """Leave a transaction prepared, for recovery."""
+        if isinstance(transaction, DiskTransaction):
+            transaction.leave()
+            self._has_left = True
+
     def _finish_others(self) -> None:
         hold = self._lock.try_hold(create=False)
         # Held, it belongs to a living process.
@@ -190,7 +199,8 @@ class DiskStore(Store):
             finally:
                 hold.release()
         elif not self._lock.is_held():
-            self._area.stopped = None
+            self._area.stopped, self._area.undecided = None, ()
+        self._has_left = hold is None and self._has_left
 
     def close(self) -> None:
         """Close the directory."""
@@ -225,7 +235,7 @@ class DiskStore(Store):
                 return None
         try:
             if hold is not None:
-                self._area.finish_others(hold)
+                self._area.finish_others(hold, changes.paths())
             check_seen(self, changes)
         finally:
             if hold is not None:
