@@ -129,6 +129,33 @@ class TestAlternatives:
             "size: true is not of type 'string' or 'null' or 'integer'"
         ]
 
+    @pytest.mark.parametrize(
+        ("choices", "value", "told"),
+        [
+            (
+                [{"type": "integer"}, {"enum": ["auto"]}],
+                True,
+                """of type 'integer' or one of ["auto"]""",
+            ),
+            ([{"type": "null"}, {"const": 1}], "x", "of type 'null' or one of [1]"),
+            ([{"enum": ["a", "b"]}, {"const": None}], 3, 'one of ["a", "b", null]'),
+            ([{"type": "integer"}, {"enum": ["auto"]}], "aut", 'one of ["auto"]'),
+        ],
+    )
+    def test_of_listed_values_it_is_told_which_there_are(self, choices, value, told):
+        (found,) = faults_of(an_object(size={"anyOf": choices}), {"size": value})
+        assert found == f"size: {json.dumps(value)} is not {told}"
+
+    def test_nothing_is_told_twice_of_an_alternative(self):
+        two = {**an_object(), "required": ["a", "b"]}
+        schema = an_object(shape={"anyOf": [two, {"type": "null"}]})
+        (found,) = faults_of(schema, {"shape": {}})
+        assert found == "shape.a: required, but missing; shape.b: required, but missing"
+
+    def test_what_must_not_be_is_told_in_the_words_of_json(self):
+        (found,) = faults_of(an_object(a={"not": {"const": None}}), {"a": None})
+        assert found == 'a: null should not be valid under {"const": null}'
+
     def test_within_alternatives_there_may_be_others(self):
         schema = an_object(shapes={"anyOf": [{"type": "array", "items": {"anyOf": [CIRCLE]}}]})
         assert faults_of(schema, {"shapes": [{"kind": "circle", "radius": None}]}) == [

@@ -208,21 +208,26 @@ class SchemaCodec:
         if not found:
             yield f"{where}: fits more than one alternative of the schema, which must be one"
         elif not near:
-            wanted = dict.fromkeys(name for inner in fault.context for name in _types(inner))
+            types = dict.fromkeys(name for inner in fault.context for name in _types(inner))
+            listed = [item for inner in fault.context for item in _listed(inner)]
+            wanted = [f"of type {' or '.join(types)}"] if types else []
+            wanted += [f"one of {in_json(listed)}"] if listed else []
             got = f"{in_json(fault.instance)} " if self._shows else ""
-            yield f"{where}: {got}is not of type {shorten(' or '.join(wanted), MAX_REASON)}"
+            yield f"{where}: {got}is not {shorten(' or '.join(wanted), MAX_REASON)}"
         elif len(near) > 1:
             yield f"{where}: fits none of its {len(found)} alternatives, of which the likeliest are"
         for number, faults in enumerate(near[:_NEAR], 1):
             beginning = f"({number}) " if len(near) > 1 else ""
-            yield beginning + "; ".join(line for inner in faults for line in self._lines(inner))
+            lines = dict.fromkeys(line for inner in faults for line in self._lines(inner))
+            yield beginning + "; ".join(lines)
 
     def _reason(self, fault: Any) -> str:
         if not self._shows:
             return f"does not fit what the schema says of {fault.validator!r}"
-        told = fault.message.replace(repr(fault.instance), in_json(fault.instance))
-        if fault.validator in {"const", "enum"}:
+        told = fault.message
+        if fault.validator in {"const", "enum", "not"}:
             told = told.replace(repr(fault.validator_value), in_json(fault.validator_value))
+        told = told.replace(repr(fault.instance), in_json(fault.instance))
         return shorten(told, MAX_REASON)
 
 
@@ -231,7 +236,7 @@ def _with_integers(value: Any, whole: Any, schemas: list[Schema], root: Schema) 
     schemas = list(alternatives(schemas, root))
     if isinstance(value, float):
         listed = (item for part in schemas for item in [*part.get("enum", ()), part.get("const")])
-        is_listed = any(type(item) is int and item == value for item in listed)
+        is_listed = any(type(item) is int and item == whole for item in listed)
         types = [part.get("type") for part in schemas]
         is_integer = is_listed or any("integer" in (type_ or ()) for type_ in types)
         return whole if is_integer else value
@@ -256,12 +261,27 @@ def _is_out_of_stack(error: BaseException) -> bool:
 
 def _is_other_type(fault: Any) -> bool:
     """Tell whether an alternative is for values of another type."""
-    return fault.validator == "type" and not fault.relative_path
+    if fault.relative_path:
+        return False
+    types = [_json_type(item) for item in _listed(fault)]
+    is_listed = bool(types) and _json_type(fault.instance) not in types
+    return fault.validator == "type" or is_listed
 
 
 def _is_other_choice(fault: Any) -> bool:
     """Tell whether a value names another alternative, by a property such as `kind`."""
     return fault.validator in {"const", "enum"} and bool(fault.relative_path)
+
+
+def _listed(fault: Any) -> list[Any]:
+    """Return the values of which one was expected, where a fault is about that."""
+    wanted = fault.validator_value
+    return {"const": [wanted], "enum": wanted}.get(fault.validator, [])
+
+
+def _json_type(value: object) -> type:
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float if is_number else type(value)
 
 
 def _types(fault: Any) -> list[str]:
