@@ -275,8 +275,8 @@ def _is_other_choice(fault: Any) -> bool:
 
 def _listed(fault: Any) -> list[Any]:
     """Return the values of which one was expected, where a fault is about that."""
-    wanted = fault.validator_value
-    return {"const": [wanted], "enum": wanted}.get(fault.validator, [])
+    wanted: list[Any] = fault.validator_value if fault.validator == "enum" else []
+    return [fault.validator_value] if fault.validator == "const" else wanted
 
 
 def _json_type(value: object) -> type:
