@@ -68,8 +68,8 @@ def toolstile_settings() -> type[BaseModel] | None:
     Returns:
         The model, or None. Without a model a table for the plugin is an error. Unknown
         keys are refused in any case. `awaited_tools` of the settings may hold names, also as
-        globs, of tools that come later, which policies may name. After an exception the plugin
-        is reported and not registered.
+        globs, of tools that come later, which policies may name; `governed_tools` those that the
+        plugin takes away or asks about. After an exception the plugin is not registered.
 
     Example:
         >>> from pydantic import BaseModel

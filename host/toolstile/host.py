@@ -17,9 +17,9 @@ from toolstile.options import ExecutorOptions, HostOptions
 from toolstile.plain_tools import PlainTools
 from toolstile.plugins.offered_tools import ToolOffers
 from toolstile.plugins.registry import Plugins
-from toolstile.policies.rule_set import make_policies
+from toolstile.policies.rule_set import faults_of_sections, make_policies
 from toolstile.policies.rules import named, refuse_duplicates
-from toolstile.policies.unknown_names import confirming, faults_of, naming, tools_within
+from toolstile.policies.unknown_names import faults_of, ruled_by_tables, tools_within
 from toolstile.settings import Settings
 from toolstile.settings.sources import overridden
 from toolstile.state.session import Session
@@ -336,12 +336,14 @@ class Host:
         return unmet
 
     def wrong_rules(self, policies: Sequence[ToolPolicy] | None = None) -> list[str]:
-        """Return what policies name that no tool has; of those of the configuration if None."""
-        if policies is None:
-            configured = self.configuration
-            policies = (*self.policies[: len(configured.policies)], *confirming(configured))
-        tools = tools_within(self.prompt, self.catalog) if naming(policies) else ()
-        return faults_of(policies, tools, self.plugins.absent_tools())
+        """Return what policies name that no tool has: all but the application's own if None."""
+        prompt, absent = self.prompt, self.plugins.absent_tools()
+        tools = tools_within(prompt, self.catalog)
+        if policies is not None:
+            return faults_of(policies, tools, absent)
+        own = self.policies[: len(self.configuration.policies)]
+        own = (*own, *ruled_by_tables(self.configuration, self.plugins))
+        return faults_of(own, tools, absent) + faults_of_sections(prompt, tools, absent)
 
     def close(self) -> None:
         """Stop what the plugins keep running, in reverse order; a fork leaves it to its parent."""

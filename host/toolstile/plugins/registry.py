@@ -195,6 +195,15 @@ class Plugins:
         awaited = [name for each in settings for name in getattr(each, "awaited_tools", ())]
         return {**self.view.withheld, **dict.fromkeys(awaited)}
 
+    def governed_tools(self) -> dict[str, set[str]]:
+        """Return by their tables the names of tools that plugins take away or ask about."""
+        tables = {name: record.contribution.settings for name, record in self._records.items()}
+        return {
+            f"[plugins.{name}]": {*each.governed_tools}
+            for name, each in tables.items()
+            if hasattr(each, "governed_tools")
+        }
+
     def dialects(self) -> Mapping[str, Dialect]:
         """Return the dialects by name; a plugin's fault goes into its report."""
         view, known = self.view, self._dialects

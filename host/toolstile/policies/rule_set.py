@@ -19,7 +19,6 @@ from toolstile.policies.rules import (
 )
 from toolstile.policies.unknown_names import (
     faults_of,
-    naming,
     tools_known_to,
     tools_within,
     warn_once,
@@ -52,6 +51,10 @@ class Governed(Protocol):
         """The tools of all plugins."""
         ...
 
+    def wrong_rules(self) -> list[str]:
+        """Return what the configuration and sections of plugins name that no tool has."""
+        ...
+
     @property
     def prompt(self) -> Prompt:
         """The prompt made of the sections of all plugins."""
@@ -73,10 +76,12 @@ class PromptRules:
         self._tools = tools_within(prompt, host.catalog)
         self._absent = host.plugins.absent_tools()
         rules = [*map(rule_of, self._shared), *self._hook_rules()]
-        wrong = faults_of(host.policies, self._tools, self._absent)
-        if wrong and prompt is host.prompt:
+        wrong = host.wrong_rules()
+        if prompt is host.prompt:
+            wrong += faults_of(host.policies, self._tools, self._absent)
+        if wrong:
             # Of the tools of a server that came when the host was open already.
-            rules.append(refusing_servers(" ".join(wrong)))
+            rules.append(refusing_servers(" ".join(dict.fromkeys(wrong))))
         self.shared = [*rules, CONTAINED_ONLY] if dry_run else rules
 
     def of(self, section: Section) -> list[Rule]:
@@ -100,11 +105,9 @@ class PromptRules:
 
     def tell_of_strays(self) -> None:
         """Warn of policies that rule by a name which no tool has, such as one misspelt."""
-        warn_once(faults_of(self._shared, self._tools, self._absent), self._host.stray_names)
-        for section in self._prompt.everywhere():
-            if policies := naming(self._policies_of(section)):
-                known = tools_known_to(section, self._tools)
-                warn_once(faults_of(policies, known, self._absent), self._host.stray_names)
+        wrong = faults_of(self._shared, self._tools, self._absent)
+        wrong += faults_of_sections(self._prompt, self._tools, self._absent)
+        warn_once(wrong, self._host.stray_names)
 
     def _own(self, section: Section) -> list[Rule]:
         rules = [rule_of(policy) for policy in self._policies_of(section)]
@@ -113,11 +116,30 @@ class PromptRules:
         return rules if originals is None else [knowing(rule, originals) for rule in rules]
 
     def _policies_of(self, section: Section) -> list[ToolPolicy]:
-        return named(section.policies, place=self._places.get(id(section), section.key))
+        return _policies_of(section, self._places)
 
     def _hook_rules(self) -> list[Rule]:
         hooks = self._host.plugins.implementations
         return rules_of_plugins(hooks("toolstile_check"), hooks("toolstile_on_result"))
+
+
+def faults_of_sections(
+    prompt: Prompt, tools: Sequence[Tool[Any, Any]], absent: Mapping[str, str | None]
+) -> list[str]:
+    """Return what the policies of sections name that no tool has; see `faults_of`."""
+    places = _places(prompt.sections)
+    return [
+        fault
+        for section in prompt.everywhere()
+        if section.policies
+        for fault in faults_of(
+            _policies_of(section, places), tools_known_to(section, tools), absent
+        )
+    ]
+
+
+def _policies_of(section: Section, places: Mapping[int, str]) -> list[ToolPolicy]:
+    return named(section.policies, place=places.get(id(section), section.key))
 
 
 def _places(sections: Sequence[Section], above: str = "") -> dict[int, str]:

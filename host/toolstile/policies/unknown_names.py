@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from types import SimpleNamespace
 from typing import Any, Final
 
+from toolstile.plugins.registry import Plugins
 from toolstile.policies.rules import selector_of
 from toolstile.settings import Settings
 from toolstile_hookspecs import (
@@ -94,13 +95,18 @@ def tools_within(prompt: Prompt, catalog: Catalog) -> Tools:
     return list({tool.name: tool for tool in (*section_tools(), *catalog, *here)}.values())
 
 
-def confirming(settings: Settings) -> Iterator[Any]:
-    """Yield what a configuration names tools by that a person approves, as policies name tools."""
+def ruled_by_tables(settings: Settings, plugins: Plugins) -> Iterator[Any]:
+    """Yield what tables of a configuration rule by name, as if they were policies.
+
+    These are the tools that a person approves, and those that plugins' settings take away.
+    """
     tables = settings.tools.items()
     names = frozenset(name for name, table in tables if table.requires_confirmation)
     yield SimpleNamespace(name="[tools.NAME]", governed=names)
     if not isinstance(settings.approve_diff, bool):
         yield SimpleNamespace(name="approve_diff", governed=frozenset(settings.approve_diff))
+    for table, ruled in plugins.governed_tools().items():
+        yield SimpleNamespace(name=table, governed=ruled)
 
 
 def tools_known_to(section: Section, tools: Tools) -> Tools:

@@ -22,7 +22,7 @@ from toolstile.host import Host
 from toolstile.plugins.plugin_errors import one_line
 from toolstile.plugins.reports import PluginReport
 from toolstile.policies.persistence import read
-from toolstile.policies.unknown_names import faults_of, tools_within
+from toolstile.policies.unknown_names import faults_of, ruled_by_tables, tools_within
 from toolstile.settings import Settings
 from toolstile.settings.sources import PREFIX
 from toolstile.settings.table_validation import secrets_in, without_secrets
@@ -235,8 +235,9 @@ def _of_rules(host: Host) -> Iterator[Diagnostic]:
     wrong = host.wrong_rules()
     for fault in wrong:
         yield Diagnostic.error("policies", fault, "When it is fixed, run this again.")
+    ruling = (*host.policies, *ruled_by_tables(host.configuration, host.plugins))
     tools = tools_within(host.prompt, host.catalog)
-    for fault in faults_of(host.policies, tools, host.plugins.view.withheld):
+    for fault in faults_of(ruling, tools, host.plugins.view.withheld):
         if fault not in wrong:
             told = f"This is so unless a tool comes later: {fault}"
             yield Diagnostic.note("policies", told, "`toolstile tools` starts what offers tools.")

@@ -432,11 +432,13 @@ class McpSettings(BaseModel):
     def awaited_tools(self) -> list[str]:
         """The names, also as globs, of tools of servers that are not offered now."""
         known: dict[str, list[str]] = {} if self._gateway is None else self._gateway.left_out()
-        return [
-            name
-            for server, settings in self.servers.items()
-            for name in known.get(server, settings.names_here(server))
-        ]
+        tables = self.servers.items()
+        return [name for key, own in tables for name in known.get(key, own.names_here(key))]
+
+    @property
+    def governed_tools(self) -> list[str]:
+        """The names of tools that servers do not have, and that are taken away or asked about."""
+        return [] if self._gateway is None else self._gateway.misnamed()
 
     @property
     def gateway(self) -> Any:

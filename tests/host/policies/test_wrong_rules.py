@@ -199,6 +199,95 @@ def test_past_a_rule_that_turns_out_wrong_no_tool_of_a_server_is_called() -> Non
         assert tools.dispatch(ToolCall("save_page", {"page": "a"})).success
 
 
+def late(policies: Any = (), settings: Settings | None = None, **options: Any) -> str:
+    """Return the answer of a server's tool that came late, to an executor made after it."""
+    foreign = replace(save_page, name="wiki_save", origin="wiki", tags=("wiki",))
+    pages = Pages(save_page, awaited=("wiki_*",))
+    settings = settings or Settings(policies=tuple(policies))
+    with Host(discover=False, plugins=[pages, Kinds()], settings=settings) as host:
+        pages.tools, pages.awaited = (save_page, foreign), ()
+        host.catalog.invalidate("Pages")
+        with host.executor(**options) as tools:
+            return tools.dispatch(ToolCall("wiki_save", {"page": "a"})).text
+
+
+class Kinds:
+    @hookimpl
+    def toolstile_policies(self) -> dict[str, type[Any]]:
+        return {"allowing": Allowing}
+
+
+@pytest.mark.parametrize("options", [{"tags": ["wiki"]}, {"without_tags": ["a"]}, {"tools": True}])
+def test_an_executor_of_some_tools_is_not_a_way_past_a_wrong_rule(options: Any) -> None:
+    if options.get("tools"):
+        options = {"tools": [replace(show_page, name="own")]}
+    wrong = late([{"kind": "allowing", "governed": ["wiki_svae"]}], **options)
+    assert wrong.startswith("wiki_save cannot be called: a policy may have been meant for it.")
+    assert late([{"kind": "allowing", "governed": ["wiki_save"]}], **options) == "saved"
+
+
+def test_past_a_table_of_a_tool_that_a_person_must_approve_no_late_tool_is_called() -> None:
+    wrong = late(settings=Settings(tools={"wiki_svae": {"requires_confirmation": True}}))
+    assert "'[tools.NAME]' refers to unknown tools: 'wiki_svae' (did you" in wrong
+
+
+class Sectioned(Pages):
+    """A plugin whose section has a policy of its own."""
+
+    governed = frozenset({"save_pgae"})
+
+    @hookimpl
+    def toolstile_sections(self) -> list[MarkdownSection[Any]]:
+        inner = MarkdownSection(
+            key="inner",
+            title="Inner",
+            tools=[*self.tools],
+            policies=[Allowing(governed=self.governed)],
+        )
+        return [MarkdownSection(key="pages", title="Pages", children=[inner])]
+
+
+def test_a_policy_of_a_section_that_names_what_no_tool_has_keeps_the_host_from_opening() -> None:
+    with pytest.raises(ConfigurationError) as raised:
+        Host(discover=False, plugins=[Sectioned()]).open()
+    assert "Policy 'Allowing@pages.inner#1' refers to unknown tools: 'save_pgae' (did" in str(
+        raised.value
+    )
+    sectioned = Sectioned()
+    sectioned.governed = frozenset({"save_*", "pages.show"})
+    Host(discover=False, plugins=[sectioned]).open().close()
+
+
+def test_a_policy_of_a_section_may_name_what_comes_late() -> None:
+    sectioned = Sectioned(awaited=("wiki_*",))
+    sectioned.governed = frozenset({"wiki_svae"})
+    with Host(discover=False, plugins=[sectioned]) as host, host.executor() as tools:
+        foreign = replace(save_page, name="wiki_save", origin="wiki")
+        sectioned.tools, sectioned.awaited = (save_page, foreign), ()
+        host.catalog.invalidate("Sectioned")
+        assert tools.dispatch(ToolCall("wiki_save", {"page": "a"})).status is Status.DENIED
+
+
+def test_a_tool_that_a_plugin_takes_away_is_one_that_is_there() -> None:
+    class Taking(BaseModel):
+        governed_tools: tuple[str, ...] = ("save_pgae",)
+
+    class Plugin:
+        @hookimpl
+        def toolstile_settings(self) -> type[BaseModel]:
+            return Taking
+
+    def host(*names: str) -> Host:
+        settings = Settings(plugins={"taking": {"governed_tools": [*names]}})
+        made = Host(discover=False, settings=settings, plugins=[Pages()])
+        made.register(Plugin(), "taking")
+        return made
+
+    with pytest.raises(ConfigurationError, match=r"'\[plugins.taking\]' refers to .*'save_pgae'"):
+        host("save_pgae").open()
+    host("save_page", "pages.*").open().close()
+
+
 class Allowing(Guard):
     def check(self, tool: Any, params: Any, *, context: Any) -> PolicyDecision:
         return PolicyDecision.allow()

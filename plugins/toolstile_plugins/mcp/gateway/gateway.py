@@ -33,7 +33,7 @@ from toolstile_plugins.mcp.gateway.errors import ServerFault, is_plain, one_line
 from toolstile_plugins.mcp.gateway.schemas import enforceable
 from toolstile_plugins.mcp.gateway.tools import Definition, Listing, make_tool
 from toolstile_plugins.mcp.gateway.trust import Doubt, DoubtPolicy, Pins, Standing, call_key
-from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, prefix_of
+from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, names_tool, prefix_of
 
 # --- One server
 
@@ -205,8 +205,21 @@ class Upstream:
     def left_out(self) -> list[str]:
         """Return the names that tools of the server would have here if they were offered."""
         offered = {tool.wire_name for tool in self.tools}
-        known = [definition.name for definition in self.standing.shown()]
-        return [self.settings.name_here(self.name, name) for name in known if name not in offered]
+        known = [*(definition.name for definition in self.standing.shown()), *self._unlisted]
+        # Where there are more than are offered, nobody has the names of the others.
+        further = self.settings.names_here(self.name) if self.is_cut else []
+        missing = [name for name in known if name not in offered]
+        return [self.settings.name_here(self.name, name) for name in missing] + further
+
+    def misnamed(self) -> list[str]:
+        """Return the names of tools that are taken away or asked about, and that it lacks."""
+        known = [*(definition.name for definition in self.standing.shown()), *self._unlisted]
+        tables = self.settings.tools.items()
+        asked = (name for name, tool in tables if tool.requires_confirmation or not tool.enabled)
+        ruled = (
+            () if self.is_cut or not self.standing.is_known else (*self.settings.without, *asked)
+        )
+        return [name for name in ruled if not any(names_tool(name, tool) for tool in known)]
 
     def _make(self, name: str, definition: Definition) -> Tool[Any, Any] | str:
         """Return a tool, or the reason that it cannot be made."""
@@ -355,6 +368,10 @@ class Gateway:
             for upstream in self.upstreams
             if upstream.standing.is_known
         }
+
+    def misnamed(self) -> list[str]:
+        """Return the names that tools would have which are ruled by name, and are not there."""
+        return [f"{each.prefix}{name}" for each in self.upstreams for name in each.misnamed()]
 
     async def close(self) -> None:
         """End all connections, and take the tools away."""

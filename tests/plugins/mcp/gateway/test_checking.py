@@ -78,7 +78,7 @@ def test_what_is_to_be_looked_at_is_told(check, tmp_path):
 
 
 def test_a_tool_that_is_configured_and_not_there_is_told(check):
-    more = "[plugins.mcp.servers.one.tools.sya]\nrequires_confirmation = true\n"
+    more = '[plugins.mcp.servers.one.tools.sya]\nconsequence = "high"\n'
     status, printed = check("mcp", "check", more=more, one="plain")
     assert status == 1
     assert "sya is configured, but the server has no such tool; did you mean 'say'?" in printed

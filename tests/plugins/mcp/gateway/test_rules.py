@@ -57,12 +57,38 @@ def test_a_right_rule_holds_for_a_server_that_comes_late(yard):
     assert outcomes == [Status.SUCCEEDED, Status.DENIED]
 
 
+TAKING = [
+    {"without": ["ad"]},
+    {"without": ["fail", "demo_add"]},
+    {"tools": {"ad": {"requires_confirmation": True}}},
+    {"tools": {"ad": {"enabled": False}}},
+    {"without": ["add_*"]},
+    {"tools": {"ad": {"name": "plus", "requires_confirmation": True}}},
+]
+
+
+@pytest.mark.parametrize("more", TAKING, ids=str)
+def test_a_table_that_takes_away_what_a_server_does_not_have_is_a_slip(yard, more):
+    with pytest.raises(ConfigurationError, match=r"'\[plugins.mcp\]' refers to unknown tools: '"):
+        yard.open({"demo": {**yard.sdk(), **more}})
+
+
+@pytest.mark.parametrize("more", TAKING[:3], ids=str)
+def test_past_it_no_tool_of_a_server_that_comes_late_is_called(yard, more):
+    yard.open({"demo": {**late(yard), **more}})
+    (yard.folder / "later").mkdir()
+    yard.until(lambda: "demo_add" in yard.names(), "the tools of the server are there")
+    assert "cannot be called: a policy may" in yard.call("demo_add", a=1, b=2).text
+
+
 def test_a_slip_in_a_name_of_no_server_is_an_error_while_one_is_down(yard):
     with pytest.raises(ConfigurationError, match="'dmeo_add'"):
         yard.open({"demo": late(yard)}, policies=[denying("dmeo_add")])
 
 
-@pytest.mark.parametrize("more", [{"without": ["add"]}, {"only": ["fail"]}, {"enabled": False}])
+@pytest.mark.parametrize(
+    "more", [{"without": ["add"]}, {"without": ["a*"]}, {"only": ["fail"]}, {"enabled": False}]
+)
 def test_a_tool_that_is_left_out_may_be_named(yard, more):
     yard.open({"demo": yard.sdk(**more)}, policies=[denying("demo_add")])
     assert "demo_add" not in yard.names()
