@@ -85,6 +85,7 @@ from toolstile_hookspecs.execution.executor_arguments import (
     ExecutorArguments as ExecutorArguments,
 )
 from toolstile_hookspecs.execution.principal import Principal as Principal
+from toolstile_hookspecs.execution.request import RequestTurn as RequestTurn
 from toolstile_hookspecs.handles import (
     Catalog as Catalog,
     Command as Command,

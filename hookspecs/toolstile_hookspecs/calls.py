@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs._schema.secrets import hide, hide_within, masked, secrets_in, secrets_of
 from toolstile_hookspecs.execution.principal import Principal
+from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.limits import Cancellation, Deadline
 from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.results import ToolResult
@@ -166,6 +167,7 @@ class ToolInvoked:
         auth: The user's credentials, to mask them in texts.
         result_secrets: The secrets in the value, by its type or schema.
         principal: The user or the program for whom it ran, without claims and credentials.
+        request: The request as the call saw it; empty for one that ended before its checks.
     """
 
     call: ToolCall
@@ -193,6 +195,7 @@ class ToolInvoked:
     auth: Secret | None = field(default=None, repr=False)
     result_secrets: tuple[str, ...] = field(default=(), repr=False)
     principal: Principal | None = None
+    request: Sequence[RequestTurn] = field(default=(), repr=False)
 
     if not TYPE_CHECKING:
 

@@ -10,6 +10,7 @@ from uuid import uuid4
 from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import StateError, UnboundResourceError
 from toolstile_hookspecs.execution.principal import Principal, one_principal
+from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.limits import (
     BudgetTracker,
     Cancellation,
@@ -126,6 +127,8 @@ class ToolContext:
         principal: The user or the program for whom the call runs.
         user_id: The id of the principal.
         auth: The credentials of the principal, masked in every text.
+        request: The texts in which the user said what is wanted, oldest first, as they were when
+            the call was made.
         client: The application's own client for its services.
         abort_signal: Set when the call is cancelled from outside.
         clock: The source of time, in place of `time` itself.
@@ -150,6 +153,7 @@ class ToolContext:
     principal: Principal | None = None
     user_id: str | None = None
     auth: Secret | None = field(default=None, repr=False)
+    request: Sequence[RequestTurn] = ()
     client: Any = field(default=None, repr=False)
     abort_signal: Cancellation = field(default_factory=Cancellation, repr=False)
     clock: Clock = field(default_factory=SystemClock, repr=False)

@@ -12,6 +12,7 @@ from toolstile_hookspecs.approval import ApprovalAnswer
 from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import VisibilityExpansionRequired
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
+from toolstile_hookspecs.execution.request import RequestTexts
 from toolstile_hookspecs.limits import Clock
 from toolstile_hookspecs.policies import PolicyStoreLocation
 from toolstile_hookspecs.prompts import Prompt, RenderedPrompt
@@ -60,6 +61,9 @@ class ExecutorHandle(Protocol):
     def resources(self) -> ResourceResolver:
         """The resources outside of any call: nothing there is rolled back."""
         ...
+
+    def request(self, said: RequestTexts) -> None:
+        """Add to the request of the session, for calls from now on; see `ToolContext.request`."""
 
     def dispatch(self, call: ToolCall) -> Outcome:
         """Dispatch a call and wait for it."""

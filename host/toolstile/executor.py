@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Coroutine, Generator, Hashable, Iterable, Mapping
+from collections.abc import Coroutine, Hashable, Iterable, Mapping
 from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from toolstile.drivers.commands import Step
+from toolstile.batch_lives import in_place, lives_of
 from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import read_answer
 from toolstile.pipeline.batch import BatchOrder
@@ -29,6 +29,7 @@ from toolstile.pipeline.stages import life_of
 from toolstile.prompt_overrides import section_failed
 from toolstile.resources.bindings import ResourceRegistry
 from toolstile.runtime import runtime_of
+from toolstile.state.request_slice import add_turns, turns_of
 from toolstile_hookspecs import (
     ApprovalAnswer,
     Approver,
@@ -45,12 +46,12 @@ from toolstile_hookspecs import (
     Tool,
     ToolCall,
     ToolContext,
-    ToolstileError,
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
 from toolstile_hookspecs.execution.executor_arguments import Progress
 from toolstile_hookspecs.execution.principal import one_principal
+from toolstile_hookspecs.execution.request import RequestTexts
 
 if TYPE_CHECKING:
     from toolstile.policies.approval_tokens import TokenSigner
@@ -95,10 +96,7 @@ class Executor:
         asks = one_principal(options.principal, options.user_id, options.auth)
         self.principal: Principal | None = asks["principal"]
         self.auth: Secret | None = asks["auth"]
-        public = self.principal and self.principal.public()
-        known = {**asks, "session_id": self.session_id, "principal": public}
-        # The fields that the events of all its calls have in common.
-        self.event_fields = {name: value for name, value in known.items() if value is not None}
+        self.event_fields = self._event_fields(asks)
         self.on_progress: Progress | None = options.on_progress
         self.dry_run = options.dry_run
         self.attributes = _DRY if options.dry_run else NO_META
@@ -132,6 +130,8 @@ class Executor:
         with suppress(PluginError):  # its calls say what is wrong
             self._set_up_once(self.prompt.everywhere())
         self.keeper = self._keep()
+        if options.request:
+            self.request(options.request)
 
     @property
     def prompt(self) -> Prompt:
@@ -142,6 +142,22 @@ class Executor:
     def seal(self) -> TokenSigner:
         """The signer of the tokens of calls that wait for approval."""
         return self._host.seal
+
+    def request(self, said: RequestTexts) -> None:
+        """Add what the user says to the request of the session, for calls from now on.
+
+        Args:
+            said: A text, or several. Of a text, the executor's principal has said it now.
+
+        Raises:
+            ConfigurationError: When it is something else.
+        """
+        turns = turns_of(said, self.principal, self.clock)
+        if self.dry_run:
+            run = self._rehearse()
+            run.request = (*run.request, *turns)
+        else:
+            add_turns(self.session._store, turns)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - nobody else writes it
 
     def dispatch(self, call: ToolCall) -> Outcome:
         """Dispatch a call and wait for it; on an event loop use `adispatch`.
@@ -186,15 +202,15 @@ class Executor:
             TypeError: When they are no `ToolCall`s; none is dispatched then.
         """
         runs = self._batch(calls, on_loop=False)
-        return _in_place(runs, self.engine.sync.drive_all(*_lives_of(runs)))
+        return in_place(runs, self.engine.sync.drive_all(*lives_of(runs)))
 
     async def adispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel; see `dispatch_all`."""
         runs = self._batch(calls, on_loop=True)
         if not runs:
             return []
-        ended = await self.engine.asynchronous.drive_all(*_lives_of(runs))
-        return _in_place(runs, ended)
+        ended = await self.engine.asynchronous.drive_all(*lives_of(runs))
+        return in_place(runs, ended)
 
     def resume(self, call: ToolCall, token: str, answer: ApprovalAnswer | bool) -> Outcome:  # noqa: FBT001 - as approvers answer
         """Dispatch a call again that was pending, with the answer that a person has given.
@@ -355,13 +371,17 @@ class Executor:
             raise StateError(self._retired)
         self._set_up_once(self.prompt.everywhere())
         if self.dry_run:
-            with self._beginning:
-                self.rehearsal = self.rehearsal or DryRun(self)
+            self._rehearse()
         self.keeper = self._keep()
         prompt = self.prompt
         self._changing = changing_sections(prompt)
         self._shown = self._shown_now()
         return self.engine.plans.of(self._host, prompt, self.session, self._manner, self._shown)
+
+    def _rehearse(self) -> DryRun:
+        with self._beginning:
+            run = self.rehearsal = self.rehearsal or DryRun(self)
+            return run
 
     def _shown_now(self) -> Hashable:
         return shown_of(self._changing, self.session, self.catalog)
@@ -402,6 +422,12 @@ class Executor:
         )
         return ResourceRegistry().merge(*(ResourceRegistry.of(*layer) for layer in layers))
 
+    def _event_fields(self, asks: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the fields that the events of all its calls have in common."""
+        public = self.principal and self.principal.public()
+        known = {**asks, "session_id": self.session_id, "principal": public}
+        return {name: value for name, value in known.items() if value is not None}
+
     def _context_fields(self, options: ExecutorOptions) -> dict[str, Any]:
         context = ToolContext(
             session=self.session,
@@ -418,26 +444,3 @@ class Executor:
         # The class has the defaults of most fields, so that a call's context need not.
         fields = vars(context).items()
         return {key: value for key, value in fields if getattr(ToolContext, key, ...) is not value}
-
-
-def _lives_of(
-    runs: list[ActiveCall],
-) -> tuple[list[Generator[Step, Any, Outcome]], Callable[[int], None]]:
-    """Return the pipelines of a batch, and the function that ends one which never began."""
-
-    def end(index: int) -> None:
-        if not runs[index].ended:
-            runs[index].end()
-
-    return [life_of(run) for run in runs], end
-
-
-def _in_place(
-    runs: list[ActiveCall], ended: list[Outcome | BaseException]
-) -> list[Outcome | BaseException]:
-    for run, end in zip(runs, ended, strict=True):
-        if isinstance(end, ToolstileError):
-            end.call = run.call_made
-        elif isinstance(end, BaseException) and not isinstance(end, Exception):
-            raise end
-    return ended

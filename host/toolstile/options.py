@@ -85,6 +85,7 @@ class ExecutorOptions(_Checked):
     approver: Callable[..., Any] | None = None
     deadline: InstanceOf[Deadline] | None = None
     principal: InstanceOf[Principal] | None = None
+    request: Any = ()
     user_id: str | None = None
     auth: InstanceOf[Secret] | None = None
     client: Any = None

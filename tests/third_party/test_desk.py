@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from toolstile import Host, Settings, ToolCall
-from toolstile_hookspecs import Principal, Secret, Status
+from toolstile_hookspecs import Principal, RequestTurn, Secret, Status
+from toolstile_plugins.record import Recording
+from toolstile_plugins.record.replay_run import replayed
 
 PACKAGE = Path(__file__).parent / "toolstile-desk"
 ISSUER = "https://id.example.org"
@@ -65,3 +67,33 @@ def test_its_policy_looks_at_source_groups_and_claims(desk, principal, told):
         outcome = tools.dispatch(ToolCall("open_ticket", {"title": "a"}))
     assert outcome.status is (Status.SUCCEEDED if told is None else Status.DENIED)
     assert told is None or told in outcome.text
+
+
+# --- What they ask for
+
+
+def test_its_policy_reads_the_request_and_the_groups(desk, tmp_path):
+    ada = Principal(ISSUER, "ada", {"staff"})
+    late = {"title": "broken printer"}
+    file = tmp_path / "calls.jsonl"
+    settings = Settings(
+        policies=({"kind": "desk_asked_for", "group": "staff"},),
+        plugins={"record": {"file": str(file)}},
+    )
+    with Host(settings=settings, discover=["desk", "record"]) as host:
+        with host.executor(principal=ada, request="The printer is on fire.") as tools:
+            denied = tools.dispatch(ToolCall("open_ticket", late))
+            tools.request(RequestTurn("It is broken.", host.clock.now(), "eve"))
+            still = tools.dispatch(ToolCall("open_ticket", late))
+            tools.request("It is broken by now.")
+            allowed = tools.dispatch(ToolCall("open_ticket", late))
+        guest = Principal(ISSUER, "bob", {"guests"})
+        with host.executor(principal=guest, request="My broken printer.") as tools:
+            foreign = tools.dispatch(ToolCall("open_ticket", late))
+    assert [denied.text, still.text] == ["ada did not ask for broken."] * 2
+    assert allowed.text == "# broken printer"
+    assert foreign.text == "Only members of staff may call open_ticket."
+    with Host(settings=settings.replaced(plugins={}), discover=["desk", "record"]) as host:
+        compared = list(replayed(host, Recording.load(file), strict=False))
+    assert [each.status for each in compared] == ["denied", "denied", "succeeded", "denied"]
+    assert not any(each.differs for each in compared)

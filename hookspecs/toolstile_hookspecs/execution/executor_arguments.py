@@ -9,6 +9,7 @@ from toolstile_hookspecs.approval import Approver
 from toolstile_hookspecs.calls import ToolCall
 from toolstile_hookspecs.context import RunContext
 from toolstile_hookspecs.execution.principal import Principal
+from toolstile_hookspecs.execution.request import RequestTexts
 from toolstile_hookspecs.limits import Clock, Deadline, Heartbeat
 from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.policies import PolicyStoreLocation
@@ -34,6 +35,7 @@ class ExecutorArguments(TypedDict, total=False):
         approver: Answers when a policy or a tool asks for a person; else the host's.
         deadline: The end of the evaluation.
         principal: The user or the program for whom the calls run.
+        request: The texts in which the user says what is wanted; see `ToolContext.request`.
         user_id: The id of a principal of whom no more is known.
         auth: The credentials of `user_id`; masked wherever they could be written.
         client: The application's own client, for handlers.
@@ -57,6 +59,7 @@ class ExecutorArguments(TypedDict, total=False):
     approver: Approver | None
     deadline: Deadline | None
     principal: Principal | None
+    request: RequestTexts
     user_id: str | None
     auth: Secret | None
     client: Any

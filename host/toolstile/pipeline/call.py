@@ -7,7 +7,7 @@ abandoned. Handlers, plugins and resources ask it through its `CallControlImpl`.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
@@ -18,11 +18,13 @@ from toolstile.pipeline.failures import waits_for_itself
 from toolstile.resources.call_scope import CallScope
 from toolstile.resources.exclusive import holds_up
 from toolstile.state.branch import Branch
+from toolstile.state.persistent_list import ItemsView
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
     Cancellation,
     HandlerState,
     Outcome,
+    RequestTurn,
     SnapshotError,
     Stage,
     Status,
@@ -79,9 +81,9 @@ class ActiveCall(Lifetime["ActiveCall"]):
         "data", "decisions", "edited", "ended", "error", "executor", "handler_duration",
         "handler_state", "index", "is_alone", "left_child", "limit", "listeners", "on_loop",
         "opened", "outcome", "params", "params_shown", "participants", "plan", "questions",
-        "raises", "recalled", "replayed", "reruns", "result", "result_secrets", "resumption",
-        "rolled_back", "scope", "serial_claim", "session_changes", "stage", "started", "status",
-        "tells_json", "text", "timestamp", "turns", "undone",
+        "raises", "recalled", "replayed", "request", "reruns", "result", "result_secrets",
+        "resumption", "rolled_back", "scope", "serial_claim", "session_changes", "stage", "started",
+        "status", "tells_json", "text", "timestamp", "turns", "undone",
     )
     # fmt: on
 
@@ -93,6 +95,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
     """True once it has given back all that it holds."""
 
     plan: ToolPlan | None
+    request: Sequence[RequestTurn]
     stage: Stage
     opened: bool
     limit: Limit | None
@@ -217,7 +220,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.data = self.error = self.raises = self.left_child = self.answer = None
         self.handler_duration = self.params_shown = self.approved = self._child_turns = None
         self.result_secrets = self.decisions = self.asks = ()
-        self.crossings = self.listeners = ()
+        self.crossings = self.listeners = self.request = ()
         if parent is not None:
             parent.adopt(self)
 
@@ -272,10 +275,18 @@ class ActiveCall(Lifetime["ActiveCall"]):
         control = self.control
         above = parent or executor.rehearsal
         if above is None:
-            branch = self.branch = Branch(executor.session._store)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
+            store = executor.session._store  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
+            branch = self.branch = Branch(store)
+            if not self.opened:  # the call stays under this request, however often it forks
+                turns = store.head.slices.get(RequestTurn)
+                if turns is None and store.journal is not None:
+                    turns = store.found(store.head.slices, RequestTurn)
+                if turns is not None and turns.length:
+                    self.request = ItemsView(turns)
             scope = self.scope = CallScope(executor.resources, None, control)
         else:
             branch = self.branch = above.branch.fork()
+            self.request = above.request
             scope = self.scope = CallScope(executor.resources, above.scope, control)
         context: ToolContext = _new(ToolContext)
         # As the constructor would, in a fifth of the time; the class has the defaults.
@@ -290,6 +301,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
             fields["deadline"] = self.deadline
         if parent is not None:
             fields["parent"] = parent.context
+        if self.request:
+            fields["request"] = self.request
         self.context = context
         self.opened = True
 

@@ -215,6 +215,8 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
     unusual = run.replayed or run.reruns or run.decisions or run.rolled_back
     if unusual or not succeeded or run.parent is not None:
         _add_unusual_fields(fields, run, succeeded=succeeded)
+    if run.request:
+        fields["request"] = run.request
     if run.result_secrets:
         fields["result_secrets"] = run.result_secrets
     if not (succeeded and run.tells_json):

@@ -18,12 +18,14 @@ from toolstile.state.policy_records import (
 )
 from toolstile.state.reducers import impure, reduced
 from toolstile.state.replay import AppliedEffect, Change, Doing
+from toolstile.state.request_slice import RequestSlice, is_request
 from toolstile.state.slice_branch import Cell
 from toolstile.state.slices import BranchedLog
 from toolstile.state.snapshot import Snapshot, fitting
 from toolstile.state.store import Deciding, Head, check_kind
 from toolstile.state.transaction import CALLER_ENDED, OVER, Transaction
 from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import Reducer, SessionProtocol, SliceView
 
@@ -65,6 +67,8 @@ class Branch(Transaction):
         if cell is not None:
             return cell
         self.check()
+        if kind is RequestTurn:
+            return RequestSlice(lambda: self.at_fork(RequestTurn))
         self._store.name_type(kind)
         if kind in self._store.logs:
             return BranchedLog(self._store, kind, self.check)
@@ -350,7 +354,8 @@ class Branch(Transaction):
             self.check(to_write=True)
             self._whole = True
             for kind in {**self.all_now(), **slices}:
-                self.cell(kind).put_back(slices.get(kind, EMPTY))
+                if not is_request(kind):
+                    self.cell(kind).put_back(slices.get(kind, EMPTY))
             update = {**dict.fromkeys(self.read_records()), **records}
             self._update_records({n: record for n, record in update.items() if not is_reserved(n)})
 

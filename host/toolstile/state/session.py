@@ -14,11 +14,13 @@ from toolstile.state.journal import Journal
 from toolstile.state.log_slice import History, Log
 from toolstile.state.persistent_list import Items
 from toolstile.state.policy_records import Records, RecordSlice, with_reserved_of
+from toolstile.state.request_slice import RequestSlice
 from toolstile.state.session_json import Saved, read, write
 from toolstile.state.slices import SessionSlice
 from toolstile.state.snapshot import Snapshot, fitting
 from toolstile.state.store import Head, Store, check_kind
 from toolstile_hookspecs.calls import ToolInvoked
+from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.sessions import SliceView
@@ -88,6 +90,8 @@ class Session:
         """
         if kind is PolicyState:
             return cast("SliceView[S]", RecordSlice(self._store))
+        if kind is RequestTurn:
+            return cast("SliceView[S]", RequestSlice(lambda: self._store.items(RequestTurn)))
         check_kind(kind)
         self._store.name_type(kind)
         return SessionSlice(self._store, kind)

@@ -15,6 +15,7 @@ from toolstile.state.replay import AppliedEffect
 from toolstile.state.serialization import by_name, dumped, dumped_exactly, loaded, named, type_name
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
+from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.policies import PolicyState
 
 
@@ -51,7 +52,7 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
         document = _documents().validate_json(text)
     except ValidationError as error:
         raise _malformed(first_fault(error)) from error
-    known = by_name([AppliedEffect, *kinds])
+    known = by_name([AppliedEffect, RequestTurn, *kinds])
     slices: dict[type[Any], Iterable[Any]] = {}
     logs: dict[type[Any], Iterable[Any]] = {}
     for entry in document["slices"]:

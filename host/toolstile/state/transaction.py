@@ -9,6 +9,7 @@ from typing import Any, Final
 from toolstile.state.persistent_list import Items
 from toolstile.state.policy_records import NO_RECORDS, Overlay, Records, overlaid
 from toolstile.state.replay import AppliedEffect, Change
+from toolstile.state.request_slice import differ_besides_request
 from toolstile.state.slice_branch import FROZEN, Cell
 from toolstile.state.store import Deciding, Store
 from toolstile_hookspecs.errors import CallClosed, ConflictError, StateError
@@ -258,7 +259,7 @@ class Transaction:
             )
         self._move_cells(
             lambda kind: self._store.found(newest.slices, kind),
-            has_moved=newest.slices is not self._pins,
+            has_moved=self._whole and differ_besides_request(self._pins, newest.slices),
         )
         self._head, self._pins = newest, newest.slices
 

@@ -227,6 +227,7 @@ def _fields(context: ToolContext) -> dict[str, Any]:
         "deadline": None if deadline is None else Deadline.after(deadline.remaining()),
         "run_context": context.run_context,
         "principal": context.principal,
+        "request": tuple(context.request),
         "auth": context.auth if travels(context.auth) else None,
         "tool_call": portable_call(context.tool_call),
     }

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from toolstile_hookspecs import RequestTurn
 from toolstile_plugins.record.hash_chain import Chain, Damage, Fault
+from toolstile_plugins.record.requests import with_request
 from toolstile_plugins.record.schema import Begin, End, RecordedCall, RecordError, read_line
 
 
@@ -83,11 +85,14 @@ class Reader:
             RecordError: It cannot be read, is not a record, or was changed up to there.
         """
         chain = Chain()
+        requests: dict[str, tuple[RequestTurn, ...]] = {}
         for number, said in _said(self.path, chain):
             self._refuse_faults(chain)
             self.lost += _lost_before(number, said)
-            if isinstance(said, RecordedCall):
-                yield Numbered(number, said)
+            if isinstance(said, Begin):
+                requests.clear()
+            elif isinstance(said, RecordedCall):
+                yield Numbered(number, with_request(said, requests))
         _refuse_others(self.path, chain)
         self._refuse_faults(chain)
         self.torn = bool(chain.faults)

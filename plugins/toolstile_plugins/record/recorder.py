@@ -25,6 +25,7 @@ from toolstile_plugins.record.file import RecordFile
 from toolstile_plugins.record.reader import Recording
 from toolstile_plugins.record.replay_run import registered
 from toolstile_plugins.record.replayer import Replayer
+from toolstile_plugins.record.requests import RecordedRequests
 from toolstile_plugins.record.schema import FORMAT, VERSION, RecordError
 from toolstile_plugins.record.serialize import fields_of, joined, written
 from toolstile_plugins.record.settings import RecordSettings
@@ -53,6 +54,7 @@ class Recorder:
         self._lost = 0
         self._why = ""
         self._begun = False
+        self._requests = RecordedRequests()
 
     @hookimpl
     def toolstile_telemetry(self, event: ToolInvoked, changes: str | SnapshotError) -> None:
@@ -64,7 +66,8 @@ class Recorder:
                 fields.append(f'"lost":{lost}')
             if not self._begun:
                 self._begin()
-            self._file.append(joined(fields))
+            with self._requests.told_by(event, fields):
+                self._file.append(joined(fields))
         except BaseException as error:
             self._count(lost)
             if isinstance(error, Exception):

@@ -17,6 +17,7 @@ from toolstile_hookspecs import (
     ExecutorHandle,
     HostHandle,
     PolicyStoreLocation,
+    RequestTurn,
     Status,
     ToolCall,
     ToolInvoked,
@@ -198,6 +199,7 @@ class _Stage:
         folder = stack.enter_context(TemporaryDirectory(prefix="toolstile-replay-"))
         self._kept = PolicyStoreLocation(Path(folder), anew=replay is not None)
         self._executors: dict[Hashable, ExecutorHandle] = {}
+        self._said: dict[Hashable, tuple[RequestTurn, ...]] = {}
         self._events: dict[str, ToolInvoked] = {}
 
     def play(self, entry: Numbered) -> Comparison:
@@ -232,10 +234,18 @@ class _Stage:
             self._clock.show(call)
             self._replay.session = call.session
             options |= {"clock": self._clock, "approver": self._replay.approve}
+        request, said = call.request or (), self._said.get(key, ())
+        if request[: len(said)] != said:
+            # It was put back meanwhile, to a state that only the recorded session knows.
+            del self._executors[key]
+            said = ()
         if key not in self._executors:
             tools = self._stack.enter_context(self._host.executor(**options))
             tools.session.dispatcher.subscribe(ToolInvoked, self._keep)
             self._executors[key] = tools
+        if added := request[len(said) :]:
+            self._executors[key].request(added)
+        self._said[key] = request
         return self._executors[key]
 
     def _keep(self, event: ToolInvoked) -> None:

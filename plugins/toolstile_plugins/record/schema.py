@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from pydantic_core import PydanticCustomError
 
-from toolstile_hookspecs import Principal, Stage, Status, ToolstileError, Verdict
+from toolstile_hookspecs import Principal, RequestTurn, Stage, Status, ToolstileError, Verdict
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.execution.principal import APPLICATION
 
@@ -127,6 +127,8 @@ class RecordedCall(_Line):
         parent: The id of the call that made this one.
         user: The id of the principal.
         principal: The rest of the principal, where there is more than an id.
+        request: The texts in which the user said what is wanted, where they are others than at
+            the call of the session before it in the run.
         name: The name that was asked for, where the tool's own name is another one.
         arguments: The arguments as they came; text, where they were not JSON.
         params: The arguments as typed, None where they did not fit.
@@ -152,6 +154,7 @@ class RecordedCall(_Line):
     parent: str | None = None
     user: str | None = None
     principal: RecordedPrincipal | None = None
+    request: tuple[RequestTurn, ...] | None = None
     name: str | None = None
     arguments: Any = None
     params: Any = None

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, cast
 
-import pydantic_core
+from pydantic_core import to_jsonable_python
 
 from toolstile_hookspecs import (
     DeadlineExceededError,
@@ -115,6 +115,13 @@ def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:
     if changes != NOTHING:
         fields.append(_changes(changes, secrets))
     return fields
+
+
+def request_of(event: ToolInvoked) -> str:
+    """Return the request that a call saw, as JSON without the secrets of the call."""
+    secrets = _secrets(event)
+    turns = to_jsonable_python(list(event.request), exclude_none=True)
+    return written(hide_within(turns, secrets))
 
 
 def joined(fields: Fields) -> str:
@@ -289,9 +296,7 @@ def _add_reasons(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
 
 
 def _attributes(attributes: Mapping[str, Any], secrets: Secrets) -> str:
-    plain = pydantic_core.to_jsonable_python(
-        attributes, fallback=lambda value: f"a {type(value).__name__}"
-    )
+    plain = to_jsonable_python(attributes, fallback=lambda value: f"a {type(value).__name__}")
     plain = hide_within(plain, secrets)
     try:
         return written(plain)

@@ -65,6 +65,31 @@ class Members:
         """Remember nothing."""
 
 
+@dataclass
+class AskedFor:
+    """A policy: a title of a ticket takes its words from what staff asked for."""
+
+    group: str
+    name: str = "desk_asked_for"
+
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        """Compare the title with the turns of the request, unless nobody of the group asks."""
+        asks = context.principal
+        if asks is None or self.group not in asks.groups:
+            return PolicyDecision.deny(f"Only members of {self.group} may call {tool.name}.")
+        own = [turn.text for turn in context.request if turn.user_id == asks.id]
+        asked = " ".join(own).casefold().split()
+        missing = [word for word in params.title.casefold().split() if word not in asked]
+        if missing:
+            return PolicyDecision.deny(f"{asks.id} did not ask for {', '.join(missing)}.")
+        return PolicyDecision.allow()
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """Remember nothing."""
+
+
 @hookimpl
 def toolstile_sections() -> Sequence[Section]:
     """Offer the tickets."""
@@ -76,4 +101,4 @@ def toolstile_sections() -> Sequence[Section]:
 @hookimpl
 def toolstile_policies() -> Mapping[str, type[Any]]:
     """Offer the kinds of policies."""
-    return {"desk_members": Members}
+    return {"desk_members": Members, "desk_asked_for": AskedFor}
