@@ -173,13 +173,13 @@ def _distinct(servers: Iterable[Imported], configured: Iterable[str]) -> Iterato
 def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the servers wherever clients have them, also those of single projects."""
     table = _mapping(held)
-    seen: set[str] = set()
+    seen: list[tuple[str, object]] = []
     for place in (table, table.get("mcp"), *_mapping(table.get("projects")).values()):
         for name in TABLES:
             for server, keys in _mapping(_mapping(place).get(name)).items():
                 is_server = name != "mcp" or _is_server(keys)
-                if isinstance(keys, Mapping) and is_server and server not in seen:
-                    seen.add(server)
+                if isinstance(keys, Mapping) and is_server and (server, keys) not in seen:
+                    seen.append((server, cast("object", keys)))
                     found = cast("Mapping[str, Any]", keys)
                     yield server, _with_rules(server, found, table, _mapping(place))
 

@@ -183,6 +183,17 @@ def test_servers_that_cannot_be_told_apart_are_imported_once(tmp_path, capsys, m
     assert main(["tools"]) == 0
 
 
+def test_another_server_of_the_same_name_is_noted(tmp_path, capsys):
+    tables = [{"a": {"command": "x"}}, {"a": {"command": "x"}}, {"a": {"command": "y"}}]
+    projects = {f"/{number}": {"mcpServers": table} for number, table in enumerate(tables)}
+    file = tmp_path / "client.json"
+    file.write_text(json.dumps({"projects": projects}))
+    assert main(["mcp", "import", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert tomllib.loads(printed)["plugins"]["mcp"]["servers"] == {"a": {"command": "x"}}
+    assert printed.count('# "a" cannot be told from "a"; it is left out.') == 1
+
+
 def test_what_is_configured_already_is_not_declared_once_more(tmp_path, capsys, monkeypatch):
     monkeypatch.chdir(tmp_path)
     client, config = tmp_path / "client.json", tmp_path / "toolstile.toml"
