@@ -96,6 +96,8 @@ class Person:
     def __init__(self, process, master):
         self.process = process
         self.screen = ""
+        self.written = ""
+        """All that came, with the escape sequences that the screen does not show."""
         self._master = master
         self._seen = 0
 
@@ -131,7 +133,9 @@ class Person:
             data = os.read(self._master, 65536)
         except OSError:
             return False
-        self.screen += ESCAPES.sub("", data.decode(errors="replace")).replace("\r\n", "\n")
+        text = data.decode(errors="replace")
+        self.written += text
+        self.screen += ESCAPES.sub("", text).replace("\r\n", "\n")
         return bool(data)
 
 

@@ -24,6 +24,17 @@ def test_yes_runs_the_call_as_it_was_shown(person, calls):
     assert "removed a.txt x1" in screen
 
 
+def test_without_colours_a_question_has_no_escape_sequence(person, calls):
+    wishes = calls(("remove", {"path": "a.txt"}), ("remove", {"path": "b.txt", "times": 2}))
+    at = person("run", wishes, env={"NO_COLOR": "1", "TERM": "xterm-256color"})
+    at.answer("y")
+    at.answer("n")
+    at.answer("not now", prompt="Why not?")
+    assert at.end()[0] == 1
+    assert "not now" in at.written
+    assert "\x1b" not in at.written
+
+
 def test_the_question_is_seen_where_the_width_is_given_as_none(person, calls):
     at = person("run", calls(("remove", {"path": "a.txt"})), env={"COLUMNS": "0"})
     assert "Run it?" in at.answer("y")
