@@ -35,6 +35,7 @@ from toolstile_plugins.policies.path_arguments import (
     paths_in,
 )
 
+NEEDS_PERSON: Final = "This requires human intervention."
 READ_TOOLS: Final = frozenset({"read_file"})
 WRITE_TOOLS: Final = frozenset({"write_file", "edit_file", "delete_file", "copy_file", "move_file"})
 SOURCES: Final = ("source", "sources", "src", "source_path", "source_file", "src_path", "old_path")
@@ -260,7 +261,9 @@ class ReadBeforeWritePolicy:
                 *unknown,
                 f"{'; '.join(unread)}. Call {readers} on {them} first, then retry {tool.name}.",
             ]
-        return f"Cannot call {tool.name}: {' Also, '.join(parts)}"
+        told = f"Cannot call {tool.name}: {' Also, '.join(parts)}"
+        is_settled = f"retry {tool.name}" in told or NEEDS_PERSON in told
+        return told if is_settled else f"{told} Correct that, then retry {tool.name}."
 
 
 def _parted(
@@ -281,7 +284,8 @@ def _objections(
     """Return the objections to changing files: that they were not read, or are not known."""
     unread: dict[str, None] = {}
     unknown = [
-        f"its argument {each.name} may hold paths, in a way that is not known. Go on without it."
+        f"its argument {each.name} may hold paths, in a way that is not known: "
+        "give a plain path, or leave it out."
         for each in (*targets, *sources)
         if each.path is None
     ]
@@ -354,5 +358,5 @@ def _texts(found: Iterable[PathArgument]) -> list[str]:
 
 def _reason_of(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.strerror.lower()}. This requires human intervention."
-    return as_sentence(str(error) or "nobody says why")
+        return f"{error.strerror.lower()}. {NEEDS_PERSON}"
+    return as_sentence(str(error) or "nobody says why; name another file")

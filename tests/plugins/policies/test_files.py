@@ -177,7 +177,10 @@ def test_a_file_that_the_workspace_does_not_show_is_not_changed(shop, name, path
 
     assert is_denied(outcome)
     shown = path.replace("a\0.txt", r"'a\x00.txt'")
-    assert outcome.text == f"Cannot call {name}: the file {shown} cannot be looked at: {why}"
+    assert outcome.text == (
+        f"Cannot call {name}: the file {shown} cannot be looked at: {why} Correct that, then retry "
+        f"{name}."
+    )
     assert shop.files["secret.txt"] == "s"
 
 
@@ -576,7 +579,8 @@ def test_a_path_outside_of_the_root_is_denied_as_such(yard, file_section, tmp_pa
     assert is_denied(outcome)
     assert outcome.text == (
         f"Cannot call write_file: the file {path} cannot be looked at: It lies outside of the "
-        "directory that the files are in. Give a path within it."
+        "directory that the files are in. Give a path within it. Correct that, then retry "
+        "write_file."
     )
     assert (tmp_path / "out.txt").read_text() == "one"
 

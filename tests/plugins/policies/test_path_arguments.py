@@ -77,6 +77,7 @@ def test_a_text_in_which_a_server_may_find_paths_is_not_a_path(tmp_path: Path, t
     denied = outcome(tmp_path, saving({}), {"path": text})
     assert denied.status is Status.DENIED
     assert "its argument path may hold paths" in denied.text
+    assert denied.text.endswith("or leave it out. Correct that, then retry save.")
 
 
 @pytest.mark.parametrize("path", ["[id].tsx", "[id]", "{a}.txt", "[[...slug]].tsx"])
