@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import gzip
 import json
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 TOOL = {"name": "say", "description": "Say it.", "inputSchema": {"type": "object"}}
+
+
+UNDER_WAY = threading.Semaphore(0)
+"""Counts the calls that are never answered."""
 
 
 class Handler(BaseHTTPRequestHandler):
@@ -17,6 +23,7 @@ class Handler(BaseHTTPRequestHandler):
 
     protocol_version = "HTTP/1.1"
     packed = retry_after = None
+    leaves = False
 
     def do_POST(self):
         body = self.rfile.read(int(self.headers["content-length"]))
@@ -64,6 +71,8 @@ class Handler(BaseHTTPRequestHandler):
         if self.retry_after is not None:
             self.send_header("retry-after", self.retry_after)
             self.retry_after = None
+        if self.leaves:
+            self.send_header("connection", "close")
         self.end_headers()
         self.wfile.write(body)
 
@@ -113,6 +122,19 @@ class Handler(BaseHTTPRequestHandler):
     def nested(self):
         self.answer(200, b'{"jsonrpc":"2.0","id":1,"result":' + b"[" * 9000 + b"]" * 9000 + b"}")
 
+    def nested_event(self):
+        self.stream()
+        deep = b"[" * 9000 + b"]" * 9000
+        self.write(b'data: {"jsonrpc":"2.0","id":%d,"result":%s}\n\n' % (self.number, deep))
+
+    def nested_failure(self):
+        body = b'{"jsonrpc":"2.0","id":null,"error":' + b"[" * 9000 + b"]" * 9000 + b"}"
+        self.answer(400, body)
+
+    def nested_refusal(self):
+        body = b'{"jsonrpc":"2.0","id":null,"error":' + b"[" * 9000 + b"]" * 9000 + b"}"
+        self.answer(429, body)
+
     def accepted(self):
         self.answer(202, b"")
 
@@ -142,7 +164,14 @@ class Handler(BaseHTTPRequestHandler):
     def redirects(self):
         self.answer(302, b"")
 
+    def changes_certificate(self):
+        """Answer, and show another certificate to the connections that follow."""
+        self.server.context.load_cert_chain(self.server.others)
+        self.leaves = True
+        self.say()
+
     def never(self):
+        UNDER_WAY.release()
         self.server.released.wait(60)
         self.close_connection = True
 
@@ -186,9 +215,20 @@ class Handler(BaseHTTPRequestHandler):
 
 
 @contextmanager
-def serving(mode: str) -> Iterator[str]:
-    """Serve on a thread; gives the URL."""
+def serving(
+    mode: str, certificate: Path | None = None, others: Path | None = None
+) -> Iterator[str]:
+    """Serve on a thread, with a certificate over TLS; gives the URL."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    if certificate is not None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(certificate)
+        # A handshake that fails is made on the thread of its connection, which it ends.
+        server.socket = context.wrap_socket(
+            server.socket, server_side=True, do_handshake_on_connect=False
+        )
+        server.context, server.others = context, others
+        server.handle_error = lambda *_: None
     server.mode = mode
     server.met = 0
     server.released = threading.Event()
@@ -197,7 +237,7 @@ def serving(mode: str) -> Iterator[str]:
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     try:
-        yield f"http://127.0.0.1:{server.server_port}/mcp"
+        yield f"http{'s' if certificate else ''}://127.0.0.1:{server.server_port}/mcp"
     finally:
         server.released.set()
         server.shutdown()

@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
+import shutil
+import subprocess
+
+import httpx2
 import pytest
 
 from toolstile_hookspecs import Status, ToolCall
+from toolstile_plugins.mcp.gateway.transports import http
 
-from .raw_http import serving
+from .raw_http import UNDER_WAY, serving
 
 pytestmark = [pytest.mark.slow, pytest.mark.long_if(driver="sync")]
 
 
 @pytest.mark.parametrize(
     "mode",
-    ["oversized", "oversized_event", "malformed", "nested", "fails", "hangs_up", "floods"],
+    [
+        "oversized",
+        "oversized_event",
+        "malformed",
+        "nested",
+        "fails",
+        "hangs_up",
+        "floods",
+        "nested_event",
+        "nested_failure",
+        "nested_refusal",
+    ],
 )
 def test_no_usable_answer_fails_the_call_and_the_next_one_works(yard, mode):
     with serving(mode) as url:
@@ -114,3 +130,80 @@ def test_a_server_that_is_not_there_is_told_of(yard):
     told = yard.call("gone_say")
     assert "the MCP server gone cannot be reached" in told.text
     assert "connection attempts failed" in told.text
+
+
+NOTHING = "Nothing was sent. Do without its tools, or retry later"
+
+
+@pytest.fixture
+def certificates(tmp_path):
+    """Two certificates for this machine that nobody has signed, with their keys."""
+
+    def made(name):
+        options = ["-newkey", "rsa:2048", "-nodes", "-subj", "/CN=here", "-days", "1"]
+        names = ["-addext", "subjectAltName=IP:127.0.0.1"]
+        files = ["-keyout", f"{tmp_path}/{name}.key", "-out", f"{tmp_path}/{name}.pem"]
+        command = ["openssl", "req", "-x509", *options, *names, *files]
+        subprocess.run(command, check=True, capture_output=True, timeout=60)
+        whole = tmp_path / f"{name}.whole"
+        parts = (tmp_path / f"{name}.{part}" for part in ("key", "pem"))
+        whole.write_text("".join(part.read_text() for part in parts))
+        return whole
+
+    return made("own"), made("other")
+
+
+needs_openssl = pytest.mark.skipif(
+    shutil.which("openssl") is None, reason="openssl makes the certificates"
+)
+
+
+@needs_openssl
+def test_a_certificate_that_nobody_signed_is_told_of(yard, certificates):
+    with serving("plain", certificates[0]) as url:
+        yard.open({"bad": {"url": url}, "good": yard.raw("plain")})
+        refused = yard.call("bad_say", text="x")
+        assert not refused.success
+        assert "certificate verify failed: self-signed certificate" in refused.text
+        assert "may have had its effect" not in refused.text
+        assert yard.call("good_say", text="x").success
+        yard.close()
+
+
+@needs_openssl
+def test_a_certificate_that_is_not_trusted_leaves_no_effect_unknown(
+    yard, certificates, tmp_path, monkeypatch
+):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.pem"))
+    with serving("changes_certificate", *certificates) as url:
+        yard.open({"bad": {"url": url}})
+        assert yard.call("bad_say", text="now").text == "said"
+        refused = yard.call("bad_say", text="x")
+        assert refused.status is Status.FAILED
+        assert "certificate verify failed" in refused.text
+        assert NOTHING in refused.text
+        yard.close()
+
+
+def test_where_all_connections_are_taken_nothing_is_sent(yard, monkeypatch):
+    monkeypatch.setattr(http, "CONNECT", 1.0)
+    while UNDER_WAY.acquire(blocking=False):
+        pass
+    limits = httpx2.Limits(max_connections=2)
+    plain = http._LimitedTransport.__init__
+
+    def with_few(self, site):
+        plain(self, site)
+        httpx2.AsyncHTTPTransport.__init__(self, limits=limits)
+
+    monkeypatch.setattr(http._LimitedTransport, "__init__", with_few)
+    with serving("never") as url:
+        yard.open({"bad": {"url": url}})
+        waiting = [yard.later(ToolCall("bad_say", {"text": "now"})) for _ in range(2)]
+        assert all(UNDER_WAY.acquire(timeout=60) for _ in waiting)
+        told = yard.call("bad_say", text="x").text
+        assert "too many calls of it are under way" in told
+        assert NOTHING in told
+        yard.close()
+        for ended in waiting:
+            ended()
