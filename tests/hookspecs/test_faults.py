@@ -89,6 +89,15 @@ def test_a_name_that_nobody_declared_is_not_told_where_secrets_are_about():
     assert "***: not known; did you mean 'password'?" in near
 
 
+class Keyed(BaseModel):
+    inner: dict[str, SecretStr]
+
+
+def test_nor_is_a_key_of_a_mapping() -> None:
+    told = message(Keyed, '{"inner": {"hunter2": 5}}')
+    assert "inner.***: input should be a valid string" in told
+
+
 class Chosen(BaseModel):
     user: str
     password: SecretStr

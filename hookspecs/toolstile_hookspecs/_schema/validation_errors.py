@@ -9,7 +9,13 @@ from typing import Final, get_args
 from pydantic import ValidationError
 from pydantic_core.core_schema import ErrorType
 
-from toolstile_hookspecs._schema.navigation import Schema, holds_secret, known_names
+from toolstile_hookspecs._schema.navigation import (
+    Schema,
+    holds_secret,
+    known_names,
+    schemas_among,
+    subschemas,
+)
 from toolstile_hookspecs._schema.secrets import MASK
 from toolstile_hookspecs._schema.strict_dates import NOT_ISO_8601, without_guards
 from toolstile_hookspecs.support.text import suggest
@@ -43,6 +49,13 @@ def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
     """
     schema = read_schema()
     shows = not holds_secret(schema)
+    objects = schemas_among(part.get("properties") for part in subschemas(schema))
+    declared = {name for properties in objects for name in properties}
+
+    def told(part: int | str) -> int | str:
+        # About secrets, a name that no schema declares may be one.
+        return part if shows or isinstance(part, int) or part in declared else MASK
+
     lines: list[str] = []
     for fault in error.errors(include_url=False, include_context=False):
         type_, path = fault["type"], fault["loc"]
@@ -53,13 +66,14 @@ def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
         if type_ in {"missing", "missing_argument"}:
             what = MISSING
         elif type_ in {"extra_forbidden", "unexpected_keyword_argument"}:
-            lines.append(stranger(path, known_names(schema, path[:-1]), shows=shows))
+            known = known_names(schema, path[:-1])
+            lines.append(stranger([*map(told, path[:-1]), path[-1]], known, shows=shows))
             continue
         elif shows:
             what = f"{_reason(fault['msg'])}{_given(fault['input'])}"
         else:
             what = _reason(fault["msg"]) if type_ in _NOT_BY_AUTHORS else REFUSED
-        lines.append(f"{place(path)}: {what}")
+        lines.append(f"{place([*map(told, path)])}: {what}")
     return listing([*dict.fromkeys(lines)])
 
 
