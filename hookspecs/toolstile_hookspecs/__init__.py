@@ -84,6 +84,10 @@ from toolstile_hookspecs.errors import (
 from toolstile_hookspecs.execution.executor_arguments import (
     ExecutorArguments as ExecutorArguments,
 )
+from toolstile_hookspecs.execution.foreign_tools import (
+    ForeignCall as ForeignCall,
+    ForeignTool as ForeignTool,
+)
 from toolstile_hookspecs.execution.principal import Principal as Principal
 from toolstile_hookspecs.execution.request import RequestTurn as RequestTurn
 from toolstile_hookspecs.handles import (

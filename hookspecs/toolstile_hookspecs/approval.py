@@ -109,7 +109,6 @@ class ApprovalAnswer:
         return cls(Answer.PENDING, reason, None, ticket)
 
 
-Approver = Callable[
-    [ApprovalRequest], "ApprovalAnswer | bool | Awaitable[ApprovalAnswer | bool | None] | None"
-]
+GivenAnswer = ApprovalAnswer | bool
+Approver = Callable[[ApprovalRequest], "GivenAnswer | Awaitable[GivenAnswer | None] | None"]
 """Answers a request; `True` approves, `False` and `None` deny. May be async."""

@@ -8,10 +8,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Unpack
 
-from toolstile_hookspecs.approval import ApprovalAnswer
+from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import VisibilityExpansionRequired
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
+from toolstile_hookspecs.execution.foreign_tools import ForeignCall
 from toolstile_hookspecs.execution.request import RequestTexts
 from toolstile_hookspecs.limits import Clock
 from toolstile_hookspecs.policies import PolicyStoreLocation
@@ -65,23 +66,29 @@ class ExecutorHandle(Protocol):
     def request(self, said: RequestTexts) -> None:
         """Add to the request of the session, for calls from now on; see `ToolContext.request`."""
 
-    def dispatch(self, call: ToolCall) -> Outcome:
-        """Dispatch a call and wait for it."""
+    def dispatch(self, call: ToolCall, *, using: ForeignCall | None = None) -> Outcome:
+        """Dispatch a call and wait for it; `using` runs a `ForeignTool` that has no callable."""
         ...
 
-    def adispatch(self, call: ToolCall) -> Awaitable[Outcome]:
-        """Dispatch a call."""
+    def adispatch(self, call: ToolCall, *, using: ForeignCall | None = None) -> Awaitable[Outcome]:
+        """Dispatch a call; see `dispatch`."""
         ...
 
-    def dispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
+    def dispatch_all(
+        self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
+    ) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel, isolated from one another; results in call order."""
         ...
 
-    def adispatch_all(self, calls: Iterable[ToolCall]) -> Awaitable[list[Outcome | BaseException]]:
-        """Dispatch calls in parallel, isolated from one another; results in call order."""
+    def adispatch_all(
+        self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
+    ) -> Awaitable[list[Outcome | BaseException]]:
+        """Dispatch calls in parallel; see `dispatch_all`."""
         ...
 
-    def resume(self, call: ToolCall, token: str, answer: ApprovalAnswer | bool) -> Outcome:  # noqa: FBT001 - as approvers answer
+    def resume(
+        self, call: ToolCall, token: str, answer: GivenAnswer, *, using: ForeignCall | None = None
+    ) -> Outcome:
         """Dispatch a pending call again, with the answer that a person has given.
 
         All stages are passed again. If the params or the diff differ from those of the
@@ -92,14 +99,12 @@ class ExecutorHandle(Protocol):
             token: The `approval_token` of its outcome. It holds once, for a time, and for its
                 session, user and tool; with another token the call is denied.
             answer: The answer of the person.
+            using: Runs a `ForeignTool` that has no callable: as at first, it is kept nowhere.
         """
         ...
 
     def aresume(
-        self,
-        call: ToolCall,
-        token: str,
-        answer: ApprovalAnswer | bool,  # noqa: FBT001 - as approvers answer
+        self, call: ToolCall, token: str, answer: GivenAnswer, *, using: ForeignCall | None = None
     ) -> Awaitable[Outcome]:
         """Dispatch a pending call again; see `resume`."""
         ...

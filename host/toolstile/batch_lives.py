@@ -1,14 +1,41 @@
-"""The lives of a batch: the pipelines of its calls, and their ends in call order."""
+"""The lives of a batch: its calls, their pipelines, and their ends in call order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any
 
 from toolstile.drivers.commands import Step
+from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.environment import Environment
 from toolstile.pipeline.stages import life_of
-from toolstile_hookspecs import Outcome, ToolstileError
+from toolstile_hookspecs import ForeignCall, Outcome, ToolCall, ToolstileError
+
+
+def batch_of(
+    executor: Environment,
+    calls: Iterable[ToolCall],
+    using: Sequence[ForeignCall | None],
+    *,
+    on_loop: bool,
+) -> list[ActiveCall]:
+    """Return the calls of a batch, and what runs each where that is given.
+
+    Raises:
+        ValueError: When what runs them is not one callable, or None, for each.
+    """
+    made = list(calls)
+    if using and len(using) != len(made):
+        raise ValueError(
+            f"`using` has {len(using)} entries for {len(made)} calls; give one callable, or None, "
+            "for each call, in their order"
+        )
+    order = BatchOrder(len(made))
+    return [
+        ActiveCall(executor, call, batch=order, index=index, on_loop=on_loop, using=runs)
+        for index, (call, runs) in enumerate(zip(made, using or [None] * len(made), strict=True))
+    ]
 
 
 def lives_of(

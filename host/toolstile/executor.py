@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Coroutine, Hashable, Iterable, Mapping
+from collections.abc import Coroutine, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self
 
-from toolstile.batch_lives import in_place, lives_of
+from toolstile.batch_lives import batch_of, in_place, lives_of
 from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import read_answer
-from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.call_control import CallControlImpl
 from toolstile.pipeline.environment import ExecutorHost, Resumption
@@ -31,8 +30,8 @@ from toolstile.resources.bindings import ResourceRegistry
 from toolstile.runtime import runtime_of
 from toolstile.state.request_slice import add_turns, turns_of
 from toolstile_hookspecs import (
-    ApprovalAnswer,
     Approver,
+    ForeignCall,
     OpenedSections,
     Outcome,
     PersistentPolicy,
@@ -48,6 +47,7 @@ from toolstile_hookspecs import (
     ToolContext,
     VisibilityExpansionRequired,
 )
+from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
 from toolstile_hookspecs.execution.executor_arguments import Progress
 from toolstile_hookspecs.execution.principal import one_principal
@@ -159,8 +159,12 @@ class Executor:
         else:
             add_turns(self.session._store, turns)  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - nobody else writes it
 
-    def dispatch(self, call: ToolCall) -> Outcome:
+    def dispatch(self, call: ToolCall, *, using: ForeignCall | None = None) -> Outcome:
         """Dispatch a call and wait for it; on an event loop use `adispatch`.
+
+        Args:
+            call: The call.
+            using: Runs a `ForeignTool` that has no callable of its own.
 
         Returns:
             The outcome, whatever became of the call.
@@ -172,24 +176,27 @@ class Executor:
             Interrupt: When the handler pauses the run.
 
         Example:
-            >>> from toolstile import Host, MarkdownSection, Prompt, ToolCall, tool
+            >>> from toolstile import Host, ToolCall, tool
             >>> @tool
             ... def add(a: int, b: int) -> int:
             ...     \"\"\"Add two integers.\"\"\"
             ...     return a + b
-            >>> prompt = Prompt.of("demo", "sums", (MarkdownSection(
-            ...     key="sums", title="Sums", tools=[add]),))
-            >>> with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
+            >>> with Host(discover=False, tools=[add]) as host, host.executor() as tools:
             ...     tools.dispatch(ToolCall("add", {"a": 1, "b": 2})).text
             '3'
         """
-        return self.engine.sync.drive(life_of(ActiveCall(self, call)))
+        return self.engine.sync.drive(life_of(ActiveCall(self, call, using=using)))
 
-    def adispatch(self, call: ToolCall) -> Coroutine[Any, Any, Outcome]:
+    def adispatch(
+        self, call: ToolCall, *, using: ForeignCall | None = None
+    ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call; see `dispatch`."""
-        return self.engine.asynchronous.drive(life_of(ActiveCall(self, call, on_loop=True)))
+        run = ActiveCall(self, call, on_loop=True, using=using)
+        return self.engine.asynchronous.drive(life_of(run))
 
-    def dispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
+    def dispatch_all(
+        self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
+    ) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel, isolated from one another.
 
         They commit in call order, and what comes out does not depend on their timing.
@@ -200,19 +207,24 @@ class Executor:
 
         Raises:
             TypeError: When they are no `ToolCall`s; none is dispatched then.
+            ValueError: When `using` has not one callable, or None, for each of them.
         """
-        runs = self._batch(calls, on_loop=False)
+        runs = batch_of(self, calls, using, on_loop=False)
         return in_place(runs, self.engine.sync.drive_all(*lives_of(runs)))
 
-    async def adispatch_all(self, calls: Iterable[ToolCall]) -> list[Outcome | BaseException]:
+    async def adispatch_all(
+        self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
+    ) -> list[Outcome | BaseException]:
         """Dispatch calls in parallel; see `dispatch_all`."""
-        runs = self._batch(calls, on_loop=True)
+        runs = batch_of(self, calls, using, on_loop=True)
         if not runs:
             return []
         ended = await self.engine.asynchronous.drive_all(*lives_of(runs))
         return in_place(runs, ended)
 
-    def resume(self, call: ToolCall, token: str, answer: ApprovalAnswer | bool) -> Outcome:  # noqa: FBT001 - as approvers answer
+    def resume(
+        self, call: ToolCall, token: str, answer: GivenAnswer, *, using: ForeignCall | None = None
+    ) -> Outcome:
         """Dispatch a call again that was pending, with the answer that a person has given.
 
         All stages are passed again. The answer counts if the params (and the diff) are those
@@ -223,6 +235,7 @@ class Executor:
             token: The `approval_token` of its outcome; it holds once, for a time, and for the
                 session, the user and the tool that it was given for.
             answer: The person's answer.
+            using: Runs a `ForeignTool` that has no callable: as at first, it is kept nowhere.
 
         Returns:
             The outcome, whatever became of the call. With a token that does not hold it is
@@ -248,17 +261,15 @@ class Executor:
             'Erased a.txt.'
         """
         resumption = Resumption(token, read_answer(answer))
-        return self.engine.sync.drive(life_of(ActiveCall(self, call, resumption=resumption)))
+        run = ActiveCall(self, call, resumption=resumption, using=using)
+        return self.engine.sync.drive(life_of(run))
 
     def aresume(
-        self,
-        call: ToolCall,
-        token: str,
-        answer: ApprovalAnswer | bool,  # noqa: FBT001 - as approvers answer
+        self, call: ToolCall, token: str, answer: GivenAnswer, *, using: ForeignCall | None = None
     ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call again that was pending; see `resume`."""
         resumption = Resumption(token, read_answer(answer))
-        run = ActiveCall(self, call, on_loop=True, resumption=resumption)
+        run = ActiveCall(self, call, on_loop=True, resumption=resumption, using=using)
         return self.engine.asynchronous.drive(life_of(run))
 
     def rehearsed(self) -> str:
@@ -352,14 +363,6 @@ class Executor:
         opened = OpenedSections.of(self.session) | set(request.section_keys)
         self.session[OpenedSections].seed(OpenedSections(opened))
         return self.prompt.render(self.session)
-
-    def _batch(self, calls: Iterable[ToolCall], *, on_loop: bool) -> list[ActiveCall]:
-        made = list(calls)
-        order = BatchOrder(len(made))
-        return [
-            ActiveCall(self, call, batch=order, index=index, on_loop=on_loop)
-            for index, call in enumerate(made)
-        ]
 
     def retire(self, why: str = _HOST_CLOSED) -> None:
         """Refuse calls from now on, and say why; by default since the host is closed."""

@@ -32,6 +32,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
 )
+from toolstile_hookspecs.execution.foreign_tools import ForeignCall, handler_of
 from toolstile_hookspecs.support.process import deferred_interrupts, renewed_in_forks
 
 if TYPE_CHECKING:
@@ -71,6 +72,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         index: Its place in the batch.
         on_loop: Whether an event loop waits for it.
         resumption: The answer it is resumed with, where it was pending.
+        using: The callable that runs a foreign tool this once.
     """
 
     # Slots, all of them filled: every stage of every call reads and writes them.
@@ -83,7 +85,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         "opened", "outcome", "params", "params_shown", "participants", "plan", "questions",
         "raises", "recalled", "replayed", "request", "reruns", "result", "result_secrets",
         "resumption", "rolled_back", "scope", "serial_claim", "session_changes", "stage", "started",
-        "status", "tells_json", "text", "timestamp", "turns", "undone",
+        "status", "tells_json", "text", "timestamp", "turns", "undone", "using",
     )
     # fmt: on
 
@@ -173,6 +175,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         index: int = 0,
         on_loop: bool = False,
         resumption: Resumption | None = None,
+        using: ForeignCall | None = None,
     ) -> None:
         # Callers need not be type-checked.
         if (
@@ -188,11 +191,10 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.participants = []
         self.on_loop = on_loop
         self.resumption = resumption
-        self.batch = batch
-        self.index = index
+        self.using = None if using is None else handler_of(using)
+        self.batch, self.index = batch, index
         self.attributes = executor.attributes
-        self.around = None
-        self.ended = False
+        self.around, self.ended = None, False
         self.parent = self.children = self.closed = self.when_abandoned = self._left = None
         self._forget_left = None
         self._runs_on = False

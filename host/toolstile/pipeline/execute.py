@@ -116,7 +116,7 @@ def run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stage
     That is on a thread, as a task or in a process.
     """
     function, is_async = plan.invoke, plan.is_async
-    if instead is not None:
+    if (instead := instead or run.using) is not None:
         function, is_async = instead, is_async_callable(instead)
         run.when_abandoned = getattr(instead, "kill", None)
         # A call around this one may have been given up before that was known.

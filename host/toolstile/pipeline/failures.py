@@ -16,6 +16,7 @@ from toolstile_hookspecs import (
     DeadlineExceededError,
     DecisionUnknownError,
     EffectUnknownError,
+    ForeignTool,
     Interrupt,
     ProcessDied,
     PromptEvaluationError,
@@ -45,12 +46,31 @@ class CallRejected(ToolstileError):
         self.status = status
 
 
+def refuse_without_handler(tool: Tool[Any, Any], executes: object, using: object | None) -> None:
+    """Refuse a tool that nothing runs, and a callable for one that something else runs."""
+    if using is None:
+        if not executes:
+            raise without_handler(tool)
+    elif not isinstance(tool, ForeignTool) or tool.handler is not None:
+        raise CallRejected(
+            Status.ERROR,
+            f"{tool.name} cannot be run by a callable that is given with its call: it has one of "
+            "its own. Dispatch it without `using`, then retry.",
+        )
+
+
 def without_handler(tool: Tool[Any, Any]) -> CallRejected | PluginFailed:
     """Return the refusal of a tool that nothing runs."""
     if tool.handler is not None:
         return PluginFailed(
             "it declares isolation='process', and no loaded plugin runs its handler in a process; "
             "load one that does, such as the built-in 'isolation'"
+        )
+    if isinstance(tool, ForeignTool):
+        return CallRejected(
+            Status.ERROR,
+            f"{tool.name} cannot run: it runs by a callable that is given with each call, and none "
+            "was. Nothing has run. Dispatch or resume it with `using`, then retry.",
         )
     return CallRejected(
         Status.UNKNOWN_TOOL,

@@ -56,7 +56,7 @@ from toolstile.pipeline.failures import (
     CallRejected,
     HandlerFailed,
     is_call_outcome,
-    without_handler,
+    refuse_without_handler,
 )
 from toolstile.pipeline.hook_calls import (
     ENDLESS,
@@ -153,8 +153,8 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
     if plan is None or table.lookups or call.parent is not None:
         plan = yield from look_up(call, table, plan)
     call.plan = plan
-    if plan.invoke is None and not plan.executes:
-        raise without_handler(plan.tool)
+    if plan.invoke is None or call.using is not None:
+        refuse_without_handler(plan.tool, plan.executes, call.using)
 
     # 2. Parse: arguments become typed params.
     call.stage = PARSE

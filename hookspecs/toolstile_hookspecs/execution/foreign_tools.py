@@ -1,0 +1,127 @@
+"""Foreign tools: callables with a JSON Schema, whose calls pass all stages as any tool's do."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from inspect import isawaitable
+from typing import Any, Final, cast
+
+from toolstile_hookspecs._tools.field_checks import MAX_DESCRIPTION
+from toolstile_hookspecs.context import ToolContext
+from toolstile_hookspecs.results import ToolResult
+from toolstile_hookspecs.support.callables import is_async_callable
+from toolstile_hookspecs.support.docstrings import first_paragraph, first_sentence
+from toolstile_hookspecs.support.patterns import bounded_ecma
+from toolstile_hookspecs.tools import Tool, ToolHandler
+
+ForeignCall = Callable[[dict[str, Any], ToolContext], Any]
+"""Carries out a call, given its arguments and context; sync or async."""
+
+_STRANGE: Final = re.compile(r"[^a-z0-9_-]+")
+_VALUES: Final = frozenset({"const", "default", "enum", "examples"})
+"""Keywords of a schema beneath which are values, and not schemas."""
+
+
+@dataclass(frozen=True, eq=False)
+class ForeignTool(Tool[Any, Any]):
+    """A tool of another framework, or of an agent that has its own: any callable with a schema.
+
+    It takes all that `Tool` takes. It is never contained, since nothing undoes what it does. A
+    name that a tool cannot have is kept as its wire name, by which models call it. Of a schema,
+    patterns that cannot be searched in bounded time are left to the callable.
+
+    Args:
+        name: Its name there.
+        description: What it does; of a long one, a tool's description is the beginning.
+        schema: The JSON Schema of its arguments.
+        call: `call(arguments, context)`, which returns a value or a `ToolResult`, sync or async.
+            None where each dispatch gives one: `tools.dispatch(call, using=callable)`.
+        server: Where it comes from, such as the name of a framework or a server.
+
+    Raises:
+        DefinitionError: Naming the tool, every fault and the remedies.
+
+    Example:
+        >>> schema = {"type": "object", "properties": {"to": {"type": "string"}}}
+        >>> made = ForeignTool("SendMail", "Send a mail.", schema, category="side_effect")
+        >>> made.name, made.wire_name, made.contained
+        ('sendmail', 'SendMail', False)
+    """
+
+    name: str
+    description: str
+    schema: Mapping[str, Any] = field(repr=False)
+    call: ForeignCall | None = field(default=None, repr=False)
+    server: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        """Say of the callable what a tool says."""
+        settled: dict[str, Any] = {
+            "contained": False,
+            "params_schema": _enforced(self.schema),
+            "origin": self.origin if self.server is None else self.server,
+        }
+        if self.call is not None:
+            settled["handler"] = handler_of(self.call)
+        if (name := _STRANGE.sub("_", self.name.lower())[:64]) != self.name:
+            settled |= {"name": name, "wire_name": self.wire_name or self.name}
+        if len(self.description) > MAX_DESCRIPTION:
+            beginning = first_sentence(first_paragraph(self.description), MAX_DESCRIPTION)
+            whole = self.long_description or self.description
+            settled |= {"description": beginning, "long_description": whole}
+        for field_name, value in settled.items():
+            object.__setattr__(self, field_name, value)
+        super().__post_init__()
+
+
+def handler_of(call: ForeignCall) -> ToolHandler[Any, Any]:
+    """Return the handler that a foreign callable is.
+
+    Raises:
+        TypeError: When it is not a callable.
+    """
+    if not callable(cast("object", call)):
+        told = f"what runs a foreign tool is a callable, not {type(call).__name__}"
+        raise TypeError(f"{told}: write call(arguments, context)")
+    if is_async_callable(call):
+
+        async def run_async(params: Any, *, context: ToolContext) -> ToolResult[Any]:
+            return _as_result(await call(params, context))
+
+        return run_async
+
+    def run(params: Any, *, context: ToolContext) -> ToolResult[Any]:
+        return _as_result(call(params, context))
+
+    return run
+
+
+def _as_result(value: Any) -> ToolResult[Any]:
+    if isinstance(value, ToolResult) or isawaitable(value):
+        # The host tells of a coroutine that nobody awaits.
+        return cast("ToolResult[Any]", value)
+    return ToolResult.ok(value)
+
+
+def _enforced(schema: Any) -> Any:
+    """Return a schema without the patterns that cannot be searched in bounded time."""
+    if isinstance(schema, Mapping):
+        parts = cast("Mapping[str, Any]", schema).items()
+        return {
+            key: value if key in _VALUES else _enforced(value)
+            for key, value in parts
+            if key != "pattern" or not isinstance(value, str) or _is_bounded(value)
+        }
+    if isinstance(schema, list):
+        return [_enforced(part) for part in cast("list[object]", schema)]
+    return schema
+
+
+def _is_bounded(pattern: str) -> bool:
+    try:
+        bounded_ecma(pattern)
+    except ValueError:
+        return False
+    return True
