@@ -14,6 +14,7 @@ from toolstile_hookspecs.limits import Cancellation
 if TYPE_CHECKING:
     from toolstile_hookspecs.calls import ToolCall
     from toolstile_hookspecs.context import ToolContext
+    from toolstile_hookspecs.execution.change_set import ChangeSet
     from toolstile_hookspecs.tools import Tool
 
 
@@ -41,6 +42,8 @@ class ApprovalRequest:
         context: The call's context, read-only.
         diff: The changes of a call that has run already and waits to commit.
         withdrawn: Cancelled once nobody waits for the answer any more.
+        change_set: Gives all that such a call did, to be kept when it is resumed; None where not
+            all of it can be told, or where the call has not run.
     """
 
     call: ToolCall
@@ -52,6 +55,7 @@ class ApprovalRequest:
     context: ToolContext = field(repr=False)
     diff: str | None = field(default=None, repr=False)
     withdrawn: Cancellation = field(default_factory=Cancellation, repr=False)
+    change_set: Callable[[], ChangeSet | None] = field(default=lambda: None, repr=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from typing import Any, Protocol, Unpack
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import VisibilityExpansionRequired
+from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
 from toolstile_hookspecs.execution.foreign_tools import ForeignCall
 from toolstile_hookspecs.execution.request import RequestTexts
@@ -87,7 +88,13 @@ class ExecutorHandle(Protocol):
         ...
 
     def resume(
-        self, call: ToolCall, token: str, answer: GivenAnswer, *, using: ForeignCall | None = None
+        self,
+        call: ToolCall,
+        token: str,
+        answer: GivenAnswer,
+        *,
+        using: ForeignCall | None = None,
+        changes: ChangeSet | None = None,
     ) -> Outcome:
         """Dispatch a pending call again, with the answer that a person has given.
 
@@ -100,11 +107,18 @@ class ExecutorHandle(Protocol):
                 session, user and tool; with another token the call is denied.
             answer: The answer of the person.
             using: Runs a `ForeignTool` that has no callable: as at first, it is kept nowhere.
+            changes: The change set that was shown, to be kept without running the call again.
         """
         ...
 
     def aresume(
-        self, call: ToolCall, token: str, answer: GivenAnswer, *, using: ForeignCall | None = None
+        self,
+        call: ToolCall,
+        token: str,
+        answer: GivenAnswer,
+        *,
+        using: ForeignCall | None = None,
+        changes: ChangeSet | None = None,
     ) -> Awaitable[Outcome]:
         """Dispatch a pending call again; see `resume`."""
         ...

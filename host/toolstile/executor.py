@@ -49,6 +49,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
+from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.execution.executor_arguments import Progress
 from toolstile_hookspecs.execution.principal import one_principal
 from toolstile_hookspecs.execution.request import RequestTexts
@@ -170,8 +171,7 @@ class Executor:
             The outcome, whatever became of the call.
 
         Raises:
-            PromptEvaluationError: When the deadline has passed, or the handler ends the
-                evaluation.
+            PromptEvaluationError: When the deadline has passed, or the handler ends it.
             VisibilityExpansionRequired: When the model asked to open sections.
             Interrupt: When the handler pauses the run.
 
@@ -223,12 +223,17 @@ class Executor:
         return in_place(runs, ended)
 
     def resume(
-        self, call: ToolCall, token: str, answer: GivenAnswer, *, using: ForeignCall | None = None
+        self,
+        call: ToolCall,
+        token: str,
+        answer: GivenAnswer,
+        *,
+        using: ForeignCall | None = None,
+        changes: ChangeSet | None = None,
     ) -> Outcome:
         """Dispatch a call again that was pending, with the answer that a person has given.
 
-        All stages are passed again. The answer counts if the params (and the diff) are those
-        that were asked about; else the approver is asked again.
+        All stages are passed again. For other params, or another diff, the approver is asked again.
 
         Args:
             call: The call as it was.
@@ -236,10 +241,11 @@ class Executor:
                 session, the user and the tool that it was given for.
             answer: The person's answer.
             using: Runs a `ForeignTool` that has no callable: as at first, it is kept nowhere.
+            changes: The change set of the request, which is kept in place of another run, unless
+                what it stands on has changed.
 
         Returns:
-            The outcome, whatever became of the call. With a token that does not hold it is
-            denied, and says why.
+            The outcome; with a token that does not hold it is denied, and says why.
 
         Raises:
             TypeError: When it is not an answer; the token holds as before. Otherwise as
@@ -260,15 +266,21 @@ class Executor:
             ...         tools.resume(asked.call, asked.approval_token, True).text
             'Erased a.txt.'
         """
-        resumption = Resumption(token, read_answer(answer))
+        resumption = Resumption(token, read_answer(answer), changes)
         run = ActiveCall(self, call, resumption=resumption, using=using)
         return self.engine.sync.drive(life_of(run))
 
     def aresume(
-        self, call: ToolCall, token: str, answer: GivenAnswer, *, using: ForeignCall | None = None
+        self,
+        call: ToolCall,
+        token: str,
+        answer: GivenAnswer,
+        *,
+        using: ForeignCall | None = None,
+        changes: ChangeSet | None = None,
     ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call again that was pending; see `resume`."""
-        resumption = Resumption(token, read_answer(answer))
+        resumption = Resumption(token, read_answer(answer), changes)
         run = ActiveCall(self, call, on_loop=True, resumption=resumption, using=using)
         return self.engine.asynchronous.drive(life_of(run))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from typing import Final, get_args
 
@@ -29,6 +29,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolstile_hookspecs.codecs import as_json, as_sentence
+from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.process import renewed_in_forks
 from toolstile_hookspecs.tools import Consequence
@@ -114,14 +115,19 @@ _WEIGHTS: Final = get_args(Consequence)
 _counting = renewed_in_forks(__name__, "_counting", threading.Lock)
 
 
-def approve(run: ActiveCall, reasons: Iterable[str], diff: str | None = None) -> Staged:
+def approve(
+    run: ActiveCall,
+    reasons: Iterable[str],
+    diff: str | None = None,
+    change_set: Callable[[], ChangeSet | None] = lambda: None,
+) -> Staged:
     """Return the approver's answer, which approves or edits; a diff is that of a call that has run.
 
     Raises:
         CallRejected: When it is denied or pending, or when nobody answers.
     """
     run.stage = Stage.APPROVE
-    request = _request(run, reasons, diff)
+    request = replace(_request(run, reasons, diff), change_set=change_set)
     answer = None if run.resumption is None else run.resumption.answer_to(request.digest)
     if answer is None:
         answer = yield from _wait_for_answer(run, request)

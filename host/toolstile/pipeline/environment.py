@@ -32,6 +32,7 @@ from toolstile_hookspecs import (
     ToolCall,
 )
 from toolstile_hookspecs.context import CallControl
+from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.execution.executor_arguments import Progress
 
 
@@ -45,12 +46,16 @@ class Resumption:
     Args:
         token: The token that the pending call came with.
         answer: What a person says to it by now.
+        changes: What the call did when it was shown, to be kept without running it again.
     """
 
-    __slots__ = ("_answer", "redeemed", "token")
+    __slots__ = ("_answer", "changes", "redeemed", "token")
 
-    def __init__(self, token: object, answer: ApprovalAnswer) -> None:
+    def __init__(
+        self, token: object, answer: ApprovalAnswer, changes: ChangeSet | None = None
+    ) -> None:
         self.token = token
+        self.changes = changes
         self.redeemed: RedeemedToken | None = None
         self._answer: ApprovalAnswer | None = answer
 

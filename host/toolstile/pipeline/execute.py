@@ -13,8 +13,16 @@ from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.call import BEGUN, RETURNED, ActiveCall
 from toolstile.pipeline.check import params_copy_for
 from toolstile.pipeline.failures import CallRejected, without_handler
-from toolstile.pipeline.hook_calls import ENDLESS, WrapperStack, ask, settle_for, wrong_answer
+from toolstile.pipeline.hook_calls import (
+    ENDLESS,
+    WrapperStack,
+    ask,
+    off_loop,
+    settle_for,
+    wrong_answer,
+)
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
+from toolstile.pipeline.review import applied
 from toolstile.state.replay import named_in
 from toolstile_hookspecs import (
     CallRefused,
@@ -61,12 +69,25 @@ def _answer(run: ActiveCall, plan: ToolPlan) -> Staged:
         )
         raise CallRejected(Status.DENIED, msg)
     if not run.replayed:
-        answer = yield from run_elsewhere(run, plan, answer)
+        answer = yield from apply_or_run(run, plan, answer)
     elif answer.__class__ is Replay:
         if answer.effect_id is not None:
             run.set_attribute(REPLAYED_EFFECT, answer.effect_id)
         answer = answer.result
     return answer
+
+
+def apply_or_run(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Staged:
+    """Return the result of a change set that a person approved, else of the handler.
+
+    Raises:
+        ConflictError: When what the change set stands on has moved: the call runs again, and a
+            person is asked again.
+    """
+    changes = None if run.resumption is None else run.resumption.changes
+    if changes is None or changes.tool != run.tool.name or run.reruns:
+        return (yield from run_elsewhere(run, plan, instead))
+    return (yield from off_loop(run, partial(applied, run, changes)))
 
 
 def _ask_executors(run: ActiveCall, plan: ToolPlan) -> Staged:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import textwrap
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile.drivers.commands import Staged, Step
 from toolstile.pipeline.approval import approve, canonical, digest_of
-from toolstile.pipeline.call import ActiveCall
+from toolstile.pipeline.call import RETURNED, ActiveCall
 from toolstile.pipeline.check import as_edited, check, parse_edited, recheck_policies
 from toolstile.pipeline.commit import (
     close_to_nested,
@@ -24,8 +25,23 @@ from toolstile.pipeline.failures import CallRejected
 from toolstile.pipeline.hook_calls import perform, settle
 from toolstile.pipeline.masking import mask, secrets_of_call
 from toolstile.pipeline.plan import DispatchTable
-from toolstile_hookspecs import Answer, Stage, Status, ToolCall, hide
+from toolstile.state.serialization import dumped, loaded, type_name
+from toolstile_hookspecs import (
+    Answer,
+    ConflictError,
+    PolicyState,
+    Replay,
+    SnapshotError,
+    Stage,
+    StateError,
+    Status,
+    ToolCall,
+    ToolResult,
+    ToolValidationError,
+    hide,
+)
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
+from toolstile_hookspecs.execution.change_set import MOST_BYTES, ChangeSet
 
 if TYPE_CHECKING:
     from toolstile.pipeline.environment import Environment
@@ -115,7 +131,8 @@ def _approve_diff(run: ActiveCall) -> Staged:
         if digest == run.approved:
             return
         run.release_commit_turn()
-        answer = yield from approve(run, run.asks, diff)
+        telling = partial(change_set_of, run, mask(run, diff))
+        answer = yield from approve(run, run.asks, diff, telling)
         if answer.answer is Answer.EDITED:
             edited, arguments = as_edited(run, answer)
             if arguments != canonical(run):
@@ -172,6 +189,93 @@ def describe(run: ActiveCall) -> Generator[Step, Any, str]:
 
 def _part(name: str, text: str) -> str:
     return f"{name}:\n{textwrap.indent(text.rstrip(), '  ')}"
+
+
+# --- Change sets
+
+
+def change_set_of(run: ActiveCall, diff: str) -> ChangeSet | None:
+    """Return all that a call did, which waits to commit; None where not all of it can be told."""
+    parts: dict[str, str] = {}
+    try:
+        for name, participant in _participants(run):
+            told = getattr(participant, "told", None)
+            if name is None or told is None:
+                return None
+            parts[name] = told()
+        made = _made(run, diff, parts)
+    except (StateError, ToolValidationError):
+        # Not all of it has a JSON form.
+        return None
+    size = len(made.session) + len(made.value or "") + sum(map(len, parts.values()))
+    return made if size <= MOST_BYTES else None
+
+
+def _participants(run: ActiveCall) -> Iterator[tuple[str | None, Any]]:
+    """Yield what takes part, but those who only record, with the names under which it is found."""
+    for participant in run.participants:
+        if not hasattr(participant, "contribute"):
+            yield None, participant
+    names = {id(run.scope.part_of(type_)): type_name(type_) for type_ in run.scope.given_types()}
+    for part in run.scope.participants():
+        yield names.get(id(part)), part
+
+
+def _made(run: ActiveCall, diff: str, parts: dict[str, str]) -> ChangeSet:
+    names = [name for name, _ in run.branch.record_changes.items()]
+    kept = [new for _, new in run.branch.record_changes.values() if new is not None]
+    told = {each["policy_name"]: each for each in dumped(PolicyState, kept)}
+    return ChangeSet(
+        tool=run.tool.name,
+        message=run.result.message,
+        value=_written(run),
+        excluded=run.result.exclude_value_from_context,
+        session=run.branch.changes(),
+        slices=run.branch.base_digests(),
+        records={name: told.get(name) for name in names},
+        parts=parts,
+        diff=diff,
+    )
+
+
+def _written(run: ActiveCall) -> str | None:
+    """Return the value of the result as JSON from which the same value is read."""
+    value, codec = run.result.value, run.tool.result_codec
+    if value is None:
+        return None
+    written: bytes = codec.encode(value)
+    if codec.decode(written) != value:
+        raise SnapshotError("The value of the result would be read as another.")
+    return written.decode()
+
+
+def applied(run: ActiveCall, changes: ChangeSet) -> ToolResult[Any]:
+    """Return the result of a call whose changes are made on the branch of another one.
+
+    Raises:
+        ConflictError: When what they stand on has moved.
+    """
+    try:
+        run.branch.check_digests(changes.slices)
+        types = {type_name(each): each for each in run.executor.resources.bindings}
+        for name, text in changes.parts.items():
+            _ = run.scope.get(types[name])
+            run.scope.part_of(types[name]).redo(text)
+        kept = [record for record in changes.records.values() if record is not None]
+        records = {each.policy_name: each for each in loaded(PolicyState, kept)}
+        run.branch.write_records({name: records.get(name) for name in changes.records})
+        value = None
+        if changes.value is not None:
+            value = run.tool.result_codec.decode(changes.value.encode())
+    except (StateError, ToolValidationError, KeyError) as error:
+        raise ConflictError(f"The approved changes do not fit any more: {error}") from error
+    result: ToolResult[Any] = ToolResult(
+        changes.message, value, exclude_value_from_context=changes.excluded
+    )
+    run.handler_state = RETURNED
+    # The session is told of the changes as of those of a recorded call.
+    run.answer = Replay(result, None, changes.session)
+    return result
 
 
 # --- Dry runs

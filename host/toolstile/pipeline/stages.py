@@ -51,7 +51,13 @@ from toolstile.pipeline.commit import (
     uninterrupted,
 )
 from toolstile.pipeline.event import publish_once, roll_back
-from toolstile.pipeline.execute import apply_result, ask_and_run, run_elsewhere, run_here
+from toolstile.pipeline.execute import (
+    apply_or_run,
+    apply_result,
+    ask_and_run,
+    run_elsewhere,
+    run_here,
+)
 from toolstile.pipeline.failures import (
     CallRejected,
     HandlerFailed,
@@ -219,6 +225,8 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
     call.stage = EXECUTE
     if plan.executes or table.execute_wrappers:
         result = yield from ask_and_run(call, table, plan)
+    elif call.resumption is not None:
+        result = yield from apply_or_run(call, plan)
     elif plan.runs_here and call.is_alone:
         call.limit = ENDLESS
         result = run_here(call, plan, plan.invoke)
@@ -227,7 +235,7 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
     if not result.success:
         raise HandlerFailed(result)
     call.result = result
-    if plan.executes or table.retelling:
+    if plan.executes or table.retelling or call.answer is not None:
         yield from take_in_answer(call, table, plan)
     elif result.value is not None:
         call.branch.dispatch(result.value)

@@ -154,6 +154,16 @@ class CallScope(Waiter):
 
     # --- what the pipeline does ---
 
+    def given_types(self) -> list[type[Any]]:
+        """Return the types whose branches the call was given so far."""
+        return [type_ for type_ in list(self._given) if self.part_of(type_) is not None]
+
+    def part_of(self, type_: type[Any]) -> Any:
+        """Return the participant behind what the call was given of a type; None for none."""
+        given = self._given.get(type_)
+        parts = [part for part in list(self._parts.values()) if isinstance(part, BranchPart)]
+        return next((part for part in parts if part.branch.resource is given), None)
+
     def participants(self) -> list[Part]:
         """Return the participants of the call's transaction, in order of first access."""
         if not self._parts:

@@ -19,12 +19,13 @@ from toolstile.state.policy_records import (
 from toolstile.state.reducers import impure, reduced
 from toolstile.state.replay import AppliedEffect, Change, Doing
 from toolstile.state.request_slice import RequestSlice, is_request
+from toolstile.state.serialization import NO_ITEMS, by_name, digest_of, type_name
 from toolstile.state.slice_branch import Cell
 from toolstile.state.slices import BranchedLog
 from toolstile.state.snapshot import Snapshot, fitting
 from toolstile.state.store import Deciding, Head, check_kind
 from toolstile.state.transaction import CALLER_ENDED, OVER, Transaction
-from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.errors import ConflictError, StateError
 from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import Reducer, SessionProtocol, SliceView
@@ -215,6 +216,28 @@ class Branch(Transaction):
         """Freeze, and return the view that a policy's `reserve` gets: it counts on the session."""
         self.frozen = True
         return cast("SessionProtocol", ReservingView(self, self._store.write_records))
+
+    def base_digests(self) -> dict[str, str]:
+        """Return what the slices were at the fork that were read or replaced here, as digests."""
+        cells = [cell for cell in self._cells.values() if cell.guarded]
+        return {type_name(cell.kind): digest_of(cell.kind, cell.origin) for cell in cells}
+
+    def check_digests(self, digests: Mapping[str, str]) -> None:
+        """Check that slices are what digests say, which counts as reading them.
+
+        Raises:
+            ConflictError: When one has changed; names all of them.
+        """
+        known = by_name(self._store.kinds())
+        for name in digests.keys() & known.keys():
+            self.cell(known[name]).read = True
+        now = {
+            name: digest_of(known[name], self.now(known[name])) if name in known else NO_ITEMS
+            for name in digests
+        }
+        moved = sorted(name for name, digest in digests.items() if now[name] != digest)
+        if moved:
+            raise ConflictError(f"{', '.join(moved)} changed since the call was shown.")
 
     def validate(self) -> None:
         """Check that nothing this branch read or replaced has changed, and stand on the newest.

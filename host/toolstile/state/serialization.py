@@ -7,6 +7,7 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from functools import lru_cache
+from hashlib import sha256
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter, ValidationError
@@ -103,6 +104,15 @@ def dumped_exactly(kind: type[Any], items: Iterable[Any]) -> list[Any]:
                 "own type, and make the field name what it holds."
             )
     return written
+
+
+def digest_of(kind: type[Any], items: Iterable[Any]) -> str:
+    """Return the digest of items of a type."""
+    text = json.dumps(dumped_exactly(kind, items), ensure_ascii=False, sort_keys=True)
+    return sha256(text.encode()).hexdigest()
+
+
+NO_ITEMS: Final = sha256(b"[]").hexdigest()
 
 
 def _as_json(value: object) -> Any:

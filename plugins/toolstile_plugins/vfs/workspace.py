@@ -17,6 +17,7 @@ from toolstile_plugins.vfs.checkpoints import Checkpoint, Checkpoints
 from toolstile_plugins.vfs.diff import diff
 from toolstile_plugins.vfs.nodes import Node, WriteStream
 from toolstile_plugins.vfs.overlay import Overlay
+from toolstile_plugins.vfs.told_changes import redo, told
 from toolstile_plugins.vfs.write_set import Layer, check_emptied, check_seen
 
 P = ParamSpec("P")
@@ -252,6 +253,19 @@ class WorkspaceBranch:
     def diff(self) -> str:
         """Return what the call has changed, as a unified diff; empty when nothing is."""
         return diff(self._layer)
+
+    def told(self) -> str:
+        """Return what the call has changed, and what it looked at, to be made again later."""
+        return told(self._layer)
+
+    def redo(self, text: str) -> None:
+        """Change what another call has told.
+
+        Raises:
+            ConflictError: When a file that it looked at has changed.
+            SnapshotError: When the text is not what `told` returned.
+        """
+        redo(self._layer, text)
 
     def prepare(self) -> Awaitable[None] | None:
         """Check what was read and prepare what was written.
