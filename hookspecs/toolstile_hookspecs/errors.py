@@ -17,8 +17,8 @@
     │   └── ProcessDied              the process of a handler ended without a result
     ├── LedgerError                  the ledger cannot be read or written
     ├── StateError                   a session was used wrongly
-    │   ├── ConflictError            another call changed what this one has read
     │   ├── DecisionUnknownError     the answer of the session's store was lost
+    │   ├── ConflictError            another call changed what this one has read
     │   └── SnapshotError            a snapshot cannot be read or does not fit
     └── ResourceError                a resource cannot be given
         ├── UnboundResourceError     nothing is bound for the type

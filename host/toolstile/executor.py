@@ -202,8 +202,7 @@ class Executor:
         They commit in call order, and what comes out does not depend on their timing.
 
         Returns:
-            The outcomes in call order; an exception that `dispatch` would have raised
-            stands in its call's place.
+            The outcomes in call order, or in their place the exceptions that `dispatch` raises.
 
         Raises:
             TypeError: When they are no `ToolCall`s; none is dispatched then.
@@ -237,12 +236,10 @@ class Executor:
 
         Args:
             call: The call as it was.
-            token: The `approval_token` of its outcome; it holds once, for a time, and for the
-                session, the user and the tool that it was given for.
+            token: The `approval_token` of its outcome; it holds once, and for a time.
             answer: The person's answer.
             using: Runs a `ForeignTool` that has no callable: as at first, it is kept nowhere.
-            changes: The change set of the request, which is kept in place of another run, unless
-                what it stands on has changed.
+            changes: The change set that was shown; kept as it is, unless its base has changed.
 
         Returns:
             The outcome; with a token that does not hold it is denied, and says why.
