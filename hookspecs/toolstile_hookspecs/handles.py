@@ -11,8 +11,7 @@ from typing import Any, Protocol, Unpack
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import VisibilityExpansionRequired
-from toolstile_hookspecs.execution.change_set import ChangeSet
-from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
+from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments, ResumeArguments
 from toolstile_hookspecs.execution.foreign_tools import ForeignCall
 from toolstile_hookspecs.execution.request import RequestTexts
 from toolstile_hookspecs.limits import Clock
@@ -88,13 +87,7 @@ class ExecutorHandle(Protocol):
         ...
 
     def resume(
-        self,
-        call: ToolCall,
-        token: str,
-        answer: GivenAnswer,
-        *,
-        using: ForeignCall | None = None,
-        changes: ChangeSet | None = None,
+        self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
     ) -> Outcome:
         """Dispatch a pending call again, with the answer that a person has given.
 
@@ -106,19 +99,12 @@ class ExecutorHandle(Protocol):
             token: The `approval_token` of its outcome. It holds once, for a time, and for its
                 session, user and tool; with another token the call is denied.
             answer: The answer of the person.
-            using: Runs a `ForeignTool` that has no callable: as at first, it is kept nowhere.
-            changes: The change set that was shown, to be kept without running the call again.
+            more: A foreign callable, and the change set; see `ResumeArguments`.
         """
         ...
 
     def aresume(
-        self,
-        call: ToolCall,
-        token: str,
-        answer: GivenAnswer,
-        *,
-        using: ForeignCall | None = None,
-        changes: ChangeSet | None = None,
+        self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
     ) -> Awaitable[Outcome]:
         """Dispatch a pending call again; see `resume`."""
         ...

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Coroutine, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
 from toolstile.batch_lives import batch_of, in_place, lives_of
 from toolstile.options import ExecutorOptions
@@ -49,8 +49,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import DRY_RUN, NO_CHANGES, NO_META
-from toolstile_hookspecs.execution.change_set import ChangeSet
-from toolstile_hookspecs.execution.executor_arguments import Progress
+from toolstile_hookspecs.execution.executor_arguments import Progress, ResumeArguments
 from toolstile_hookspecs.execution.principal import one_principal
 from toolstile_hookspecs.execution.request import RequestTexts
 
@@ -222,13 +221,7 @@ class Executor:
         return in_place(runs, ended)
 
     def resume(
-        self,
-        call: ToolCall,
-        token: str,
-        answer: GivenAnswer,
-        *,
-        using: ForeignCall | None = None,
-        changes: ChangeSet | None = None,
+        self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
     ) -> Outcome:
         """Dispatch a call again that was pending, with the answer that a person has given.
 
@@ -238,8 +231,7 @@ class Executor:
             call: The call as it was.
             token: The `approval_token` of its outcome; it holds once, and for a time.
             answer: The person's answer.
-            using: Runs a `ForeignTool` that has no callable: as at first, it is kept nowhere.
-            changes: The change set that was shown; kept as it is, unless its base has changed.
+            more: A foreign callable, and the change set; see `ResumeArguments`.
 
         Returns:
             The outcome; with a token that does not hold it is denied, and says why.
@@ -263,21 +255,18 @@ class Executor:
             ...         tools.resume(asked.call, asked.approval_token, True).text
             'Erased a.txt.'
         """
-        resumption = Resumption(token, read_answer(answer), changes)
-        run = ActiveCall(self, call, resumption=resumption, using=using)
+        resumption = Resumption(token, read_answer(answer), more.get("changes"))
+        run = ActiveCall(self, call, resumption=resumption, using=more.get("using"))
         return self.engine.sync.drive(life_of(run))
 
     def aresume(
-        self,
-        call: ToolCall,
-        token: str,
-        answer: GivenAnswer,
-        *,
-        using: ForeignCall | None = None,
-        changes: ChangeSet | None = None,
+        self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
     ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call again that was pending; see `resume`."""
-        resumption = Resumption(token, read_answer(answer), changes)
+        resumption, using = (
+            Resumption(token, read_answer(answer), more.get("changes")),
+            more.get("using"),
+        )
         run = ActiveCall(self, call, on_loop=True, resumption=resumption, using=using)
         return self.engine.asynchronous.drive(life_of(run))
 

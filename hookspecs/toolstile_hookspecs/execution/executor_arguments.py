@@ -8,6 +8,8 @@ from typing import Any, TypedDict
 from toolstile_hookspecs.approval import Approver
 from toolstile_hookspecs.calls import ToolCall
 from toolstile_hookspecs.context import RunContext
+from toolstile_hookspecs.execution.change_set import ChangeSet
+from toolstile_hookspecs.execution.foreign_tools import ForeignCall
 from toolstile_hookspecs.execution.principal import Principal
 from toolstile_hookspecs.execution.request import RequestTexts
 from toolstile_hookspecs.limits import Clock, Deadline, Heartbeat
@@ -73,3 +75,16 @@ class ExecutorArguments(TypedDict, total=False):
     kept_apart: PolicyStoreLocation | None
     tags: Collection[str]
     without_tags: Collection[str]
+
+
+class ResumeArguments(TypedDict, total=False):
+    """The further arguments with which a pending call is resumed.
+
+    Args:
+        using: Runs a `ForeignTool` that has no callable: as at first, it is kept nowhere.
+        changes: The change set that was shown; kept as it is, without another run, unless what
+            it stands on has changed.
+    """
+
+    using: ForeignCall | None
+    changes: ChangeSet | None

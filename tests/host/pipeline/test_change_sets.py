@@ -137,7 +137,7 @@ class House:
         assert text is not None
         token = pending.approval_token
         assert token is not None
-        return self.tools.resume(pending.call, token, answer, ChangeSet.from_json(text))
+        return self.tools.resume(pending.call, token, answer, changes=ChangeSet.from_json(text))
 
     @property
     def notes(self) -> list[str]:
