@@ -213,10 +213,8 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
     fields["handler_duration"] = run.handler_duration
     fields["attributes"] = run.attributes
     unusual = run.replayed or run.reruns or run.decisions or run.rolled_back
-    if unusual or not succeeded or run.parent is not None:
+    if unusual or not succeeded or run.parent is not None or run.request:
         _add_unusual_fields(fields, run, succeeded=succeeded)
-    if run.request:
-        fields["request"] = run.request
     if run.result_secrets:
         fields["result_secrets"] = run.result_secrets
     if not (succeeded and run.tells_json):
@@ -251,6 +249,8 @@ def _add_unusual_fields(fields: dict[str, Any], run: ActiveCall, *, succeeded: b
     fields["reruns"] = run.reruns
     fields["decisions"] = run.decisions
     fields["error"] = run.error
+    if run.request:
+        fields["request"] = run.request
 
 
 def _forget_frames(error: BaseException) -> None:
