@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
+from functools import partial
 from typing import Any, Final
 
 from toolstile.drivers.commands import Staged
@@ -18,7 +19,7 @@ from toolstile.pipeline.approval import (
 from toolstile.pipeline.call import CHECK, ActiveCall
 from toolstile.pipeline.commit import undo
 from toolstile.pipeline.failures import CallRejected
-from toolstile.pipeline.hook_calls import add_origin_note, settle, settle_for, watched
+from toolstile.pipeline.hook_calls import add_origin_note, off_loop, settle, settle_for, watched
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
@@ -188,14 +189,26 @@ def has_place(run: ActiveCall) -> bool:
     return run.resumption is not None and run.resumption.has_place(digest_of(run))
 
 
-def reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
+def reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> Staged:
     """Take a place for the call with every rule that counts calls.
+
+    In a stored session they count in one decision, so that a limit holds over all hosts.
 
     Raises:
         CallRejected: When one of them has none; what the others took is put back.
     """
+    journal = run.executor.journal
+    if journal is None:
+        _admit(run, rules, nullcontext())
+    else:
+        yield from off_loop(run, partial(_admit, run, rules, journal.moving()))
+
+
+def _admit(
+    run: ActiveCall, rules: tuple[Rule, ...], deciding: AbstractContextManager[None]
+) -> None:
     runtime = run.executor.runtime
-    with runtime.admission:
+    with runtime.admission, deciding:
         _reserve(run, rules)
         run.admitted = True
         runtime.calls[id(run)] = run

@@ -187,7 +187,7 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
     # 5. Reserve: a place among the calls in flight, then a branch that can be written.
     call.stage = RESERVE
     if plan.reserves and not has_place(call):
-        reserve(call, plan.reserves)
+        yield from reserve(call, plan.reserves)
     else:
         # Marked first: interrupted between the two, `end` takes it out all the same.
         call.admitted = True

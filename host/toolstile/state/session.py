@@ -149,7 +149,7 @@ class Session:
         Setting it puts back the reserved records as they were in it. All others stay, since
         calls that have committed meanwhile may have updated them.
         """
-        return self._store.head.records
+        return self._store.newest.records
 
     @policy_records.setter
     def policy_records(self, records: Records) -> None:

@@ -129,7 +129,7 @@ class Transaction:
         """Return the newest records: those of the base, with the ones updated here over them."""
         self.check()
         parent = self._parent
-        below = self._store.head.records if parent is None else parent.read_records()
+        below = self._store.newest.records if parent is None else parent.read_records()
         return overlaid(below, self._overlay)
 
     def read_record(self, name: str) -> PolicyState | None:
@@ -138,7 +138,7 @@ class Transaction:
         if name in self._overlay:
             return self._overlay[name]
         parent = self._parent
-        return self._store.head.records.get(name) if parent is None else parent.read_record(name)
+        return self._store.newest.records.get(name) if parent is None else parent.read_record(name)
 
     def _update_records(self, update: Overlay) -> None:
         # A new mapping each time: readers in other threads may be looking at the old one.

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from toolstile import Executor, Host, Settings
-from toolstile_hookspecs import Binding, Filesystem, Outcome, Tool, ToolCall
+from toolstile_hookspecs import Binding, Filesystem, Outcome, Tool, ToolCall, ToolPolicy
 from toolstile_plugins.sessions.sqlite import SqliteSessions
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
@@ -38,6 +38,7 @@ class Hosts:
         *tools: Tool[Any, Any],
         plugins: tuple[object, ...] = (),
         resources: Sequence[Binding[Any]] = (),
+        policies: Sequence[ToolPolicy] = (),
     ) -> Host:
         settings = Settings.model_validate(
             {
@@ -57,6 +58,7 @@ class Hosts:
             tools=tools,
             plugins=plugins,
             resources=[files, *resources],
+            policies=policies,
         )
         return self._stack.enter_context(host)
 
@@ -65,9 +67,10 @@ class Hosts:
         *tools: Tool[Any, Any],
         session_id: str = "s",
         resources: Sequence[Binding[Any]] = (),
+        policies: Sequence[ToolPolicy] = (),
         **options: Any,
     ) -> Executor:
-        host = self.open(*tools, resources=resources)
+        host = self.open(*tools, resources=resources, policies=policies)
         return self._stack.enter_context(host.executor(session_id=session_id, **options))
 
     def store(self) -> SqliteSessions:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,16 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from toolstile import Executor
 from toolstile_hookspecs import (
     IdempotencyConfig,
+    PolicyDecision,
     PolicyState,
     SlicePolicy,
     Status,
+    Tool,
     ToolCall,
     ToolContext,
     tool,
 )
+from toolstile_hookspecs.policies import RESERVED
 from toolstile_hookspecs.sessions import append_all
 
 from .conftest import Hosts, Note
@@ -41,6 +44,29 @@ class Total:
     amount: int
 
 
+class Places:
+    """A policy that admits so many calls of a tool, over all hosts."""
+
+    name = "places"
+    most = 5
+
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        return PolicyDecision.allow()
+
+    def on_result(self, tool: Any, params: Any, result: Any, *, context: ToolContext) -> None:
+        return None
+
+    def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        if tool.name != "scarce":
+            return PolicyDecision.allow()
+        record = PolicyState.reserved(context, self.name)
+        taken = record.data.get("taken", 0)
+        if taken >= self.most:
+            return PolicyDecision.deny("No place is left.")
+        replace(record, data={"taken": taken + 1}).save(context)
+        return PolicyDecision.allow()
+
+
 HOSTS = 3
 TIMELESS: dict[str, Any] = {"timeout": None, "contained": True}
 
@@ -50,6 +76,13 @@ def add(text: str, *, context: ToolContext) -> str:
     """Add a note, and log it."""
     context.session[Note].append(Note(text))
     context.session[Seen].append(Seen(text))
+    return text
+
+
+@tool(**TIMELESS)
+def scarce(text: str, *, context: ToolContext) -> str:
+    """Add a note, as long as there are places."""
+    context.session[Note].append(Note(text))
     return text
 
 
@@ -118,20 +151,21 @@ class Model(RuleBasedStateMachine):
         self.total: list[int] = []
         self.paid: set[str] = set()
         self.records: dict[str, int] = {}
-        self.snapshots: list[tuple[int, Any, list[str], list[int], dict[str, int]]] = []
+        self.snapshots: list[tuple[int, Any, Any]] = []
+        self.taken = 0
         for _ in range(HOSTS):
-            self._open()
+            self.executors.append(self._opened())
         others[:] = self.executors
 
     def teardown(self) -> None:
         if hasattr(self, "stack"):
             self.stack.close()
 
-    def _open(self) -> None:
-        tools = (add, count, once, nested, interrupted)
-        executor = self.hosts.executor(*tools)
+    def _opened(self) -> Executor:
+        tools = (add, scarce, count, once, nested, interrupted)
+        executor = self.hosts.executor(*tools, policies=[Places()])
         executor.session[Seen].register(Seen, append_all, SlicePolicy.LOG)
-        self.executors.append(executor)
+        return executor
 
     def _call(self, who: int, name: str, **arguments: Any) -> Any:
         return self.executors[who].dispatch(ToolCall(name, arguments))
@@ -237,10 +271,39 @@ class Model(RuleBasedStateMachine):
     @rule(who=WHO)
     def closes_and_opens_again(self, who: int) -> None:
         self.executors[who].close()
-        executor = self.hosts.executor(add, count, once, nested, interrupted)
-        executor.session[Seen].register(Seen, append_all, SlicePolicy.LOG)
-        self.executors[who] = executor
+        self.executors[who] = self._opened()
+        self.snapshots = [each for each in self.snapshots if each[0] != who]
         others[:] = self.executors
+
+    @rule(who=WHO, text=WORDS)
+    def takes_a_place(self, who: int, text: str) -> None:
+        outcome = self._call(who, "scarce", text=text)
+        assert outcome.success == (self.taken < Places.most)
+        if outcome.success:
+            self.taken += 1
+            self.notes.append(text)
+
+    @rule(who=WHO)
+    def takes_a_snapshot(self, who: int) -> None:
+        journal = self.executors[who].session.journal
+        assert journal is not None
+        journal.catch_up()
+        kept = (
+            [*self.notes],
+            [*self.total],
+            {**self.records},
+            {*self.applied},
+        )
+        self.snapshots.append((who, self.executors[who].session.snapshot(), kept))
+
+    @rule(which=st.integers(0, 99))
+    def goes_back_to_a_snapshot(self, which: int) -> None:
+        if self.snapshots:
+            who, snapshot, kept = self.snapshots[which % len(self.snapshots)]
+            self.executors[who].session.restore(snapshot)
+            notes, total, records, applied = kept
+            self.notes, self.total, self.records = [*notes], [*total], {**records}
+            self.__dict__["_applied"] = {*applied}
 
     @invariant()
     def every_host_sees_what_the_model_has(self) -> None:
@@ -253,8 +316,10 @@ class Model(RuleBasedStateMachine):
             assert [each.amount for each in session[Total].all()] == self.total
             logged = [each.text for each in session[Seen].all()]
             assert sorted(logged) == sorted(self.logged)
-            records = {each.policy_name: each.data["n"] for each in session[PolicyState].all()}
-            assert records == self.records
+            kept = {each.policy_name: dict(each.data) for each in session[PolicyState].all()}
+            taken = kept.pop(f"places{RESERVED}", {"taken": 0})
+            assert taken == {"taken": self.taken}
+            assert kept == {name: {"n": amount} for name, amount in self.records.items()}
         seen = [saved_in(executor) for executor in getattr(self, "executors", ())]
         assert all(each == seen[0] for each in seen)
 
