@@ -13,7 +13,7 @@ from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.results import ToolResult
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.docstrings import first_paragraph, first_sentence
-from toolstile_hookspecs.support.patterns import bounded_ecma
+from toolstile_hookspecs.support.patterns import is_bounded
 from toolstile_hookspecs.tools import Tool, ToolHandler
 
 ForeignCall = Callable[[dict[str, Any], ToolContext], Any]
@@ -112,16 +112,8 @@ def _enforced(schema: Any) -> Any:
         return {
             key: value if key in _VALUES else _enforced(value)
             for key, value in parts
-            if key != "pattern" or not isinstance(value, str) or _is_bounded(value)
+            if key != "pattern" or not isinstance(value, str) or is_bounded(value)
         }
     if isinstance(schema, list):
         return [_enforced(part) for part in cast("list[object]", schema)]
     return schema
-
-
-def _is_bounded(pattern: str) -> bool:
-    try:
-        bounded_ecma(pattern)
-    except ValueError:
-        return False
-    return True

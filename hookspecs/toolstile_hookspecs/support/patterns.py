@@ -123,3 +123,12 @@ def _escape(text: str, known: Mapping[str, str]) -> str:
         case _:
             pass
     return text
+
+
+def is_bounded(pattern: str) -> bool:
+    """Tell whether a pattern of ECMA-262 can be searched for in bounded time."""
+    try:
+        bounded_ecma(pattern)
+    except ValueError:
+        return False
+    return True

@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from toolstile_hookspecs import DefinitionError
 from toolstile_hookspecs.codecs import pointed
-from toolstile_hookspecs.support.patterns import bounded_ecma
+from toolstile_hookspecs.support.patterns import is_bounded
 from toolstile_plugins.mcp.gateway.errors import NESTED_DEEPER, cleaned, is_plain, one_line
 
 Schema = Mapping[str, Any]
@@ -60,12 +60,12 @@ def enforceable(schema: Schema) -> dict[str, Any]:
 
 def _kept(schema: Schema, dropped: set[str]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
-    if not all(map(_is_bounded, schema.get("patternProperties", ()))):
+    if not all(map(is_bounded, schema.get("patternProperties", ()))):
         dropped = dropped.union(_BY_PATTERN)
     for key, value in schema.items():
         if key in dropped:
             continue
-        if key == "pattern" and isinstance(value, str) and not _is_bounded(value):
+        if key == "pattern" and isinstance(value, str) and not is_bounded(value):
             continue
         if key in _REFERRING and isinstance(value, str):
             _check_reference(value)
@@ -106,14 +106,6 @@ def _leads_to_schema(target: str) -> bool:
             return False
         is_name = part in _NAMED and not is_name
     return not is_name
-
-
-def _is_bounded(pattern: str) -> bool:
-    try:
-        bounded_ecma(pattern)
-    except ValueError:
-        return False
-    return True
 
 
 def _weight(root: Schema) -> int:
