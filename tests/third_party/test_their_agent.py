@@ -56,8 +56,8 @@ def host_of(**options):
     return Host(discover=False, tools=foreign_tools(THEIRS), plugins=[NoBob()], **options)
 
 
-def mail(to, id=None, **others):  # noqa: A002 - the call's field
-    return ToolCall("SendMail", {"to": to, **others}, id=id)
+def mail(to, *, made_with=None, **others):
+    return ToolCall("SendMail", {"to": to, **others}, **(made_with or {}))
 
 
 def turn(tools, run, *calls):
@@ -112,13 +112,13 @@ def test_a_call_waits_for_a_person_and_goes_on_in_another_host(tmp_path):
 
     options = {"settings": settings, "approver": later}
     with host_of(**options) as host, host.executor(session_id="one") as tools:
-        (waits,) = turn(tools, Run("ada"), mail("eve", id="call-1"))
+        (waits,) = turn(tools, Run("ada"), mail("eve", made_with={"id": "call-1"}))
     assert waits.status is Status.PENDING
     saved = json.dumps({"to": "eve", "token": waits.approval_token})
 
     session, given = Session(id="one"), json.loads(saved)
     with host_of(**options) as host, host.executor(session=session) as tools:
-        call = mail(given["to"], id="call-1")
+        call = mail(given["to"], made_with={"id": "call-1"})
         closed = tools.resume(call, given["token"], answer=True)
         assert "none was. Nothing has run" in closed.text
         run = Run("ada again")
@@ -138,6 +138,21 @@ def test_no_event_tells_of_what_ran_it():
     assert "within" not in told
     assert "MARK" not in told
     assert "secret-pin" not in f"{event} {found.text}"
+
+
+def test_a_record_of_it_is_replayed_without_what_ran_it(tmp_path):
+    file, run, found = str(tmp_path / "calls.jsonl"), Run("ada"), []
+    for key in ("file", "replay"):
+        settings = Settings(plugins={"record": {key: file}})
+        offered = foreign_tools(THEIRS)
+        with Host(discover=["record"], tools=offered, settings=settings) as host:  # noqa: SIM117 - too long
+            with host.executor(session_id="one") as tools:
+                if key == "file":
+                    found += turn(tools, run, mail("eve"))
+                else:
+                    found.append(tools.dispatch(mail("eve")))
+    assert [each.text for each in found] == ['{"sent":"eve"}'] * 2
+    assert run.log == ["ada to eve"]
 
 
 def test_a_call_that_takes_too_long_is_given_up():
