@@ -264,7 +264,11 @@ def test_the_setting_may_name_the_tools(yard, opened, write):
         """Do it."""
 
     approver = opened(
-        write, other, answers=[True, True], settings=Settings(approve_diff=("write",))
+        write,
+        other,
+        answers=[True, True],
+        settings=Settings(approve_diff=("write",)),
+        host={"tools": [write]},
     )
     yard.call("write", text="new")
     yard.call("other")
