@@ -27,11 +27,12 @@ def quick_help(arguments: Sequence[str]) -> str | None:
     *words, last = arguments or ("--help",)
     if last not in HELP:
         return None
-    parser: argparse.ArgumentParser | None = _parser()
+    parser: argparse.ArgumentParser = _parser()
     for word in words:
-        parser = next((commands.get(word) for _, commands in beneath(parser)), None)
-        if parser is None:
+        found = next((commands.get(word) for _, commands in beneath(parser)), None)
+        if found is None:
             return None
+        parser = found
     return None if _is_configured() or _has_other_plugins() else parser.format_help()
 
 
