@@ -89,7 +89,12 @@ from toolstile_hookspecs.execution.foreign_tools import (
     ForeignTool as ForeignTool,
 )
 from toolstile_hookspecs.execution.principal import Principal as Principal
+from toolstile_hookspecs.execution.prompt_resources import PromptResources as PromptResources
 from toolstile_hookspecs.execution.request import RequestTurn as RequestTurn
+from toolstile_hookspecs.execution.schemas import (
+    PromptSchema as PromptSchema,
+    ToolSchema as ToolSchema,
+)
 from toolstile_hookspecs.handles import (
     Catalog as Catalog,
     Command as Command,

@@ -127,8 +127,7 @@ class ToolContext:
         principal: The user or the program for whom the call runs.
         user_id: The id of the principal.
         auth: The credentials of the principal, masked in every text.
-        request: The texts in which the user said what is wanted, oldest first, as they were when
-            the call was made.
+        request: The texts of the user when the call was made, oldest first.
         client: The application's own client for its services.
         abort_signal: Set when the call is cancelled from outside.
         clock: The source of time, in place of `time` itself.

@@ -91,13 +91,11 @@ class ExecutorHandle(Protocol):
     ) -> Outcome:
         """Dispatch a pending call again, with the answer that a person has given.
 
-        All stages are passed again. If the params or the diff differ from those of the
-        question, the approver is asked again.
+        All stages are passed again; other params, or another diff, are asked about again.
 
         Args:
             call: The call as it was.
-            token: The `approval_token` of its outcome. It holds once, for a time, and for its
-                session, user and tool; with another token the call is denied.
+            token: The `approval_token` of its outcome; holds once, for a time, for its principal.
             answer: The answer of the person.
             more: A foreign callable, and the change set; see `ResumeArguments`.
         """
@@ -145,6 +143,10 @@ class HostHandle(Protocol):
 
     def dialect(self, name: str) -> Dialect:
         """Return a provider's dialect; the error for an unknown name lists the known."""
+        ...
+
+    def session(self, text: str, *, kinds: Iterable[type[Any]] = ()) -> SessionProtocol:
+        """Return the session that `snapshot().to_json()` wrote; `kinds` as no section has them."""
         ...
 
     def executor(

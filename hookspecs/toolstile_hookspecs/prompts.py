@@ -11,6 +11,7 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs._tools.field_checks import sections_faults, several_faults, type_faults
 from toolstile_hookspecs.errors import DefinitionError, PromptValidationError
+from toolstile_hookspecs.execution.prompt_resources import PromptResources
 from toolstile_hookspecs.policies import ToolPolicy
 from toolstile_hookspecs.resources import Binding, as_bindings
 from toolstile_hookspecs.section_tools import section_tools
@@ -80,8 +81,13 @@ class Prompt:
 
     template: PromptTemplate
     params: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    resources: tuple[Binding[Any], ...] = ()
+    resources: PromptResources = field(default_factory=PromptResources)
     further: tuple[Section, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Let the resources be entered; see `PromptResources`."""
+        if not isinstance(self.resources, PromptResources):  # pyright: ignore[reportUnnecessaryIsInstance]
+            object.__setattr__(self, "resources", PromptResources(self.resources))
 
     @classmethod
     def of(
@@ -133,13 +139,13 @@ class Prompt:
         where = f"Prompt {self.ns}:{self.key}"
         if faults := sections_faults(sections):
             raise DefinitionError(f"{where}: {'; '.join(faults)}.")
-        bound = dict(self.params)
+        bound, more = dict(self.params), as_bindings(resources)
         for values in params:
             bound.update(_as_mapping(values, where))
         return replace(
             self,
             params=bound,
-            resources=(*self.resources, *as_bindings(resources)),
+            resources=PromptResources((*self.resources, *more)) if more else self.resources,
             further=(*self.further, *sections),
         )
 

@@ -25,7 +25,7 @@ from toolstile.pipeline.plan import (
 )
 from toolstile.pipeline.review import DryRun
 from toolstile.pipeline.stages import life_of
-from toolstile.prompt_overrides import section_failed
+from toolstile.prompt_overrides import set_up
 from toolstile.resources.bindings import ResourceRegistry
 from toolstile.runtime import runtime_of
 from toolstile.state.request_slice import add_turns, turns_of
@@ -84,7 +84,7 @@ class Executor:
         self.clock = options.clock or host.clock
         self.monotonic = self.clock.monotonic
         self.catalog = host.catalog
-        self.session = options.session or host.session(options.session_id)
+        self.session = options.session or host.session_of(options.session_id)
         self.session_id = self.session.id
         self.journal = self.session.journal
         self.runtime = runtime_of(self.session)
@@ -404,10 +404,7 @@ class Executor:
         present = {id(section): section for section in sections}
         for known, section in present.items():
             if known not in self._set_up:
-                try:
-                    section.setup(self.session)
-                except Exception as error:
-                    raise section_failed(section, "on_session", error, self.catalog) from error
+                set_up(section, self.session, self.catalog)
                 self._set_up[known] = section
         self._set_up = present
 
@@ -417,7 +414,7 @@ class Executor:
         layers = (
             self._host.plugins.view.bindings,
             [binding for section in sections for binding in section.resources],
-            self.prompt.resources,
+            self.prompt.resources.for_executor(),
             self._host.resources,
             options.resources,
         )

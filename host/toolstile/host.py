@@ -40,6 +40,7 @@ from toolstile_hookspecs import (
     ToolPolicy,
 )
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments, PlainTool
+from toolstile_hookspecs.execution.prompt_resources import PromptResources
 from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
     from toolstile.executor import Executor
     from toolstile.policies.approval_tokens import TokenSigner
     from toolstile.prompt_overrides import Overrides
+    from toolstile.resources.container import Container
     from toolstile.runtime import Engine
 
 _NOT_OPEN = "This host is not open; write: with Host() as host, host.executor() as tools: ..."
@@ -232,7 +234,25 @@ class Host:
             # Those of the configuration were checked when the host was opened.
             _refuse(self.wrong_rules(self.policies[len(self.configuration.policies) :]))
 
-    def session(self, session_id: str | None = None) -> Session:
+    def session(self, text: str, *, kinds: Iterable[type[Any]] = ()) -> Session:
+        """Return a session that was saved as JSON, in memory, with its id.
+
+        Args:
+            text: The JSON of a session or of its snapshot.
+            kinds: The types of its slices beyond those that sections of plugins register.
+
+        Raises:
+            SnapshotError: When the text is malformed, of another version, or names an unknown type.
+            PluginError: When a section cannot be set up.
+        """
+        from toolstile.prompt_overrides import set_up  # few hosts read one
+
+        known = Session()
+        for section in self.prompt.everywhere():
+            set_up(section, known, self.catalog)
+        return self._sessions.read(text, [*kinds, *known.kinds()])
+
+    def session_of(self, session_id: str | None = None) -> Session:
         """Return the stored session of an id; where none is stored, or without an id, a new one.
 
         Raises:
@@ -409,3 +429,12 @@ def _load_overrides(configuration: Settings) -> Overrides | None:
     from toolstile.prompt_overrides import load_overrides  # most hosts override nothing
 
     return load_overrides(path)
+
+
+def _open(bindings: tuple[Binding[Any], ...]) -> Container:
+    from toolstile.resources.bindings import ResourceRegistry  # few applications enter a prompt's
+
+    return ResourceRegistry.of(*bindings).open()
+
+
+PromptResources.open_with = staticmethod(_open)

@@ -27,6 +27,7 @@ from toolstile_hookspecs import (
     PluginError,
     Prompt,
     Section,
+    SessionProtocol,
     Tool,
 )
 from toolstile_hookspecs.sections import fill
@@ -141,6 +142,14 @@ def text_of(section: Section) -> str | None:
     """Return the text of a section that can be overridden, or None."""
     template: object = getattr(section, "template", None)
     return template if isinstance(template, str) else None
+
+
+def set_up(section: Section, session: SessionProtocol, catalog: Catalog) -> None:
+    """Let a section prepare a session; `PluginError` where it raises."""
+    try:
+        section.setup(session)
+    except Exception as error:
+        raise section_failed(section, "on_session", error, catalog) from error
 
 
 def section_failed(

@@ -44,6 +44,12 @@ class Sessions:
                 self._open[session_id] = session
             return session
 
+    def read(self, text: str, kinds: Iterable[type[Any]]) -> Session:
+        """Return a session that was saved as JSON, in memory; see `Session.from_json`."""
+        configured = self._configuration
+        bounds = configured.history_events, configured.history_bytes
+        return Session.from_json(text, kinds=kinds, history=bounds)
+
     def leave(self) -> None:
         """Condense what is long, for those who open it next."""
         for session in list(self._open.values()):

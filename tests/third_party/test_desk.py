@@ -2,12 +2,14 @@
 
 import ast
 import importlib
+import json
 import sys
 from pathlib import Path
 
 import pytest
 
 from toolstile import Host, Settings, ToolCall
+from toolstile_cli.main import main
 from toolstile_hookspecs import Principal, RequestTurn, Secret, Status
 from toolstile_plugins.record import Recording
 from toolstile_plugins.record.replay_run import replayed
@@ -97,3 +99,26 @@ def test_its_policy_reads_the_request_and_the_groups(desk, tmp_path):
         compared = list(replayed(host, Recording.load(file), strict=False))
     assert [each.status for each in compared] == ["denied", "denied", "succeeded", "denied"]
     assert not any(each.differs for each in compared)
+
+
+# --- Work that goes on later
+
+
+def test_its_command_goes_on_in_a_saved_session(desk, tmp_path, capsys):
+    file = tmp_path / "session.json"
+    with Host(settings=Settings(), discover=["desk"]) as host, host.executor() as tools:
+        tools.dispatch(ToolCall("open_ticket", {"title": "lost key"}))
+        file.write_text(tools.session.snapshot().to_json(), encoding="utf-8")
+    for number in (2, 3):
+        assert main(["desk-work", str(file), "--title", f"ticket {number}"]) == 0
+        told = json.loads(capsys.readouterr().out)
+        assert told["texts"] == [f"# ticket {number}", f"{number} for ada in night by desk"]
+        assert len(told["pages"]) == number
+        assert told["beats"] == 1
+        assert told["tools"]["open_ticket"] == ["title"]
+        assert told["offered"] == ["print_tickets"]
+    with Host(settings=Settings(), discover=["desk"]) as host:
+        session = host.session(file.read_text(encoding="utf-8"))
+    titles = [ticket.title for ticket in session[desk.Ticket].all()]
+    assert titles == ["lost key", "ticket 2", "ticket 3"]
+    assert [turn.user_id for turn in session[RequestTurn].all()] == ["ada"] * 4

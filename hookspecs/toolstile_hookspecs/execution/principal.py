@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Final
 
+from toolstile_hookspecs._tools.field_checks import type_faults
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.masking import Secret
 
@@ -47,20 +48,16 @@ class Principal:
 
     def __post_init__(self) -> None:
         """Check the types, and keep the groups as they are now."""
-        given: Any = self.groups
-        several = isinstance(given, Collection) and not isinstance(given, str)
-        groups: list[Any] = [*given] if several else [None]
-        texts: list[Any] = [self.source, self.id, *groups]
-        if not all(isinstance(text, str) for text in texts):
-            told = "source, id and each of the groups are texts"
-        elif not isinstance(self.claims, Secret):  # pyright: ignore[reportUnnecessaryIsInstance]
-            told = "claims are kept out of texts; write claims=Secret({...})"
-        elif not isinstance(self.auth, Secret | None):  # pyright: ignore[reportUnnecessaryIsInstance]
-            told = "credentials are kept out of texts; write auth=Secret(...)"
-        else:
-            object.__setattr__(self, "groups", frozenset(groups))
-            return
-        raise DefinitionError(f"Principal: {told}.")
+        faults = type_faults(self, Principal, ("source", "id"))
+        groups: Any = [] if isinstance(self.groups, str) else [*self.groups, ""]
+        if not groups or not all(isinstance(name, str) for name in groups):
+            faults.append("groups are several texts; write groups={...}")
+        hidden: tuple[Any, ...] = (self.claims, self.auth or NO_CLAIMS)
+        if not all(isinstance(value, Secret) for value in hidden):
+            faults.append("claims and credentials are kept out of texts; write Secret(...)")
+        if faults:
+            raise DefinitionError(f"Principal: {'; '.join(faults)}.")
+        object.__setattr__(self, "groups", frozenset(self.groups))
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Copy and pickle only what may be kept."""
@@ -74,12 +71,7 @@ class Principal:
 def one_principal(
     principal: Principal | None, user_id: str | None, auth: Secret | None
 ) -> dict[str, Any]:
-    """Return the fields that show a principal: itself, and the views `user_id` and `auth`.
-
-    Example:
-        >>> one_principal(None, "ada", None)["principal"].source
-        'application'
-    """
+    """Return the fields that show a principal: itself, and the views `user_id` and `auth`."""
     if principal is None and user_id is not None:
         principal = Principal(APPLICATION, user_id, auth=auth)
     if principal is not None:

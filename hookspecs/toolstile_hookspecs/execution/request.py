@@ -16,11 +16,6 @@ class RequestTurn:
         at: The moment it was said; aware.
         user_id: The id of the principal who said it, None where nobody is named.
         source: The source of that principal.
-
-    Example:
-        >>> from datetime import UTC
-        >>> RequestTurn("Tidy up.", datetime(2026, 1, 15, tzinfo=UTC), user_id="ada").user_id
-        'ada'
     """
 
     text: str = field(repr=False)

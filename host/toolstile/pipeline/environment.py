@@ -164,7 +164,7 @@ class ExecutorHost(Governed, Protocol):
         """The approver: the one given, else the configured one."""
         ...
 
-    def session(self, session_id: str | None = None) -> Session:
+    def session_of(self, session_id: str | None = None) -> Session:
         """Return the stored session of an id, or a new one in memory."""
         ...
 

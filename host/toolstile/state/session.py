@@ -96,6 +96,10 @@ class Session:
         self._store.name_type(kind)
         return SessionSlice(self._store, kind)
 
+    def kinds(self) -> set[type[Any]]:
+        """Return the types of all slices there are or that a reducer may make."""
+        return self._store.kinds()
+
     def dispatch(self, event: object) -> None:
         """Let the reducers registered for the event's type change their slices, then publish it.
 
@@ -208,18 +212,25 @@ class Session:
         return write(Saved(self.id, None, head.slices, logs, head.records))
 
     @classmethod
-    def from_json(cls, text: str, *, kinds: Iterable[type[Any]] = ()) -> Session:
+    def from_json(
+        cls,
+        text: str,
+        *,
+        kinds: Iterable[type[Any]] = (),
+        history: tuple[int, int] = (HISTORY_EVENTS, HISTORY_BYTES),
+    ) -> Session:
         """Return the session that `to_json` wrote, with its id.
 
         Args:
             text: The JSON.
             kinds: The types of its slices; nothing is imported that the text names.
+            history: The most events of its calls to keep, and the most bytes of them.
 
         Raises:
             SnapshotError: The text is malformed, of another version, or names an unknown type.
         """
         saved = read(text, kinds)
-        session = cls(id=saved.id)
+        session = cls(id=saved.id, history_events=history[0], history_bytes=history[1])
         store = session._store
         store.head = _head(saved)
         for kind, items in saved.logs.items():

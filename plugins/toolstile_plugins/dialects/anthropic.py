@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
+from toolstile_hookspecs.execution.schemas import examples_of, params_schema
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import object_rooted
 from toolstile_plugins.dialects.parse import Answer, answer
@@ -60,10 +61,10 @@ class Anthropic:
 def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
     definition: dict[str, Any] = {
         "name": tool.name,
-        "description": reading.description_of(tool),
-        "input_schema": object_rooted(reading.params_schema(tool)),
+        "description": tool.long_description or tool.description,
+        "input_schema": object_rooted(params_schema(tool)),
     }
-    if examples := [json.loads(given) for _, given in reading.examples_of(tool)]:
+    if examples := [json.loads(given) for _, given in examples_of(tool)]:
         definition["input_examples"] = examples
     return definition
 

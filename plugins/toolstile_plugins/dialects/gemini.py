@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
+from toolstile_hookspecs.execution.schemas import params_schema
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import Schema, inline, map_subschemas, object_rooted
 from toolstile_plugins.dialects.parse import CUT_OFF, Answer, answer
@@ -67,7 +68,7 @@ def _declaration(tool: Tool[Any, Any]) -> dict[str, Any]:
         "name": _escaped(tool.name),
         "description": reading.with_examples(tool),
     }
-    schema = _with_enums(inline(object_rooted(reading.params_schema(tool))))
+    schema = _with_enums(inline(object_rooted(params_schema(tool))))
     if schema.get("properties"):
         declaration["parametersJsonSchema"] = schema
     return declaration

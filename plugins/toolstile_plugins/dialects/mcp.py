@@ -30,6 +30,7 @@ from toolstile_hookspecs import (
     ToolValidationError,
 )
 from toolstile_hookspecs.codecs import SchemaCodec, in_one_line
+from toolstile_hookspecs.execution.schemas import params_schema
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import (
     DEFINITIONS,
@@ -130,7 +131,7 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
         "name": tool.name,
         "title": tool.name.replace("_", " ").replace("-", " ").strip().capitalize() or tool.name,
         "description": reading.with_examples(tool),
-        "inputSchema": {**dereferenced(reading.params_schema(tool)), "type": "object"},
+        "inputSchema": {**dereferenced(params_schema(tool)), "type": "object"},
         "annotations": _annotations(tool),
     }
     meta = {VERSION_META: tool.version, TAGS_META: list(tool.tags)}

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
+from toolstile_hookspecs.execution.schemas import params_schema
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import Schema, object_rooted
 from toolstile_plugins.dialects.openai_strict import strict_schema
@@ -84,7 +85,7 @@ class OpenAI:
         return reading.known(calls, said or reply, _is_entry)
 
     def _function(self, tool: Tool[Any, Any]) -> dict[str, Any]:
-        schema = reading.params_schema(tool)
+        schema = params_schema(tool)
         strict: Schema | None = strict_schema(schema) if self._strict else None
         return {
             "name": tool.name,

@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, cast
-
-from pydantic import PydanticUserError
 
 from toolstile_hookspecs import (
     Contents,
     DeadlineExceededError,
-    DefinitionError,
     Interrupt,
     Outcome,
     Prompt,
     PromptEvaluationError,
     Tool,
     ToolCall,
-    ToolValidationError,
     VisibilityExpansionRequired,
 )
+from toolstile_hookspecs.execution.schemas import examples_of
 
 CUT_OFF: Final = "{"
 """The arguments of a call that broke off before any arrived: not JSON, so that parsing refuses."""
@@ -125,29 +121,8 @@ def tools_of(tools: Prompt | Iterable[Tool[Any, Any]]) -> list[Tool[Any, Any]]:
     return tools.tools() if isinstance(tools, Prompt) else list(tools)
 
 
-def params_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
-    """Return the JSON Schema of the params of a tool.
-
-    Raises:
-        DefinitionError: There is none; of a function, say.
-    """
-    try:
-        return tool.params_codec.schema()
-    except PydanticUserError as error:
-        reason = error.message.rstrip(".")
-        raise DefinitionError(
-            f"Tool {tool.name!r}: its params have no JSON Schema ({reason}). Use types that JSON "
-            "has, or say with pydantic's WithJsonSchema what is meant."
-        ) from error
-
-
 MAX_DESCRIPTION: Final = 1_024
 """The maximum number of characters of a description at OpenAI, which refuses a longer one."""
-
-
-def description_of(tool: Tool[Any, Any]) -> str:
-    """Return the description of a tool for models."""
-    return tool.long_description or tool.description
 
 
 def with_examples(tool: Tool[Any, Any]) -> str:
@@ -155,24 +130,12 @@ def with_examples(tool: Tool[Any, Any]) -> str:
 
     For providers whose tools have no field for examples.
     """
-    text, label = description_of(tool), "\n\nExamples:"
+    text, label = tool.long_description or tool.description, "\n\nExamples:"
     for description, given in examples_of(tool):
         longer = f"{text}{label}\n- {description.rstrip('.')}: {given}"
         if len(longer) <= MAX_DESCRIPTION:
             text, label = longer, ""
     return text
-
-
-def examples_of(tool: Tool[Any, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the description and the arguments of each example that fits the schema.
-
-    A provider that knows the schema refuses the whole request for another.
-    """
-    for example in tool.examples:
-        encoded = tool.params_codec.encode(example.input)
-        with suppress(ToolValidationError):
-            tool.params_codec.decode(encoded)
-            yield example.description, encoded.decode()
 
 
 UNKNOWN_ID: Final = "unknown"

@@ -31,12 +31,12 @@ def test_a_principal_keeps_its_groups_as_they_were() -> None:
 @pytest.mark.parametrize(
     ("fields", "told"),
     [
-        ({"source": None}, "source, id and each of the groups are texts"),
-        ({"id": 7}, "source, id and each of the groups are texts"),
-        ({"groups": "staff"}, "source, id and each of the groups are texts"),
-        ({"groups": [7]}, "source, id and each of the groups are texts"),
-        ({"claims": {"a": 1}}, r"write claims=Secret\(\{...\}\)"),
-        ({"auth": "hunter2"}, r"write auth=Secret\(...\)"),
+        ({"source": None}, "source is None: input should be a valid string"),
+        ({"id": 7}, "id is 7: input should be a valid string"),
+        ({"groups": "staff"}, "groups are several texts"),
+        ({"groups": [7]}, "groups are several texts"),
+        ({"claims": {"a": 1}}, r"write Secret\(...\)"),
+        ({"auth": "hunter2"}, r"write Secret\(...\)"),
     ],
 )
 def test_a_principal_of_other_types_is_refused(fields: dict[str, Any], told: str) -> None:

@@ -1,17 +1,28 @@
-"""A help desk: its tickets, and the policies that say who may ask."""
+"""A help desk: its tickets, the policies that say who may ask, and work that goes on later."""
 
 from __future__ import annotations
 
+import argparse
+import json
+import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from toolstile_hookspecs import (
+    Command,
+    Heartbeat,
+    HostHandle,
     MarkdownSection,
     PolicyDecision,
+    Principal,
+    PromptSchema,
+    RunContext,
     Section,
     SessionProtocol,
     Tool,
+    ToolCall,
     ToolContext,
     ToolResult,
     append_all,
@@ -29,6 +40,24 @@ class Ticket:
     def render(self) -> str:
         """Return the text for a model."""
         return f"# {self.title}"
+
+
+@dataclass
+class Printer:
+    """A resource: where tickets are printed."""
+
+    pages: list[str] = field(default_factory=list)
+
+
+@tool(category="read", tags=["print"])
+def print_tickets(*, context: ToolContext) -> str:
+    """Print all tickets."""
+    context.beat()
+    pages = [ticket.render() for ticket in context.session[Ticket].all()]
+    context.resources.get(Printer).pages.extend(pages)
+    run = context.run_context
+    assert run is not None
+    return f"{len(pages)} for {context.user_id} in {run.run_id} by {context.adapter}"
 
 
 @tool(category="write", consequence="low")
@@ -94,8 +123,55 @@ class AskedFor:
 def toolstile_sections() -> Sequence[Section]:
     """Offer the tickets."""
     return [
-        MarkdownSection(key="desk", title="Desk", tools=[open_ticket], on_session=prepare_session)
+        MarkdownSection(
+            key="desk", title="Desk", tools=[open_ticket, print_tickets], on_session=prepare_session
+        )
     ]
+
+
+def work(host: HostHandle, args: argparse.Namespace) -> int:
+    """Go on in a saved session: open a ticket, print all, and save the session again."""
+    file: Path = args.file
+    printer, beats = Printer(), list[str]()
+    asks = Principal("desk", args.user, {"staff"})
+    with host.executor(
+        session=host.session(file.read_text(encoding="utf-8")),
+        principal=asks,
+        request=f"Open a ticket: {args.title}",
+        resources={Printer: printer},
+        run_context=RunContext(run_id="night"),
+        heartbeat=Heartbeat(lambda: beats.append("beat")),
+        adapter="desk",
+        client=None,
+    ) as tools:
+        opened = tools.dispatch(ToolCall("open_ticket", {"title": args.title}))
+        tools.request("Print all of them.")
+        printed = tools.dispatch(ToolCall("print_tickets"))
+        file.write_text(tools.session.snapshot().to_json(), encoding="utf-8")
+        schema = PromptSchema.of(tools.prompt, tools.session)
+    with host.executor(tags=["print"]) as tools:
+        offered = [shown.name for shown in PromptSchema.of(tools.prompt).tools]
+    told = {
+        "texts": [opened.text, printed.text],
+        "pages": printer.pages,
+        "beats": len(beats),
+        "tools": {shown.name: sorted(shown.parameters["properties"]) for shown in schema.tools},
+        "offered": offered,
+    }
+    sys.stdout.write(f"{json.dumps(told)}\n")
+    return 0 if opened.success and printed.success else 1
+
+
+def _options(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--user", default="ada")
+    parser.add_argument("--title", default="broken printer")
+
+
+@hookimpl
+def toolstile_commands() -> list[Command]:
+    """Add the command that goes on in a saved session."""
+    return [Command("desk-work", "go on in a saved session", run=work, configure=_options)]
 
 
 @hookimpl

@@ -1,0 +1,79 @@
+"""The neutral schema of a tool and of a prompt: what any model is told, in no provider's shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic import PydanticUserError
+
+from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
+from toolstile_hookspecs.prompts import Prompt
+from toolstile_hookspecs.sessions import SessionProtocol
+from toolstile_hookspecs.tools import Tool
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSchema:
+    """A tool as any model is told of it.
+
+    Args:
+        name: The name.
+        description: The description for models, of any length.
+        parameters: The JSON Schema of the arguments; providers may ask for a plainer root.
+        examples: The descriptions and arguments of the examples that fit the schema.
+    """
+
+    name: str
+    description: str
+    parameters: Mapping[str, Any]
+    examples: tuple[tuple[str, Mapping[str, Any]], ...] = ()
+
+    @classmethod
+    def of(cls, tool: Tool[Any, Any]) -> ToolSchema:
+        """Return the schema of a tool; `DefinitionError` where its params have none."""
+        examples = tuple((said, json.loads(given)) for said, given in examples_of(tool))
+        return cls(
+            tool.name, tool.long_description or tool.description, params_schema(tool), examples
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PromptSchema:
+    """A prompt as any model is told of it: its Markdown, and the tools that can be called now."""
+
+    text: str
+    tools: tuple[ToolSchema, ...]
+
+    @classmethod
+    def of(cls, prompt: Prompt, session: SessionProtocol | None = None) -> PromptSchema:
+        """Return the schema of a prompt, with the sections that the session has open."""
+        rendered = prompt.render(session)
+        return cls(rendered.text, tuple(ToolSchema.of(tool) for tool in rendered.tools))
+
+
+def params_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
+    """Return the JSON Schema of the params of a tool; `DefinitionError` where there is none."""
+    try:
+        return tool.params_codec.schema()
+    except PydanticUserError as error:
+        reason = error.message.rstrip(".")
+        raise DefinitionError(
+            f"Tool {tool.name!r}: its params have no JSON Schema ({reason}). Use types that JSON "
+            "has, or say with pydantic's WithJsonSchema what is meant."
+        ) from error
+
+
+def examples_of(tool: Tool[Any, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the description and the arguments of each example that fits the schema.
+
+    A provider that knows the schema refuses the whole request for another.
+    """
+    for example in tool.examples:
+        encoded = tool.params_codec.encode(example.input)
+        with suppress(ToolValidationError):
+            tool.params_codec.decode(encoded)
+            yield example.description, encoded.decode()
