@@ -1,4 +1,4 @@
-"""What a stranger's plugin records is part of the call's one decision."""
+"""A stranger's plugin records within the call's one decision."""
 
 from __future__ import annotations
 

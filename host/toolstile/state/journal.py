@@ -241,22 +241,25 @@ class Journal:
         }
 
     def _change_of(self, key: Any, before: Head, after: Head) -> dict[str, Any] | None:
+        """Return the change of a slice that stands under a type or, as JSON, under a name."""
         new, old = after.slices.get(key), before.slices.get(key)
-        if new is old:
+        if new is old or (new is None and self._stands_otherwise(key, after)):
             return None
         name = self._name_of(key)
-        if new is None:
-            type_ = self._kinds.get(key)
-            if type_ in after.slices and key == self._name_of(type_):
-                # Its JSON has become items.
-                return None
-            new = EMPTY
-        if old is None and isinstance(key, type):
-            old = self.found(before.slices, key) if name in before.slices else EMPTY
-        old = EMPTY if old is None else old
-        at = old.length if new.grew_from(old) else None
+        is_other_form = old is None and self._stands_otherwise(key, before)
+        if old is None and isinstance(key, type) and name in before.slices:
+            old, is_other_form = self.found(before.slices, key), False
+        new, old = new or EMPTY, old or EMPTY
+        at = old.length if new.grew_from(old) and not is_other_form else None
         items = new.after(at or 0)
         return {"at": at, "items": items if isinstance(key, str) else dumped_exactly(key, items)}
+
+    def _stands_otherwise(self, key: Any, head: Head) -> bool:
+        """Tell whether the slice of a key stands in a head under its other key."""
+        if isinstance(key, str):
+            type_ = self._kinds.get(key)
+            return type_ in head.slices and self._name_of(type_) == key
+        return self._name_of(key) in head.slices
 
     # --- taking in what others have recorded
 

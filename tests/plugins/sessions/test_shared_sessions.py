@@ -262,6 +262,20 @@ def test_a_slice_whose_type_nobody_has_named_is_carried_along(hosts):
     assert texts(two) == texts(one)[: len(texts(two))]
 
 
+def test_a_session_goes_back_to_a_moment_at_which_a_slice_was_json_still(hosts):
+    call(hosts.executor(note), "note", text="a")
+    one, two = hosts.executor(note), hosts.executor(note)
+    snapshot = one.session.snapshot()
+    call(one, "note", text="b")
+    call(two, "note", text="c")
+    one.session.restore(snapshot)
+    call(two, "note", text="d")
+    call(one, "note", text="e")
+    assert texts(one) == ["a", "d", "e"]
+    hosts.close()
+    assert texts(hosts.executor(note)) == ["a", "d", "e"]
+
+
 def test_a_stored_class_is_found_under_the_names_it_had(hosts):
     @stored_as("notes.Old")
     @dataclass(frozen=True)
