@@ -38,6 +38,7 @@ class Journal:
 
     Attributes:
         staged: The head that is being recorded; None outside of a decision.
+        unnamed_logs: LOG slices as JSON, by the names of types that nobody has named here yet.
     """
 
     __slots__ = (
@@ -48,12 +49,12 @@ class Journal:
         "_kinds",
         "_names",
         "_number",
-        "_raw_logs",
         "_records",
         "_state",
         "_told",
         "_transaction",
         "staged",
+        "unnamed_logs",
     )
 
     def __init__(self, records: SessionStore, state: Store) -> None:
@@ -68,7 +69,7 @@ class Journal:
         self._decoded: dict[int, tuple[Items, Items]] = {}
         # How many items of each LOG slice are recorded.
         self._told: dict[type[Any], int] = {}
-        self._raw_logs: dict[str, list[Any]] = {}
+        self.unnamed_logs: dict[str, list[Any]] = {}
         # The decision whose answer was lost.
         self._doubted: str | None = None
         self._before_files: list[Callable[[], None]] = []
@@ -124,7 +125,7 @@ class Journal:
     def log_of(self, type_: type[Any]) -> list[Any] | None:
         """Return the items of a LOG slice that others have kept, once; None for none."""
         for name in self._names_of(type_):
-            raw = self._raw_logs.pop(name, None)
+            raw = self.unnamed_logs.pop(name, None)
             if raw is not None:
                 items = loaded(type_, raw)
                 self._told[type_] = len(items)
@@ -195,7 +196,7 @@ class Journal:
         """Keep one entry in place of all, where there are many."""
         with self._state.lock:
             head, number = self._state.head, self._number
-            if number - self._condensed < MANY or self._untold() or self._raw_logs:
+            if number - self._condensed < MANY or self._untold() or self.unnamed_logs:
                 return
             changes = self._changes(Head({}, {}, 0), head, self._logs_from({}))
         changes["whole"] = True
@@ -303,8 +304,8 @@ class Journal:
         type_ = self._kinds.get(name)
         log = None if type_ is None else self._state.logs.get(type_)
         if type_ is None or not isinstance(log, Log):
-            before = [] if is_whole else self._raw_logs.get(name, [])
-            self._raw_logs[name] = [*before, *items]
+            before = [] if is_whole else self.unnamed_logs.get(name, [])
+            self.unnamed_logs[name] = [*before, *items]
             return
         told = self._told.get(type_, 0)
         new = items[told:] if is_whole else items

@@ -15,6 +15,7 @@ from pydantic_core import from_json, to_json, to_jsonable_python
 
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
+from toolstile_hookspecs.stored_names import stored_names
 
 OF_FILE: Final = re.compile(r"^toolstile_file_[0-9a-f]{8}_")
 """The part of a plugin file's module name that depends on its place."""
@@ -40,8 +41,8 @@ def type_name(kind: type[Any]) -> str:
 
 
 def by_name(kinds: Iterable[type[Any]]) -> dict[str, type[Any]]:
-    """Return types by their names in JSON; of two with one name, the last."""
-    return {type_name(kind): kind for kind in kinds}
+    """Return types by their names in JSON, stable ones too; of two with one name, the last."""
+    return {name: kind for kind in kinds for name in (type_name(kind), *stored_names(kind))}
 
 
 def named(name: str, known: Mapping[str, type[Any]]) -> type[Any]:

@@ -206,8 +206,10 @@ class Session:
         """
         store = self._store
         with store.lock:
-            logs = {kind: log.items() for kind, log in store.logs.items()}
+            logs: dict[Any, Any] = {kind: log.items() for kind, log in store.logs.items()}
             del logs[ToolInvoked]
+            if self._journal is not None:
+                logs.update(self._journal.unnamed_logs)
             head = store.head
         return write(Saved(self.id, None, head.slices, logs, head.records))
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from toolstile import Host, Settings
+from toolstile import Host, Session, Settings
 from toolstile_hookspecs import (
     ConfigurationError,
     Filesystem,
@@ -399,3 +399,32 @@ def test_a_long_session_is_read_from_one_entry(hosts):
     assert len(texts(again)) == 520
     assert call(again, "note", text="x").success
     assert [entry.number for entry in store.after("s", 0)] == [520, 521]
+
+
+def test_the_json_of_a_session_has_what_nothing_here_has_named(hosts):
+    @stored_as("notes.Heard")
+    @dataclass(frozen=True)
+    class Heard:
+        text: str
+
+    one = hosts.executor(note)
+    one.session[Heard].register(Heard, append_all, SlicePolicy.LOG)
+    one.session[Heard].append(Heard("a"))
+    call(one, "note", text="b")
+    hosts.close()
+    saved = hosts.executor(note).session.to_json()
+    read = Session.from_json(saved, kinds=[Note, Heard])
+    assert [heard.text for heard in read[Heard].all()] == ["a"]
+    assert [item.text for item in read[Note].all()] == ["b"]
+
+
+def test_a_host_cannot_go_on_with_a_session_that_was_deleted(hosts):
+    one = hosts.executor(note)
+    call(one, "note", text="a")
+    call(one, "note", text="b")
+    hosts.store().delete("s")
+    refused = call(one, "note", text="c")
+    assert not refused.success
+    assert "was deleted meanwhile" in refused.text
+    assert hosts.store().after("s", 0) == []
+    assert texts(hosts.executor(note)) == []
