@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Final, TextIO
 
 from toolstile.host import Host
+from toolstile.state.session import Session
 from toolstile_cli.console import with_lines
 from toolstile_hookspecs.diagnostics import is_notice
 from toolstile_hookspecs.support.text import printable
@@ -52,6 +53,16 @@ def report_faults(host: Host) -> None:
     for report in host.plugins.reports:
         if report.status != "blocked" and report.fault is not None:
             say("warning", str(report))
+
+
+def report_session(session: Session) -> None:
+    """Say on stderr where a session was named that nothing stores."""
+    if session.journal is None:
+        say(
+            "warning",
+            f"the session {session.id} is not stored, and ends with this command. Name a "
+            "file as path in [plugins.sessions] to keep it.",
+        )
 
 
 # --- Log records

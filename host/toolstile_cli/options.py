@@ -337,6 +337,7 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
         "--parallel", action="store_true", help="dispatch all calls at once, isolated"
     )
     _add_dry_run(parser)
+    _add_session(parser)
 
 
 def _configure_call(parser: argparse.ArgumentParser) -> None:
@@ -349,6 +350,7 @@ def _configure_call(parser: argparse.ArgumentParser) -> None:
         help="its arguments, a JSON object; - for standard input",
     )
     _add_dry_run(parser)
+    _add_session(parser)
 
 
 def _add_dry_run(parser: argparse.ArgumentParser) -> None:
@@ -358,6 +360,21 @@ def _add_dry_run(parser: argparse.ArgumentParser) -> None:
         help="show what each call would change and keep nothing; tools that cannot be taken back "
         "are denied",
     )
+
+
+def _add_session(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--session",
+        type=_session_name,
+        metavar="NAME",
+        help="go on with this stored session, or begin it; needs path in [plugins.sessions]",
+    )
+
+
+def _session_name(text: str) -> str:
+    if not text or not text.isprintable():
+        raise argparse.ArgumentTypeError("a session has a name, of printable characters")
+    return text
 
 
 def _configure_tools(parser: argparse.ArgumentParser) -> None:

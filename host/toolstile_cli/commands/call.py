@@ -9,7 +9,7 @@ from toolstile.host import Host
 from toolstile_cli.call_reader import STDIN, read_arguments, read_source
 from toolstile_cli.call_reports import Endings
 from toolstile_cli.console import with_lines
-from toolstile_cli.errors import say, say_interrupted
+from toolstile_cli.errors import report_session, say, say_interrupted
 from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs import ToolCall
 
@@ -24,7 +24,9 @@ def call(host: Host, args: argparse.Namespace) -> int:
     text = read_source(STDIN)[1] if piped else args.arguments
     wish = ToolCall(args.name, read_arguments(text, quoted=not piped))
     try:
-        with host.executor(dry_run=args.dry_run) as tools:
+        with host.executor(dry_run=args.dry_run, session_id=args.session) as tools:
+            if args.session is not None:
+                report_session(tools.session)
             # A fault that keeps every call from running is reported once, and before any.
             tools.table()
             ending = Endings(tools.session).dispatch(tools, wish)

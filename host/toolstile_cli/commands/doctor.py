@@ -26,6 +26,7 @@ from toolstile.policies.unknown_names import faults_of, ruled_by_tables, tools_w
 from toolstile.settings import Settings
 from toolstile.settings.sources import PREFIX
 from toolstile.settings.table_validation import secrets_in, without_secrets
+from toolstile.stored_sessions import opened
 from toolstile_cli.commands.run import host_for
 from toolstile_cli.console import Terminal
 from toolstile_cli.exit_codes import Exit
@@ -33,12 +34,14 @@ from toolstile_cli.lint.deprecations import deprecated_uses
 from toolstile_hookspecs import (
     CONTRACT_VERSION,
     ConfigurationError,
+    Decider,
     Diagnostic,
     PersistentPolicy,
     Severity,
     ToolstileError,
 )
 from toolstile_hookspecs.markers import PROJECT
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import counted, extra_remedy, printable
 
 SIGNS: Final = {
@@ -285,6 +288,20 @@ def of_dependencies(host: Host) -> Iterator[Diagnostic]:
             text=without_secrets(found.text, secrets),
             remedy=found.remedy and without_secrets(found.remedy, secrets),
         )
+    yield from _of_sessions(host)
+
+
+def _of_sessions(host: Host) -> Iterator[Diagnostic]:
+    """Yield why stored sessions would keep the host from opening."""
+    offering = host.plugins.view.providers
+    # Those of others may connect to something as soon as they are built.
+    if (offering.get(SessionStore), offering.get(Decider)) != ("sessions", "ledger"):
+        return
+    with contextlib.ExitStack() as built:
+        try:
+            opened(host.plugins.view.bindings, built)
+        except ToolstileError as error:
+            yield Diagnostic.error("sessions", str(error), "When it is fixed, run this again.")
 
 
 def _diagnosed(host: Host) -> Iterator[Diagnostic]:

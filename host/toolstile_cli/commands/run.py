@@ -11,7 +11,7 @@ from toolstile.host import Host
 from toolstile_cli.call_reader import STDIN, read_calls, read_source
 from toolstile_cli.call_reports import Ending, Endings
 from toolstile_cli.console import Terminal, undisturbed
-from toolstile_cli.errors import UsageError, say
+from toolstile_cli.errors import UsageError, report_session, say
 from toolstile_cli.examples import ASKED_FOR, SESSIONS, THE_EXAMPLES
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.run_report import JsonReport, Report, TableReport
@@ -87,8 +87,11 @@ def run(host: Host, args: argparse.Namespace) -> int:
         "approver": undisturbed(host.approver, report.still),
         "on_progress": report.progressed,
         "dry_run": args.dry_run,
+        "session_id": args.session,
     }
     with host.executor(**options) as tools:
+        if args.session is not None:
+            report_session(tools.session)
         # A fault that keeps every call from running is reported once, and before any.
         tools.table()
         with report:

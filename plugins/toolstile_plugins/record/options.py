@@ -30,7 +30,10 @@ def offered_commands() -> list[Command]:
             Command(name, extends=True, settings=_switched_off)
             for name in ("tools", "prompt", "plugins")
         ),
-        Command("ledger", extends=True, optional=True, settings=_switched_off),
+        *(
+            Command(name, extends=True, optional=True, settings=_switched_off)
+            for name in ("ledger", "sessions")
+        ),
         *(
             Command(
                 arguments.command,

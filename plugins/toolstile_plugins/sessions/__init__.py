@@ -1,19 +1,22 @@
 """Stored sessions: several processes share a session, which outlives them all.
 
 Settings, `[plugins.sessions]`: see `SessionsSettings`. Without a `path` sessions stay in memory.
+`toolstile sessions` lists, shows, exports and deletes stored sessions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Generator
+import argparse
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from toolstile_hookspecs import Binding, HostHandle, hookimpl
+from toolstile_hookspecs import Binding, Command, Diagnostic, HostHandle, hookimpl
 from toolstile_hookspecs.services.session_store import SessionStore
+from toolstile_plugins.command_options.sessions import SESSIONS
 
 
 class SessionsSettings(BaseModel):
@@ -45,6 +48,10 @@ class SessionsSettings(BaseModel):
             self._store = SqliteSessions(path, synchronous=self.synchronous)
         return self._store
 
+    def is_empty(self, store: SessionStore) -> bool:
+        """Tell whether a store is the one of these settings, without a file yet."""
+        return store is self._store and self.path is not None and not self.path.exists()
+
     def close(self) -> None:
         """Close the store, if it was used."""
         if self._store is not None:
@@ -55,6 +62,16 @@ class SessionsSettings(BaseModel):
 def toolstile_settings() -> type[BaseModel]:
     """Declare the settings."""
     return SessionsSettings
+
+
+@hookimpl
+def toolstile_diagnose(
+    settings: SessionsSettings, bound: Mapping[type[Any], str]
+) -> Iterable[Diagnostic]:
+    """Find out whether the store can be used."""
+    from toolstile_plugins.sessions.cli import diagnosed  # only `toolstile doctor` asks
+
+    return diagnosed(settings.path, offering=bound.get(SessionStore))
 
 
 @hookimpl
@@ -79,3 +96,16 @@ def toolstile_lifespan(host: HostHandle, settings: SessionsSettings) -> Generato
         yield
     finally:
         settings.close()
+
+
+@hookimpl
+def toolstile_commands() -> list[Command]:
+    """Offer `toolstile sessions`."""
+    return [Command(SESSIONS.command, SESSIONS.help, run=_run, configure=SESSIONS.configure)]
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    # No other command has to wait for it.
+    from toolstile_plugins.sessions.cli import run_command
+
+    return run_command(host, args)

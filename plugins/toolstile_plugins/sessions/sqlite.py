@@ -50,6 +50,7 @@ _AFTER: Final = (
     "SELECT number, decision_id, epoch, changes, has_files FROM toolstile_sessions "
     "WHERE session_id = ? AND number > ? ORDER BY number"
 )
+_HERE: Final = "SELECT 1 FROM toolstile_sessions WHERE session_id = ? AND number = ?"
 _KEEP_IDS: Final = (
     "INSERT OR IGNORE INTO toolstile_decisions "
     "SELECT decision_id FROM toolstile_sessions WHERE session_id = ? AND number <= ?"
@@ -107,11 +108,10 @@ class SqliteSessions:
     def condense(self, session_id: str, whole: Entry) -> None:
         """Keep an entry with the whole state in place of those up to its number."""
         with self._writing() as connection:
-            here = "SELECT 1 FROM toolstile_sessions WHERE session_id = ? AND number = ?"
-            if connection.execute(here, (session_id, whole.number)).fetchone():
+            if connection.execute(_HERE, (session_id, whole.number)).fetchone():
                 connection.execute(_KEEP_IDS, (session_id, whole.number))
                 connection.execute(_REMOVE, (session_id, whole.number))
-                SqliteDecision(connection, session_id).append(whole)
+                SqliteDecision(connection, session_id).insert(whole)
 
     def key_of(self, decision_id: str) -> str:
         """Return the key that workspaces note of a decision."""
@@ -271,7 +271,21 @@ class SqliteDecision:
         return [_entry(row) for row in rows]
 
     def append(self, entry: Entry) -> None:
-        """Record an entry."""
+        """Record an entry.
+
+        Raises:
+            StateError: The session was deleted: nobody else could follow the host that goes on.
+        """
+        before = (self._session_id, entry.number - 1)
+        if entry.number > 1 and not self.connection.execute(_HERE, before).fetchone():
+            raise StateError(
+                f"The stored session {self._session_id} was deleted meanwhile, so nothing can be "
+                "added to it. Close what has it open, and begin it anew."
+            )
+        self.insert(entry)
+
+    def insert(self, entry: Entry) -> None:
+        """Record an entry, whatever is before it."""
         number, decision_id, epoch, changes, has_files = entry
         now = datetime.now(UTC).timestamp()
         row = (self._session_id, number, decision_id, epoch, changes, int(has_files), now)
@@ -283,19 +297,32 @@ def _entry(row: Sequence[Any]) -> Entry:
     return Entry(number, decision_id, epoch, changes, bool(has_files))
 
 
+def fault_of_version(connection: sqlite3.Connection) -> tuple[str, str] | None:
+    """Return why the sessions in a database cannot be used, and a remedy; None where they can.
+
+    It is only read.
+    """
+    tables = "SELECT 1 FROM sqlite_master WHERE name = 'toolstile_sessions_about'"
+    if not connection.execute(tables).fetchone():
+        return None
+    (version,) = connection.execute("SELECT version FROM toolstile_sessions_about").fetchone()
+    if version == _VERSION:
+        return None
+    fault = (
+        f"The stored sessions are of version {version}, which this Toolstile does not know (it "
+        f"knows {_VERSION})."
+    )
+    return fault, "Use the Toolstile that wrote them, or another file."
+
+
 def _identity_in(connection: sqlite3.Connection) -> str:
     """Return the identity of the sessions in a file, made with their tables."""
     tables = "SELECT 1 FROM sqlite_master WHERE name = 'toolstile_sessions_about'"
     if not connection.execute(tables).fetchone():
         connection.executescript(_TABLES.format(identity=uuid4().hex, version=_VERSION))
-    identity, version = connection.execute(
-        "SELECT identity, version FROM toolstile_sessions_about"
-    ).fetchone()
-    if version != _VERSION:
-        raise StateError(
-            f"The stored sessions are of version {version}, which this Toolstile does not know (it "
-            f"knows {_VERSION}). Use the Toolstile that wrote them, or another file."
-        )
+    if (fault := fault_of_version(connection)) is not None:
+        raise StateError(" ".join(fault))
+    (identity,) = connection.execute("SELECT identity FROM toolstile_sessions_about").fetchone()
     return str(identity)
 
 

@@ -252,6 +252,47 @@ def test_a_ledger_that_is_none_of_this_toolstile(doctor, folder, statement, word
     assert "another file" in found[subject]["remedy"]
 
 
+@pytest.mark.parametrize("held", [False, True])
+def test_stored_sessions_that_are_held_by_another_process(doctor, folder, held):
+    connection = sqlite3.connect(folder / "state.db", isolation_level=None)
+    connection.execute("CREATE TABLE toolstile_effects (key)")
+    if held:
+        connection.execute("BEGIN EXCLUSIVE")
+    tables = '[plugins.sessions]\npath = "state.db"\n[plugins.ledger]\nstore = "memory"\n'
+    try:
+        status, found = doctor(config=tables)
+    finally:
+        connection.close()
+    assert status == 0
+    severity = found[f"sessions {folder / 'state.db'}"]["severity"]
+    assert severity == ("warning" if held else "ok")
+
+
+def test_stored_sessions_of_another_version_or_in_no_database(doctor, folder):
+    tables = '[plugins.sessions]\npath = "state.db"\n[plugins.ledger]\nstore = "memory"\n'
+    with closing(sqlite3.connect(folder / "state.db", isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE toolstile_sessions_about (identity, version)")
+        connection.execute("INSERT INTO toolstile_sessions_about VALUES ('i', '9')")
+    subject = f"sessions {folder / 'state.db'}"
+    status, found = doctor(config=tables)
+    assert (status, errors(found)) == (1, [subject])
+    assert "of version 9, which this Toolstile does not know" in found[subject]["text"]
+    (folder / "state.db").write_text("letters" * 100)
+    status, found = doctor(config=tables)
+    assert (status, errors(found)) == (1, [subject])
+    assert "is not a database" in found[subject]["text"]
+
+
+def test_a_ledger_that_would_decide_beside_stored_sessions(doctor, folder):
+    tables = '[plugins.sessions]\npath = "state.db"\n'
+    status, found = doctor(config=tables + '[plugins.ledger]\npath = "ledger.db"\n')
+    assert (status, errors(found)) == (1, ["sessions"])
+    assert "Give both the same database" in found["sessions"]["text"]
+    status, _ = doctor(config=tables + '[plugins.ledger]\npath = "state.db"\n')
+    assert status == 0
+    assert list(folder.glob("*.db")) == []
+
+
 def test_a_store_that_a_plugin_offers(doctor, folder):
     (folder / "shelf.py").write_text(
         "from toolstile_hookspecs import Binding, hookimpl\n"

@@ -17,9 +17,10 @@ BENEATH = (
     *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),
     *(f"mcp {name}" for name in ("check", "import")),
     *(f"record {name}" for name in ("show", "list", "verify")),
+    *(f"sessions {name}" for name in ("list", "show", "export", "delete")),
 )
 """The commands beneath commands."""
-ALL = (*COMMANDS, "ledger", "mcp", "record", "replay", *BENEATH)
+ALL = (*COMMANDS, "ledger", "mcp", "record", "replay", "sessions", *BENEATH)
 
 
 @pytest.fixture(scope="module")

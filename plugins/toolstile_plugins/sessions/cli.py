@@ -1,0 +1,186 @@
+"""The commands of `toolstile sessions`, and the finding of `toolstile doctor` on the store."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sqlite3
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
+from datetime import datetime
+from pathlib import Path
+from typing import Any, Final
+
+from rich.table import Table
+from rich.text import Text
+
+from toolstile_hookspecs import Diagnostic, HostHandle, Severity, StateError
+from toolstile_hookspecs.services.session_store import SessionInfo, SessionStore
+from toolstile_hookspecs.support.text import printable, suggest, wire_time
+from toolstile_plugins.cli_support import console, print_table
+from toolstile_plugins.directories import file_finding
+from toolstile_plugins.sessions.sqlite import fault_of_version
+
+_NO_STORE: Final = (
+    "No sessions are stored here. Name a file in the configuration, as path in "
+    "[plugins.sessions], and the same one as path in [plugins.ledger]; then retry."
+)
+
+
+def run_command(host: HostHandle, args: argparse.Namespace) -> int:
+    """Carry a command out.
+
+    Raises:
+        StateError: No sessions are stored here, there is no such session, or the store cannot be
+            used.
+    """
+    with host.executor() as tools:
+        store = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]
+    if store is None:
+        raise StateError(_NO_STORE)
+    # A look does not make the file.
+    is_empty = host.settings("sessions").is_empty(store)
+    there: Sequence[SessionInfo] = [] if is_empty else store.sessions()
+    if args.what == "list":
+        _list(store, there, args)
+        return 0
+    commands: dict[str, Callable[[HostHandle, SessionInfo, argparse.Namespace], None]] = {
+        "show": _show,
+        "export": _export,
+        "delete": lambda host, info, args: _delete(store, info, args),  # noqa: ARG005 - likewise
+    }
+    commands[args.what](host, _named(args.name, there), args)
+    return 0
+
+
+def _named(name: str, there: Sequence[SessionInfo]) -> SessionInfo:
+    for info in there:
+        if info.id == name:
+            return info
+    near = suggest(name, [info.id for info in there])
+    raise StateError(
+        f"There is no stored session {printable(name)!r}{near or ''}. List them with "
+        "`toolstile sessions list`."
+    )
+
+
+def _list(store: SessionStore, there: Sequence[SessionInfo], args: argparse.Namespace) -> None:
+    if args.out is not None:
+        for info in there:
+            args.out.write(_wire_of(info))
+        return
+    if not there:
+        _show_line(f"No session is stored in {store.database or type(store).__qualname__}.")
+        return
+    table = _table("session", "changes", "changed")
+    for info in there:
+        table.add_row(Text(printable(info.id)), str(info.number), _moment(info.changed_at))
+    print_table(table)
+
+
+def _show(host: HostHandle, info: SessionInfo, args: argparse.Namespace) -> None:
+    document = _document_of(host, info)
+    slices: list[dict[str, Any]] = [
+        {**slice_, "items": len(slice_["items"])} for slice_ in document["slices"]
+    ]
+    policies = [record["policy_name"] for record in document["policies"]]
+    if args.out is not None:
+        args.out.write({**_wire_of(info), "slices": slices, "policies": policies})
+        return
+    _show_line(f"session  {printable(info.id)}")
+    _show_line(f"changes  {info.number}")
+    _show_line(f"changed  {_moment(info.changed_at)}")
+    if policies:
+        _show_line(f"records  {', '.join(map(printable, policies))}")
+    if slices:
+        table = _table("slice", "policy", "items")
+        for slice_ in slices:
+            table.add_row(Text(printable(slice_["type"])), slice_["policy"], str(slice_["items"]))
+        _show_line("")
+        print_table(table)
+
+
+def _export(host: HostHandle, info: SessionInfo, args: argparse.Namespace) -> None:
+    document = _document_of(host, info)
+    if args.out is not None:
+        args.out.write(document)
+    else:
+        sys.stdout.write(json.dumps(document, indent=2) + "\n")
+
+
+def _delete(store: SessionStore, info: SessionInfo, args: argparse.Namespace) -> None:
+    removed = store.delete(info.id)
+    if args.out is not None:
+        args.out.write({"id": info.id, "removed": removed})
+    else:
+        _show_line(f"{printable(info.id)} is removed.")
+
+
+def _document_of(host: HostHandle, info: SessionInfo) -> dict[str, Any]:
+    """Return a session as JSON data; nothing here knows the types of its slices."""
+    with host.executor(session_id=info.id) as tools:
+        session: Any = tools.session
+        document: dict[str, Any] = json.loads(session.to_json())
+    return document
+
+
+def _wire_of(info: SessionInfo) -> dict[str, Any]:
+    return {"id": info.id, "number": info.number, "changedAt": wire_time(info.changed_at)}
+
+
+def _table(*titles: str) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in titles:
+        table.add_column(title, no_wrap=True)
+    return table
+
+
+def _moment(moment: datetime) -> str:
+    return f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def _show_line(text: str) -> None:
+    console().print(Text(text), soft_wrap=True)
+
+
+# --- toolstile doctor
+
+
+def diagnosed(path: Path | None, *, offering: str | None) -> Iterator[Diagnostic]:
+    """Yield a finding on the store in use, which a plugin (`offering`) may bring."""
+    if offering not in (None, "sessions"):
+        yield Diagnostic.ok("sessions", f"Their store is offered by plugin {offering}.")
+        return
+    if path is None:
+        yield Diagnostic.ok("sessions", "They stay in memory: no path is in [plugins.sessions].")
+        return
+    found = file_finding(path, "sessions")
+    opened = found.severity is Severity.OK and path.exists()
+    yield _opened(found, path) if opened else found
+
+
+def _opened(found: Diagnostic, path: Path) -> Diagnostic:
+    subject = found.subject
+    try:
+        # Being allowed to begin to write is all that is asked for.
+        file = f"{path.absolute().as_uri()}?mode=rw"
+        with closing(sqlite3.connect(file, uri=True, timeout=1)) as connection:
+            fault = fault_of_version(connection)
+            if fault is not None:
+                return Diagnostic.error(subject, *fault)
+            connection.execute("BEGIN IMMEDIATE")
+            connection.rollback()
+    except sqlite3.OperationalError as error:
+        return Diagnostic.warning(
+            subject,
+            f"It cannot be written now ({error}).",
+            "See which process holds it, and whether there is room on the disk.",
+        )
+    except sqlite3.DatabaseError as error:
+        return Diagnostic.error(
+            subject,
+            f"It is not a database ({error}).",
+            "Move it away, or configure another path.",
+        )
+    return found
