@@ -30,7 +30,7 @@ from toolstile.stored_sessions import opened
 from toolstile_cli.commands.run import host_for
 from toolstile_cli.console import Terminal
 from toolstile_cli.exit_codes import Exit
-from toolstile_cli.lint.deprecations import deprecated_uses
+from toolstile_cli.lint.contributions import deprecated_uses
 from toolstile_hookspecs import (
     CONTRACT_VERSION,
     ConfigurationError,

@@ -18,11 +18,11 @@ from pathlib import Path, PurePosixPath
 from string import Template
 from typing import Final
 
+from toolstile import _version
 from toolstile.plugins.discovery import installed
 from toolstile_cli.errors import UsageError
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.options import KINDS
-from toolstile_cli.requirement import requirement
 from toolstile_hookspecs import CONTRACT_VERSION
 
 
@@ -224,3 +224,10 @@ def _umask() -> int:
     umask = os.umask(0)
     os.umask(umask)
     return umask
+
+
+def requirement() -> str:
+    """Return how a package says that it needs this version, such as `toolstile>=0.1,<0.2`."""
+    major, minor = (int(part) for part in _version.__version__.split(".")[:2])
+    end = f"0.{minor + 1}" if major == 0 else f"{major + 1}"
+    return f"toolstile>={major}.{minor},<{end}"

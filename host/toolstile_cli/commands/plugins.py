@@ -18,7 +18,7 @@ from toolstile.plugins.reports import PluginReport, Status
 from toolstile_cli.console import Column, Table, Terminal, widest
 from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
-from toolstile_cli.lint.deprecations import deprecated_uses
+from toolstile_cli.lint.contributions import deprecated_uses
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import counted, printable
 

@@ -1,4 +1,4 @@
-"""Checks of a plugin's contributions: settings, tools and policies."""
+"""Checks of a plugin's contributions: settings, tools, policies, and deprecated uses."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any, Final, cast
 from pydantic import BaseModel, PydanticUndefinedAnnotation, PydanticUserError, TypeAdapter
 
 from toolstile.plugins.plugin_errors import one_line
+from toolstile.plugins.registry import Plugins
 from toolstile.plugins.reports import LoadedPlugin
 from toolstile.plugins.tool_dependencies import names_of_dependencies
 from toolstile.policies.rules import named
@@ -335,3 +336,20 @@ def to_define(name: str, model: type[Any]) -> str:
     # The module of a single file has a name that nobody has written.
     place = getattr(module, "__file__", None) or model.__module__
     return f"Define or import {name} in {place}."
+
+
+# --- Deprecated uses
+
+
+def deprecated_uses(plugins: Plugins, name: str) -> tuple[str, ...]:
+    """Return the warnings for the deprecated hooks and arguments that a plugin implements."""
+    warnings: list[Warning] = []
+    for caller in vars(plugins.manager.hook).values():
+        for found in caller.get_hookimpls():
+            if found.plugin_name != name or caller.spec is None:
+                continue
+            if caller.spec.warn_on_impl:
+                warnings.append(caller.spec.warn_on_impl)
+            by_argument: dict[str, Warning] = caller.spec.warn_on_impl_args or {}
+            warnings += [by_argument[key] for key in by_argument if key in found.argnames]
+    return tuple(dict.fromkeys(map(str, warnings)))

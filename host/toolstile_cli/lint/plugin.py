@@ -17,16 +17,15 @@ from toolstile.plugins.inspection import hook_faults
 from toolstile.plugins.plugin_errors import PluginFault, one_line
 from toolstile.plugins.reports import LoadedPlugin, PluginReport, place_of
 from toolstile.state.session import Session
-from toolstile_cli.commands.new import PREFIX
+from toolstile_cli.commands.new import PREFIX, requirement
 from toolstile_cli.lint.contributions import (
+    deprecated_uses,
     policy_findings,
     settings_findings,
     tool_findings,
     undeclared,
     undefined,
 )
-from toolstile_cli.lint.deprecations import deprecated_uses
-from toolstile_cli.requirement import requirement
 from toolstile_hookspecs import Diagnostic, Prompt, ToolstileError
 from toolstile_hookspecs.markers import ENTRY_POINT_GROUP, PROJECT
 from toolstile_hookspecs.support.text import suggest

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from toolstile_cli.commands import new as writing
+from toolstile_cli.commands.new import requirement
 from toolstile_cli.options import KINDS
-from toolstile_cli.requirement import requirement
 
 CONTRACTS = {
     "suite": "ToolSuiteContract",

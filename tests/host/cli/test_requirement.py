@@ -3,7 +3,7 @@
 import pytest
 
 from toolstile import _version
-from toolstile_cli.requirement import requirement
+from toolstile_cli.commands.new import requirement
 
 
 @pytest.mark.parametrize(

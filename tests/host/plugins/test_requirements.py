@@ -8,7 +8,7 @@ import pytest
 from toolstile.plugins import hook_manager as managers, registry
 from toolstile.plugins.registry import Plugins
 from toolstile.settings import Settings
-from toolstile_cli.lint.deprecations import deprecated_uses
+from toolstile_cli.lint.contributions import deprecated_uses
 from toolstile_hookspecs import (
     CONTRACT_VERSION,
     ContractDeprecationWarning,
