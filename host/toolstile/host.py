@@ -432,6 +432,7 @@ def _load_overrides(configuration: Settings) -> Overrides | None:
 
 
 def _open(bindings: tuple[Binding[Any], ...]) -> Container:
+    """Open the bindings of a prompt, with the resources of the host."""
     from toolstile.resources.bindings import ResourceRegistry  # few applications enter a prompt's
 
     return ResourceRegistry.of(*bindings).open()

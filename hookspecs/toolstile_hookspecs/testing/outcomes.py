@@ -15,6 +15,7 @@ from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.errors import (
     ConflictError,
     DeadlineExceededError,
+    DecisionUnknownError,
     Interrupt,
     ToolstileError,
 )
@@ -25,6 +26,7 @@ from toolstile_hookspecs.results import ToolResult
 from toolstile_hookspecs.sections import MarkdownSection
 from toolstile_hookspecs.testing.stubs import Bench
 from toolstile_hookspecs.tools import Tool
+from toolstile_hookspecs.transactions import Participant
 
 SECRET: Final = "hunter2-open-sesame"  # noqa: S105 - made up
 LONG: Final = 30.0
@@ -73,7 +75,7 @@ class EveryOutcome:
             "conflict": _conflict,
             "nested": _call_another,
             **dict.fromkeys(
-                ("invalid", "denied", "pending", "cancelled", "commit_failed"), _succeed
+                ("invalid", "denied", "pending", "cancelled", "commit_failed", "unknown"), _succeed
             ),
         }
         self._tools = tuple(_tool(name, handler) for name, handler in handlers.items())
@@ -91,8 +93,10 @@ class EveryOutcome:
         return None
 
     @hookimpl
-    def toolstile_snapshot(self, tool: Tool[Any, Any]) -> BadlyCommitting | None:
-        """Take part in the one that is not to be committed."""
+    def toolstile_snapshot(self, tool: Tool[Any, Any]) -> Participant | None:
+        """Take part in the ones that are not to be committed."""
+        if tool.name == "unknown":
+            return LosingAnswer()
         return BadlyCommitting() if tool.name == "commit_failed" else None
 
     def _take_long(self, params: Login, *, context: ToolContext) -> ToolResult[Ticket]:  # noqa: ARG002 - a handler
@@ -112,6 +116,14 @@ class BadlyCommitting:
 
     def rollback(self) -> None:
         """Do nothing."""
+
+
+class LosingAnswer(BadlyCommitting):
+    """A participant that cannot tell whether the call is kept."""
+
+    def prepare(self) -> None:
+        """Fail."""
+        raise DecisionUnknownError(f"The answer was lost, with {SECRET}.")
 
 
 def wait_for_a_person(request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG001 - an approver's
