@@ -115,6 +115,7 @@ class SqliteSessions:
 
     def key_of(self, decision_id: str) -> str:
         """Return the key that workspaces note of a decision."""
+        self._check_process()
         with self._reading:
             self._connection("_reader")
         return f"sessions:{self._identity}:{decision_id}:{self.database}"
@@ -158,6 +159,7 @@ class SqliteSessions:
         if self._process == os.getpid():
             with self._deciding, self._reading:
                 self._shut()
+                self._process = None
 
     def _read(self, query: str, *values: Any) -> list[Any]:
         self._check_process()
@@ -237,7 +239,6 @@ class SqliteSessions:
     def _shut(self) -> None:
         self._drop("_reader")
         self._drop("_writer")
-        self._process = None
 
     def _explained(self, error: Exception) -> StateError:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
