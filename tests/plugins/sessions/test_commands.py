@@ -140,8 +140,8 @@ def test_an_unknown_session_suggests_the_nearest(folder, what):
     assert "toolstile sessions list" in toolstile(folder, "sessions", what, "s", ok=False)
     assert not (folder / "state.db").exists()
     note(folder, "a", session="support")
-    told = toolstile(folder, "sessions", what, "supprt", ok=False)
-    assert "There is no stored session 'supprt'; did you mean 'support'?" in told
+    told = toolstile(folder, "sessions", what, "su-port", ok=False)
+    assert "There is no stored session 'su-port'; did you mean 'support'?" in told
 
 
 def test_a_look_makes_no_file(folder):
