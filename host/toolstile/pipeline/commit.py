@@ -255,7 +255,9 @@ def _deciding(run: ActiveCall, participants: list[Participant]) -> Deciding | No
     deciders = [each for each in participants if _decides(each)]
     noting: list[Any] = [each for each in participants if not _decides(each) and _notes(each)]
     if journal is None:
-        key = next((key for each in deciders if (key := getattr(each, "key", None))), None)
+        # The first record is the decision; after a crash, those that follow are known as unknown.
+        knowing = [*contributors, *deciders]
+        key = next((key for each in knowing if (key := getattr(each, "key", None))), None)
         deciding = Deciding(is_durable=True) if contributors else None
     else:
         is_durable = bool(contributors or noting)

@@ -231,6 +231,11 @@ class Transaction:
                 self._move()
             if store.journal is None and deciding is not None:
                 deciding.contribute(None)
+                if store.head is not self._head:
+                    raise StateError(
+                        "What records a call has changed its session meanwhile, and one of the two "
+                        "would be lost. Change the session in `prepare`."
+                    )
             if has_changed:
                 slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
                 store.put(slices, overlaid(store.head.records, self._overlay))

@@ -175,9 +175,9 @@ class Holding:
     def key(self) -> str | None:
         """The key that journals note, to ask after a crash for the record.
 
-        None for a nested call, whose changes are decided on with the top-level call.
+        None for a nested call that was recorded before its changes are decided on.
         """
-        if self._joined or self.claim is None:
+        if self.claim is None or (self._joined and self._state is not _CLAIMED):
             return None
         return decision_key(self.claim)
 
@@ -329,6 +329,7 @@ class Holding:
                 raise wording.unwritten(self.tool.name, failed) from error
             if not kept and not self._is_partial:
                 self._state = _OVER
+                self._forget()
                 raise wording.lost(self.tool.name)
             self._state = _RECORDED
         self.ledger.leases.drop(claim.effect_id)

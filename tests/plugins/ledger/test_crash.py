@@ -35,12 +35,12 @@ WITHIN = {
     "before the claim": (RAN, 2),
     "before the caller ends": (UNKNOWN, 0),
     "prepared": (UNKNOWN, 0),
-    "decided": (UNKNOWN, 2),
-    "applied": (UNKNOWN, 2),
-    "before the record": (UNKNOWN, 2),
+    "before the record": (UNKNOWN, 0),
     "after the record": (REPLAYED, 2),
+    "decided": (REPLAYED, 2),
+    "applied": (REPLAYED, 2),
 }
-"""Without a record of the call around it, the workspace decides; the files tell of it."""
+"""The record of the call within decides on the files, with the call around it."""
 
 
 def drive(*arguments: str) -> list[dict[str, Any]]:

@@ -186,25 +186,30 @@ class TestContained:
         assert shop.ran == ["tea"]
         assert shop.orders() == [Order("tea")]
 
-    def test_one_that_cannot_be_recorded_at_once_is_recorded_as_soon_as_it_can_be(self, shop):
+    def test_one_that_cannot_be_recorded_refuses_the_call_around_it(self, shop):
         store = shop.bench.ledger.store
 
         def refuse(*args: Any) -> bool:
             raise LedgerError("The disk is full.")
 
         finish, store.finish = store.finish, refuse
-        assert shop.call("buy", items=["tea"], stop="", fail=False).success
-        assert shop.bench.stored() == ["claimed"]
+        refused = shop.call("buy", items=["tea"], stop="", fail=False)
+        assert not refused.success
+        assert "The disk is full." in refused.text
         store.finish = finish
-        assert shop.bench.states() == ["done"]
+        assert shop.bench.states() == []
+        assert shop.orders() == []
+        assert shop.call("buy", items=["tea"], stop="", fail=False).success
         assert shop.orders() == [Order("tea")]
 
-    def test_one_whose_claim_was_taken_away_is_told_of(self, shop, caplog):
+    def test_one_whose_claim_was_taken_away_refuses_the_call_around_it(self, shop):
         store = shop.bench.ledger.store
         finish, store.finish = store.finish, lambda *args: False
-        assert shop.call("buy", items=["tea"], stop="", fail=False).success
+        refused = shop.call("buy", items=["tea"], stop="", fail=False)
         store.finish = finish
-        assert "The claim of order was taken away" in caplog.text
+        assert not refused.success
+        assert "its claim was taken away meanwhile" in refused.text
+        assert shop.orders() == []
 
     def test_one_that_conflicts_with_its_caller_at_the_last_moment_gives_its_key_back(
         self, shop, monkeypatch
@@ -229,21 +234,40 @@ class TestContained:
         assert shop.call("order", item="tea").event.replayed
         assert shop.orders() == [Order("milk"), Order("tea")]
 
-    def test_one_that_conflicts_when_it_is_recorded_gives_its_key_back(self, shop):
+    def test_a_direct_write_does_not_come_between_its_record_and_the_session(self, shop):
         store, finish = shop.bench.ledger.store, shop.bench.ledger.store.finish
+        writing = threading.Thread(
+            target=lambda: shop.bench.session[Order].append(Order("milk")), daemon=True
+        )
 
         def finish_late(*args: Any) -> bool:
             store.finish = finish
             finished = finish(*args)
-            shop.bench.session[Order].append(Order("milk"))
+            writing.start()
+            writing.join(0.05)
+            assert writing.is_alive()
             return finished
 
         shop.look, store.finish = lambda context: context.session[Order].latest(), finish_late
-        assert shop.call("order", item="tea").status is Status.CONFLICT
-        assert shop.bench.states() == []
-        assert not shop.call("order", item="tea").event.replayed
+        assert shop.call("order", item="tea").success
+        writing.join()
         assert shop.call("order", item="tea").event.replayed
-        assert shop.orders() == [Order("milk"), Order("tea")]
+        assert shop.orders() == [Order("tea"), Order("milk")]
+
+    def test_one_whose_record_changes_the_session_gives_its_key_back(self, shop):
+        store, finish = shop.bench.ledger.store, shop.bench.ledger.store.finish
+
+        def finish_badly(*args: Any) -> bool:
+            store.finish = finish
+            shop.bench.session[Order].append(Order("milk"))
+            return finish(*args)
+
+        store.finish = finish_badly
+        refused = shop.call("order", item="tea")
+        assert not refused.success
+        assert "has changed its session meanwhile" in refused.text
+        assert shop.bench.states() == []
+        assert shop.orders() == [Order("milk")]
 
 
 class TestNotContained:
