@@ -13,7 +13,7 @@ from pydantic import BaseModel, BeforeValidator, Field, TypeAdapter, ValidationE
 from typing_extensions import TypedDict
 
 from toolstile_hookspecs._schema.codec import Codec
-from toolstile_hookspecs._schema.strict_dates import exact_validator, without_guards
+from toolstile_hookspecs._schema.strict_dates import exact_validator
 from toolstile_hookspecs.errors import ToolValidationError
 
 
@@ -192,28 +192,6 @@ def test_every_fault_is_told_at_once() -> None:
         "  - level",
         "  - count",
     ]
-
-
-@pytest.mark.parametrize(
-    ("kind", "text", "labels"),
-    [
-        (date | int, '"2020"', ["date", "int"]),
-        (list[datetime] | int, '["2020"]', ["list[datetime][0]", "int"]),
-        (Level | bool, "3", ["int-enum[Level]", "bool"]),
-    ],
-)
-def test_choices_are_called_as_pydantic_calls_them(kind: Any, text: str, labels: list[str]) -> None:
-    told = refusal(kind, text)
-
-    assert [line.partition(": ")[0] for line in told.splitlines()[1:-1]] == [
-        f"  - {label}" for label in labels
-    ]
-
-
-def test_long_names_are_not_searched_for_what_choices_are_called() -> None:
-    name = "function-before[refuse_twins(), " * 100_000
-
-    assert without_guards(name) is name
 
 
 def test_what_pydantic_reads_exactly_is_left_to_it() -> None:

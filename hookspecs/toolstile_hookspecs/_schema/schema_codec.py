@@ -14,6 +14,7 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 import pydantic_core
+from pydantic_core import ErrorDetails
 
 from toolstile_hookspecs._schema.codec import STRICT, Json, with_whole_numbers
 from toolstile_hookspecs._schema.navigation import (
@@ -24,21 +25,19 @@ from toolstile_hookspecs._schema.navigation import (
     of_item,
     of_property,
     pointed,
-    schemas_among,
     subschemas,
 )
-from toolstile_hookspecs._schema.secrets import MASK
 from toolstile_hookspecs._schema.serialize import as_plain, encodable, finite
+from toolstile_hookspecs._schema.union_marks import MARK, Path
 from toolstile_hookspecs._schema.validation_errors import (
+    FAULT,
     MAX_FAULTS,
-    MAX_REASON,
-    MISSING,
+    NOT_KNOWN,
+    OTHER,
+    Lines,
     in_json,
     listing,
     not_json,
-    place,
-    shorten,
-    stranger,
 )
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 from toolstile_hookspecs.support.patterns import bounded_ecma
@@ -49,9 +48,6 @@ UNCHECKED: Final = (
     "JSON Schema refers to itself without an end. Nest them less; if that does not help, do "
     "without this tool."
 )
-
-_NEAR: Final = 3
-"""Alternatives that are told of where a value fits none of them."""
 
 
 class Unchecked(ToolValidationError):
@@ -83,7 +79,7 @@ class SchemaCodec:
         draft: Any = drafts.validator_for(self._schema, default=Draft202012Validator)
         try:
             self._secrecy = secrecy_of(self._schema)
-            self._shows = not self._secrecy
+            self._lines = Lines(self._schema)
             # Formats are not checked: Python's `re` would judge the patterns.
             draft.check_schema(self._schema, format_checker=None)
         except SchemaError as error:
@@ -167,68 +163,54 @@ class SchemaCodec:
                 raise
             raise Unchecked(UNCHECKED) from None
         found.sort(key=operator.attrgetter("json_path"))
-        # A stranger may be told of by several parts of a schema.
-        return [*dict.fromkeys(line for fault in found for line in self._lines(fault))]
+        details = (detail for fault in found for detail in self._details(fault))
+        return [*dict.fromkeys(self._lines.of(details))]
 
-    def _lines(self, fault: Any) -> Iterator[str]:
-        """Yield a line for a fault, or for each name that it is about."""
-        objects = schemas_among(part.get("properties") for part in subschemas(self._schema))
-        declared = {name for properties in objects for name in properties}
-        # About secrets, a name that no schema declares may be one.
-        path = [
-            part if self._shows or isinstance(part, int) or part in declared else MASK
-            for part in fault.absolute_path
-        ]
-        if missing := _missing(fault):
-            yield from (f"{place([*path, name])}: {MISSING}" for name in missing)
-            # What else may be given nobody lists, so only what is near it counts as mistaken.
-            others = [name for name in fault.instance if name not in declared][:MAX_FAULTS]
-            near = (name for name in others if suggest(name, missing))
-            yield from (stranger([*path, name], missing, shows=self._shows) for name in near)
-        elif fault.validator == "additionalProperties":
-            known = [*fault.schema.get("properties", ())]
-            for number, name in enumerate(_extras(fault.instance, fault.schema)):
-                # No more than these are shown, and to compare names takes long.
-                candidates = known if number < MAX_FAULTS else []
-                yield stranger([*path, name], candidates, shows=self._shows)
-        elif fault.validator in {"anyOf", "oneOf"}:
-            yield from self._alternatives(fault, place(path))
-        else:
-            yield f"{place(path)}: {self._reason(fault)}"
-
-    def _alternatives(self, fault: Any, where: str) -> Iterator[str]:
-        """Yield what is wrong with each alternative, the one that is likely meant first."""
-        found: dict[object, list[Any]] = {}
-        for inner in fault.context:
-            found.setdefault(next(iter(inner.schema_path), None), []).append(inner)
-        near = sorted(
-            (faults for faults in found.values() if not any(map(_is_other_type, faults))),
-            key=lambda faults: (any(map(_is_other_choice, faults)), len(faults)),
-        )
-        if not found:
-            yield f"{where}: fits more than one alternative of the schema, which must be one"
-        elif not near:
-            types = dict.fromkeys(name for inner in fault.context for name in _types(inner))
-            listed = [item for inner in fault.context for item in _listed(inner)]
-            wanted = [f"of type {' or '.join(types)}"] if types else []
-            wanted += [f"one of {in_json(listed)}"] if listed else []
-            got = f"{in_json(fault.instance)} " if self._shows else ""
-            yield f"{where}: {got}is not {shorten(' or '.join(wanted), MAX_REASON)}"
-        elif len(near) > 1:
-            yield f"{where}: fits none of its {len(found)} alternatives, of which the likeliest are"
-        for number, faults in enumerate(near[:_NEAR], 1):
-            beginning = f"({number}) " if len(near) > 1 else ""
-            lines = dict.fromkeys(line for inner in faults for line in self._lines(inner))
-            yield beginning + "; ".join(lines)
+    def _details(self, fault: Any, before: Path = ()) -> Iterator[ErrorDetails]:
+        """Yield a fault as pydantic has it, once for each name that it is about."""
+        path: Path = (*before, *fault.relative_path)
+        missing = _missing(fault)
+        # What else may be given nobody lists, so only what is near it counts as mistaken.
+        given = fault.instance if missing else ()
+        others = [name for name in given if name not in self._lines.declared][:MAX_FAULTS]
+        strangers = [name for name in others if suggest(name, missing)]
+        if fault.validator == "additionalProperties":
+            strangers = _extras(fault.instance, fault.schema)
+        # No more than these are shown, and to compare names takes long.
+        near, rest = strangers[:MAX_FAULTS], strangers[MAX_FAULTS:]
+        for type_, names in (("missing", missing), ("extra_forbidden", near), (FAULT, rest)):
+            yield from (_detail(type_, (*path, name), NOT_KNOWN) for name in names)
+        if fault.context:
+            for inner in fault.context:
+                number = next(iter(inner.schema_path), 0)
+                yield from self._details(inner, (*path, f"{MARK}{number}"))
+        elif not missing and not strangers:
+            yield _detail(_TYPES.get(fault.validator, FAULT), path, self._reason(fault))
 
     def _reason(self, fault: Any) -> str:
-        if not self._shows:
+        got = f"{in_json(fault.instance)} " if self._lines.shows else ""
+        wanted, told = fault.validator_value, str(fault.message)
+        if fault.validator == "type":
+            types = [wanted] if isinstance(wanted, str) else wanted
+            return f"{got}is not of type {' or '.join(map(repr, types))}"
+        if fault.validator in _LISTING:
+            listed = wanted if fault.validator == "enum" else [wanted]
+            return f"{got}is not one of {in_json(listed)}"
+        if fault.validator == "oneOf":
+            return "fits more than one alternative of the schema, which must be one"
+        if not got:
             return f"does not fit what the schema says of {fault.validator!r}"
-        told = fault.message
-        if fault.validator in {"const", "enum", "not"}:
-            told = told.replace(repr(fault.validator_value), in_json(fault.validator_value))
-        told = told.replace(repr(fault.instance), in_json(fault.instance))
-        return shorten(told, MAX_REASON)
+        if fault.validator == "not":
+            told = told.replace(repr(wanted), in_json(wanted))
+        return told.replace(repr(fault.instance), in_json(fault.instance))
+
+
+_LISTING: Final = ("const", "enum")
+_TYPES: Final = {"type": OTHER, **dict.fromkeys(_LISTING, "enum")}
+
+
+def _detail(type_: str, path: Path, told: str) -> ErrorDetails:
+    return {"type": type_, "loc": path, "msg": told, "input": ...}
 
 
 def _with_integers(value: Any, whole: Any, schemas: list[Schema], root: Schema) -> Any:
@@ -257,36 +239,6 @@ def _with_integers(value: Any, whole: Any, schemas: list[Schema], root: Schema) 
 def _is_out_of_stack(error: BaseException) -> bool:
     # What follows references is written in Rust, and panics where the stack ends in it.
     return isinstance(error, RecursionError) or type(error).__name__ == "PanicException"
-
-
-def _is_other_type(fault: Any) -> bool:
-    """Tell whether an alternative is for values of another type."""
-    if fault.relative_path:
-        return False
-    types = [_json_type(item) for item in _listed(fault)]
-    is_listed = bool(types) and _json_type(fault.instance) not in types
-    return fault.validator == "type" or is_listed
-
-
-def _is_other_choice(fault: Any) -> bool:
-    """Tell whether a value names another alternative, by a property such as `kind`."""
-    return fault.validator in {"const", "enum"} and bool(fault.relative_path)
-
-
-def _listed(fault: Any) -> list[Any]:
-    """Return the values of which one was expected, where a fault is about that."""
-    wanted: list[Any] = fault.validator_value if fault.validator == "enum" else []
-    return [fault.validator_value] if fault.validator == "const" else wanted
-
-
-def _json_type(value: object) -> type:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float if is_number else type(value)
-
-
-def _types(fault: Any) -> list[str]:
-    wanted: Any = fault.validator_value if fault.validator == "type" else []
-    return [repr(name) for name in ([wanted] if isinstance(wanted, str) else wanted)]
 
 
 def _missing(fault: Any) -> list[str]:

@@ -8,17 +8,17 @@ from typing import Any, Final
 from pydantic_core import PydanticCustomError, SchemaValidator, to_json
 
 from toolstile_hookspecs._schema.core_schema import Schema, parts, rewritten
+from toolstile_hookspecs._schema.union_marks import UNIONS, marked
 
 NOT_ISO_8601: Final = "not_iso_8601"
 """The kind of fault of a date or a time that is written otherwise."""
 _TOLD: Final = 'Input should be written as ISO 8601 has it, such as "{example}"'
 _EXAMPLES: Final = {"date": "2026-01-31", "datetime": "2026-01-31T09:30:00Z"}
 _begins_as_date: Final = re.compile(r"\d{4}-\d{2}-\d{2}").match
-_GUARD: Final = re.compile(r"function-after\[(date(?:time)?)\(\), any\]")
 
 
 def exact_validator(schema: Schema) -> SchemaValidator | None:
-    """Return what reads as the schema says, None where pydantic does so itself.
+    """Return what reads as the schema says, with marks, None where pydantic does so itself.
 
     Args:
         schema: As `TypeAdapter.core_schema` has it.
@@ -34,20 +34,15 @@ def exact_validator(schema: Schema) -> SchemaValidator | None:
         >>> exact_validator(TypeAdapter(list[int]).core_schema) is None
         True
     """
-    if not any(part["type"] in _EXAMPLES for part in parts(schema)):
+    if not any(part["type"] in _EXAMPLES or part["type"] in UNIONS for part in parts(schema)):
         return None
     # Validators that classes have already are without the guards.
     return SchemaValidator(rewritten(schema, _guarded), _use_prebuilt=False)
 
 
-def without_guards(label: str) -> str:
-    """Return what pydantic calls a choice of a union as it would be called without guards in it."""
-    return _GUARD.sub(r"\1", label)
-
-
 def _guarded(node: Schema) -> Schema:
     if node["type"] not in _EXAMPLES:
-        return node
+        return marked(node)
     example = _EXAMPLES[node["type"]]
     # By a validator of its own: what has come as text is read strictly only from JSON.
     unnamed: Any = {name: value for name, value in node.items() if name != "ref"}
@@ -60,8 +55,6 @@ def _guarded(node: Schema) -> Schema:
             raise PydanticCustomError(NOT_ISO_8601, _TOLD, {"example": example})
         return exact.validate_json(to_json(value), strict=True)
 
-    # pydantic names a function where it tells which choice of a union is at fault.
-    read.__name__ = read.__qualname__ = node["type"]
     # Of the choices of a union, pydantic prefers a text to a date, and anything to `any`.
     function = {"type": "no-info", "function": read}
     guard = {"type": "function-after", "function": function, "schema": {"type": "any"}}

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import groupby
+from os.path import commonprefix
 from typing import Final, get_args
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 from pydantic_core.core_schema import ErrorType
 
 from toolstile_hookspecs._schema.navigation import (
@@ -17,7 +20,8 @@ from toolstile_hookspecs._schema.navigation import (
     subschemas,
 )
 from toolstile_hookspecs._schema.secrets import MASK
-from toolstile_hookspecs._schema.strict_dates import NOT_ISO_8601, without_guards
+from toolstile_hookspecs._schema.strict_dates import NOT_ISO_8601
+from toolstile_hookspecs._schema.union_marks import OTHER_TAG, Path, steps_of, union_of
 from toolstile_hookspecs.support.text import suggest
 
 MAX_FAULTS: Final = 20
@@ -33,9 +37,14 @@ REFUSED: Final = "is not accepted"
 RETRY: Final = "\nFix these, then retry."
 """The end of every listing."""
 
+FAULT, OTHER = "schema", "schema_type"
+"""The kinds of faults that JSON Schema tells in words; values of another type are the second."""
+
 _NOT_TEXT: Final = "the text holds a lone surrogate, which is not a character"
 _BY_AUTHORS: Final = frozenset({"value_error", "assertion_error"})
-_NOT_BY_AUTHORS: Final = {*get_args(ErrorType), NOT_ISO_8601} - _BY_AUTHORS
+_NOT_BY_AUTHORS: Final = {*get_args(ErrorType), NOT_ISO_8601, OTHER_TAG, FAULT, OTHER} - _BY_AUTHORS
+_NEAR: Final = 3
+"""Alternatives that are told of where a value fits none of them."""
 # What pydantic says, and what a model understands.
 _TOO_DEEP: Final = ("recursion limit exceeded", "nested too deeply")
 
@@ -47,34 +56,97 @@ def explain(error: ValidationError, read_schema: Callable[[], Schema]) -> str:
         error: What it found.
         read_schema: Gives the JSON Schema, for suggestions and to know of secrets.
     """
-    schema = read_schema()
-    shows = not holds_secret(schema)
-    objects = schemas_among(part.get("properties") for part in subschemas(schema))
-    declared = {name for properties in objects for name in properties}
+    found = error.errors(include_url=False)
+    if found[0]["type"] == "json_invalid":
+        return not_json(found[0]["msg"].removeprefix("Invalid JSON: "))
+    if found[0]["type"] == "string_unicode" and not found[0]["loc"]:
+        return not_json(_NOT_TEXT)
+    return listing([*dict.fromkeys(Lines(read_schema()).of(found))])
 
-    def told(part: int | str) -> int | str:
+
+class Lines:
+    """The lines about what pydantic found, by the schema that it does not fit."""
+
+    def __init__(self, schema: Schema) -> None:
+        self._schema = schema
+        self.shows = not holds_secret(schema)
+        objects = schemas_among(part.get("properties") for part in subschemas(schema))
+        self.declared = {name for properties in objects for name in properties}
+
+    def of(self, faults: Iterable[ErrorDetails], start: int = 0) -> Iterator[str]:
+        """Yield a line for each fault; those of a union's alternatives come together."""
+        for union, group in groupby(faults, lambda fault: union_of(fault["loc"], start)):
+            found = [*group]
+            if union is None:
+                yield from map(self._line, found)
+                continue
+            end = len(union) + 1
+            tried: dict[Path, list[ErrorDetails]] = {}
+            for fault in found:
+                tried.setdefault(fault["loc"][:end], []).append(fault)
+            ranked = [
+                (max(_rank(fault, end) for fault in some), [*self.of(some, end)])
+                for some in tried.values()
+            ]
+            yield from _by_likelihood(place(self._told(union)), ranked, self._misfit(found))
+
+    def _misfit(self, faults: Sequence[ErrorDetails]) -> str:
+        """Return the fault of a value that no alternative is for: the beginning once, then all."""
+        reasons = [*dict.fromkeys(_reason(fault["msg"]) for fault in faults)]
+        start = commonprefix(reasons).rfind(" ") + 1  # noqa: RUF071 - of texts
+        told = reasons[0][:start] + " or ".join(reason[start:] for reason in reasons)
+        return f"{shorten(told, MAX_REASON)}{_given(faults[0]['input']) if self.shows else ''}"
+
+    def _told(self, path: Path) -> list[int | str]:
         # About secrets, a name that no schema declares may be one.
-        return part if shows or isinstance(part, int) or part in declared else MASK
+        return [
+            part if self.shows or isinstance(part, int) or part in self.declared else MASK
+            for part in steps_of(path)
+        ]
 
-    lines: list[str] = []
-    for fault in error.errors(include_url=False, include_context=False):
+    def _line(self, fault: ErrorDetails) -> str:
         type_, path = fault["type"], fault["loc"]
-        if type_ == "json_invalid":
-            return not_json(fault["msg"].removeprefix("Invalid JSON: "))
-        if type_ == "string_unicode" and not path:
-            return not_json(_NOT_TEXT)
         if type_ in {"missing", "missing_argument"}:
             what = MISSING
         elif type_ in {"extra_forbidden", "unexpected_keyword_argument"}:
-            known = known_names(schema, path[:-1])
-            lines.append(stranger([*map(told, path[:-1]), path[-1]], known, shows=shows))
-            continue
-        elif shows:
+            known = known_names(self._schema, steps_of(path)[:-1])
+            # Another alternative may have it.
+            others = [name for name in known if name != path[-1]]
+            return stranger([*self._told(path[:-1]), path[-1]], others, shows=self.shows)
+        elif self.shows:
             what = f"{_reason(fault['msg'])}{_given(fault['input'])}"
         else:
             what = _reason(fault["msg"]) if type_ in _NOT_BY_AUTHORS else REFUSED
-        lines.append(f"{place([*map(told, path)])}: {what}")
-    return listing([*dict.fromkeys(lines)])
+        return f"{place(self._told(path))}: {what}"
+
+
+_LIKELY, _OTHER_CHOICE, _OTHER_VALUE, _OTHER_TYPE = range(4)
+"""Ranks of alternatives: for a value with another tag, for another value, or another type."""
+
+
+def _by_likelihood(
+    where: str, ranked: Iterable[tuple[int, Sequence[str]]], misfit: str
+) -> Iterator[str]:
+    """Yield the lines about each alternative of a value, those about the likeliest first."""
+    found = sorted((rank, len(lines), lines) for rank, lines in ranked)
+    near = [lines for rank, _, lines in found if rank != _OTHER_TYPE]
+    if found[0][0] >= _OTHER_VALUE:
+        yield f"{where}: {misfit}"
+    elif len(near) == 1:
+        yield from near[0]
+    else:
+        yield f"{where}: fits none of its {len(found)} alternatives, of which the likeliest are"
+        for number, lines in enumerate(near[:_NEAR], 1):
+            yield f"({number}) {'; '.join(dict.fromkeys(lines))}"
+
+
+def _rank(fault: ErrorDetails, end: int) -> int:
+    is_listed = fault["type"] in {"literal_error", "enum"}
+    if len(fault["loc"]) > end:
+        return _OTHER_CHOICE if is_listed else _LIKELY
+    if is_listed:
+        return _OTHER_VALUE
+    return _OTHER_TYPE if fault["type"].endswith(("_type", "none_required")) else _LIKELY
 
 
 def stranger(path: Sequence[object], known: Sequence[str], *, shows: bool) -> str:
@@ -140,7 +212,7 @@ def place(path: Iterable[object]) -> str:
     """Return where in the arguments a fault is, `lines[2].price` say."""
     text = ""
     for part in path:
-        text += f"[{part}]" if isinstance(part, int) else f".{shorten(without_guards(str(part)))}"
+        text += f"[{part}]" if isinstance(part, int) else f".{shorten(str(part))}"
     return shorten(text.removeprefix(".") or "arguments", MAX_REASON)
 
 
