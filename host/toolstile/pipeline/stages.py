@@ -282,7 +282,8 @@ def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
     if call.parent is not None:
         return uninterrupted(join(call, call.parent))
     parts = call.scope._parts  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
-    alone = executor.keeper is None and executor.journal is None
+    # A stored session records nothing of a call that changed nothing.
+    alone = executor.keeper is None and (executor.journal is None or not call.branch.has_changed)
     if parts or call.participants or call.children or not alone:
         return uninterrupted(commit_with_participants(call))
     try:

@@ -190,7 +190,8 @@ class Journal:
     @property
     def has_untold_logs(self) -> bool:
         """True when items of LOG slices are in no entry yet."""
-        return bool(self._untold())
+        # That of the calls is there always, and is told nowhere.
+        return len(self._state.logs) > 1 and bool(self._untold())
 
     def condense(self) -> None:
         """Keep one entry in place of all, where there are many."""
@@ -234,7 +235,7 @@ class Journal:
         records = [record for record in changed.values() if record is not None]
         return {
             "slices": slices,
-            "records": dumped(PolicyState, records),
+            "records": dumped(PolicyState, records) if records else [],
             "removed": [name for name, record in changed.items() if record is None],
             "logs": {
                 self._name_of(type_): dumped_exactly(type_, items) for type_, items in logs.items()

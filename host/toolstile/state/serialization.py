@@ -59,10 +59,14 @@ def named(name: str, known: Mapping[str, type[Any]]) -> type[Any]:
 
 def dumped(kind: Any, items: Iterable[Any]) -> Any:
     """Return items of a type as JSON values."""
+    return from_json(_text_of(kind, items))
+
+
+def _text_of(kind: Any, items: Iterable[Any]) -> bytes:
     try:
         # Not `dump_json`: a model would write infinities as null, which cannot be read back.
         plain = _adapter(kind).dump_python(list(items), mode="json")
-        return from_json(to_json(plain, inf_nan_mode="strings"))
+        return to_json(plain, inf_nan_mode="strings")
     except Exception as error:
         raise SnapshotError(
             f"Items of {type_name(kind)} cannot be written as JSON: {_first_line(error)} Make "
@@ -74,7 +78,7 @@ def dumped(kind: Any, items: Iterable[Any]) -> Any:
 def loaded(kind: Any, items: list[Any]) -> list[Any]:
     """Return the items of a type that JSON values stand for."""
     try:
-        return _read(kind, items)
+        return _read(kind, json.dumps(items))
     except Exception as error:
         raise SnapshotError(
             f"The items of {type_name(kind)} do not fit that type: {_misfit(error)} The type may "
@@ -85,9 +89,9 @@ def loaded(kind: Any, items: list[Any]) -> list[Any]:
 def dumped_exactly(kind: type[Any], items: Iterable[Any]) -> list[Any]:
     """Return items of a type as JSON values from which the same items are read."""
     items = list(items)
-    written: list[Any] = dumped(kind, items)
+    text = _text_of(kind, items)
     try:
-        again = _read(kind, written)
+        again = _read(kind, text)
     except Exception as error:
         raise SnapshotError(
             f"Items of {type_name(kind)} cannot be written as JSON, since they could not be read "
@@ -104,6 +108,7 @@ def dumped_exactly(kind: type[Any], items: Iterable[Any]) -> list[Any]:
                 "or the class has no `__eq__`. Keep secrets elsewhere, items in the slice of their "
                 "own type, and make the field name what it holds."
             )
+    written: list[Any] = from_json(text)
     return written
 
 
@@ -130,9 +135,9 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(items)
 
 
-def _read(kind: Any, items: list[Any]) -> list[Any]:
+def _read(kind: Any, text: str | bytes) -> list[Any]:
     # They are written by the names of their fields, whatever else these are called.
-    read = _adapter(kind).validate_json(json.dumps(items), by_name=True, by_alias=True)
+    read = _adapter(kind).validate_json(text, by_name=True, by_alias=True)
     return cast("list[Any]", read)
 
 

@@ -214,6 +214,11 @@ class Transaction:
                 child.close(reason)
             self._children = None
 
+    @property
+    def has_changed(self) -> bool:
+        """True when STATE slices or records are others here than in the base."""
+        return bool(self._overlay) or any(cell.ops for cell in self._cells.values())
+
     def _commit_to_store(self, deciding: Deciding | None) -> None:
         changed = [cell for cell in self._cells.values() if cell.ops]
         has_changed = bool(changed or self._overlay)

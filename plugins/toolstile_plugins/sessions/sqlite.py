@@ -50,7 +50,6 @@ _AFTER: Final = (
     "SELECT number, decision_id, epoch, changes, has_files FROM toolstile_sessions "
     "WHERE session_id = ? AND number > ? ORDER BY number"
 )
-_HERE: Final = "SELECT 1 FROM toolstile_sessions WHERE session_id = ? AND number = ?"
 _KEEP_IDS: Final = (
     "INSERT OR IGNORE INTO toolstile_decisions "
     "SELECT decision_id FROM toolstile_sessions WHERE session_id = ? AND number <= ?"
@@ -108,10 +107,11 @@ class SqliteSessions:
     def condense(self, session_id: str, whole: Entry) -> None:
         """Keep an entry with the whole state in place of those up to its number."""
         with self._writing() as connection:
-            if connection.execute(_HERE, (session_id, whole.number)).fetchone():
+            here = "SELECT 1 FROM toolstile_sessions WHERE session_id = ? AND number = ?"
+            if connection.execute(here, (session_id, whole.number)).fetchone():
                 connection.execute(_KEEP_IDS, (session_id, whole.number))
                 connection.execute(_REMOVE, (session_id, whole.number))
-                SqliteDecision(connection, session_id).insert(whole)
+                SqliteDecision(connection, session_id).append(whole)
 
     def key_of(self, decision_id: str) -> str:
         """Return the key that workspaces note of a decision."""
@@ -267,26 +267,22 @@ class SqliteDecision:
         self._session_id = session_id
 
     def after(self, number: int) -> Sequence[Entry]:
-        """Return the entries after a number, in order."""
-        rows = self.connection.execute(_AFTER, (self._session_id, number))
-        return [_entry(row) for row in rows]
-
-    def append(self, entry: Entry) -> None:
-        """Record an entry.
+        """Return the entries after a number, in order.
 
         Raises:
             StateError: The session was deleted: nobody else could follow the host that goes on.
         """
-        before = (self._session_id, entry.number - 1)
-        if entry.number > 1 and not self.connection.execute(_HERE, before).fetchone():
+        # The newest entry is always there, condensed or not.
+        found = self.connection.execute(_AFTER, (self._session_id, number - 1)).fetchall()
+        if number and not found:
             raise StateError(
                 f"The stored session {self._session_id} was deleted meanwhile, so nothing can be "
                 "added to it. Close what has it open, and begin it anew."
             )
-        self.insert(entry)
+        return [_entry(row) for row in found if row[0] > number]
 
-    def insert(self, entry: Entry) -> None:
-        """Record an entry, whatever is before it."""
+    def append(self, entry: Entry) -> None:
+        """Record an entry."""
         number, decision_id, epoch, changes, has_files = entry
         now = datetime.now(UTC).timestamp()
         row = (self._session_id, number, decision_id, epoch, changes, int(has_files), now)
