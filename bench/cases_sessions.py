@@ -1,4 +1,4 @@
-"""Sessions: the first call of a new one, and the memory that stays of a call."""
+"""Sessions: the first call of a new one, the memory that stays of a call, and stored ones."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from time import perf_counter
 from typing import Any, Final
 
+from cases_stored import measure_stored
 from floors import FLOOR_OF_ADD
 from full_host import executor_for, full_host
 from measuring import Block, Case, Effort, Probe, Row, compare, in_time
@@ -28,7 +29,7 @@ TEXTS: Final = 10
 
 
 def measure_sessions(effort: Effort) -> list[Row]:
-    """Measure first calls with few and with many tools, and what stays of calls."""
+    """Measure first calls with few and with many tools, what stays of calls, and stored ones."""
     with full_host() as host:
         probes = {
             Probe(f"the first call of a session: {tools:,} tools", _first_calls(host, tools)): limit
@@ -43,6 +44,7 @@ def measure_sessions(effort: Effort) -> list[Row]:
             ),
             _memory_of_a_call(host),
             _memory_of_a_text(host),
+            *measure_stored(effort),
         ]
 
 

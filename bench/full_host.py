@@ -134,12 +134,15 @@ class Total:
     value: int = 0
 
 
-def full_host(*more: object, block: Sequence[str] = ()) -> Host:
+def full_host(
+    *more: object, block: Sequence[str] = (), resources: Sequence[Binding[Any]] = ()
+) -> Host:
     """Return the default host: the built-in plugins, two policies, a workspace, an observer.
 
     Args:
         more: Further plugins.
         block: Names of built-in plugins to leave out.
+        resources: Further bindings of the application.
     """
     files = {f"src/{index:05d}.txt": b"text" for index in range(FILES)}
     workspace = VirtualFilesystem.in_memory(files)
@@ -147,7 +150,7 @@ def full_host(*more: object, block: Sequence[str] = ()) -> Host:
         plugins=(OfficeRules(), Meter(), *more),
         block=tuple(block),
         policies=(SequentialDependencyPolicy(dependencies={"deploy": AWAITED}),),
-        resources=(Binding.instance(Filesystem, workspace),),
+        resources=(Binding.instance(Filesystem, workspace), *resources),
     )
 
 
