@@ -78,7 +78,7 @@ class SteppingSessions(SqliteSessions):
 @stored_as("crash.Note")
 @dataclass(frozen=True)
 class Note:
-    """What a call leaves in the session."""
+    """An item that a call leaves in the session."""
 
     key: str
 

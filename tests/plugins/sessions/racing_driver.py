@@ -27,7 +27,7 @@ from toolstile_plugins.vfs.workspace import VirtualFilesystem
 @stored_as("racing.Note")
 @dataclass(frozen=True)
 class Note:
-    """What a call leaves in the session."""
+    """An item that a call leaves in the session."""
 
     text: str
 
