@@ -33,7 +33,7 @@ CATCH_UP: Final = 8
 """Microseconds that a look for the entries of others may take before a fork."""
 CATCH_UP_GOAL: Final = 4
 DECISION: Final = 1.3
-"""How much dearer a decision with record and entry may be than the record alone."""
+"""The most that a decision with record and entry may cost, in times of the record alone."""
 FLAT: Final = 1.1
 ENTRIES: Final = (100, 10_000)
 
