@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -392,10 +391,14 @@ class Host:
 
     async def __aenter__(self) -> Self:
         """Open the host without blocking the loop."""
+        import asyncio  # heavy, and only here
+
         return await asyncio.to_thread(self.open)
 
     async def __aexit__(self, *error: object) -> None:
         """Close the host without blocking the loop."""
+        import asyncio  # heavy, and only here
+
         await asyncio.to_thread(self.close)
 
     def leave_to_parent(self) -> None:

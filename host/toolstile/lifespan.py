@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
-from concurrent.futures import Future
-from contextlib import AbstractAsyncContextManager, ExitStack
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile.plugins.plugin_errors import PluginFault, in_configuration, raised_in, wrong_answer
@@ -18,7 +16,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolstile")
 _HOOK: Final = "toolstile_lifespan"
-NOT_STOPPED: Final = "Plugin %s failed to stop what it kept running."
 
 
 def enter_lifespans(host: ExecutorHost, stack: ExitStack, only: str | None = None) -> None:
@@ -66,6 +63,8 @@ def enter_lifespan(host: ExecutorHost, stack: ExitStack, implementation: Impleme
         lifespan.__enter__()
         stack.callback(_leave, plugin, lifespan)
     elif hasattr(lifespan.__class__, "__aenter__"):
+        from toolstile.drivers.async_lifespan import AsyncLife  # few plugins keep a loop busy
+
         life = AsyncLife(plugin, lifespan, host.engine.background.loop)
         # The wait until it is entered may be interrupted, as by Ctrl-C.
         stack.callback(life.end)
@@ -79,55 +78,4 @@ def _leave(plugin: str, lifespan: Any) -> None:
     try:
         lifespan.__exit__(None, None, None)
     except Exception:
-        log.exception(NOT_STOPPED, plugin)
-
-
-class AsyncLife:
-    """An async lifespan: one task enters and leaves it, as task groups within it demand.
-
-    It lives on a loop of another thread.
-    """
-
-    def __init__(
-        self,
-        plugin: str,
-        lifespan: AbstractAsyncContextManager[Any],
-        loop: asyncio.AbstractEventLoop,
-    ) -> None:
-        self._plugin = plugin
-        self._lifespan = lifespan
-        self._loop = loop
-        self._life: asyncio.Task[Any] | None = None
-        self._entered: Future[None] = Future()
-        self._stop = asyncio.Event()
-
-    def begin(self) -> None:
-        """Enter it; raises what entering raises."""
-        asyncio.run_coroutine_threadsafe(self._live(), self._loop)
-        self._entered.result()
-
-    def end(self) -> None:
-        """Leave it, also where it is still being entered, and wait until it is left."""
-        asyncio.run_coroutine_threadsafe(self._leave(), self._loop).result()
-
-    async def _leave(self) -> None:
-        if self._life is None:
-            return
-        self._stop.set()
-        if not self._entered.done():
-            self._life.cancel()
-        await asyncio.wait([self._life])
-
-    async def _live(self) -> None:
-        self._life = asyncio.current_task()
-        try:
-            async with self._lifespan:
-                self._entered.set_result(None)
-                await self._stop.wait()
-        except BaseException as error:
-            if not self._entered.done():
-                self._entered.set_exception(error)
-            elif self._stop.is_set():
-                log.exception(NOT_STOPPED, self._plugin)
-            else:
-                log.exception("What plugin %s kept running has failed.", self._plugin)
+        log.exception("Plugin %s failed to stop what it kept running.", plugin)

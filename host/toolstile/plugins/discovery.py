@@ -81,7 +81,8 @@ def _scan() -> Iterator[PluginSource]:
             # Parsing is left out where there is nothing to find: most have other entry points.
             if _SECTION not in (distribution.read_text("entry_points.txt") or ""):
                 continue
-            name, version = distribution.name, distribution.version
+            metadata = distribution.metadata
+            name, version = metadata["Name"], metadata["Version"]
             entries = distribution.entry_points.select(group=ENTRY_POINT_GROUP)
         except Exception:
             log.debug("A distribution cannot be read", exc_info=True)

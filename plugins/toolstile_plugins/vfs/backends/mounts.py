@@ -5,12 +5,14 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import Base, Change, Changes, Store, Transaction
-from toolstile_plugins.vfs.backends.fsspec_source import Source
 from toolstile_plugins.vfs.nodes import Kind, Node, directory_node
+
+if TYPE_CHECKING:
+    from toolstile_plugins.vfs.backends.fsspec_source import Source
 
 _READONLY: Final = (
     "The whole workspace is read-only, so nothing in it can be changed. That requires human "
