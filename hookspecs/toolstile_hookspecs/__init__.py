@@ -167,6 +167,7 @@ from toolstile_hookspecs.services.replay import (
     Redoable as Redoable,
     Replay as Replay,
 )
+from toolstile_hookspecs.services.watches import SupportsWatch as SupportsWatch
 from toolstile_hookspecs.sessions import (
     Append as Append,
     Dispatcher as Dispatcher,

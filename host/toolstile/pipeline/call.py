@@ -310,8 +310,11 @@ class ActiveCall(Lifetime["ActiveCall"]):
 
     def renew(self) -> None:
         """Fork again from the newest state, for checks or a run that start afresh."""
-        self.scope.close()
-        self.fork()
+        before = self.scope
+        with deferred_interrupts():
+            self.fork()
+            self.scope.held, before.held = before.held, self.scope.held
+            before.close()
         self.participants = []
         self.undone = False
 
@@ -341,6 +344,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         if turns is not None:
             turns.give_back(self)
             self.turns = None
+            self.scope.release_held()
 
     def end(self) -> None:
         """Give back everything a call holds while it lasts; interrupted, it is done again."""

@@ -19,6 +19,7 @@ from toolstile.policies.rules import Rule
 from toolstile.resources.transactional import may_wait
 from toolstile.settings.table_validation import kind_of
 from toolstile_hookspecs import NOTICE, Participant
+from toolstile_hookspecs.services.watches import HeldResource
 
 if TYPE_CHECKING:
     from toolstile.pipeline.call import ActiveCall
@@ -168,7 +169,7 @@ def _ended(function: Callable[[], Any]) -> tuple[Any, BaseException | None]:
 
 def perform(
     run: Asker,
-    participant: Participant,
+    participant: Participant | HeldResource,
     step: str,
     settling: Callable[[Asker, Any], Staged] = await_uninterrupted,
 ) -> Staged:

@@ -71,6 +71,7 @@ from toolstile.pipeline.hook_calls import (
     hook_failed,
     off_loop,
     on_worker,
+    perform,
     settle,
     waits,
 )
@@ -426,6 +427,8 @@ def redo_after_conflict(call: ActiveCall, plan: ToolPlan) -> Staged:
     yield from undo(call)
     if call.batch is not None or call.acquire_commit_turn() is not None:
         yield from wait_for_turn(call)
+    for held in call.scope.hold_for_rerun():
+        yield from perform(call, held, "acquire", settle)
     if call.executor.journal is not None:
         yield from catch_up(call)
     call.renew()

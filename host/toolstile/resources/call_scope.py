@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import threading
 from _thread import RLock  # `threading.RLock` is a function around it
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import nullcontext, suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypeVar, cast, overload
 
 from toolstile.resources.container import Container, Instance, ToolScope
@@ -16,6 +17,7 @@ from toolstile.resources.teardown import Failures, close_all, name_of
 from toolstile.resources.transactional import BranchPart, ExclusivePart, Role, may_wait
 from toolstile.resources.waiting import CallOwner, Waiter
 from toolstile_hookspecs.errors import CallClosed, ResourceBusyError
+from toolstile_hookspecs.services.watches import HeldResource, SupportsHold
 from toolstile_hookspecs.support.process import renewed_in_forks
 
 T = TypeVar("T")
@@ -27,6 +29,7 @@ log = logging.getLogger(__name__)
 # Held for moments: the second of a call's close and its handler's end gives everything back.
 _ending = renewed_in_forks(__name__, "_ending", threading.Lock)
 _MISSING: Any = object()
+_NONE_HELD: Mapping[int, HeldResource] = MappingProxyType({})
 _ENDED = "The call has ended, so it can use no resources any more."
 _CALLER_ENDED = "The call that made this one has ended, so this one can use no resources any more."
 
@@ -46,6 +49,7 @@ class CallScope(Waiter):
     Attributes:
         fail_fast: Whether an exclusive resource that is held is refused at once instead of
             waited for; a nested call begins with its parent's.
+        held: What is held while the call runs once more, by the ids of the resources.
     """
 
     __slots__ = (
@@ -60,15 +64,18 @@ class CallScope(Waiter):
         "_shares",
         "_tools",
         "fail_fast",
+        "held",
     )
 
     fail_fast: bool
+    held: Mapping[int, HeldResource]
 
     def __init__(self, resources: Container, parent: CallScope | None, owner: CallOwner) -> None:
         self.owner = owner
         self.wakers = set()
         self._over = None
         self.fail_fast = parent is not None and parent.fail_fast
+        self.held = _NONE_HELD
         self._resources = resources
         self._parent = parent
         self._given: dict[Any, Any] = {}
@@ -250,7 +257,7 @@ class CallScope(Waiter):
 
     def close_unused(self) -> bool:
         """End a scope that has nothing to give back; return False where it has."""
-        if self._parts or self._tools is not None or self.wakers:
+        if self._parts or self._tools is not None or self.wakers or self.held:
             return False
         self._over = self._over or _ENDED
         self._closed = True
@@ -265,11 +272,32 @@ class CallScope(Waiter):
         if self.close_unused():
             return
         self._end(_ENDED)
+        self.release_held()
         with _ending:
             self._closed = True
             is_used = self._abandoned
         if not is_used:
             self._let_go()
+
+    def hold_for_rerun(self) -> Iterator[HeldResource]:
+        """Yield what to acquire before the call runs once more, since it conflicted over it."""
+        for key, part in list(self._parts.items()):
+            # What lives for a call is another one in the rerun.
+            if key in self._resources.known and isinstance(part, BranchPart) and not part.joins:
+                offered = part.branch
+                held = offered.hold_for_rerun() if isinstance(offered, SupportsHold) else None
+                if held is not None:
+                    # Known first: interrupted while it waits, it is given back all the same.
+                    self.held = {**self.held, key: held}
+                    yield held
+
+    def release_held(self) -> None:
+        """Let others commit to what is held."""
+        for held in self.held.values():
+            try:
+                held.release()
+            except Exception:
+                log.exception("Giving back what %s held failed", self.owner)
 
     # --- giving ---
 
@@ -304,7 +332,8 @@ class CallScope(Waiter):
                 part = self._parts.get(key)
             if isinstance(part, BranchPart):
                 return part
-            branch = built.value.branch(self.owner.context, parent.branch if parent else None)
+            source = self.held.get(key, built.value)
+            branch = source.branch(self.owner.context, parent.branch if parent else None)
             part = BranchPart(branch, built.value, joins=parent is not None)
             with self._mutex:
                 is_late = nested and not self._shares
