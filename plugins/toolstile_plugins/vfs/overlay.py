@@ -9,7 +9,9 @@ from itertools import islice
 from typing import BinaryIO, Literal, cast
 
 from toolstile_hookspecs import FileMatch, FileStat
+from toolstile_hookspecs.services.watches import Watch
 from toolstile_plugins.vfs import paths, text_files as text
+from toolstile_plugins.vfs.backends.base import WatchMark
 from toolstile_plugins.vfs.checkpoints import put_back
 from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.lookup import content_of, in_order
@@ -25,16 +27,18 @@ class Overlay:
     Costs grow with the files a call changes, never with the tree.
     """
 
-    __slots__ = ("_exclusive", "_layer", "_tree")
+    __slots__ = ("_exclusive", "_layer", "_tree", "_watch")
 
     def __init__(
         self,
         layer: Layer,
         now: Callable[[], datetime],
         exclusive: Callable[[], AbstractContextManager[str]],
+        watch: Callable[[], WatchMark],
     ) -> None:
         self._layer = layer
         self._exclusive = exclusive
+        self._watch = watch
         self._tree = Transfer(layer, now)
 
     # --- reading ---
@@ -188,6 +192,20 @@ class Overlay:
             finally:
                 # Changes by the program are not conflicts of the call that started it.
                 self._layer.forget_seen()
+
+    def watch(self) -> Watch:
+        """Watch all commits, before what a program is to read is laid out somewhere.
+
+        A commit by another call meanwhile is a conflict of this one, whatever was read. May wait
+        for others, so an async handler calls it on a thread.
+
+        Raises:
+            ResourceBusyError: When another commit or program does not end.
+            DeadlineExceededError: When the deadline passes first.
+        """
+        mark = self._watch()
+        self._layer.watch(mark)
+        return mark
 
     def notes(self) -> Sequence[str]:
         """Return notes on the answers so far: what was left out, and why."""

@@ -10,8 +10,18 @@ from datetime import UTC, datetime
 from functools import partial, wraps
 from typing import Any, BinaryIO, Concatenate, Final, Literal, ParamSpec, TypeVar
 
-from toolstile_hookspecs import CallRefused, StateError, ToolContext
-from toolstile_plugins.vfs.backends.base import Base, Changes, Store, Transaction, wait, wait_async
+from toolstile_hookspecs import CallRefused, ConflictError, Deadline, StateError, ToolContext
+from toolstile_plugins.vfs.backends.base import (
+    Base,
+    Changes,
+    HeldWorkspace,
+    Lock,
+    Store,
+    Transaction,
+    WatchMark,
+    wait,
+    wait_async,
+)
 from toolstile_plugins.vfs.backends.memory import MemoryStore
 from toolstile_plugins.vfs.checkpoints import Checkpoint, Checkpoints
 from toolstile_plugins.vfs.diff import diff
@@ -107,8 +117,16 @@ class VirtualFilesystem:
 
     # --- for the host ---
 
-    def branch(self, context: ToolContext, parent: Any | None) -> WorkspaceBranch:
-        """Return a call's own version; a nested call's is of its parent's."""
+    def branch(
+        self, context: ToolContext, parent: Any | None, held: HeldWorkspace | None = None
+    ) -> WorkspaceBranch:
+        """Return a call's own version; a nested call's is of its parent's.
+
+        Args:
+            context: The call's.
+            parent: The branch of the call around it.
+            held: What is held where the call runs once more.
+        """
         above = parent if isinstance(parent, WorkspaceBranch) else None
         if above is None:
             # Somebody may have helped since recovery stopped.
@@ -119,6 +137,9 @@ class VirtualFilesystem:
             now=context.clock.now,
             check_exclusive=context.check_exclusive,
             checkpoints=self._checkpoints,
+            deadline=context.deadline,
+            held=held,
+            again=self.branch,
         )
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
@@ -203,8 +224,11 @@ class WorkspaceBranch:
     """
 
     __slots__ = (
+        "_again",
         "_check_exclusive",
         "_checkpoints",
+        "_deadline",
+        "_held",
         "_layer",
         "_parent",
         "_prepared",
@@ -218,7 +242,7 @@ class WorkspaceBranch:
 
     name: Final = "the workspace"
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is named
         self,
         store: Store,
         parent: WorkspaceBranch | None,
@@ -226,9 +250,15 @@ class WorkspaceBranch:
         now: Callable[[], datetime],
         check_exclusive: Callable[[str], None] = lambda what: None,  # noqa: ARG005 - all may
         checkpoints: Checkpoints,
+        deadline: Deadline | None = None,
+        held: HeldWorkspace | None = None,
+        again: Callable[..., WorkspaceBranch] | None = None,
     ) -> None:
         base: Base = store if parent is None else parent._layer  # noqa: SLF001 - the same class
         self.key: str | None = None
+        self._again = again
+        self._deadline = deadline
+        self._held = held
         self._store = store
         self._parent = parent
         self._check_exclusive = check_exclusive
@@ -238,7 +268,7 @@ class WorkspaceBranch:
         self._preparing = threading.Lock()
         self._prepared: Changes | None = None
         self._transaction: Transaction | None = None
-        self.resource = Overlay(self._layer, now, self._exclusive_path)
+        self.resource = Overlay(self._layer, now, self._exclusive_path, self._watch)
 
     @property
     def waits(self) -> bool:
@@ -285,9 +315,19 @@ class WorkspaceBranch:
         """Prepare, blocking the thread while another commit holds the workspace."""
         wait(self._attempt)
 
+    def hold_for_rerun(self) -> HeldWorkspace | None:
+        """Return what keeps others from committing, where this call conflicted or was watched."""
+        concerned = self._layer.conflicted or self._layer.watches
+        if self._again is None or not concerned:
+            return None
+        return HeldWorkspace(self._store, self._again, self._deadline)
+
     def commit(self) -> None:
         """Make the changes those of the workspace, or of the parent's branch."""
         self._layer.close("This call is over, so its workspace cannot be used any more.")
+        if self._parent is None and self._layer.watches:
+            # First: its own commit marks no watch of this call.
+            self._end_watches()
         changes, self._prepared = self._prepared, None
         transaction, self._transaction = self._transaction, None
         if self._parent is not None and changes is not None:
@@ -301,25 +341,31 @@ class WorkspaceBranch:
         with self._preparing:
             self._prepared = None
             transaction, self._transaction = self._transaction, None
+        self._end_watches()
         if transaction is not None:
             transaction.rollback()
 
     def leave(self) -> None:
         """Leave what is prepared to recovery, since nobody knows whether the call was kept."""
         self._layer.close("Nobody knows whether this call was kept, so it can use no files now.")
+        self._end_watches()
         transaction, self._transaction = self._transaction, None
         if transaction is not None:
             self._store.leave(transaction)
 
     async def _prepare_async(self) -> None:
         with _refusing():
-            await wait_async(self._attempt, in_threads=self.waits)
+            await wait_async(self._attempt, self._deadline, in_threads=self.waits)
 
     def _attempt(self) -> Literal[True] | None:
         """Try to prepare; None while another commit holds the workspace."""
         # The last attempt may be on its way in a thread when the call is rolled back.
         with self._preparing:
-            return self._prepare_now()
+            try:
+                return self._prepare_now()
+            except ConflictError:
+                self._layer.conflicted = True
+                raise
 
     def _prepare_now(self) -> Literal[True] | None:
         changes = self._layer.changes(self.key)
@@ -327,14 +373,27 @@ class WorkspaceBranch:
             base = self._parent._layer  # noqa: SLF001 - of the same class
             check_seen(base, changes)
             check_emptied(base, changes)
-        elif changes.seen or changes.made:
+        elif changes.seen or changes.made or changes.watches:
             # Before anything is staged: that moves files.
             self._replaced = self._replaced or self._checkpoints.kept(self._layer, changes)
-            self._transaction = self._store.begin(changes)
+            self._transaction = self._store.begin(changes, self._own_lock())
             if self._transaction is None:
                 return None
         self._prepared = changes
         return True
+
+    def _own_lock(self) -> Lock | None:
+        """Return the lock where this call, or the one around it, runs once more and holds it."""
+        if self._parent is not None:
+            return self._parent._own_lock()  # noqa: SLF001 - of the same class
+        return self._held.lock if self._held is not None else None
+
+    def _watch(self) -> WatchMark:
+        return wait(lambda: self._store.watch(self._own_lock()), self._deadline)
+
+    def _end_watches(self) -> None:
+        for watch in self._layer.watches:
+            watch.close()
 
     def _exclusive_path(self) -> AbstractContextManager[str]:
         self._check_exclusive("The real directory")
@@ -347,7 +406,7 @@ class WorkspaceBranch:
                     "call and start the program in the next."
                 )
             above = above._parent  # noqa: SLF001 - of the same class
-        return self._store.exclusive_path()
+        return self._store.exclusive_path(self._own_lock(), self._deadline)
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from typing import Final
 
 from toolstile_hookspecs import CallClosed, ConflictError
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Base, Change, Changes
+from toolstile_plugins.vfs.backends.base import Base, Change, Changes, WatchMark
 from toolstile_plugins.vfs.nodes import Kind, Node, directory_node, version_of
 from toolstile_plugins.vfs.paths import join
 
@@ -18,7 +18,15 @@ _ROOT: Final = directory_node()
 
 
 def check_seen(base: Base, changes: Changes) -> None:
-    """Raise `ConflictError` unless everything that a call has looked at is as it was."""
+    """Raise `ConflictError` unless everything that a call has looked at is as it was.
+
+    What a watched one has read is not known, so any commit may have changed it.
+    """
+    if changes.watches and any(watch.marked for watch in changes.watches):
+        raise ConflictError(
+            "Other changes were kept in the workspace while a program of this call read it; "
+            "nothing was overwritten and nothing of this call was kept. Read again, then retry."
+        )
     moved = [path for path, version in changes.seen.items() if not base.unchanged(path, version)]
     if moved:
         raise conflict(moved)
@@ -57,9 +65,22 @@ class Layer(Base):
     A layer costs what is put into it, whatever the size of the tree. A path is pinned
     at the first look: if the base shows it otherwise later on, that is a conflict. Names and
     nodes of directories are not pinned.
+
+    Attributes:
+        conflicted: Whether the base was found to have changed.
+        watches: The watches over what is read unseen; they are closed with the branch.
     """
 
-    __slots__ = ("_base", "_closed", "_lock", "_made", "_made_in", "_seen")
+    __slots__ = (
+        "_base",
+        "_closed",
+        "_lock",
+        "_made",
+        "_made_in",
+        "_seen",
+        "conflicted",
+        "watches",
+    )
 
     def __init__(self, base: Base) -> None:
         self._base = base
@@ -69,6 +90,8 @@ class Layer(Base):
         self._made: dict[str, Node | None] = {}
         self._made_in: dict[str, dict[str, None]] = {}
         self._closed: str | None = None
+        self.conflicted = False
+        self.watches: tuple[WatchMark, ...] = ()
         # Handlers may use threads, and nested calls that run side by side share this layer.
         self._lock = threading.RLock()
 
@@ -98,6 +121,7 @@ class Layer(Base):
             if path not in self._seen:
                 self._seen[path] = node
             elif version_of(self._seen[path]) != version_of(node):
+                self.conflicted = True
                 raise conflict([path])
             return node
 
@@ -197,7 +221,8 @@ class Layer(Base):
                 before = self._seen.get(path)
                 kind = before.kind if before is not None else None
                 made.append(Change(path, version_of(before), kind, self._made[path]))
-            return Changes({path: version_of(n) for path, n in self._seen.items()}, made, key)
+            seen = {path: version_of(node) for path, node in self._seen.items()}
+            return Changes(seen, made, key, self.watches)
 
     def before(self, path: str) -> Node | None:
         """Return what was at a path before this layer changed it."""
@@ -208,8 +233,17 @@ class Layer(Base):
         """Take over what a layer on this one has made."""
         with self._lock:
             self._check_open()
+            self.watches += tuple(changes.watches)
             for change in changes.made:
                 self._set(change.path, change.after)
+
+    def watch(self, mark: WatchMark) -> None:
+        """Have a watch decide, too, whether what was read is as it was."""
+        with self._lock:
+            if self._closed is not None:
+                mark.close()
+            self._check_open()
+            self.watches += (mark,)
 
     def made(self) -> Mapping[str, Node | None]:
         """Return what is made so far, by path; None for what is removed."""

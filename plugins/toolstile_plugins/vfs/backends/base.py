@@ -1,16 +1,24 @@
-"""Trees under an overlay: how they are read, changed in one commit, and waited for."""
+"""Trees under an overlay: how they are read, changed in one commit, waited for, and held."""
 
 # ruff: noqa: ARG002 - what answers by default takes what others need
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from typing import Any, Final, Literal, Protocol, TypeVar
 
-from toolstile_hookspecs import ResourceBusyError
+from toolstile_hookspecs import (
+    Deadline,
+    DeadlineExceededError,
+    ResourceBranch,
+    ResourceBusyError,
+    ToolContext,
+)
+from toolstile_hookspecs.services.watches import Watch
 from toolstile_plugins.vfs.nodes import Kind, Node, version_of
 from toolstile_plugins.vfs.paths import join
 
@@ -97,15 +105,31 @@ class Changes:
         seen: The version of every path that was looked at, None for absence.
         made: The changes to be made.
         key: The call's top-level key, where a record elsewhere decides on the commit.
+        watches: The watches over what it has read unseen.
     """
 
     seen: Mapping[str, object | None]
     made: Sequence[Change]
     key: str | None = None
+    watches: Sequence[WatchMark] = ()
 
     def paths(self) -> list[str]:
         """Return the paths of both."""
         return [*self.seen, *(change.path for change in self.made)]
+
+
+class Lock(Protocol):
+    """The lock of a store, held; nobody else commits."""
+
+    def release(self) -> None:
+        """Give it back; a second time does nothing."""
+
+
+class WatchMark(Watch, Protocol):
+    """A watch of a store."""
+
+    def close(self) -> None:
+        """End the watch, which then stays as it is; a second time does nothing."""
 
 
 class Transaction(Protocol):
@@ -135,8 +159,20 @@ class Store(Base, Protocol):
 
     waits: bool = True
 
-    def begin(self, changes: Changes) -> Transaction | None:
+    def try_hold(self) -> Lock | None:
+        """Keep all others from committing; None while another one does."""
+        ...
+
+    def watch(self, hold: Lock | None = None) -> WatchMark | None:
+        """Set a watch, with the lock where the call holds it; None while another commit does."""
+        ...
+
+    def begin(self, changes: Changes, hold: Lock | None = None) -> Transaction | None:
         """Check what was seen and prepare what was made, without waiting.
+
+        Args:
+            changes: What was seen and made.
+            hold: The lock where the call holds it; given back on every end.
 
         Returns:
             The transaction, or None when another one is under way.
@@ -147,7 +183,9 @@ class Store(Base, Protocol):
         """
         ...
 
-    def exclusive_path(self) -> AbstractContextManager[str]:
+    def exclusive_path(
+        self, hold: Lock | None = None, deadline: Deadline | None = None
+    ) -> AbstractContextManager[str]:
         """Give the real directory, alone, until left; raises `OSError` where there is none."""
         ...
 
@@ -174,36 +212,108 @@ _FIRST_PAUSE_SECONDS: Final = 0.000_5
 _LONGEST_PAUSE_SECONDS: Final = 0.02
 
 
-def wait(attempt: Callable[[], T | None]) -> T:
+def wait(attempt: Callable[[], T | None], deadline: Deadline | None = None) -> T:
     """Try until it succeeds, blocking the thread between.
+
+    Args:
+        attempt: Returns None as long as it has to be made again.
+        deadline: The bound of the wait; without one that is `PATIENCE_SECONDS`.
 
     Raises:
         ResourceBusyError: When the other one does not end.
+        DeadlineExceededError: When the deadline passes first.
     """
-    pauses = _pauses()
+    pauses = _pauses(deadline)
     while (done := attempt()) is None:
         time.sleep(next(pauses))
     return done
 
 
-async def wait_async(attempt: Callable[[], T | None], *, in_threads: bool) -> T:
+async def wait_async(
+    attempt: Callable[[], T | None], deadline: Deadline | None, *, in_threads: bool
+) -> T:
     """Try until it succeeds, leaving the loop to others between; raises as `wait` does."""
     # Late, as it is slow to import, and commands that dispatch nothing do without it.
     import asyncio
 
-    pauses = _pauses()
+    pauses = _pauses(deadline)
     while (done := await asyncio.to_thread(attempt) if in_threads else attempt()) is None:  # noqa: ASYNC110 - another process may hold it
         await asyncio.sleep(next(pauses))
     return done
 
 
-def _pauses() -> Iterator[float]:
-    end = time.monotonic() + PATIENCE_SECONDS
+def _pauses(deadline: Deadline | None) -> Iterator[float]:
+    bound = deadline or Deadline.after(PATIENCE_SECONDS)
     pause = _FIRST_PAUSE_SECONDS
-    while time.monotonic() < end:
+    while not bound.elapsed():
         yield pause
         pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
+    if deadline is not None:
+        raise DeadlineExceededError(
+            "The deadline passed while another commit or program held the workspace, so nothing "
+            "of this call was kept. Retry later."
+        )
     raise ResourceBusyError(
         f"The workspace was held by another commit or program for {PATIENCE_SECONDS:.0f} "
         "seconds, so nothing of this call was kept. Retry later."
     )
+
+
+# --- Holding a store while a call runs once more
+
+
+class HeldWorkspace:
+    """A workspace to which nobody else commits while a call runs once more; a `HeldResource`.
+
+    Args:
+        store: Its files.
+        branch: Makes the call's branch, which commits with the lock.
+        deadline: The bound of the wait for the lock.
+
+    Attributes:
+        lock: The lock; None before it is there, and once it was given back.
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        branch: Callable[[ToolContext, Any | None, HeldWorkspace], ResourceBranch],
+        deadline: Deadline | None,
+    ) -> None:
+        self.waits = store.waits
+        self._store = store
+        self._branch = branch
+        self._deadline = deadline
+        self._acquiring = threading.Lock()
+        self.lock: Lock | None = None
+        self._is_over = False
+
+    def acquire(self) -> Awaitable[None] | None:
+        """Take the lock; returns what to await while another commit holds the workspace."""
+        return None if self._attempt() else self._acquire_async()
+
+    def branch(self, context: ToolContext, parent: Any | None) -> ResourceBranch:
+        """Return the branch of the call that runs once more."""
+        return self._branch(context, parent, self)
+
+    def release(self) -> None:
+        """Give the lock back, also where it comes only now."""
+        with self._acquiring:
+            self._is_over = True
+            lock, self.lock = self.lock, None
+        if lock is not None:
+            lock.release()
+
+    async def _acquire_async(self) -> None:
+        await wait_async(self._attempt, self._deadline, in_threads=self.waits)
+
+    def _attempt(self) -> Literal[True] | None:
+        # The last attempt may be on its way in a thread when the call is given up.
+        with self._acquiring:
+            if self._is_over:
+                return True
+            # Where it cannot be locked, nothing can be kept either.
+            with suppress(OSError):
+                self.lock = self._store.try_hold()
+                return None if self.lock is None else True
+        return True

@@ -9,10 +9,44 @@ from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from functools import partial
 
+from toolstile_hookspecs import Deadline
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Changes, Prepared, Store, Transaction
+from toolstile_plugins.vfs.backends.base import Changes, Lock, Prepared, Store, Transaction
 from toolstile_plugins.vfs.nodes import InMemory, Kind, Node, directory_node, file_node
 from toolstile_plugins.vfs.write_set import check_emptied, check_seen
+
+
+class Turn:
+    """The lock of a workspace in memory, held."""
+
+    __slots__ = ("_lock",)
+
+    def __init__(self, lock: threading.Lock) -> None:
+        self._lock: threading.Lock | None = lock
+
+    def release(self) -> None:
+        """Give it back; a second time does nothing."""
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+
+class Numbered:
+    """A watch in memory: the number of commits when it was set."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        self._store = store
+        self._number = store.commits
+        self._marked: bool | None = None
+
+    @property
+    def marked(self) -> bool:
+        """True once another call has committed."""
+        return self._store.commits != self._number if self._marked is None else self._marked
+
+    def close(self) -> None:
+        """End the watch."""
+        self._marked = self.marked
 
 
 class MemoryStore(Store):
@@ -28,6 +62,8 @@ class MemoryStore(Store):
     """
 
     waits = False
+    commits = 0
+    """The commits so far that have changed something."""
 
     def __init__(self, files: Mapping[str, bytes] | None = None) -> None:
         self._nodes: dict[str, Node] = {"": directory_node()}
@@ -52,19 +88,33 @@ class MemoryStore(Store):
         with self._still:
             return dict(self._held.get(path, {}))
 
-    def begin(self, changes: Changes) -> Transaction | None:
+    def try_hold(self) -> Turn | None:
+        """Keep all others from committing; None while another one does."""
+        return Turn(self._turn) if self._turn.acquire(blocking=False) else None
+
+    def watch(self, hold: Lock | None = None) -> Numbered:  # noqa: ARG002 - for others
+        """Set a watch; no half of a commit is ever seen here."""
+        with self._still:
+            return Numbered(self)
+
+    def begin(self, changes: Changes, hold: Lock | None = None) -> Transaction | None:
         """Check what was seen and prepare what was made, without waiting."""
-        if not self._turn.acquire(blocking=False):
+        held = hold or self.try_hold()
+        if held is None:
             return None
         try:
             check_seen(self, changes)
             check_emptied(self, changes)
-            return Prepared(partial(self._commit, changes), self._turn.release)
+            return Prepared(partial(self._commit, changes, held), held.release)
         except BaseException:
-            self._turn.release()
+            held.release()
             raise
 
-    def exclusive_path(self) -> AbstractContextManager[str]:
+    def exclusive_path(
+        self,
+        hold: Lock | None = None,  # noqa: ARG002 - for others
+        deadline: Deadline | None = None,  # noqa: ARG002
+    ) -> AbstractContextManager[str]:
         """Refuse: there is no directory.
 
         Raises:
@@ -75,9 +125,10 @@ class MemoryStore(Store):
             "Use a workspace on disk (toolstile run --workspace DIR)."
         )
 
-    def _commit(self, changes: Changes) -> None:
+    def _commit(self, changes: Changes, held: Lock) -> None:
         try:
             with self._still:
+                self.commits += bool(changes.made)
                 for change in changes.made:
                     if change.after is None:
                         self._drop(change.path)
@@ -85,7 +136,7 @@ class MemoryStore(Store):
                     if change.after is not None:
                         self._put(change.path, change.after)
         finally:
-            self._turn.release()
+            held.release()
 
     def _put(self, path: str, node: Node) -> None:
         directory, name = paths.split(path)

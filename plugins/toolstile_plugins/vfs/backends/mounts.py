@@ -7,8 +7,17 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
+from toolstile_hookspecs import Deadline
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Base, Change, Changes, Store, Transaction
+from toolstile_plugins.vfs.backends.base import (
+    Base,
+    Change,
+    Changes,
+    Lock,
+    Store,
+    Transaction,
+    WatchMark,
+)
 from toolstile_plugins.vfs.nodes import Kind, Node, directory_node
 
 if TYPE_CHECKING:
@@ -114,7 +123,15 @@ class MountedStore(Store):
             return super().unchanged(path, version)
         return self._store.unchanged(path, version)
 
-    def begin(self, changes: Changes) -> Transaction | None:
+    def try_hold(self) -> Lock | None:
+        """Keep all others from committing; None while another one does."""
+        return self._store.try_hold()
+
+    def watch(self, hold: Lock | None = None) -> WatchMark | None:
+        """Set a watch; None while another commit holds the workspace."""
+        return self._store.watch(hold)
+
+    def begin(self, changes: Changes, hold: Lock | None = None) -> Transaction | None:
         """Check what was seen and prepare what was made, without waiting.
 
         Raises:
@@ -125,9 +142,11 @@ class MountedStore(Store):
                 raise PermissionError(self.readonly(change.path))
         made = sorted((*self._missing(changes), *changes.made), key=lambda change: change.path)
         seen = {path: version for path, version in changes.seen.items() if not self._is_ours(path)}
-        return self._store.begin(dataclasses.replace(changes, seen=seen, made=made))
+        return self._store.begin(dataclasses.replace(changes, seen=seen, made=made), hold)
 
-    def exclusive_path(self) -> AbstractContextManager[str]:
+    def exclusive_path(
+        self, hold: Lock | None = None, deadline: Deadline | None = None
+    ) -> AbstractContextManager[str]:
         """Give the real directory, alone.
 
         Raises:
@@ -135,7 +154,7 @@ class MountedStore(Store):
         """
         if self._is_readonly:
             raise PermissionError(_READONLY)
-        return self._store.exclusive_path()
+        return self._store.exclusive_path(hold, deadline)
 
     def notice(self) -> str | None:
         """Return a notice for users of this tree, such as a commit that is stuck."""

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from toolstile_hookspecs import ToolstileError
 from toolstile_plugins.vfs.backends.base import Changes
-from toolstile_plugins.vfs.backends.disk.descriptors import Hold
+from toolstile_plugins.vfs.backends.disk.descriptors import WATCH_PREFIX, Hold
 from toolstile_plugins.vfs.backends.disk.journal import Record, RecoveryError, Slots
 from toolstile_plugins.vfs.backends.disk.operations import BlockedError, Operations, Steps
 from toolstile_plugins.vfs.backends.disk.os_errors import explained, named
@@ -70,6 +71,7 @@ class DiskTransaction:
             raise
         self._steps("decided")
         try:
+            self._hold.mark()
             self._work.apply()
         except BlockedError as error:
             self._revoke()
@@ -197,7 +199,9 @@ class CommitArea:
         """Finish every commit that was decided, drop every other one; see `stopped`."""
         before, self.stopped = self.stopped, None
         known, undecided = {each.message for each in self.undecided}, list[Undecided]()
-        for name in Slots.found(hold.area):
+        names = os.listdir(hold.area)  # noqa: PTH208 - of a descriptor
+        hold.watches = [name for name in names if name.startswith(WATCH_PREFIX)]
+        for name in Slots.found(names):
             try:
                 self._recover_one(hold, name)
             except UndecidedError as error:
@@ -221,13 +225,13 @@ class CommitArea:
         """Bring one commit to its end, and clear it away."""
         slots = Slots(hold.area, name, fsync=self._fsync)
         try:
-            self._finish(slots)
+            self._finish(slots, hold)
         except BaseException:
             slots.close()
             raise
         slots.remove()
 
-    def _finish(self, slots: Slots) -> None:
+    def _finish(self, slots: Slots, hold: Hold) -> None:
         """Bring one commit to its end; raises `RecoveryError` when a person has to help."""
         state = slots.state()
         record = None if state is None else slots.read(state)
@@ -240,6 +244,7 @@ class CommitArea:
             _stop_at(work.blocked())
             if state == "prepared":
                 slots.change_state(state, "decided")
+            hold.mark()
             try:
                 work.apply()
             except BlockedError as error:

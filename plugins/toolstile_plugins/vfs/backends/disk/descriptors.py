@@ -1,4 +1,4 @@
-"""Descriptors of a workspace on disk: walks that follow no link, and the lock of commits."""
+"""Descriptors of a workspace on disk: walks that follow no link, the lock, the watches."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import fcntl
 import hashlib
 import os
+import secrets
 import stat
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
@@ -119,11 +120,19 @@ class Hold:
 
     Attributes:
         area: Descriptor of `.toolstile/`.
+        watches: The names of the watch files found there; held, there come no others.
     """
 
     def __init__(self, area: int, opened: ExitStack) -> None:
         self.area = area
+        self.watches: list[str] = []
         self._opened = opened
+
+    def mark(self) -> None:
+        """Tell all watches of a commit, before its first rename."""
+        for name in self.watches:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(name, dir_fd=self.area)
 
     def release(self) -> None:
         """Give the lock back; a second time does nothing."""
@@ -202,3 +211,65 @@ class WorkspaceLock:
             return unshared("lock", READ_FILE, folder=area)
         except FileNotFoundError:
             return unshared("lock", READ_FILE | os.O_CREAT, 0o644, folder=area)
+
+
+# --- Watches
+
+
+WATCH_PREFIX: Final = "watch-"
+"""The beginning of the names of watch files."""
+
+
+class WatchFile:
+    """A watch, set while no commit holds the workspace.
+
+    Its file is locked as long as its process lives. Gone, it is marked: that needs no space, and
+    leaves nothing of a process that was killed.
+
+    Args:
+        area: Descriptor of `.toolstile/`.
+    """
+
+    def __init__(self, area: int) -> None:
+        self._name = f"{WATCH_PREFIX}{secrets.token_hex(8)}"
+        self._area = os.dup(area)
+        try:
+            self._file = unshared(self._name, CREATE_FILE, folder=area)
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BaseException:
+            os.close(self._area)
+            raise
+        self._inode = os.fstat(self._file.fileno()).st_ino
+        self._marked: bool | None = None
+
+    @property
+    def marked(self) -> bool:
+        """True once another call has committed."""
+        if self._marked is not None:
+            return self._marked
+        return os.fstat(self._file.fileno()).st_nlink == 0
+
+    def close(self) -> None:
+        """End the watch; a second time does nothing."""
+        if self._marked is not None:
+            return
+        self._marked = self.marked
+        try:
+            # In a fork of the process the file is the parent's.
+            if not self._marked and os.fstat(self._file.fileno()).st_ino == self._inode:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self._name, dir_fd=self._area)
+        finally:
+            self._file.close()
+            os.close(self._area)
+
+
+def sweep_watches(area: int, names: list[str]) -> None:
+    """Remove the watch files of processes that have died."""
+    for name in names:
+        with (
+            contextlib.suppress(FileNotFoundError, BlockingIOError),
+            unshared(name, READ_FILE, folder=area) as file,
+        ):
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            os.unlink(name, dir_fd=area)

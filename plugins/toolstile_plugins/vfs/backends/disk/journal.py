@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal
@@ -103,10 +103,9 @@ class Slots:
         return cls(area, name, fsync=fsync)
 
     @staticmethod
-    def found(area: int) -> list[str]:
-        """Return the names of those that are there."""
-        with os.scandir(area) as entries:
-            return sorted(entry.name for entry in entries if entry.name.startswith(_PREFIX))
+    def found(names: Iterable[str]) -> list[str]:
+        """Return the names of commits among those in `.toolstile/`."""
+        return sorted(name for name in names if name.startswith(_PREFIX))
 
     def write(self, record: Record) -> None:
         """Write the record of a commit that is prepared."""

@@ -8,11 +8,25 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from toolstile_hookspecs import Deadline
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Changes, Prepared, Store, Transaction, wait
+from toolstile_plugins.vfs.backends.base import (
+    Changes,
+    Lock,
+    Prepared,
+    Store,
+    Transaction,
+    WatchMark,
+    wait,
+)
 from toolstile_plugins.vfs.backends.disk import descriptors
 from toolstile_plugins.vfs.backends.disk.commit import CommitArea, DiskTransaction
-from toolstile_plugins.vfs.backends.disk.descriptors import Hold, WorkspaceLock
+from toolstile_plugins.vfs.backends.disk.descriptors import (
+    Hold,
+    WatchFile,
+    WorkspaceLock,
+    sweep_watches,
+)
 from toolstile_plugins.vfs.backends.disk.file_version import Pin, node_of, stamp_of
 from toolstile_plugins.vfs.backends.disk.operations import Steps
 from toolstile_plugins.vfs.backends.disk.os_errors import check_changeable, explained, unopened
@@ -136,13 +150,42 @@ class DiskStore(Store):
 
     # --- commits ---
 
-    def begin(self, changes: Changes) -> Transaction | None:
+    def try_hold(self) -> Hold | None:
+        """Keep all others from committing; None while another one does."""
+        with self._explained():
+            hold = self._lock.try_hold(create=True)
+            if hold is not None:
+                try:
+                    # What was decided is seen by the call that holds it.
+                    self._area.recover(hold)
+                except BaseException:
+                    hold.release()
+                    raise
+            return hold
+
+    def watch(self, hold: Lock | None = None) -> WatchMark | None:
+        """Set a watch; None while another commit holds the workspace."""
+        with self._explained():
+            self._check_there()
+            held = hold if isinstance(hold, Hold) else self._lock.try_hold(create=True)
+            if held is None:
+                return None
+            try:
+                # Half a commit must not be read; one that nobody has decided yet marks later.
+                self._area.finish_others(held, ())
+                return WatchFile(held.area)
+            finally:
+                if held is not hold:
+                    held.release()
+
+    def begin(self, changes: Changes, hold: Lock | None = None) -> Transaction | None:
         """Check what was seen and prepare what was made, without waiting."""
+        given = hold if isinstance(hold, Hold) else None
         with self._explained():
             self._check_there()
             if not changes.made:
-                return self._check_reads(changes)
-            hold = self._lock.try_hold(create=True)
+                return self._check_reads(changes, given)
+            hold = given or self._lock.try_hold(create=True)
             if hold is None:
                 return None
             try:
@@ -155,16 +198,19 @@ class DiskStore(Store):
                 raise
 
     @contextmanager
-    def exclusive_path(self) -> Generator[str]:
+    def exclusive_path(
+        self, hold: Lock | None = None, deadline: Deadline | None = None
+    ) -> Generator[str]:
         """Give the real directory while no commit happens there."""
+        given, hold = isinstance(hold, Hold), None
         with self._explained():
             self._check_in_place()
-            if self.readonly("") is not None:
-                hold = None
-            else:
-                hold = wait(lambda: self._lock.try_hold(create=True))
+            if not given and self.readonly("") is None:
+                hold = wait(lambda: self._lock.try_hold(create=True), deadline)
                 try:
                     self._area.finish_others(hold)
+                    # A program changes files just as a commit does.
+                    hold.mark()
                 except BaseException:
                     hold.release()
                     raise
@@ -196,6 +242,7 @@ class DiskStore(Store):
         if hold is not None:
             try:
                 self._area.recover(hold)
+                sweep_watches(hold.area, hold.watches)
             finally:
                 hold.release()
         elif not self._lock.is_held():
@@ -226,10 +273,9 @@ class DiskStore(Store):
         except (FileNotFoundError, NotADirectoryError):
             return []
 
-    def _check_reads(self, changes: Changes) -> Transaction | None:
+    def _check_reads(self, changes: Changes, hold: Hold | None) -> Transaction | None:
         """Check what a call has read that writes nothing; no half of a commit may be in it."""
-        hold: Hold | None = None
-        if len(changes.seen) > 1:
+        if hold is None and len(changes.seen) > 1:
             hold = self._lock.try_hold(create=False)
             if hold is None and self._lock.is_held():
                 return None
