@@ -20,6 +20,8 @@ PROCESSES, CALLS = 2, 200
 @pytest.mark.slow
 def test_two_processes_on_one_session_and_one_workspace(hosts, tmp_path):
     (hosts.workspace / "count.txt").write_text("0")
+    # Made by both at once it would be a conflict, of calls that may have had effects outside.
+    (hosts.workspace / "own").mkdir()
     processes = [
         subprocess.Popen(
             [sys.executable, DRIVER, tmp_path, name, str(CALLS)],
