@@ -367,7 +367,10 @@ def test_executing_again_takes_a_workspace_and_an_approver(toolstile, folder):
     status, out, _ = toolstile("replay", "--execute", *places, "calls.jsonl")
     assert (status, "2 calls executed: 2 the same" in out) == (0, True), out
     assert Path("files/a.txt").read_text() == "hello"
-    status, out, _ = toolstile("replay", "--execute", "--approve", "none", "calls.jsonl")
+    Path("files/a.txt").unlink()
+    status, out, _ = toolstile(
+        "replay", "--execute", "--workspace", "files", "--approve", "none", "calls.jsonl"
+    )
     assert (status, "1 different" in out) == (1, True), out
 
 

@@ -235,7 +235,7 @@ class TestNames:
 
     def test_no_name_of_another_plugin_is_taken(self, yard):
         server = yard.raw("plain", tools={"say": {"name": "planning_setup_plan"}})
-        yard.open({"bad": server})
+        yard.open({"bad": server}, plugins={"planning": {}})
         assert yard.host.catalog.plugin_of("planning_setup_plan") == "planning"
         (bad,) = yard.host.settings("mcp").gateway.upstreams
         assert "the plugin planning has a tool planning_setup_plan already" in bad.faults["say"]

@@ -54,6 +54,7 @@ def test_a_server_that_is_too_deep_is_told_of(checked, monkeypatch, tmp_path):
 def test_a_host_that_is_its_own_server_comes_to_an_end(checked, monkeypatch):
     monkeypatch.setenv(DEPTH, str(DEEPEST - 2))
     args = json.dumps(["-m", "toolstile", "--config", "toolstile.toml", "mcp"])
-    told = checked(f"command = {json.dumps(sys.executable)}\nargs = {args}\n")
+    server = f"command = {json.dumps(sys.executable)}\nargs = {args}\n"
+    told = checked(f"{server}[plugins.planning]\n")
     assert told["error"] is None
     assert told["tools"]

@@ -90,6 +90,7 @@ def test_without_the_sdk_it_says_what_to_install(tmp_path, command):
 
 
 def test_on_a_terminal_it_says_that_it_waits_for_a_client(tmp_path):
+    (tmp_path / "toolstile.toml").write_text("[plugins.planning]\n")
     ours, its = os.openpty()
     try:
         process = subprocess.Popen(
@@ -115,6 +116,7 @@ def test_on_a_terminal_it_says_that_it_waits_for_a_client(tmp_path):
 
 
 def test_to_a_client_it_says_nothing_of_waiting(tmp_path):
+    (tmp_path / "toolstile.toml").write_text("[plugins.planning]\n")
     done = subprocess.run(
         [COMMAND, "mcp"],
         cwd=tmp_path,
