@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -12,12 +14,13 @@ from typing import Any
 import psycopg
 import pytest
 
-from toolstile import Host, Settings
+from toolstile import Executor, Host, Settings
 from toolstile_hookspecs import (
     Binding,
     IdempotencyConfig,
     Outcome,
     Status,
+    Tool,
     ToolCall,
     ToolContext,
     ToolResult,
@@ -132,13 +135,26 @@ async def book(
     return ToolResult.error("Not wanted after all.") if fails else ToolResult.ok(seat)
 
 
+@tool(name="book", idempotency=IdempotencyConfig(scope="global"))
+def book_sync(
+    seat: int, seconds: float, *, fails: bool = False, context: ToolContext
+) -> ToolResult[int]:
+    """Book a seat, then work."""
+    bookings = context.resources.get(Bookings)
+    bookings.connection.execute("INSERT INTO booking VALUES (%s)", (seat,))
+    booked.set()
+    time.sleep(seconds)
+    return ToolResult.error("Not wanted after all.") if fails else ToolResult.ok(seat)
+
+
 booked = threading.Event()
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("used", [book, book_sync], ids=["async", "sync"])
 @pytest.mark.parametrize("fails", [False, True])
 def test_a_commit_in_postgresql_waits_for_another_session_of_the_same_loop(
-    database: str, fails: bool
+    database: str, used: Tool[Any, Any], fails: bool
 ) -> None:
     with psycopg.connect(database, autocommit=True) as connection:
         connection.execute("CREATE TABLE booking (seat int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
@@ -155,7 +171,7 @@ def test_a_commit_in_postgresql_waits_for_another_session_of_the_same_loop(
 
     with closing(PostgresStore(database)) as store:
         ledger = Binding.instance(EffectLedger, EffectLedger(store))
-        with Host(discover=["ledger"], tools=[book]) as host:
+        with Host(discover=["ledger"], tools=[used]) as host:
             outcomes = asyncio.run(main(lambda: host.executor(resources=(*resources, ledger))))
 
     # The seat is booked once, by the one whose commit holds.
@@ -163,3 +179,46 @@ def test_a_commit_in_postgresql_waits_for_another_session_of_the_same_loop(
     assert [each.status for each in outcomes] == ends
     with psycopg.connect(database) as connection:
         assert connection.execute("SELECT seat FROM booking").fetchall() == [(1,)]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first_begins", [True, False], ids=["within", "one after the other"])
+@pytest.mark.parametrize("used", [book, book_sync], ids=["async", "sync"])
+@pytest.mark.parametrize("on_loop", [True, False], ids=["loop", "threads"])
+def test_two_sessions_in_postgresql_keep_what_both_did(
+    database: str, used: Tool[Any, Any], on_loop: bool, first_begins: bool
+) -> None:
+    with psycopg.connect(database, autocommit=True) as connection:
+        connection.execute("CREATE TABLE booking (seat int UNIQUE DEFERRABLE INITIALLY DEFERRED)")
+    booked.clear()
+    long = ToolCall("book", {"seat": 1, "seconds": 0.3})
+    short = ToolCall("book", {"seat": 2, "seconds": 0.0})
+    calls = (long, short) if first_begins else (short, long)
+    resources = (Binding(Bookings, lambda _: Bookings(database)),)
+
+    async def both(first: Executor, second: Executor) -> list[Outcome]:
+        working = asyncio.ensure_future(first.adispatch(calls[0]))
+        assert await asyncio.to_thread(booked.wait, PATIENCE)
+        return [await second.adispatch(calls[1]), await working]
+
+    def both_in_threads(first: Executor, second: Executor) -> list[Outcome]:
+        with ThreadPoolExecutor() as threads:
+            working = threads.submit(first.dispatch, calls[0])
+            assert booked.wait(PATIENCE)
+            return [second.dispatch(calls[1]), working.result()]
+
+    with (
+        closing(PostgresStore(database)) as store,
+        Host(discover=["ledger"], tools=[used]) as host,
+    ):
+        ledger = Binding.instance(EffectLedger, EffectLedger(store))
+        opened = [host.executor(resources=(*resources, ledger)) for _ in range(2)]
+        with opened[0] as first, opened[1] as second:
+            outcomes = (
+                asyncio.run(both(first, second)) if on_loop else both_in_threads(first, second)
+            )
+
+    assert [each.status for each in outcomes] == [Status.SUCCEEDED] * 2
+    with psycopg.connect(database) as connection:
+        seats = connection.execute("SELECT seat FROM booking ORDER BY seat").fetchall()
+    assert seats == [(1,), (2,)]
