@@ -185,7 +185,6 @@ from toolstile_hookspecs.support.deprecation import (
 )
 from toolstile_hookspecs.tools import (
     HOST_TIMEOUT as HOST_TIMEOUT,
-    Killable as Killable,
     Tool as Tool,
     ToolExample as ToolExample,
     ToolHandler as ToolHandler,

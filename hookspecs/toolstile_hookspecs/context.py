@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -75,6 +75,10 @@ class CallControl(Protocol):
 
     def check_exclusive(self, what: str) -> None:
         """Raise `ResourceBusyError` where the call can have nothing for itself alone."""
+
+    def on_abandoned(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call back when the call is given up; return what takes that back."""
+        ...
 
     def crossings(self) -> Sequence[bytes]:
         """Return the pickled traces to enter in the process of the handler; see `CrossingTrace`."""
@@ -211,6 +215,31 @@ class ToolContext:
         """
         if self.control is not None:
             self.control.set_attribute(name, value)
+
+    def on_abandoned(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """End what the handler runs elsewhere, such as a program, when the call is given up.
+
+        Args:
+            callback: Called once: as the call times out, is cancelled or interrupted, or meets
+                the deadline, and as the executor or host closes. Newest first, on the thread
+                that gives up; at once where that has happened. It must not wait; what it raises
+                is logged. None is called once the handler has ended by itself.
+
+        Returns:
+            What takes the callback back, as when the program has ended.
+
+        Raises:
+            CallClosed: When the call has ended by itself.
+
+        Example:
+            >>> def run(params, *, context):
+            ...     process = Popen(["sleep", params.seconds])
+            ...     context.on_abandoned(process.kill)
+            ...     return ToolResult.ok(process.wait())
+        """
+        if self.control is None:
+            return self.abort_signal.on_cancel(callback)
+        return self.control.on_abandoned(callback)
 
     def check_exclusive(self, what: str) -> None:
         """Check that the call may have something for itself alone; `what` names it.

@@ -347,9 +347,9 @@ def toolstile_execute(
     Returns:
         A `ToolResult`, a `Replay` (a ledger's hit), an awaitable of one, or None for "not
         mine". Or a callable `(params, *, context)`, which the host runs as the handler,
-        with its timeout, and can end if it is `Killable`. An exception fails the call;
-        `CallRefused` gives the model its text as it is. A tool with `isolation="process"`
-        fails where there is no answer.
+        with its timeout; it learns through `context.on_abandoned` that it is given up. An
+        exception fails the call; `CallRefused` gives the model its text as it is. A tool
+        with `isolation="process"` fails where there is no answer.
 
     Example:
         >>> @hookimpl

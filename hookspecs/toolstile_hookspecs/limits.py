@@ -160,7 +160,7 @@ class Cancellation:
 
     # On the class: each call has one, and few are ever used.
     aborted: bool = False
-    _callbacks: tuple[Callable[[], None], ...] = ()
+    _callbacks: tuple[Callable[[], object], ...] = ()
 
     def cancel(self) -> None:
         """Cancel; a second time changes nothing."""
@@ -172,7 +172,7 @@ class Cancellation:
         for callback in callbacks:
             callback()
 
-    def on_cancel(self, callback: Callable[[], None]) -> Callable[[], None]:
+    def on_cancel(self, callback: Callable[[], object]) -> Callable[[], None]:
         """Call `callback` once cancelled, or at once; return a function that takes it back.
 
         The callback runs on the cancelling thread and must not raise or wait.
@@ -184,7 +184,7 @@ class Cancellation:
         callback()
         return lambda: None
 
-    def _forget(self, callback: Callable[[], None]) -> None:
+    def _forget(self, callback: Callable[[], object]) -> None:
         with _cancelling, suppress(ValueError):
             left = list(self._callbacks)
             left.remove(callback)

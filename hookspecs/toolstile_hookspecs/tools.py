@@ -16,7 +16,6 @@ from typing import (
     Protocol,
     TypeVar,
     cast,
-    runtime_checkable,
 )
 
 from toolstile_hookspecs._schema.codec import ValueCodec, describe
@@ -49,20 +48,6 @@ Category = Literal["read", "write", "delete", "side_effect"]
 Consequence = Literal["low", "medium", "high"]
 Concurrency = Literal["parallel", "serial"]
 Isolation = Literal["thread", "process"]
-
-
-@runtime_checkable
-class Killable(Protocol):
-    """An answer to `toolstile_execute` that runs the handler where it can be killed: a sandbox.
-
-    It is called as the handler would be, and again where a contained call is run again.
-    """
-
-    def kill(self) -> None:
-        """End the work, as the call is given up: timed out, cancelled, or without its caller.
-
-        Called on any thread, also before the work begins. It must not wait.
-        """
 
 
 NO_NAMES: Final[Mapping[str, str]] = {}

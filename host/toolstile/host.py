@@ -370,6 +370,9 @@ class Host:
             return
         self.is_open = False
         left_in_forks.discard(self)
+        for executor in list(self._executors):
+            # First: a plugin may wait for what it runs.
+            executor.abandon_calls()
         try:
             self._sessions.leave()
             self._running.close()

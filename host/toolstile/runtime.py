@@ -57,6 +57,12 @@ class Runtime:
         self.calls: dict[int, Lifetime[Any]] = {}
         self.inflight = Inflight(self.calls)
 
+    def tell_abandoned(self, executor: object) -> None:
+        """Have what the calls of an executor run elsewhere ended, the newest first."""
+        for call in reversed([*self.calls.values()]):
+            if call.executor is executor:
+                call.tell_abandoned()
+
 
 _runtimes: WeakKeyDictionary[Session, Runtime] = renewed_in_forks(
     __name__, "_runtimes", WeakKeyDictionary[Session, Runtime]

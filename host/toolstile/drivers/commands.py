@@ -17,6 +17,9 @@ class Abandonable(Protocol):
     def abandon(self, reason: str) -> None:
         """Close everything the job could still change."""
 
+    def callable_ended(self) -> None:
+        """Hear, on its thread, that a handler has ended."""
+
     def ended_late(self) -> None:
         """Hear that an abandoned job has ended."""
 

@@ -255,6 +255,9 @@ class Job:
             self._finish(step, answer, None)
 
     def _finish(self, step: Run, answer: Any, error: BaseException | None) -> None:
+        if step.pace is not None and (error is None or isinstance(error, Exception)):
+            # One that is interrupted has not ended by itself.
+            step.owner.callable_ended()
         if self._claim.acquire(blocking=False):
             self._answer, self.error = answer, error
             self.finished = True

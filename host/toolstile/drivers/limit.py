@@ -9,6 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, cast
 
+from toolstile.drivers.abandonment import Abandonment
 from toolstile_hookspecs import (
     CallClosed,
     Cancellation,
@@ -154,20 +155,20 @@ class Lifetime(Generic[N]):
         deadline: When it must have ended, None for never.
         children: The nested calls that have not ended, None where it has made none.
         closed: What befell it, to be said after its name, once it is abandoned or has ended.
-        when_abandoned: Called when it is abandoned.
+        abandonment: The callbacks to call when it is given up, None where there are none.
     """
 
     __slots__ = (
         "_forget_left",
         "_left",
         "_runs_on",
+        "abandonment",
         "call_made",
         "cancellation",
         "children",
         "closed",
         "deadline",
         "parent",
-        "when_abandoned",
     )
 
     call_made: ToolCall
@@ -176,7 +177,7 @@ class Lifetime(Generic[N]):
     deadline: Deadline | None
     children: list[N] | None
     closed: str | None
-    when_abandoned: Callable[[], None] | None
+    abandonment: Abandonment | None
     _left: Cancellation | None
     _forget_left: Callable[[], None] | None
     # Whether its own handler was given up, and may not have ended.
@@ -273,12 +274,23 @@ class Lifetime(Generic[N]):
         if self.closed is not None:
             return
         self.closed = reason
-        if self.when_abandoned is not None:
-            self.when_abandoned()
         if self._left is not None:
             self._left.cancel()
-        self.cut_off(reason)
-        self._shut_children()
+        try:
+            self.cut_off(reason)
+            self._shut_children()
+        finally:
+            self.tell_abandoned()
+
+    def tell_abandoned(self) -> None:
+        """Have what its callable runs elsewhere ended."""
+        if self.abandonment is not None:
+            self.abandonment.tell()
+
+    def callable_ended(self) -> None:
+        """Hear that the handler, or what ran in its place, has ended by itself."""
+        if self.abandonment is not None:
+            self.abandonment.end()
 
     def over(self) -> None:
         """End it, as far as the calls around it and its limits are concerned."""

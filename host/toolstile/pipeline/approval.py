@@ -318,5 +318,8 @@ class _Asked:
         self._request.withdrawn.cancel()
         log.info("The approval of %s was given up: %s.", self._run, reason)
 
+    def callable_ended(self) -> None:
+        return None
+
     def ended_late(self) -> None:
         log.info("An approver answered for %s after it was given up.", self._run)

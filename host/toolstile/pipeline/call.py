@@ -195,7 +195,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
         self.batch, self.index = batch, index
         self.attributes = executor.attributes
         self.around, self.ended = None, False
-        self.parent = self.children = self.closed = self.when_abandoned = self._left = None
+        self.parent = self.children = self.closed = self.abandonment = self._left = None
         self._forget_left = None
         self._runs_on = False
         if parent is None:
@@ -364,6 +364,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
                 # Circles through what it was given would wait for the collector. A nested call
                 # that is just opening still looks at it, to find it closed.
                 self.opened = False
+                self.abandonment = None
                 del self.context, self.control, self.scope, self.branch, self.participants
         else:
             self.over()

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import logging
 import pickle
+import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from toolstile.drivers.abandonment import Abandonment
+from toolstile.drivers.limit import HAS_ENDED
 from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.failures import unreadable
 from toolstile.pipeline.hook_calls import log_observer_error, on_worker
-from toolstile.pipeline.masking import holds_secrets, without_masked
+from toolstile.pipeline.masking import holds_secrets, log_failure, without_masked
 from toolstile.resources.waiting import CallOwner
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
@@ -29,6 +33,7 @@ from toolstile_hookspecs import (
     ToolValidationError,
 )
 from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_hookspecs.support.process import renewed_in_forks
 
 if TYPE_CHECKING:
     from toolstile.drivers.limit import Limit
@@ -37,6 +42,7 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("toolstile.pipeline")
+_registering = renewed_in_forks(__name__, "_registering", threading.Lock)
 
 
 class CallControlImpl:
@@ -90,6 +96,20 @@ class CallControlImpl:
             if each.asks or each.questions or each.executor.dry_run:
                 raise ResourceBusyError(_not_to_be_had(what, each))
             each = each.parent
+
+    def on_abandoned(self, callback: Callable[[], object]) -> Callable[[], None]:
+        """Call back when the call is given up, at once where it is; return what takes that back."""
+        run = self._run
+        if run.closed is HAS_ENDED:
+            run.check_open()
+        with _registering:
+            if run.abandonment is None:
+                text = "A callback of %s failed, which was to end what it runs elsewhere."
+                run.abandonment = Abandonment(partial(log_failure, run, log, text, run))
+        forget = run.abandonment.add(callback)
+        if run.closed is not None or run.executor.is_abandoned:
+            run.tell_abandoned()
+        return forget
 
     # --- asked by plugins ---
 

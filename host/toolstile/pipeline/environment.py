@@ -82,6 +82,7 @@ class Environment(Protocol):
     Attributes:
         session: The session that the call runs in; its id stands beside it.
         journal: The journal of a stored session.
+        is_abandoned: Whether it is closed, so that what its calls run elsewhere is to end.
         runtime: The state that the calls of one session share.
         engine: The threads, the background loop and the drivers.
         resources: The open resources of the session.
@@ -95,6 +96,7 @@ class Environment(Protocol):
     session: Session
     session_id: str
     journal: Journal | None
+    is_abandoned: bool
     runtime: Runtime
     engine: Engine
     catalog: Catalog

@@ -125,8 +125,8 @@ def _called(run: ActiveCall) -> FailureContext:
         return FailureContext(run.name, contained=False)
     tool = run.plan.tool
     raised = run.handler_state not in (HandlerState.NOT_BEGUN, HandlerState.RETURNED)
-    was_killed = run.when_abandoned is not None
-    return FailureContext(run.name, bool(tool.contained), alone=was_killed, raised=raised)
+    told = run.abandonment is not None and run.abandonment.is_told
+    return FailureContext(run.name, bool(tool.contained), told_to_stop=told, raised=raised)
 
 
 def _told(run: ActiveCall, failure: FailureResult) -> str:

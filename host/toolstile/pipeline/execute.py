@@ -128,6 +128,8 @@ def run_here(run: ActiveCall, plan: ToolPlan, function: Any) -> ToolResult[Any]:
         raise
     finally:
         run.handler_duration = monotonic() - started
+        if run.abandonment is not None:
+            run.abandonment.end()
     return _take(run, plan, result)
 
 
@@ -139,9 +141,6 @@ def run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stage
     function, is_async = plan.invoke, plan.is_async
     if (instead := instead or run.using) is not None:
         function, is_async = instead, is_async_callable(instead)
-        run.when_abandoned = getattr(instead, "kill", None)
-        # A call around this one may have been given up before that was known.
-        run.check_open()
     elif function is None:
         raise without_handler(plan.tool)
     # A task on the background loop hears of its caller's end in no other way.
@@ -149,7 +148,10 @@ def run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stage
     is_endless = plan.timeout is None and run.deadline is None and stop is None
     limit = run.limit = ENDLESS if is_endless else Limit(plan.timeout, run.deadline, stop)
     parent = run.parent
-    if parent is None or parent.limit is None:
+    if instead is not None:
+        # Elsewhere, an interrupt of this thread is told to `on_abandoned` while the callable waits.
+        inline = False
+    elif parent is None or parent.limit is None:
         inline = limit is ENDLESS
     else:
         inline = not limit.ends_before(parent.limit)
@@ -169,6 +171,8 @@ def run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stage
         raise
     finally:
         run.handler_duration = monotonic() - started
+        if run.abandonment is not None:
+            run.abandonment.end()
     return _take(run, plan, result)
 
 
@@ -183,6 +187,9 @@ def _note_raised(run: ActiveCall, error: BaseException) -> None:
     elif isinstance(error, Exception) and run.closed is None and not run.was_cancelled:
         # Else nobody waited for it any more.
         run.handler_state = HandlerState.FAILED
+    if not isinstance(error, Exception):
+        # Raised within the handler, it interrupts the thread or the task that runs it.
+        run.tell_abandoned()
 
 
 def _take(run: ActiveCall, plan: ToolPlan, result: Any) -> ToolResult[Any]:

@@ -121,13 +121,13 @@ class FailureContext:
     Args:
         name: The tool's name, or the one that was asked for.
         contained: Whether nothing of it outlives a rollback.
-        alone: Whether it ran where the host could end it, and so does not outlive the call.
+        told_to_stop: Whether the callbacks of `on_abandoned` have ended what it runs elsewhere.
         raised: Whether its handler raised, not what answers in its place or takes its result.
     """
 
     name: str
     contained: bool
-    alone: bool = False
+    told_to_stop: bool = False
     raised: bool = False
 
 
@@ -228,10 +228,10 @@ def _kept_by_plugin(error: Exception, called: FailureContext) -> FailureResult:
 
 def _timed_out(error: Exception, called: FailureContext) -> FailureResult:
     if called.contained:
-        now = "It was stopped" if called.alone else _NO_MORE
+        now = "It was told to stop" if called.told_to_stop else _NO_MORE
         told = f"{now}; what it changed is rolled back. Ask for less, then retry."
     else:
-        now = "It was stopped, but" if called.alone else "It may still be running and"
+        now = "It was told to stop, but" if called.told_to_stop else "It may still be running and"
         told = (
             f"{now} may have had effects outside; its changes here are rolled back. "
             "Find out what happened before you retry."

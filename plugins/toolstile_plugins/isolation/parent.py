@@ -46,7 +46,6 @@ class IsolatedHandler:
 
     def __init__(self, tool: Tool[Any, Any]) -> None:
         self._tool = tool
-        self._process = _Process()
 
     def __call__(self, params: Any, *, context: ToolContext) -> Any:
         """Run the handler there and return what it returns.
@@ -56,7 +55,8 @@ class IsolatedHandler:
             ProcessDied: When its process ends without a result.
             RuntimeError: When the params cannot go there, or the result cannot come back.
         """
-        process = self._process
+        process = _Process()
+        context.on_abandoned(process.kill)
         start = _start_message(self._tool, params, context)
         try:
             with contextlib.closing(_Pipe(process.start(), process)) as pipe:
@@ -64,12 +64,6 @@ class IsolatedHandler:
                 return _finish(_serve(pipe, _Services(context)))
         finally:
             process.kill()
-            # A contained call is run again after a conflict.
-            self._process = _Process()
-
-    def kill(self) -> None:
-        """Kill the process with all it started, as the call is given up."""
-        self._process.kill()
 
 
 def _start_message(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Start:

@@ -109,6 +109,13 @@ class RemoteControl(Remote):
         """The progress of the handler, seen from within."""
         return HandlerState.BEGUN
 
+    def on_abandoned(self, callback: Callable[[], object]) -> Callable[[], None]:  # noqa: ARG002 - the protocol's
+        """Refuse: nothing is called in a process that is killed."""
+        raise StateError(
+            "An isolated process is killed with all it started, so it cannot be told that its "
+            "call is given up. Use isolation='thread' to end what runs elsewhere."
+        )
+
     def crossings(self) -> Sequence[bytes]:
         """Return none: the traces have come along."""
         return ()

@@ -15,6 +15,9 @@ class Owner:
     def abandon(self, reason: str) -> None:
         self.told.append(reason)
 
+    def callable_ended(self) -> None:
+        self.told.append("callable ended")
+
     def ended_late(self) -> None:
         self.told.append("ended late")
         self.ended.set()

@@ -13,7 +13,6 @@ from toolstile_hookspecs import (
     Binding,
     Cancellation,
     HandlerState,
-    Killable,
     PolicyDecision,
     ProcessDied,
     Status,
@@ -71,6 +70,7 @@ class Cell:
         self.is_over = threading.Event()
 
     def __call__(self, params: Any, *, context: ToolContext) -> Any:
+        context.on_abandoned(self.kill)
         self.sandbox.contexts.append(context)
         assert context.control is not None
         self.sandbox.crossings += map(pickle.loads, context.control.crossings())
@@ -112,7 +112,6 @@ def test_it_runs_what_needs_a_process(yard: Any) -> None:
     yard.open(weigh, plugins=(sandbox,))
 
     assert yard.call("weigh", word="four").result.value == 4
-    assert isinstance(Cell(sandbox, weigh), Killable)
     assert sandbox.killed == []
 
 
@@ -123,7 +122,7 @@ def test_it_is_told_to_stop_what_takes_too_long(yard: Any) -> None:
     outcome = yard.call("hang")
 
     assert outcome.status is Status.TIMED_OUT
-    assert "It was stopped, but may have had effects outside" in outcome.text
+    assert "It was told to stop, but may have had effects outside" in outcome.text
     assert sandbox.killed == ["hang"]
 
 

@@ -145,8 +145,9 @@ def test_an_error_of_the_parent_is_raised():
         lambda parent: RemoteSession("s", parent).dispatcher.subscribe(int, print),
         lambda parent: RemoteSession("s", parent)[int].register(int, print),
         lambda parent: RemoteControl(parent, "control").keep("e1"),
+        lambda parent: RemoteControl(parent, "control").on_abandoned(print),
     ],
-    ids=["clone", "subscribe", "register", "keep"],
+    ids=["clone", "subscribe", "register", "keep", "on_abandoned"],
 )
 def test_what_would_end_with_the_process_is_refused(refused):
     def check(context, parent):
