@@ -217,25 +217,10 @@ class ToolContext:
             self.control.set_attribute(name, value)
 
     def on_abandoned(self, callback: Callable[[], object]) -> Callable[[], None]:
-        """End what the handler runs elsewhere, such as a program, when the call is given up.
+        """Have `callback` end what the handler runs elsewhere, once the call is given up.
 
-        Args:
-            callback: Called once: as the call times out, is cancelled or interrupted, or meets
-                the deadline, and as the executor or host closes. Newest first, on the thread
-                that gives up; at once where that has happened. It must not wait; what it raises
-                is logged. None is called once the handler has ended by itself.
-
-        Returns:
-            What takes the callback back, as when the program has ended.
-
-        Raises:
-            CallClosed: When the call has ended by itself.
-
-        Example:
-            >>> def run(params, *, context):
-            ...     process = Popen(["sleep", params.seconds])
-            ...     context.on_abandoned(process.kill)
-            ...     return ToolResult.ok(process.wait())
+        It runs once, newest first, on the thread that gives up; at once where that has happened.
+        It must not wait; what it raises is logged. The function returned takes it back.
         """
         if self.control is None:
             return self.abort_signal.on_cancel(callback)
