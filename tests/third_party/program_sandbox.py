@@ -46,20 +46,20 @@ class ProgramSandbox:
         return self._arun if self.is_async else self._run
 
     def _run(self, params: Any, *, context: ToolContext) -> str:
-        command = [sys.executable, "-c", PROGRAM, str(params.seconds)]
-        with subprocess.Popen(command, start_new_session=True) as process:
-            self._watch(process.pid, context)
+        with self._started(params, context) as process:
             return result_of(process.wait())
 
     async def _arun(self, params: Any, *, context: ToolContext) -> str:
-        command = [sys.executable, "-c", PROGRAM, str(params.seconds)]
-        process = await asyncio.create_subprocess_exec(*command, start_new_session=True)
-        self._watch(process.pid, context)
-        return result_of(await process.wait())
+        # The thread reaps the program, also where the loop ends and cancels this task itself.
+        process = self._started(params, context)
+        return result_of(await asyncio.to_thread(process.wait))
 
-    def _watch(self, number: int, context: ToolContext) -> None:
-        context.on_abandoned(partial(self._kill, number))
-        self.started.put((context, number))
+    def _started(self, params: Any, context: ToolContext) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", PROGRAM, str(params.seconds)]
+        process = subprocess.Popen(command, start_new_session=True)
+        context.on_abandoned(partial(self._kill, process.pid))
+        self.started.put((context, process.pid))
+        return process
 
     def _kill(self, number: int) -> None:
         self.killed.append(number)

@@ -71,6 +71,7 @@ class AsyncDriver:
         if (
             isinstance(step, Run)
             and step.is_async
+            and step.inline
             and not step.uninterruptible
             and step.limit.endless
         ):

@@ -46,7 +46,7 @@ class Run:
         is_async: Whether calling it gives a coroutine.
         limit: When to give it up.
         owner: The call that it is run for.
-        inline: Whether it may run on the driver's own thread.
+        inline: Whether it may run on the driver's own thread, or in its own task.
         uninterruptible: Whether an interruption has to wait until it has ended; a second one
             does not.
         pace: Where to note how long it takes on a worker thread, for the next time.

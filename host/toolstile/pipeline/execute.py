@@ -149,7 +149,7 @@ def run_elsewhere(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Stage
     limit = run.limit = ENDLESS if is_endless else Limit(plan.timeout, run.deadline, stop)
     parent = run.parent
     if instead is not None:
-        # Elsewhere, an interrupt of this thread is told to `on_abandoned` while the callable waits.
+        # Else an interrupt would reach the callable before `on_abandoned` has ended its program.
         inline = False
     elif parent is None or parent.limit is None:
         inline = limit is ENDLESS

@@ -113,7 +113,7 @@ def settle(
     awaiting = via or _await
     try:
         return (
-            yield Run(lambda: awaiting(value), is_async=True, limit=limit, owner=run, inline=False)
+            yield Run(lambda: awaiting(value), is_async=True, limit=limit, owner=run, inline=True)
         )
     except BaseException:
         _close_unbegun(value)
