@@ -116,12 +116,12 @@ class Executor:
         self._changing: list[Section] = []
         self._shown: Hashable = ()
         self._kept_apart = options.kept_apart or host.kept_apart
-        self._retired: str | None = None
-        self.is_abandoned = False
+        self.retired: str | None = None
         # Kept by their ids and held: an id is given again once its section is gone.
         self._set_up: dict[int, Section] = {}
         self._beginning = threading.Lock()
-        self._process, self.resources = os.getpid(), self._registry(options).open()
+        self._process = os.getpid()
+        self.resources = self._registry(options).open()
         background = self.engine.background
         self.resources.loop_of = lambda: background.loop
         if self.journal is not None:
@@ -284,7 +284,6 @@ class Executor:
         if self._process != os.getpid():
             return
         self.retire(_CLOSED)
-        self.abandon_calls()
         try:
             # It stays: a call that has begun before it would be kept.
             if self.rehearsal is not None:
@@ -363,19 +362,15 @@ class Executor:
         self.session[OpenedSections].seed(OpenedSections(opened))
         return self.prompt.render(self.session)
 
-    def abandon_calls(self) -> None:
-        """Have what running calls run elsewhere ended; the calls themselves go on."""
-        self.is_abandoned = True
-        self.runtime.tell_abandoned(self)
-
     def retire(self, why: str = _HOST_CLOSED) -> None:
-        """Refuse calls from now on, and say why; by default since the host is closed."""
-        self._retired = why
+        """Refuse calls from now on, and say why; have what running ones run elsewhere ended."""
+        self.retired = why
+        self.runtime.tell_abandoned(self)
         self._plans = None
 
     def _plan_anew(self) -> PromptPlans:
-        if self._retired is not None:
-            raise StateError(self._retired)
+        if self.retired is not None:
+            raise StateError(self.retired)
         self._set_up_once(self.prompt.everywhere())
         if self.dry_run:
             self._rehearse()

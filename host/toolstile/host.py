@@ -372,14 +372,12 @@ class Host:
         left_in_forks.discard(self)
         for executor in list(self._executors):
             # First: a plugin may wait for what it runs.
-            executor.abandon_calls()
+            executor.retire()
+        self._executors.clear()
         try:
             self._sessions.leave()
             self._running.close()
         finally:
-            for executor in list(self._executors):
-                executor.retire()
-            self._executors.clear()
             if self._engine is not None:
                 self._engine.close()
                 self._engine = None
@@ -409,7 +407,7 @@ class Host:
         self._is_of_parent = True
         self.is_open = False
         for executor in self._executors:
-            executor.retire(OF_PARENT)
+            executor.retired = OF_PARENT
 
     def _make_policies(self, configuration: Settings) -> tuple[ToolPolicy, ...]:
         policies = [

@@ -10,7 +10,6 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.job import Workers
-from toolstile.drivers.limit import Lifetime
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.pipeline.batch import CommitQueue
 from toolstile.pipeline.plan import HostPlans
@@ -26,7 +25,7 @@ class Inflight(Sequence[InflightCall]):
 
     __slots__ = ("_calls",)
 
-    def __init__(self, calls: dict[int, Lifetime[Any]]) -> None:
+    def __init__(self, calls: dict[int, Any]) -> None:
         self._calls = calls
 
     def _now(self) -> tuple[InflightCall, ...]:
@@ -53,8 +52,8 @@ class Runtime:
         self.turns = CommitQueue()
         self.admission = threading.Lock()
         self.kept = set[str]()
-        # The calls that are admitted and not ended, by their ids in the process.
-        self.calls: dict[int, Lifetime[Any]] = {}
+        # The `ActiveCall`s that are admitted and not ended, by their ids in the process.
+        self.calls: dict[int, Any] = {}
         self.inflight = Inflight(self.calls)
 
     def tell_abandoned(self, executor: object) -> None:

@@ -107,7 +107,7 @@ class CallControlImpl:
                 text = "A callback of %s failed, which was to end what it runs elsewhere."
                 run.abandonment = Abandonment(partial(log_failure, run, log, text, run))
         forget = run.abandonment.add(callback)
-        if run.closed is not None or run.executor.is_abandoned:
+        if run.closed is not None or run.executor.retired is not None:
             run.tell_abandoned()
         return forget
 

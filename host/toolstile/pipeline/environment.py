@@ -82,7 +82,7 @@ class Environment(Protocol):
     Attributes:
         session: The session that the call runs in; its id stands beside it.
         journal: The journal of a stored session.
-        is_abandoned: Whether it is closed, so that what its calls run elsewhere is to end.
+        retired: Why it takes no calls any more; what running ones run elsewhere is to end, then.
         runtime: The state that the calls of one session share.
         engine: The threads, the background loop and the drivers.
         resources: The open resources of the session.
@@ -96,7 +96,7 @@ class Environment(Protocol):
     session: Session
     session_id: str
     journal: Journal | None
-    is_abandoned: bool
+    retired: str | None
     runtime: Runtime
     engine: Engine
     catalog: Catalog
