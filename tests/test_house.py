@@ -198,13 +198,14 @@ BUDGETS = {
         "files": 20,
     },
     # The executor's handle, requests, principals, change sets, one decision, session stores,
-    # selectors, foreign tools, watched workspaces; the figure that was asked for stands behind.
+    # selectors, foreign tools, watched workspaces, the end of what runs elsewhere; the figure that
+    # was asked for stands behind.
     "seams": {
         "contract": 1020,  # 1,000
-        "host": 1352,  # 1,200
-        "lines": 4100,
-        "statements": 2150,
-        "files": 24,
+        "host": 1475,  # 1,200
+        "lines": 4225,
+        "statements": 2235,
+        "files": 25,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

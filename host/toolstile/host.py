@@ -372,12 +372,14 @@ class Host:
         left_in_forks.discard(self)
         for executor in list(self._executors):
             # First: a plugin may wait for what it runs.
-            executor.retire()
-        self._executors.clear()
+            executor.runtime.tell_abandoned(executor)
         try:
             self._sessions.leave()
             self._running.close()
         finally:
+            for executor in list(self._executors):
+                executor.retire()
+            self._executors.clear()
             if self._engine is not None:
                 self._engine.close()
                 self._engine = None
