@@ -42,6 +42,7 @@ class PromptTemplate:
         key: The key, unique within the namespace.
         sections: The sections, in order.
         policies: The rules over all its tools.
+        output: The type of a model's answer, None for any text.
 
     Raises:
         DefinitionError: When a field holds something of another type.
@@ -51,6 +52,7 @@ class PromptTemplate:
     key: str
     sections: Sequence[Section] = ()
     policies: Sequence[ToolPolicy] = ()
+    output: Any = None
 
     def __post_init__(self) -> None:
         """Check the names, the sections and the policies."""

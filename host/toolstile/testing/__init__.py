@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from toolstile.testing.fake_clock import FakeClock
     from toolstile.testing.hosts import Hosts
     from toolstile.testing.outcomes import assert_failed, assert_ok, described
+    from toolstile.testing.scripted_model import ScriptedModel
     from toolstile.testing.workbench import Workbench, Workbenches
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "FakeClock",
     "Hosts",
     "InOrder",
+    "ScriptedModel",
     "Workbench",
     "Workbenches",
     "assert_failed",
@@ -34,6 +36,7 @@ _HOMES: Final = {
     "FakeClock": "fake_clock",
     "Hosts": "hosts",
     "InOrder": "canned_results",
+    "ScriptedModel": "scripted_model",
     "Workbench": "workbench",
     "Workbenches": "workbench",
     "assert_failed": "outcomes",

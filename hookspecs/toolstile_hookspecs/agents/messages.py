@@ -1,0 +1,194 @@
+"""The conversation with a model, in values that belong to no provider."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Final
+
+from toolstile_hookspecs.calls import Outcome, ToolCall
+from toolstile_hookspecs.stored_names import stored_as
+
+
+class Role(StrEnum):
+    """The author of a message."""
+
+    USER = "user"
+    """The person, or the loop that guides the model."""
+    ASSISTANT = "assistant"
+    """The model."""
+    TOOL = "tool"
+    """The host, with the results of calls."""
+
+
+class StopReason(StrEnum):
+    """The reason why a reply, or a whole run, came to its end."""
+
+    END = "end"
+    """The model has said all."""
+    TOOL_USE = "tool_use"
+    """The model waits for the results of its calls."""
+    MAX_TOKENS = "max_tokens"
+    """The reply was cut off at its longest."""
+    REFUSED = "refused"
+    """The model, or a filter of the provider, refused."""
+    TURNS = "turns"
+    """The run has had all its turns."""
+    DEADLINE = "deadline"
+    """The deadline has passed."""
+    BUDGET = "budget"
+    """The budget is used up."""
+    CANCELLED = "cancelled"
+    """The run was cancelled."""
+    PENDING = "pending"
+    """Calls wait for the answer of a person."""
+    INCOMPLETE = "incomplete"
+    """The model stopped, and its task is not complete."""
+    ERROR = "error"
+    """The provider, or an answer that cannot be read, ended the run."""
+
+
+@stored_as("agent.Usage")
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """The tokens of one reply, or of several.
+
+    Args:
+        input_tokens: All that the model read, those from a cache included.
+        output_tokens: All that it wrote, its reasoning included.
+        cached_tokens: Those of the input that came from a cache.
+
+    Example:
+        >>> (Usage(10, 2) + Usage(5, 1)).total_tokens
+        18
+    """
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        """Input and output together."""
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        """Return the sum."""
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+        )
+
+
+NO_USAGE: Final = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class CallMade:
+    """A call as the model made it.
+
+    Args:
+        id: The provider's id of the call.
+        name: The tool, as the model named it.
+        arguments: The arguments as JSON text, or as close to it as the model came.
+    """
+
+    id: str
+    name: str
+    arguments: str = field(default="{}", repr=False)
+
+    def as_call(self) -> ToolCall:
+        """Return the call that the host carries out."""
+        return ToolCall(self.name, self.arguments, id=self.id)
+
+
+@dataclass(frozen=True, slots=True)
+class CallAnswer:
+    """The result of a call, as the model reads it.
+
+    Args:
+        call_id: The provider's id of the call.
+        name: The tool.
+        text: The text.
+        is_error: Whether the host refused the call or rolled it back.
+    """
+
+    call_id: str
+    name: str
+    text: str
+    is_error: bool = False
+
+
+@stored_as("agent.Message")
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a conversation; immutable.
+
+    Args:
+        role: Its author.
+        text: Its text.
+        calls: The calls that the model made in it.
+        answers: The results of calls.
+        dialect: The dialect of `items`, empty where there are none.
+        items: The provider's own items as they came, reasoning and signatures among them.
+    """
+
+    role: Role
+    text: str = ""
+    calls: tuple[CallMade, ...] = ()
+    answers: tuple[CallAnswer, ...] = ()
+    dialect: str = ""
+    items: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+
+    @classmethod
+    def user(cls, text: str) -> Message:
+        """Return what a person, or the loop, says."""
+        return cls(Role.USER, text)
+
+    @classmethod
+    def results(cls, answers: Iterable[CallAnswer]) -> Message:
+        """Return the results of calls."""
+        return cls(Role.TOOL, answers=tuple(answers))
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """One reply of a model, as its adapter has read it.
+
+    Args:
+        message: The message, to be kept in the conversation.
+        stop_reason: Why the reply ended.
+        usage: The tokens, None where the provider does not tell them.
+        model: The model that answered, as it calls itself.
+    """
+
+    message: Message
+    stop_reason: StopReason = StopReason.END
+    usage: Usage | None = None
+    model: str = ""
+
+    @property
+    def text(self) -> str:
+        """The text of the reply."""
+        return self.message.text
+
+    @property
+    def tool_calls(self) -> tuple[CallMade, ...]:
+        """The calls that the model made."""
+        return self.message.calls
+
+
+def unanswered(messages: Sequence[Message]) -> list[CallMade]:
+    """Return the calls of the last reply that have no result yet, in order."""
+    answered: set[str] = set()
+    for message in reversed(messages):
+        if message.role is Role.ASSISTANT:
+            return [call for call in message.calls if call.id not in answered]
+        answered |= {answer.call_id for answer in message.answers}
+    return []
+
+
+ToolResults = Sequence["Outcome | BaseException | str"]
+"""Outcomes, or texts, in the order of the calls."""

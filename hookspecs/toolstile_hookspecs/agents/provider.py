@@ -1,0 +1,117 @@
+"""The provider's side: one request to a model, and one reply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Protocol
+
+from toolstile_hookspecs.agents.messages import Message, Turn
+from toolstile_hookspecs.errors import PromptEvaluationError
+from toolstile_hookspecs.tools import Tool
+
+Listener = Callable[[str], object]
+"""Called with each piece of text as it arrives."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRequest:
+    """One request to a model.
+
+    Args:
+        system: The rendered prompt.
+        messages: The conversation, oldest first; results follow the reply with their calls.
+        tools: The tools that the model may call.
+        output: The JSON Schema of the answer, None where any text will do.
+        settings: The settings of the model that were given, such as `temperature`.
+        timeout: Seconds until the request is given up, None for the client's own.
+    """
+
+    system: str
+    messages: Sequence[Message]
+    tools: Sequence[Tool[Any, Any]] = ()
+    output: Mapping[str, Any] | None = None
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    timeout: float | None = None
+
+
+class FaultType(StrEnum):
+    """The type of a fault of a provider."""
+
+    RATE_LIMIT = "rate_limit"
+    """Too many requests; another one later may succeed."""
+    QUOTA = "quota"
+    """The account may spend no more."""
+    TIMEOUT = "timeout"
+    """The provider did not answer in time."""
+    UNAVAILABLE = "unavailable"
+    """The provider failed, or could not be reached."""
+    REFUSED = "refused"
+    """The provider does not take the request."""
+
+
+RETRIED = frozenset({FaultType.RATE_LIMIT, FaultType.TIMEOUT, FaultType.UNAVAILABLE})
+"""The types of faults after which the same request is sent again."""
+
+
+class ProviderError(PromptEvaluationError):
+    """A provider could not, or would not, answer; its own exception is the cause.
+
+    Args:
+        message: The text for a person.
+        type_: The type of the fault.
+        retry_after: Seconds after which the provider wants to be asked again.
+        attempts: How often it was asked.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        type_: FaultType = FaultType.UNAVAILABLE,
+        *,
+        retry_after: float | None = None,
+        attempts: int = 1,
+    ) -> None:
+        super().__init__(message)
+        self.type = type_
+        self.retry_after = retry_after
+        self.attempts = attempts
+
+    @property
+    def retry_safe(self) -> bool:
+        """True when the same request may succeed later."""
+        return self.type in RETRIED
+
+
+class ProviderAdapter(Protocol):
+    """Sends requests to one provider, reads its replies and classifies its errors.
+
+    It neither retries nor keeps anything between two requests, and is safe across threads.
+    """
+
+    @property
+    def name(self) -> str:
+        """The name of the provider, as OpenTelemetry names it: `openai`, `anthropic`."""
+        ...
+
+    @property
+    def model(self) -> str:
+        """The model that is asked."""
+        ...
+
+    def send(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
+        """Send one request and read its reply, streamed where somebody listens.
+
+        Raises:
+            ProviderError: For every fault of the provider.
+            ConfigurationError: For a setting that it does not take.
+        """
+        ...
+
+    async def asend(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
+        """Send one request; see `send`."""
+        ...
+
+    def close(self) -> None:
+        """Close the client, where it is the adapter's own."""

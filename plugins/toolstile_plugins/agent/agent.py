@@ -1,0 +1,233 @@
+"""The agent: answers requests, each by a run of its prompt on a host."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import replace
+from typing import Any, Generic, TypeVar, Unpack, cast
+
+from toolstile_hookspecs import ExecutorHandle, HostHandle, Prompt, SessionProtocol
+from toolstile_hookspecs.agents.messages import StopReason
+from toolstile_hookspecs.agents.provider import ProviderAdapter
+from toolstile_hookspecs.sessions import Dispatcher
+from toolstile_plugins.agent.attempt import (
+    AgentConfig,
+    Attempt,
+    RequestArguments,
+    Surroundings,
+    WaitingRun,
+    alone,
+)
+from toolstile_plugins.agent.effects import Loop, adrive, drive
+from toolstile_plugins.agent.loop import Finished, converse
+from toolstile_plugins.agent.result import Answers, Phase, RunFailed, RunResult, RunState
+from toolstile_plugins.agent.run import Run
+
+R = TypeVar("R")
+O = TypeVar("O")  # noqa: E741 - the output
+
+_ENDS = {
+    StopReason.MAX_TOKENS: "the model's reply was cut off at its longest; raise max_tokens",
+    StopReason.REFUSED: "the model, or a filter of its provider, refused",
+}
+
+
+class MainLoop(ABC, Generic[R, O]):
+    """Answers requests: prepares a prompt for each, and runs it to its end.
+
+    One loop serves several threads and tasks; each request has its own session, unless it names
+    one, its own budget and its own deadline.
+
+    Args:
+        adapter: The adapter of the provider; it is not closed.
+        host: The open host with the tools; it is not closed.
+        config: The bounds of each run.
+        bus: One more place where the events of runs are published.
+    """
+
+    def __init__(
+        self,
+        adapter: ProviderAdapter,
+        host: HostHandle,
+        config: AgentConfig | None = None,
+        bus: Dispatcher | None = None,
+    ) -> None:
+        self._around = Surroundings(adapter, host, config or AgentConfig(), bus)
+
+    @abstractmethod
+    def prepare(self, request: R) -> Prompt:
+        """Return the prompt for a request."""
+
+    def message(self, request: R) -> str | None:
+        """Return what the user says; a request that is no text is in the prompt already.
+
+        None says nothing: a run whose process has ended goes on where it was.
+        """
+        if request is None or isinstance(request, str):
+            return request
+        return "Do what the instructions ask for."
+
+    def finalize(self, prompt: Prompt, session: SessionProtocol, result: RunResult[O]) -> O | None:  # noqa: ARG002 - for those that override it
+        """Return the output of a run that has succeeded; what it raises fails the request."""
+        return result.output
+
+    def execute(
+        self, request: R, **given: Unpack[RequestArguments]
+    ) -> tuple[RunResult[O], SessionProtocol]:
+        """Run a request to its end, or until it waits for a person.
+
+        Args:
+            request: The request.
+            given: The session, and what wins over the configuration; see `RequestArguments`.
+
+        Returns:
+            The result and the session.
+
+        Raises:
+            RunFailed: When the run comes to no answer; its `result` says how far it came.
+            StateError: When the session has another run under way.
+        """
+        attempt = self._attempt(request, given)
+        with attempt.executor() as tools, alone(tools.session):
+            return drive(self._life(attempt, tools)), tools.session
+
+    async def aexecute(
+        self, request: R, **given: Unpack[RequestArguments]
+    ) -> tuple[RunResult[O], SessionProtocol]:
+        """Run a request on the event loop; see `execute`."""
+        attempt = self._attempt(request, given)
+        async with cast("Any", attempt.executor()) as tools:
+            with alone(tools.session):
+                return await adrive(self._life(attempt, tools)), tools.session
+
+    def run(self, request: R, **given: Unpack[RequestArguments]) -> RunResult[O]:
+        """Run a request, and return a result also where it fails; see `execute`."""
+        try:
+            return self.execute(request, **given)[0]
+        except Exception as error:  # noqa: BLE001 - the result says so
+            return _failed(error)
+
+    async def arun(self, request: R, **given: Unpack[RequestArguments]) -> RunResult[O]:
+        """Run a request on the event loop; see `run`."""
+        try:
+            return (await self.aexecute(request, **given))[0]
+        except Exception as error:  # noqa: BLE001 - the result says so
+            return _failed(error)
+
+    def resume(
+        self,
+        state: RunState,
+        answers: Answers,
+        *,
+        request: R | None = None,
+        **given: Unpack[RequestArguments],
+    ) -> tuple[RunResult[O], SessionProtocol]:
+        """Go on with a run that waits, in this process or in another.
+
+        Args:
+            state: The state of the run.
+            answers: From ticket to answer; calls without one go on waiting.
+            request: The request, where `prepare` needs it.
+            given: As for `execute`; a session that no store keeps comes from the state.
+
+        Returns:
+            The result, which may wait again, and the session.
+
+        Raises:
+            RunFailed: When the run comes to no answer.
+        """
+        attempt = self._resumed(state, answers, request, given)
+        with attempt.executor() as tools, alone(tools.session):
+            return drive(self._life(attempt, tools)), tools.session
+
+    async def aresume(
+        self,
+        state: RunState,
+        answers: Answers,
+        *,
+        request: R | None = None,
+        **given: Unpack[RequestArguments],
+    ) -> tuple[RunResult[O], SessionProtocol]:
+        """Go on with a run that waits, on the event loop; see `resume`."""
+        attempt = self._resumed(state, answers, request, given)
+        async with cast("Any", attempt.executor()) as tools:
+            with alone(tools.session):
+                return await adrive(self._life(attempt, tools)), tools.session
+
+    def _attempt(self, request: R, given: RequestArguments) -> Attempt:
+        prompt = self.prepare(request)
+        return Attempt(self._around, prompt, given, said=self.message(request))
+
+    def _resumed(
+        self, state: RunState, answers: Answers, request: R | None, given: RequestArguments
+    ) -> Attempt:
+        prompt = self.prepare(cast("R", request))
+        return Attempt(self._around, prompt, given, waits=WaitingRun(state, answers))
+
+    def _life(self, attempt: Attempt, tools: ExecutorHandle) -> Loop[RunResult[O]]:
+        run = attempt.run(tools)
+        try:
+            finished = yield from converse(run, attempt.said, attempt.answers)
+            result: RunResult[O] = _result_of(run, attempt, finished)
+        except RunFailed as error:
+            error.prompt = run.prompt
+            error.result = run.result(error.stop_reason, error=str(error))
+            raise
+        if not result.success:
+            return result
+        return replace(result, output=self.finalize(attempt.prompt, tools.session, result))
+
+
+class Agent(MainLoop[str | None, O]):
+    """The loop over one prompt, for requests that are texts.
+
+    Args:
+        prompt: The prompt.
+        adapter: The adapter of the provider.
+        host: The open host with the tools.
+        config: The bounds of each run.
+        bus: One more place where the events of runs are published.
+    """
+
+    def __init__(
+        self,
+        prompt: Prompt,
+        *,
+        adapter: ProviderAdapter,
+        host: HostHandle,
+        config: AgentConfig | None = None,
+        bus: Dispatcher | None = None,
+    ) -> None:
+        super().__init__(adapter, host, config, bus)
+        self._prompt = prompt
+
+    def prepare(self, request: str | None) -> Prompt:  # noqa: ARG002 - one prompt for all
+        """Return the one prompt."""
+        return self._prompt
+
+
+def _result_of(run: Run, attempt: Attempt, finished: Finished) -> RunResult[Any]:
+    """Return the result of a run that has ended, or that waits.
+
+    Raises:
+        RunFailed: When it has ended without an answer.
+    """
+    if finished.stop_reason is StopReason.END:
+        ended: RunResult[Any] = run.result(StopReason.END, finished.output)
+        return ended
+    if finished.stop_reason is not StopReason.PENDING:
+        told = _ENDS[finished.stop_reason]
+        raise RunFailed(
+            f"{run.prompt} ended without an answer: {told}.", finished.stop_reason, Phase.RESPONSE
+        )
+    waits = () if attempt.state is None else attempt.state.waiting
+    still = [each for each in waits if attempt.answers[each.call.id] is None]
+    state = run.state([*still, *finished.waiting_calls()], is_stored=attempt.is_stored)
+    return replace(run.result(StopReason.PENDING), waiting=finished.waiting, state=state)
+
+
+def _failed(error: Exception) -> RunResult[Any]:
+    """Return the result of a run that raised."""
+    if isinstance(error, RunFailed) and error.result is not None:
+        return error.result
+    return RunResult(StopReason.ERROR, error=str(error))

@@ -1,0 +1,70 @@
+"""The events of a run, published on the session's dispatcher and on the application's bus."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from toolstile_hookspecs.agents.messages import StopReason, Usage
+from toolstile_hookspecs.stored_names import stored_as
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRendered:
+    """A prompt was rendered for a request.
+
+    Args:
+        run_id: The id of the run, new for each attempt.
+        request_id: The id of the request, the same over attempts.
+        prompt: The namespace and key of the prompt.
+        digest: The SHA-256 of its text.
+        tools: The names of its tools.
+    """
+
+    run_id: str
+    request_id: str
+    prompt: str
+    digest: str
+    tools: tuple[str, ...]
+
+
+@stored_as("agent.ModelReplied")
+@dataclass(frozen=True, slots=True)
+class ModelReplied:
+    """A model has replied; kept in the session's log.
+
+    Args:
+        run_id: The id of the run.
+        turn: The number of the reply in the run, from 1.
+        stop_reason: Why the reply ended.
+        usage: The tokens, None where the provider does not tell them.
+        duration: Seconds from the first try to the end of the reply.
+        model: The model that answered.
+    """
+
+    run_id: str
+    turn: int
+    stop_reason: StopReason
+    usage: Usage | None
+    duration: float
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptExecuted:
+    """A run has ended.
+
+    Args:
+        run_id: The id of the run.
+        request_id: The id of the request.
+        prompt: The namespace and key of the prompt.
+        stop_reason: Why it ended.
+        turns: The number of replies.
+        usage: The tokens of all replies.
+    """
+
+    run_id: str
+    request_id: str
+    prompt: str
+    stop_reason: StopReason
+    turns: int
+    usage: Usage

@@ -1,0 +1,206 @@
+"""The loop: ask the model, carry out its calls, tell it what came of them, until it has ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from toolstile_hookspecs import (
+    DeadlineExceededError,
+    Interrupt,
+    Outcome,
+    PromptEvaluationError,
+    Status,
+    VisibilityExpansionRequired,
+)
+from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, StopReason, Turn
+from toolstile_hookspecs.agents.provider import ProviderError
+from toolstile_hookspecs.calls import APPROVAL_TICKET
+from toolstile_hookspecs.sections import OpenedSections
+from toolstile_plugins.agent.conversation import answer_of
+from toolstile_plugins.agent.effects import Carry, Loop, Resume
+from toolstile_plugins.agent.output import OutputError
+from toolstile_plugins.agent.request import RunCancelled
+from toolstile_plugins.agent.result import Phase, RunFailed, TicketAnswer, WaitingCall
+from toolstile_plugins.agent.run import Run
+
+Waiting = Mapping[str, TicketAnswer | None]
+_NONE: Waiting = {}
+_CUT_OFF = (
+    "The reply was cut off before this call was whole, so nothing has run. Make it again, and be "
+    "brief."
+)
+
+
+class Finished:
+    """The end of a loop.
+
+    Attributes:
+        stop_reason: Why it ended.
+        output: The typed answer.
+        waiting: The outcomes of the calls that wait for a person.
+    """
+
+    __slots__ = ("output", "stop_reason", "waiting")
+
+    def __init__(
+        self, stop_reason: StopReason, output: Any = None, waiting: Sequence[Outcome] = ()
+    ) -> None:
+        self.stop_reason = stop_reason
+        self.output = output
+        self.waiting = tuple(waiting)
+
+    def waiting_calls(self) -> list[WaitingCall]:
+        """Return the calls that wait, each with its ticket."""
+        return [_waiting(outcome) for outcome in self.waiting]
+
+
+def converse(run: Run, said: str | None, answers: Waiting) -> Loop[Finished]:
+    """Go on with the conversation of a session until the model has ended.
+
+    Calls that have no result yet come first: those that wait for a person, with the answers, and
+    those of a run whose process has ended. What the ledger knows is not carried out again.
+
+    Args:
+        run: The run.
+        said: What the user says, None for a run that is resumed.
+        answers: From each call that waits for a person to its answer, None where there is none.
+
+    Returns:
+        Why it ended, and with what.
+
+    Raises:
+        RunFailed: When a limit, the provider or a call ends it.
+    """
+    if (pending := (yield from _finish_calls(run, answers))) is not None:
+        return pending
+    if said is not None:
+        run.conversation.add(Message.user(said))
+    while True:
+        turn = yield from _reply(run)
+        if turn.stop_reason in {StopReason.MAX_TOKENS, StopReason.REFUSED}:
+            _leave_out(run, turn)
+            return Finished(turn.stop_reason)
+        if turn.tool_calls:
+            if waiting := (yield from _carry(run, turn.tool_calls, _NONE)):
+                return Finished(StopReason.PENDING, waiting=waiting)
+        elif (finished := (yield from _accept(run, turn))) is not None:
+            return finished
+
+
+def _finish_calls(run: Run, answers: Waiting) -> Loop[Finished | None]:
+    """Carry out the calls that have no result yet; return the end of a run that goes on waiting."""
+    left = run.conversation.open_calls()
+    ready = [call for call in left if call.id not in answers or answers[call.id] is not None]
+    waiting = (yield from _carry(run, ready, answers)) if ready else []
+    if waiting or len(ready) < len(left):
+        return Finished(StopReason.PENDING, waiting=waiting)
+    return None
+
+
+def _accept(run: Run, turn: Turn) -> Loop[Finished | None]:
+    """Return the end of a run whose model has said all, None where it is told to go on."""
+    run.check(Phase.RESPONSE)
+    yield from ()
+    if run.output is None:
+        return Finished(StopReason.END)
+    try:
+        return Finished(StopReason.END, run.output.read(turn.text))
+    except OutputError as error:
+        run.corrections += 1
+        if run.corrections > run.options.output_retries:
+            raise
+        run.conversation.add(Message.user(error.for_model))
+        return None
+
+
+def _reply(run: Run) -> Loop[Turn]:
+    """Return the model's next reply, once it is part of the conversation."""
+    try:
+        turn: Turn = yield run.ask()
+    except ProviderError as error:
+        msg = f"{run.prompt} got no reply from {run.adapter.name}: {error}"
+        raise RunFailed(msg, StopReason.ERROR, Phase.RESPONSE) from error
+    except DeadlineExceededError as error:
+        raise RunFailed(str(error), StopReason.DEADLINE, Phase.RESPONSE) from error
+    except RunCancelled as error:
+        raise RunFailed(
+            f"{run.prompt} was cancelled.", StopReason.CANCELLED, Phase.RESPONSE
+        ) from error
+    run.replied(turn)
+    run.check(Phase.RESPONSE)
+    return turn
+
+
+def _leave_out(run: Run, turn: Turn) -> None:
+    """Answer the calls of a reply that was cut off: a conversation has a result for each."""
+    run.conversation.answer(
+        [CallAnswer(call.id, call.name, _CUT_OFF, is_error=True) for call in turn.tool_calls]
+    )
+
+
+def _carry(run: Run, calls: Sequence[CallMade], answers: Waiting) -> Loop[list[Outcome]]:
+    """Carry out calls as one batch; return the outcomes of those that wait for a person."""
+    run.check(Phase.TOOL)
+    outcomes = yield from _outcomes(run, calls, answers)
+    run.beat()
+    run.count_expansions(outcomes)
+    told: list[CallAnswer] = []
+    waiting: list[Outcome] = []
+    for call, outcome in zip(calls, outcomes, strict=True):
+        if isinstance(outcome, Outcome) and outcome.status is Status.PENDING:
+            waiting.append(outcome)
+        elif isinstance(outcome, VisibilityExpansionRequired):
+            told.append(_expanded(run, call, outcome))
+        else:
+            told.append(answer_of(call, outcome))
+    run.conversation.answer(told)
+    _raise_first(outcomes)
+    return waiting
+
+
+def _outcomes(
+    run: Run, calls: Sequence[CallMade], answers: Waiting
+) -> Loop[list[Outcome | BaseException]]:
+    """Return the outcomes in call order: answered calls one by one, all others as one batch."""
+    stop = run.cancellation
+    given = [replace(call.as_call(), cancellation=stop) for call in calls]
+    batch = [call for call in given if answers.get(call.id) is None]
+    carried: list[Outcome | BaseException] = yield Carry(run.tools, batch)
+    outcomes = dict(zip((call.id for call in batch), carried, strict=True))
+    for call in given:
+        if (answer := answers.get(call.id)) is not None:
+            outcomes[call.id] = yield Resume(run.tools, call, answer.token, answer.answer)
+    return [outcomes[call.id] for call in given]
+
+
+def _expanded(run: Run, call: CallMade, asked: VisibilityExpansionRequired) -> CallAnswer:
+    """Open the sections that a call asked for, and say so."""
+    keys = ", ".join(asked.section_keys)
+    if set(asked.section_keys) <= OpenedSections.of(run.tools.session):
+        return CallAnswer(call.id, call.name, f"These sections were open already: {keys}.")
+    run.tools.expand(asked)
+    return CallAnswer(call.id, call.name, f"These sections are open now: {keys}.")
+
+
+def _raise_first(outcomes: Sequence[Outcome | BaseException]) -> None:
+    """Raise what ends the run, once all results are in the conversation."""
+    for outcome in outcomes:
+        match outcome:
+            case Outcome() | VisibilityExpansionRequired():
+                continue
+            case PromptEvaluationError() if isinstance(outcome.__cause__, DeadlineExceededError):
+                raise RunFailed(str(outcome), StopReason.DEADLINE, Phase.TOOL) from outcome
+            case PromptEvaluationError():
+                raise RunFailed(str(outcome), StopReason.ERROR, Phase.TOOL) from outcome
+            case Interrupt() | _:
+                raise outcome
+
+
+def _waiting(outcome: Outcome) -> WaitingCall:
+    call = outcome.call
+    given = call.arguments
+    text = given if isinstance(given, str) else "{}"
+    ticket = outcome.event.attributes.get(APPROVAL_TICKET) or call.id
+    return WaitingCall(CallMade(call.id, call.name, text), ticket)

@@ -1,0 +1,163 @@
+"""The result of a run, the state of one that waits, and the error of one that failed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any, Generic, TypeVar
+
+from pydantic import TypeAdapter
+
+from toolstile_hookspecs import Outcome, PromptEvaluationError, RunContext, StateError
+from toolstile_hookspecs.agents.messages import NO_USAGE, CallMade, StopReason, Usage
+from toolstile_hookspecs.approval import GivenAnswer
+
+O = TypeVar("O")  # noqa: E741 - the output
+
+
+class Phase(StrEnum):
+    """The phase of a run in which it failed."""
+
+    REQUEST = "request"
+    """Before the model was asked: the prompt, the deadline, the number of turns."""
+    RESPONSE = "response"
+    """While the model was asked, or with what it answered."""
+    TOOL = "tool"
+    """While calls were carried out."""
+    BUDGET = "budget"
+    """The budget is used up."""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingCall:
+    """A call that waits for the answer of a person.
+
+    Args:
+        call: The call.
+        ticket: The approver's name for the question, else the id of the call.
+    """
+
+    call: CallMade
+    ticket: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunState:
+    """The state of a run that waits: JSON, to be resumed in any process.
+
+    It holds tickets and never tokens: a token goes to those who may decide, with the question.
+
+    Args:
+        run_id: The id of the run.
+        request_id: The id of the request.
+        prompt: The namespace and key of the prompt.
+        session_id: The id of the session.
+        waiting: The calls that wait.
+        turns: The number of replies so far.
+        usage: The tokens so far.
+        session: The session as JSON, None where a store keeps it.
+    """
+
+    run_id: str
+    request_id: str
+    prompt: str
+    session_id: str
+    waiting: tuple[WaitingCall, ...]
+    turns: int = 0
+    usage: Usage = NO_USAGE
+    session: str | None = field(default=None, repr=False)
+
+    def to_json(self) -> str:
+        """Return it as JSON."""
+        return _STATES.dump_json(self).decode()
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> RunState:
+        """Return the state that `to_json` wrote.
+
+        Raises:
+            StateError: When the text is not such a state.
+        """
+        try:
+            return _STATES.validate_json(text)
+        except ValueError as error:
+            raise StateError(f"This is not the state of a run: {error}") from error
+
+
+_STATES: TypeAdapter[RunState] = TypeAdapter(RunState)
+
+
+@dataclass(frozen=True, slots=True)
+class TicketAnswer:
+    """The answer to a question that a call waits for.
+
+    Args:
+        token: The `approval_token` of the call's outcome.
+        answer: The answer of the person.
+    """
+
+    token: str = field(repr=False)
+    answer: GivenAnswer
+
+
+Answers = Mapping[str, TicketAnswer]
+"""From ticket to answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult(Generic[O]):
+    """The result of a run.
+
+    Args:
+        stop_reason: Why it ended.
+        text: The text of the last reply.
+        output: The typed answer, None where the prompt asks for none.
+        error: Why it failed, for a person, secrets masked.
+        session_id: The id of the session.
+        run_context: The ids for correlation.
+        usage: The tokens of all replies.
+        turns: The number of replies.
+        waiting: The outcomes of the calls that wait for a person, with their tokens.
+        state: The state to resume it by, where it waits.
+    """
+
+    stop_reason: StopReason
+    text: str = ""
+    output: O | None = None
+    error: str | None = None
+    session_id: str = ""
+    run_context: RunContext | None = None
+    usage: Usage = NO_USAGE
+    turns: int = 0
+    waiting: tuple[Outcome, ...] = field(default=(), repr=False)
+    state: RunState | None = field(default=None, repr=False)
+
+    @property
+    def success(self) -> bool:
+        """True when the model has come to its end, and its answer holds."""
+        return self.stop_reason is StopReason.END
+
+
+class RunFailed(PromptEvaluationError):
+    """A run came to no answer; the provider's own exception, where there is one, is the cause.
+
+    Args:
+        message: The text for a person.
+        stop_reason: Why it ended.
+        phase: When it ended.
+
+    Attributes:
+        prompt: The namespace and key of the prompt.
+        result: The result so far.
+    """
+
+    prompt: str = ""
+    result: RunResult[Any] | None = None
+
+    def __init__(
+        self, message: str, stop_reason: StopReason = StopReason.ERROR, phase: Phase = Phase.REQUEST
+    ) -> None:
+        super().__init__(message)
+        self.stop_reason = stop_reason
+        self.phase = phase

@@ -1,0 +1,245 @@
+"""One run: what it was given, how far it has come, and what bounds it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from hashlib import sha256
+from time import monotonic
+from typing import Any
+
+from toolstile_hookspecs import (
+    Cancellation,
+    Deadline,
+    ExecutorHandle,
+    Heartbeat,
+    Outcome,
+    RunContext,
+    VisibilityExpansionRequired,
+)
+from toolstile_hookspecs.agents.messages import NO_USAGE, Message, StopReason, Turn, Usage
+from toolstile_hookspecs.agents.provider import Listener, ModelRequest, ProviderAdapter
+from toolstile_hookspecs.sessions import Dispatcher, SlicePolicy, append_all
+from toolstile_plugins.agent.budget import BudgetExceeded, TokenBudgetTracker
+from toolstile_plugins.agent.compaction import Compaction
+from toolstile_plugins.agent.conversation import Conversation
+from toolstile_plugins.agent.events import ModelReplied, PromptExecuted, PromptRendered
+from toolstile_plugins.agent.output import OutputType
+from toolstile_plugins.agent.request import Ask, Retries
+from toolstile_plugins.agent.result import Phase, RunFailed, RunResult, RunState, WaitingCall
+
+MAX_TURNS = 50
+MAX_EXPANSIONS = 3
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """The bounds and the manner of a run.
+
+    Args:
+        max_turns: The most replies of the model.
+        max_expansions: The most batches in a row that only open sections.
+        output_retries: How often the model may correct an answer that does not fit.
+        retries: The bounds of asking a provider once more.
+        settings: The settings of the model, such as `temperature`; only these are sent.
+        timeout: Seconds for one reply, None for the client's own.
+        compaction: Makes the conversation shorter where it gets long, None for never.
+    """
+
+    max_turns: int = MAX_TURNS
+    max_expansions: int = MAX_EXPANSIONS
+    output_retries: int = 2
+    retries: Retries = field(default_factory=Retries)
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    timeout: float | None = None
+    compaction: Compaction | None = None
+
+
+@dataclass(slots=True)
+class Run:
+    """A run under way.
+
+    Args:
+        tools: The executor.
+        adapter: The adapter of the provider.
+        options: The bounds and the manner.
+        context: The ids for correlation.
+        output: The type of the answer, None where any text will do.
+        deadline: The end of the run.
+        tracker: The budget, None where nothing bounds it.
+        cancellation: Cancels the run.
+        heartbeat: Told of life before and after each request and each batch.
+        listen: Receives the text as it arrives.
+        bus: One more place where events are published.
+        clock: Seconds that only grow.
+    """
+
+    tools: ExecutorHandle
+    adapter: ProviderAdapter
+    options: RunOptions
+    context: RunContext
+    output: OutputType | None = None
+    deadline: Deadline | None = None
+    tracker: TokenBudgetTracker | None = None
+    cancellation: Cancellation | None = None
+    heartbeat: Heartbeat | None = None
+    listen: Listener | None = None
+    bus: Dispatcher | None = None
+    clock: Callable[[], float] = monotonic
+    turns: int = 0
+    usage: Usage = NO_USAGE
+    text: str = ""
+    expansions: int = 0
+    corrections: int = 0
+    conversation: Conversation = field(init=False)
+    _asked_at: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Find the conversation of the session, and let it keep what the model used."""
+        session = self.tools.session
+        self.conversation = Conversation(session)
+        session[ModelReplied].register(ModelReplied, append_all, SlicePolicy.LOG)
+
+    @property
+    def prompt(self) -> str:
+        """The namespace and key of the prompt."""
+        return f"{self.tools.prompt.ns}:{self.tools.prompt.key}"
+
+    def check(self, phase: Phase = Phase.REQUEST) -> None:
+        """Raise `RunFailed` where the deadline, the budget or a cancellation ends the run."""
+        if self.deadline is not None and self.deadline.elapsed():
+            msg = f"The deadline of {self.prompt} has passed after {self.turns} replies."
+            raise RunFailed(msg, StopReason.DEADLINE, phase)
+        if self.tracker is not None:
+            try:
+                self.tracker.check()
+            except BudgetExceeded as error:
+                raise RunFailed(str(error), StopReason.BUDGET, Phase.BUDGET) from error
+        if self.cancellation is not None and self.cancellation.aborted:
+            raise RunFailed(f"{self.prompt} was cancelled.", StopReason.CANCELLED, phase)
+
+    def beat(self) -> None:
+        """Tell that the run is alive."""
+        if self.heartbeat is not None:
+            self.heartbeat.beat()
+
+    def ask(self) -> Ask:
+        """Return the next request: the prompt is rendered anew, since sections open and close."""
+        if self.turns >= self.options.max_turns:
+            msg = f"{self.prompt} came to no end in {self.turns} replies."
+            raise RunFailed(msg, StopReason.TURNS)
+        self.check()
+        self.beat()
+        rendered = self.tools.prompt.render(self.tools.session)
+        messages = self._messages()
+        self._publish(
+            PromptRendered(
+                self.context.run_id,
+                self.context.request_id or "",
+                self.prompt,
+                sha256(rendered.text.encode()).hexdigest(),
+                tuple(tool.name for tool in rendered.tools),
+            )
+        )
+        self._asked_at = self.clock()
+        request = ModelRequest(
+            rendered.text,
+            messages,
+            rendered.tools,
+            None if self.output is None else self.output.schema,
+            self.options.settings,
+            self.options.timeout,
+        )
+        return Ask(
+            self.adapter,
+            request,
+            self.options.retries,
+            self.listen,
+            self.deadline,
+            self.cancellation,
+        )
+
+    def replied(self, turn: Turn) -> None:
+        """Keep a reply, and count what it used."""
+        self.turns += 1
+        self.text = turn.text
+        if turn.usage is not None:
+            self.usage += turn.usage
+            if self.tracker is not None:
+                self.tracker.record(self.context.run_id, self.usage)
+        self.conversation.add(turn.message)
+        event = ModelReplied(
+            self.context.run_id,
+            self.turns,
+            turn.stop_reason,
+            turn.usage,
+            self.clock() - self._asked_at,
+            turn.model,
+        )
+        self.tools.session.dispatch(event)
+        self._publish(event)
+        self.beat()
+
+    def count_expansions(self, outcomes: Sequence[Outcome | BaseException]) -> None:
+        """Count the batches in a row that only open sections.
+
+        Raises:
+            RunFailed: When there are too many; it names the sections.
+        """
+        asked = [each for each in outcomes if isinstance(each, VisibilityExpansionRequired)]
+        self.expansions = self.expansions + 1 if len(asked) == len(outcomes) > 0 else 0
+        if self.expansions > self.options.max_expansions:
+            keys = ", ".join(key for each in asked for key in each.section_keys)
+            msg = f"{self.prompt}: the model only opens sections, at last {keys}."
+            raise RunFailed(msg, StopReason.ERROR, Phase.TOOL)
+
+    def result(self, stop_reason: StopReason, output: Any = None, error: str | None = None) -> Any:
+        """Return the result as it is now, and publish that the run has ended."""
+        self._publish(
+            PromptExecuted(
+                self.context.run_id,
+                self.context.request_id or "",
+                self.prompt,
+                stop_reason,
+                self.turns,
+                self.usage,
+            )
+        )
+        return RunResult[Any](
+            stop_reason,
+            self.text,
+            output,
+            error,
+            self.tools.session.id,
+            self.context,
+            self.usage,
+            self.turns,
+        )
+
+    def state(self, waiting: Sequence[WaitingCall], *, is_stored: bool) -> RunState:
+        """Return the state of a run that waits for a person."""
+        session = self.tools.session
+        return RunState(
+            self.context.run_id,
+            self.context.request_id or "",
+            self.prompt,
+            session.id,
+            tuple(waiting),
+            self.turns,
+            self.usage,
+            None if is_stored else session.snapshot().to_json(),
+        )
+
+    def _messages(self) -> Sequence[Message]:
+        messages, compaction = self.conversation.all(), self.options.compaction
+        if compaction is None:
+            return messages
+        shorter = compaction.compact(messages)
+        if shorter is not messages:
+            self.conversation.replace(shorter)
+        return shorter
+
+    def _publish(self, event: object) -> None:
+        for dispatcher in (self.tools.session.dispatcher, self.bus):
+            if dispatcher is not None:
+                dispatcher.publish(event)
