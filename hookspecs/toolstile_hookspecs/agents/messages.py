@@ -133,6 +133,7 @@ class Message:
         answers: The results of calls.
         dialect: The dialect of `items`, empty where there are none.
         items: The provider's own items as they came, reasoning and signatures among them.
+        request_id: The id of the request that says it, None for what the loop adds.
     """
 
     role: Role
@@ -141,11 +142,12 @@ class Message:
     answers: tuple[CallAnswer, ...] = ()
     dialect: str = ""
     items: tuple[dict[str, Any], ...] = field(default=(), repr=False)
+    request_id: str | None = None
 
     @classmethod
-    def user(cls, text: str) -> Message:
+    def user(cls, text: str, request_id: str | None = None) -> Message:
         """Return what a person, or the loop, says."""
-        return cls(Role.USER, text)
+        return cls(Role.USER, text, request_id=request_id)
 
     @classmethod
     def results(cls, answers: Iterable[CallAnswer]) -> Message:

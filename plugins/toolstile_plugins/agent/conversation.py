@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from toolstile_hookspecs import Outcome, SessionProtocol
-from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, unanswered
+from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, Role, unanswered
 from toolstile_plugins.dialects.parse import answer
 
 
@@ -31,6 +31,18 @@ class Conversation:
         """Replace all messages, as compaction does."""
         self._messages.seed(*messages)
 
+    def has_request(self, request_id: str | None) -> bool:
+        """Tell whether a request is part of it, as when its run was killed."""
+        return any(
+            each.role is Role.USER and each.request_id == request_id
+            for each in reversed(self.all())
+        )
+
+    def last_reply(self) -> Message | None:
+        """Return the model's reply where nothing was said after it."""
+        messages = self.all()
+        return messages[-1] if messages and messages[-1].role is Role.ASSISTANT else None
+
     def open_calls(self) -> list[CallMade]:
         """Return the calls of the last reply that have no result yet."""
         return unanswered(self.all())
@@ -40,6 +52,24 @@ class Conversation:
         waiting = {call.id for call in self.open_calls()}
         if new := [given for given in answers if given.call_id in waiting]:
             self.add(Message.results(new))
+
+
+def in_call_order(messages: Sequence[Message]) -> list[Message]:
+    """Return a conversation in which one message has all results of a reply, in call order.
+
+    Results of calls that waited for a person come later than those beside them.
+    """
+    ordered: list[Message] = []
+    for message in messages:
+        if message.role is not Role.TOOL:
+            ordered.append(message)
+            continue
+        answers = [*message.answers]
+        if ordered[-1].role is Role.TOOL:
+            answers += ordered.pop().answers
+        place = {call.id: index for index, call in enumerate(ordered[-1].calls)}
+        ordered.append(Message.results(sorted(answers, key=lambda each: place[each.call_id])))
+    return ordered
 
 
 def answer_of(call: CallMade, outcome: Outcome | BaseException | str) -> CallAnswer:

@@ -75,8 +75,8 @@ def converse(run: Run, said: str | None, answers: Waiting) -> Loop[Finished]:
     """
     if (pending := (yield from _finish_calls(run, answers))) is not None:
         return pending
-    if said is not None:
-        run.conversation.add(Message.user(said))
+    if (finished := (yield from _begin(run, said))) is not None:
+        return finished
     while True:
         turn = yield from _reply(run)
         if turn.stop_reason in {StopReason.MAX_TOKENS, StopReason.REFUSED}:
@@ -87,6 +87,17 @@ def converse(run: Run, said: str | None, answers: Waiting) -> Loop[Finished]:
                 return Finished(StopReason.PENDING, waiting=waiting)
         elif (finished := (yield from _accept(run, turn))) is not None:
             return finished
+
+
+def _begin(run: Run, said: str | None) -> Loop[Finished | None]:
+    """Say what the user says, once; return the end where the request was answered before."""
+    conversation, request_id = run.conversation, run.context.request_id
+    if said is not None and not conversation.has_request(request_id):
+        conversation.add(Message.user(said, request_id))
+    elif (reply := conversation.last_reply()) is not None:
+        run.text = reply.text
+        return (yield from _accept(run, Turn(reply)))
+    return None
 
 
 def _finish_calls(run: Run, answers: Waiting) -> Loop[Finished | None]:

@@ -22,7 +22,7 @@ from toolstile_hookspecs.agents.provider import Listener, ModelRequest, Provider
 from toolstile_hookspecs.sessions import Dispatcher, SlicePolicy, append_all
 from toolstile_plugins.agent.budget import BudgetExceeded, TokenBudgetTracker
 from toolstile_plugins.agent.compaction import Compaction
-from toolstile_plugins.agent.conversation import Conversation
+from toolstile_plugins.agent.conversation import Conversation, in_call_order
 from toolstile_plugins.agent.events import ModelReplied, PromptExecuted, PromptRendered
 from toolstile_plugins.agent.output import OutputType
 from toolstile_plugins.agent.request import Ask, Retries
@@ -232,12 +232,12 @@ class Run:
 
     def _messages(self) -> Sequence[Message]:
         messages, compaction = self.conversation.all(), self.options.compaction
-        if compaction is None:
-            return messages
-        shorter = compaction.compact(messages)
-        if shorter is not messages:
-            self.conversation.replace(shorter)
-        return shorter
+        if compaction is not None:
+            shorter = compaction.compact(messages)
+            if shorter is not messages:
+                self.conversation.replace(shorter)
+                messages = shorter
+        return in_call_order(messages)
 
     def _publish(self, event: object) -> None:
         for dispatcher in (self.tools.session.dispatcher, self.bus):
