@@ -17,6 +17,7 @@ from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.policies import PolicyState
+from toolstile_hookspecs.sections import OpenedSections
 
 
 class Saved(NamedTuple):
@@ -52,7 +53,7 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
         document = _documents().validate_json(text)
     except ValidationError as error:
         raise _malformed(first_fault(error)) from error
-    known = by_name([AppliedEffect, RequestTurn, *kinds])
+    known = by_name([AppliedEffect, OpenedSections, RequestTurn, *kinds])
     slices: dict[type[Any], Iterable[Any]] = {}
     logs: dict[type[Any], Iterable[Any]] = {}
     for entry in document["slices"]:

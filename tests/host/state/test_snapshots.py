@@ -13,6 +13,7 @@ from toolstile.state.session import Session
 from toolstile_hookspecs.calls import ToolInvoked
 from toolstile_hookspecs.errors import ConflictError, SnapshotError
 from toolstile_hookspecs.policies import PolicyState
+from toolstile_hookspecs.sections import OpenedSections
 from toolstile_hookspecs.sessions import SlicePolicy, append_all
 
 
@@ -149,6 +150,14 @@ def test_a_session_survives_json(session):
     assert len(again[Audit].all()) == 2
     again[Order].latest().lines.append(3)
     assert again[Order].latest() == Order(lines=[1, 2])
+
+
+def test_opened_sections_survive_json_though_nobody_names_their_type(session):
+    session[OpenedSections].seed(OpenedSections(frozenset({"more"})))
+
+    again = Session.from_json(session.snapshot().to_json(), kinds=[Note])
+
+    assert OpenedSections.of(again) == {"more"}
 
 
 def test_the_json_says_what_it_is(session):
