@@ -1,0 +1,164 @@
+"""OpenAI's Chat Completions, which many other servers speak as well."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+from toolstile_hookspecs import Dialect
+from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
+from toolstile_hookspecs.agents.provider import Listener, ModelRequest
+from toolstile_plugins.agent.conversation import with_joined_answers
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamReader
+from toolstile_plugins.dialects.openai import OpenAI
+from toolstile_plugins.dialects.openai_strict import strict_schema
+
+CHOICES: Final = frozenset({"auto", "none", "required"})
+"""The values of `tool_choice` that are not the name of a tool."""
+
+OF_TOOLS: Final = ("tool_choice", "parallel_tool_calls")
+"""Settings that the API refuses where no tool is offered."""
+
+_TAKEN: Final = (
+    *("temperature", "top_p", "stop", "seed", "reasoning_effort", "verbosity", "service_tier"),
+    *("frequency_penalty", "presence_penalty", "logit_bias", "prompt_cache_key", "metadata"),
+    *("safety_identifier", "store", "extra_headers", "extra_body", "max_tokens", *OF_TOOLS),
+)
+_STOPS: Final = {
+    "tool_calls": StopReason.TOOL_USE,
+    "length": StopReason.MAX_TOKENS,
+    "content_filter": StopReason.REFUSED,
+}
+
+
+class OpenAIChat(ClientAdapter):
+    """A model behind Chat Completions; `base_url` may name any server that speaks it.
+
+    The setting `max_tokens` bounds the reply, reasoning included; OpenAI gets it as
+    `max_completion_tokens`.
+    """
+
+    name: ClassVar[str] = "openai"
+    dialect: ClassVar[Dialect] = OpenAI()
+    library: ClassVar[str] = "openai"
+    clients: ClassVar[tuple[str, str]] = ("OpenAI", "AsyncOpenAI")
+    takes: ClassVar[Mapping[str, str]] = {name: name for name in _TAKEN}
+
+    def arguments(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the arguments of `chat.completions.create`."""
+        settings = self.settings(request.settings)
+        if (choice := settings.get("tool_choice", "auto")) not in CHOICES:
+            settings["tool_choice"] = {"type": "function", "function": {"name": choice}}
+        given = {"model": self.model, "messages": _messages(request, self.dialect.name), **settings}
+        given = with_tools(given, request, self.dialect)
+        if request.output is not None:
+            schema = {"name": "answer", **answer_schema(request.output)}
+            given["response_format"] = {"type": "json_schema", "json_schema": schema}
+        return given
+
+    def method(self, client: Any) -> Callable[..., Any]:
+        """Return `chat.completions.create`."""
+
+        def create(**given: Any) -> Any:
+            if "max_tokens" in given and "openai" in client.base_url.host:
+                given["max_completion_tokens"] = given.pop("max_tokens")
+            if given.get("stream"):
+                given["stream_options"] = {"include_usage": True}
+            return client.chat.completions.create(**given)
+
+        return create
+
+    def stream_reader(self, listen: Listener) -> StreamReader:
+        """Return the client library's own way to put chunks together."""
+        from openai.lib.streaming.chat import ChatCompletionStreamState  # of an extra
+
+        state: Any = ChatCompletionStreamState()
+        seen: list[bool] = []
+
+        def add(chunk: Any) -> None:
+            state.handle_chunk(chunk)
+            seen[:] = [True]
+            for choice in chunk.choices[:1]:
+                if text := choice.delta.content or choice.delta.refusal:
+                    listen(text)
+
+        def whole() -> Any:
+            if not seen:
+                raise self.cut_off()
+            return state.current_completion_snapshot
+
+        return add, whole
+
+    def turn(self, reply: Any) -> Turn:
+        """Read a completion; of several choices the first counts."""
+        choice = next(iter(reply.choices or ()), None)
+        if choice is None or choice.finish_reason in {None, "error"}:
+            raise self.cut_off()
+        said, calls = choice.message, self.calls(reply)
+        stop = _STOPS.get(choice.finish_reason, StopReason.TOOL_USE if calls else StopReason.END)
+        message = Message(
+            Role.ASSISTANT,
+            said.content or said.refusal or "",
+            calls,
+            dialect=self.dialect.name,
+            items=(_item(said),),
+        )
+        stop = StopReason.REFUSED if said.refusal else stop
+        return Turn(message, stop, usage_of(reply.usage, "prompt", "completion"), reply.model)
+
+
+def with_tools(given: dict[str, Any], request: ModelRequest, dialect: Dialect) -> dict[str, Any]:
+    """Return arguments with the tools; without any, what is said of them is left out."""
+    if not request.tools:
+        return {name: value for name, value in given.items() if name not in OF_TOOLS}
+    return {**given, "tools": dialect.schemas(request.tools)}
+
+
+def answer_schema(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of an answer for either API, strict where it can be."""
+    strict = strict_schema(dict(schema))
+    return {"schema": dict(schema) if strict is None else strict, "strict": strict is not None}
+
+
+def usage_of(usage: Any, read: str, written: str) -> Usage | None:
+    """Return the tokens of a reply, under the names that either API has for them."""
+    if usage is None:
+        return None
+    details = getattr(usage, f"{read}_tokens_details", None)
+    cached = getattr(details, "cached_tokens", None) or 0
+    return Usage(getattr(usage, f"{read}_tokens"), getattr(usage, f"{written}_tokens"), cached)
+
+
+def _messages(request: ModelRequest, dialect: str) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = [{"role": "system", "content": request.system}]
+    for message in with_joined_answers(request.messages):
+        match message.role:
+            case Role.USER:
+                sent.append({"role": "user", "content": message.text})
+            case Role.TOOL:
+                sent += [
+                    {"role": "tool", "tool_call_id": each.call_id, "content": each.text}
+                    for each in message.answers
+                ]
+            case Role.ASSISTANT if message.dialect == dialect:
+                sent += message.items
+            case Role.ASSISTANT:
+                calls = [_call(call) for call in message.calls]
+                said = {"role": "assistant", "content": message.text or None}
+                sent.append({**said, "tool_calls": calls} if calls else said)
+    return sent
+
+
+def _call(call: CallMade) -> dict[str, Any]:
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function}
+
+
+def _item(said: Any) -> dict[str, Any]:
+    """Return a message as it came, without what is null and what reading a stream adds."""
+    item: dict[str, Any] = said.to_dict(mode="json")
+    for call in item.get("tool_calls") or ():
+        call.pop("index", None)
+        call.get("function", {}).pop("parsed_arguments", None)
+    told = {name: value for name, value in item.items() if value is not None and name != "parsed"}
+    return {"role": "assistant", "content": None, **told}

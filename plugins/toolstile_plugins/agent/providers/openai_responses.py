@@ -1,0 +1,143 @@
+"""OpenAI's Responses API, without state on its side: reasoning comes and goes encrypted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, Final
+
+from toolstile_hookspecs import Dialect
+from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
+from toolstile_hookspecs.agents.provider import FaultType, Listener, ModelRequest, ProviderError
+from toolstile_plugins.agent.conversation import with_joined_answers
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamReader
+from toolstile_plugins.agent.providers.openai_chat import (
+    CHOICES,
+    OF_TOOLS,
+    answer_schema,
+    usage_of,
+    with_tools,
+)
+from toolstile_plugins.dialects.openai import OpenAIResponses as ResponsesDialect
+
+ENCRYPTED: Final = "reasoning.encrypted_content"
+_REASONS: Final = re.compile(r"(o\d|gpt-([5-9]|\d\d)|codex)(?!.*chat)")
+"""Models that reason; the API refuses to encrypt for others."""
+
+_TAKEN: Final = (
+    *("temperature", "top_p", "reasoning_effort", "verbosity", "service_tier", "include", "store"),
+    *("prompt_cache_key", "metadata", "safety_identifier", "extra_headers", "extra_body"),
+    *OF_TOOLS,
+)
+_ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
+_TEXTS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
+_FAULTS: Final = {
+    "rate_limit_exceeded": FaultType.RATE_LIMIT,
+    "server_error": FaultType.UNAVAILABLE,
+}
+
+
+class OpenAIResponses(ClientAdapter):
+    """A model behind the Responses API.
+
+    The conversation is the session's: each request carries all of it, and `store` is false.
+    """
+
+    name: ClassVar[str] = "openai"
+    dialect: ClassVar[Dialect] = ResponsesDialect()
+    library: ClassVar[str] = "openai"
+    clients: ClassVar[tuple[str, str]] = ("OpenAI", "AsyncOpenAI")
+    takes: ClassVar[Mapping[str, str]] = {
+        **{name: name for name in _TAKEN},
+        "max_tokens": "max_output_tokens",
+    }
+
+    def arguments(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the arguments of `responses.create`."""
+        settings = self.settings(request.settings)
+        effort, verbosity = (settings.pop(name, None) for name in ("reasoning_effort", "verbosity"))
+        if (choice := settings.get("tool_choice", "auto")) not in CHOICES:
+            settings["tool_choice"] = {"type": "function", "name": choice}
+        given: dict[str, Any] = {"model": self.model, "store": False}
+        given |= {"instructions": request.system, "input": _input(request, self.dialect.name)}
+        if effort is not None:
+            given["reasoning"] = {"effort": effort}
+        if effort is not None or _REASONS.match(self.model):
+            given["include"] = [ENCRYPTED]
+        text = {} if verbosity is None else {"verbosity": verbosity}
+        if request.output is not None:
+            schema = {"type": "json_schema", "name": "answer", **answer_schema(request.output)}
+            text["format"] = schema
+        return with_tools(
+            {**given, **({"text": text} if text else {}), **settings}, request, self.dialect
+        )
+
+    def method(self, client: Any) -> Callable[..., Any]:
+        """Return `responses.create`."""
+        create: Callable[..., Any] = client.responses.create
+        return create
+
+    def stream_reader(self, listen: Listener) -> StreamReader:
+        """Wait for the event that brings the whole response."""
+        responses: list[Any] = []
+
+        def add(event: Any) -> None:
+            if event.type in _TEXTS:
+                listen(event.delta)
+            elif event.type in _ENDS:
+                responses.append(event.response)
+            elif event.type == "error":
+                raise self._failed(event)
+
+        return add, lambda: responses[-1] if responses else None
+
+    def turn(self, reply: Any) -> Turn:
+        """Read a response."""
+        if reply is None or reply.status in {"queued", "in_progress", "cancelled"}:
+            raise self.cut_off()
+        if reply.status == "failed":
+            raise self._failed(reply.error)
+        calls, items = self.calls(reply), [item.to_dict(mode="json") for item in reply.output]
+        parts = [part for item in items for part in item.get("content") or ()]
+        text = "".join(part["text"] for part in parts if part["type"] == "output_text")
+        refusal = "".join(part["refusal"] for part in parts if part["type"] == "refusal")
+        stop = StopReason.TOOL_USE if calls else StopReason.END
+        dialect = self.dialect.name
+        if reply.status == "incomplete":
+            is_filtered = reply.incomplete_details.reason == "content_filter"
+            stop = StopReason.REFUSED if is_filtered else StopReason.MAX_TOKENS
+            dialect, items = "", []  # half an item is not taken back
+        if refusal:
+            stop = StopReason.REFUSED
+        said = Message(Role.ASSISTANT, text or refusal, calls, (), dialect, tuple(items))
+        return Turn(said, stop, usage_of(reply.usage, "input", "output"), reply.model)
+
+    def _failed(self, error: Any) -> ProviderError:
+        type_ = _FAULTS.get(error.code, FaultType.REFUSED)
+        return ProviderError(f"{self.name}: {error.message}", type_)
+
+
+def _input(request: ModelRequest, dialect: str) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
+    for message in with_joined_answers(request.messages):
+        if message.dialect == dialect:
+            sent += [item for item in message.items if _is_whole(item)]
+            continue
+        if message.text:
+            sent.append({"role": message.role.value, "content": message.text})
+        sent += [_call(call) for call in message.calls]
+        sent += [
+            {"type": "function_call_output", "call_id": each.call_id, "output": each.text}
+            for each in message.answers
+        ]
+    return sent
+
+
+def _is_whole(item: Mapping[str, Any]) -> bool:
+    """Tell an item from reasoning of which only the id came, which the API does not find again."""
+    return item["type"] != "reasoning" or bool(item.get("encrypted_content") or item.get("content"))
+
+
+def _call(call: CallMade) -> dict[str, Any]:
+    given = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
+    return {"type": "function_call", **given}
