@@ -1,35 +1,87 @@
 """Agents: a loop over the host that asks a model, carries out its calls and returns its answer.
 
 `Agent(prompt, adapter=..., host=...)` answers texts; `MainLoop` prepares a prompt for each request.
+Settings, `[plugins.agent]`: see `AgentSettings`.
+
+Names are loaded when they are first used.
 """
 
 from __future__ import annotations
 
-from toolstile_plugins.agent.agent import Agent as Agent, MainLoop as MainLoop
-from toolstile_plugins.agent.attempt import (
-    AgentConfig as AgentConfig,
-    RequestArguments as RequestArguments,
-)
-from toolstile_plugins.agent.budget import (
-    Budget as Budget,
-    BudgetExceeded as BudgetExceeded,
-    TokenBudgetTracker as TokenBudgetTracker,
-)
-from toolstile_plugins.agent.compaction import Compaction as Compaction, DropOldest as DropOldest
-from toolstile_plugins.agent.events import (
-    ModelReplied as ModelReplied,
-    PromptExecuted as PromptExecuted,
-    PromptRendered as PromptRendered,
-)
-from toolstile_plugins.agent.output import OutputError as OutputError
-from toolstile_plugins.agent.request import Retries as Retries
-from toolstile_plugins.agent.result import (
-    Answers as Answers,
-    Phase as Phase,
-    RunFailed as RunFailed,
-    RunResult as RunResult,
-    RunState as RunState,
-    TicketAnswer as TicketAnswer,
-    WaitingCall as WaitingCall,
-)
-from toolstile_plugins.agent.run import RunOptions as RunOptions
+import importlib
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel
+
+from toolstile_hookspecs import hookimpl
+from toolstile_plugins.agent.settings import AgentSettings as AgentSettings
+
+if TYPE_CHECKING:
+    from toolstile_plugins.agent.agent import Agent as Agent, MainLoop as MainLoop
+    from toolstile_plugins.agent.attempt import (
+        AgentConfig as AgentConfig,
+        RequestArguments as RequestArguments,
+    )
+    from toolstile_plugins.agent.budget import (
+        Budget as Budget,
+        BudgetExceeded as BudgetExceeded,
+        TokenBudgetTracker as TokenBudgetTracker,
+    )
+    from toolstile_plugins.agent.compaction import (
+        Compaction as Compaction,
+        DropOldest as DropOldest,
+    )
+    from toolstile_plugins.agent.events import (
+        ModelReplied as ModelReplied,
+        PromptExecuted as PromptExecuted,
+        PromptRendered as PromptRendered,
+    )
+    from toolstile_plugins.agent.output import OutputError as OutputError
+    from toolstile_plugins.agent.request import Retries as Retries
+    from toolstile_plugins.agent.result import (
+        Answers as Answers,
+        Phase as Phase,
+        RunFailed as RunFailed,
+        RunResult as RunResult,
+        RunState as RunState,
+        TicketAnswer as TicketAnswer,
+        WaitingCall as WaitingCall,
+    )
+    from toolstile_plugins.agent.run import RunOptions as RunOptions
+
+_NAMES: Final = {
+    "agent": ("Agent", "MainLoop"),
+    "attempt": ("AgentConfig", "RequestArguments"),
+    "budget": ("Budget", "BudgetExceeded", "TokenBudgetTracker"),
+    "compaction": ("Compaction", "DropOldest"),
+    "events": ("ModelReplied", "PromptExecuted", "PromptRendered"),
+    "output": ("OutputError",),
+    "request": ("Retries",),
+    "result": (
+        "Answers",
+        "Phase",
+        "RunFailed",
+        "RunResult",
+        "RunState",
+        "TicketAnswer",
+        "WaitingCall",
+    ),
+    "run": ("RunOptions",),
+}
+"""By module, the names that are loaded from it."""
+_HOMES: Final = {name: module for module, names in _NAMES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        msg = f"module {__name__!r} has no attribute {name!r}"
+        raise AttributeError(msg)
+    value = getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+    globals()[name] = value
+    return value
+
+
+@hookimpl
+def toolstile_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return AgentSettings

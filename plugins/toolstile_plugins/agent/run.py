@@ -27,8 +27,8 @@ from toolstile_plugins.agent.events import ModelReplied, PromptExecuted, PromptR
 from toolstile_plugins.agent.output import OutputType
 from toolstile_plugins.agent.request import Ask, Retries
 from toolstile_plugins.agent.result import Phase, RunFailed, RunResult, RunState, WaitingCall
+from toolstile_plugins.agent.settings import MAX_TURNS
 
-MAX_TURNS = 50
 MAX_EXPANSIONS = 3
 
 
