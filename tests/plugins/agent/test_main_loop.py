@@ -1,0 +1,267 @@
+"""A loop of one's own prepares a prompt for each request; limits and resources are per request."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, Visibility, tool
+from toolstile.testing import FakeClock, ScriptedModel
+from toolstile_hookspecs import Deadline, ResourceResolver, StateError, ToolContext
+from toolstile_hookspecs.agents.messages import Message, Role, StopReason
+from toolstile_hookspecs.resources import Binding
+from toolstile_plugins.agent import (
+    Agent,
+    AgentConfig,
+    DropOldest,
+    MainLoop,
+    ModelReplied,
+    Phase,
+    PromptExecuted,
+    PromptRendered,
+    RunFailed,
+    RunOptions,
+    RunResult,
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    topic: str
+
+
+@dataclass(frozen=True)
+class Answer:
+    text: str
+
+
+class Connection:
+    """A resource that knows whether it is open."""
+
+    def __init__(self, name: str, log: list[str]) -> None:
+        self.name, self.log = name, log
+        log.append(f"open {name}")
+
+    def close(self) -> None:
+        self.log.append(f"close {self.name}")
+
+
+@tool(category="read")
+def ask(*, context: ToolContext) -> str:
+    """Ask the connection for its name."""
+    return context.resources.get(Connection).name
+
+
+@tool
+def wait(*, context: ToolContext) -> str:
+    """Let the clock go on by a minute."""
+    assert isinstance(context.clock, FakeClock)
+    context.clock.advance(60)
+    return "waited"
+
+
+class Desk(MainLoop[Question, Answer]):
+    """Answers questions; says how the answer came to be."""
+
+    def prepare(self, request: Question) -> Prompt:
+        template = "You know of $topic."
+        section = MarkdownSection(key="k", title="Known", template=template, tools=[ask])
+        return Prompt(PromptTemplate("demo", "desk", [section], output=Answer)).bind(request)
+
+
+class Checked(Desk):
+    def finalize(self, prompt: Prompt, session: Any, result: RunResult[Answer]) -> Answer | None:
+        assert result.output is not None
+        if not result.output.text:
+            raise ValueError("an empty answer")
+        return Answer(result.output.text.upper())
+
+
+def opening(name: str, log: list[str]) -> Binding[Any]:
+    def provide(_: ResourceResolver) -> Connection:
+        return Connection(name, log)
+
+    return Binding(Connection, provide)
+
+
+def test_a_request_that_is_no_text_fills_the_prompt() -> None:
+    model = ScriptedModel('{"text": "Tea grows."}')
+    with Host(discover=False) as host:
+        result, session = Desk(model, host).execute(Question("tea"))
+
+    assert result.output == Answer("Tea grows.")
+    assert "You know of tea." in model.requests[0].system
+    assert result.session_id == session.id
+
+
+def test_finalize_replaces_the_output_of_a_success_and_its_exception_fails_the_request() -> None:
+    model = ScriptedModel('{"text": "tea"}', '{"text": ""}')
+    with Host(discover=False) as host:
+        loop = Checked(model, host)
+        assert loop.execute(Question("tea"))[0].output == Answer("TEA")
+        with pytest.raises(ValueError, match="an empty answer"):
+            loop.execute(Question("tea"))
+
+
+@pytest.mark.parametrize("is_async", [False, True])
+def test_resources_of_a_request_win_and_are_closed_after_any_end(*, is_async: bool) -> None:
+    log: list[str] = []
+    model = ScriptedModel([("ask", {})], '{"text": "x"}', [("ask", {})], RuntimeError("broken"))
+
+    def execute(host: Host, **given: Any) -> RunResult[Answer]:
+        loop = Desk(model, host, AgentConfig(resources=[opening("configured", log)]))
+        if is_async:
+            return asyncio.run(loop.arun(Question("tea"), **given))
+        return loop.run(Question("tea"), **given)
+
+    with Host(discover=False) as host:
+        assert execute(host, resources=[opening("of the request", log)]).success
+        failed = execute(host)
+
+    assert model.requests[1].messages[-1].answers[0].text == "of the request"
+    assert model.requests[3].messages[-1].answers[0].text == "configured"
+    assert not failed.success
+    assert "broken" in (failed.error or "")
+    assert log == [
+        "open of the request",
+        "close of the request",
+        "open configured",
+        "close configured",
+    ]
+
+
+def test_each_request_has_all_of_the_configured_time() -> None:
+    clock = FakeClock()
+    prompt = Prompt.of("demo", "slow", [MarkdownSection(key="w", title="Wait", tools=[wait])])
+    model = ScriptedModel(
+        [("wait", {})], "one", [("wait", {})], "two", [("wait", {})], [("wait", {})]
+    )
+    with Host(discover=False, clock=clock) as host:
+        agent = Agent[str](prompt, adapter=model, host=host, config=AgentConfig(deadline=90))
+        assert agent.execute("a")[0].text == "one"
+        assert agent.execute("b")[0].text == "two"
+        late = agent.run("c")
+        own = agent.run("d", deadline=Deadline.after(-1, clock=clock))
+
+    assert late.stop_reason is StopReason.DEADLINE
+    assert own.stop_reason is StopReason.DEADLINE
+    assert own.turns == 0
+
+
+HIDDEN = Prompt.of(
+    "demo",
+    "hidden",
+    [
+        MarkdownSection(
+            key=f"s{number}",
+            title=f"Section {number}",
+            template=f"The text of {number}.",
+            summary="Hidden.",
+            visibility=Visibility.SUMMARY,
+            tools=[ask] if number == 0 else [],
+        )
+        for number in range(6)
+    ],
+)
+
+
+def opened(number: int) -> list[tuple[str, dict[str, Any]]]:
+    return [("open_sections", {"section_keys": [f"s{number}"], "reason": "curious"})]
+
+
+def test_a_section_that_the_model_opens_is_in_the_prompt_of_the_next_request() -> None:
+    log: list[str] = []
+    model = ScriptedModel(opened(0), [("ask", {})], "Known.")
+    config = AgentConfig(resources=[opening("kept open", log)])
+    with Host(discover=False) as host:
+        result, _ = Agent[str](HIDDEN, adapter=model, host=host, config=config).execute("Go")
+
+    assert result.text == "Known."
+    assert "The text of 0." not in model.requests[0].system
+    assert "The text of 0." in model.requests[1].system
+    assert model.requests[1].messages[-1].answers[0].text == "These sections are open now: s0."
+    assert log == ["open kept open", "close kept open"]
+
+
+def test_a_model_that_only_opens_sections_is_ended() -> None:
+    model = ScriptedModel(*[opened(number) for number in range(6)])
+    config = AgentConfig(RunOptions(max_expansions=3))
+    with Host(discover=False) as host:
+        agent = Agent[str](HIDDEN, adapter=model, host=host, config=config)
+        with pytest.raises(RunFailed, match="only opens sections, at last s3") as failed:
+            agent.execute("Go")
+
+    assert failed.value.phase is Phase.TOOL
+    assert failed.value.prompt == "demo:hidden"
+
+
+def test_a_call_between_them_lets_the_model_open_more() -> None:
+    model = ScriptedModel(opened(0), opened(1), [("ask", {})], opened(2), opened(3), "Done.")
+    config = AgentConfig(RunOptions(max_expansions=2), resources=[opening("c", [])])
+    with Host(discover=False) as host:
+        agent = Agent[str](HIDDEN, adapter=model, host=host, config=config)
+        assert agent.execute("Go")[0].text == "Done."
+
+
+def test_two_requests_go_on_with_one_session_but_not_at_the_same_time() -> None:
+    def again(_: object) -> str:
+        with pytest.raises(StateError, match="has a run under way"):
+            agent.execute("meanwhile", session=session)
+        return "first"
+
+    model = ScriptedModel("begun", again, "second")
+    with Host(discover=False) as host:
+        agent = Agent[str](Prompt.of("demo", "one", []), adapter=model, host=host)
+        _, session = agent.execute("zero")
+        agent.execute("one", session=session)
+        agent.execute("two", session=session)
+
+    said = [message.text for message in session[Message].all() if message.role is Role.USER]
+    assert said == ["zero", "one", "two"]
+
+
+class Bus:
+    """An application's bus."""
+
+    def __init__(self) -> None:
+        self.events: list[Any] = []
+
+    def publish(self, event: object) -> None:
+        self.events.append(event)
+
+    def subscribe(self, event: type[Any], handler: Any) -> Any:
+        raise NotImplementedError
+
+
+def test_the_events_of_a_run_come_in_order_on_the_bus() -> None:
+    bus = Bus()
+    model = ScriptedModel([("ask", {})], '{"text": "x"}')
+    config = AgentConfig(resources=[opening("c", [])])
+    with Host(discover=False) as host:
+        result, session = Desk(model, host, config, bus=bus).execute(Question("tea"))
+
+    kinds = [PromptRendered, ModelReplied, PromptRendered, ModelReplied, PromptExecuted]
+    assert [type(event) for event in bus.events] == kinds
+    assert {event.run_id for event in bus.events} == {result.run_context.run_id}  # type: ignore[union-attr]
+    assert bus.events[0].tools == ("ask",)
+    assert bus.events[-1].usage == result.usage
+    assert [each.turn for each in session[ModelReplied].all()] == [1, 2]
+
+
+def test_a_long_conversation_loses_whole_turns_from_the_oldest() -> None:
+    model = ScriptedModel(*[[("ask", {})]] * 6, '{"text": "x"}')
+    options = RunOptions(compaction=DropOldest(max_messages=4))
+    config = AgentConfig(options, resources=[opening("c", [])])
+    with Host(discover=False) as host:
+        _, session = Desk(model, host, config).execute(Question("tea"))
+
+    for request in model.requests:
+        made = [call.id for message in request.messages for call in message.calls]
+        answered = [answer.call_id for message in request.messages for answer in message.answers]
+        assert made == answered
+        assert request.messages[0].role is Role.USER
+        assert len(request.messages) <= 6
+    assert "left out" in session[Message].all()[1].text
