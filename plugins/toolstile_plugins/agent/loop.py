@@ -12,6 +12,7 @@ from toolstile_hookspecs import (
     Outcome,
     PromptEvaluationError,
     Status,
+    ToolInvoked,
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, StopReason, Turn
@@ -30,6 +31,10 @@ _NONE: Waiting = {}
 _CUT_OFF = (
     "The reply was cut off before this call was whole, so nothing has run. Make it again, and be "
     "brief."
+)
+_INTERRUPTED = (
+    "The run was interrupted before this call had ended, and what it changed here is rolled back. "
+    "Make it again only where it is still wanted."
 )
 
 
@@ -154,7 +159,14 @@ def _leave_out(run: Run, turn: Turn) -> None:
 def _carry(run: Run, calls: Sequence[CallMade], answers: Waiting) -> Loop[list[Outcome]]:
     """Carry out calls as one batch; return the outcomes of those that wait for a person."""
     run.check(Phase.TOOL)
-    outcomes = yield from _outcomes(run, calls, answers)
+    run.beat()
+    try:
+        outcomes = yield from _outcomes(run, calls, answers)
+    except Exception:
+        raise
+    except BaseException:  # Ctrl-C, or the end of the task: the next run does not repeat them
+        run.conversation.answer([_interrupted(run, call) for call in calls])
+        raise
     run.beat()
     run.count_expansions(outcomes)
     told: list[CallAnswer] = []
@@ -184,6 +196,14 @@ def _outcomes(
         if (answer := answers.get(call.id)) is not None:
             outcomes[call.id] = yield Resume(run.tools, call, answer.token, answer.answer)
     return [outcomes[call.id] for call in given]
+
+
+def _interrupted(run: Run, call: CallMade) -> CallAnswer:
+    """Return what the model reads of a call in a batch that was interrupted."""
+    for event in reversed(run.tools.session[ToolInvoked].all()):
+        if event.call_id == call.id:
+            return answer_of(call, Outcome(event))
+    return CallAnswer(call.id, call.name, _INTERRUPTED, is_error=True)
 
 
 def _expanded(run: Run, call: CallMade, asked: VisibilityExpansionRequired) -> CallAnswer:
