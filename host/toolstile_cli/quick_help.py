@@ -10,7 +10,16 @@ from pathlib import Path
 from typing import Final
 
 from toolstile_cli.options import Parser, beneath, main_parser, restore_common_options
-from toolstile_plugins.command_options import approval, ledger, mcp, otel, record, sessions, vfs
+from toolstile_plugins.command_options import (
+    agent,
+    approval,
+    ledger,
+    mcp,
+    otel,
+    record,
+    sessions,
+    vfs,
+)
 
 LOADING: Final = frozenset({"block", "plugin_files"})
 """Keys of the configuration by which it decides which plugins there are."""
@@ -38,7 +47,7 @@ def quick_help(arguments: Sequence[str]) -> str | None:
 
 def _parser() -> Parser:
     """Return the parser of everything that comes with Toolstile, in the order of the plugins."""
-    plugins = (approval, ledger, mcp, otel, record, sessions, vfs)
+    plugins = (agent, approval, ledger, mcp, otel, record, sessions, vfs)
     added = [arguments for plugin in plugins for arguments in plugin.ARGUMENTS]
     parser, parsers = main_parser((of.command, of.help) for of in added if of.help)
     for of in sorted(added, key=lambda of: not of.help):

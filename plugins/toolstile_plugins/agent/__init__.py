@@ -1,20 +1,22 @@
 """Agents: a loop over the host that asks a model, carries out its calls and returns its answer.
 
 `Agent(prompt, adapter=..., host=...)` answers texts; `MainLoop` prepares a prompt for each request.
-Settings, `[plugins.agent]`: see `AgentSettings`.
+`toolstile ask` asks with the tools of the host. Settings, `[plugins.agent]`: see `AgentSettings`.
 
 Names are loaded when they are first used.
 """
 
 from __future__ import annotations
 
+import argparse
 import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import hookimpl
-from toolstile_plugins.agent.settings import AgentSettings as AgentSettings
+from toolstile_hookspecs import Command, HostHandle, hookimpl
+from toolstile_plugins.agent.settings import AgentSettings as AgentSettings, asked_for
+from toolstile_plugins.command_options.agent import ASK
 
 if TYPE_CHECKING:
     from toolstile_plugins.agent.agent import Agent as Agent, MainLoop as MainLoop
@@ -85,3 +87,16 @@ def __getattr__(name: str) -> Any:
 def toolstile_settings() -> type[BaseModel]:
     """Declare the settings."""
     return AgentSettings
+
+
+@hookimpl
+def toolstile_commands() -> list[Command]:
+    """Offer `toolstile ask`."""
+    return [Command(ASK.command, ASK.help, run=_run, configure=ASK.configure, settings=asked_for)]
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    # No other command has to wait for it.
+    from toolstile_plugins.agent.ask import ask
+
+    return ask(host, args)

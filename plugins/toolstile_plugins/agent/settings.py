@@ -1,8 +1,9 @@
-"""The settings of agents."""
+"""The settings of agents, and the arguments of `toolstile ask` that win over them."""
 
 from __future__ import annotations
 
-from typing import Final
+import argparse
+from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt
 
@@ -10,7 +11,7 @@ MAX_TURNS: Final = 50
 
 
 class AgentSettings(BaseModel):
-    """The model that is asked, and the bounds of a run.
+    """The model that `toolstile ask` asks, and the bounds of a run.
 
     Args:
         model: The model, as `provider:name`.
@@ -30,3 +31,9 @@ class AgentSettings(BaseModel):
     base_url: str | None = None
     settings: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     max_turns: PositiveInt = MAX_TURNS
+
+
+def asked_for(args: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that the arguments of `toolstile ask` give, by dotted key."""
+    given = {"model": args.model, "base_url": args.base_url}
+    return {f"plugins.agent.{key}": value for key, value in given.items() if value is not None}

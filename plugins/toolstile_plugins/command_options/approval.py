@@ -17,4 +17,4 @@ def _add_option(parser: argparse.ArgumentParser) -> None:
     )
 
 
-ARGUMENTS: Final = tuple(Arguments(name, _add_option) for name in ("run", "call", "replay"))
+ARGUMENTS: Final = tuple(Arguments(name, _add_option) for name in ("run", "call", "replay", "ask"))

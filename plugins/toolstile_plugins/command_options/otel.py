@@ -17,4 +17,4 @@ def _add_trace(parser: argparse.ArgumentParser) -> None:
     )
 
 
-ARGUMENTS: Final = tuple(Arguments(name, _add_trace) for name in ("run", "call", "mcp"))
+ARGUMENTS: Final = tuple(Arguments(name, _add_trace) for name in ("run", "call", "mcp", "ask"))

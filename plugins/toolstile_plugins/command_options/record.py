@@ -197,11 +197,12 @@ def _configure_replay(parser: argparse.ArgumentParser) -> None:
 
 REPLAYABLE: Final = tuple(Arguments(name, _add_options) for name in ("run", "call"))
 """Commands whose calls are recorded, or answered from a record."""
-SERVED: Final = Arguments("mcp", _add_record)
+RECORDED: Final = tuple(Arguments(name, _add_record) for name in ("mcp", "ask"))
+"""Commands whose calls are recorded."""
 RECORD: Final = Arguments(
     "record", _configure_record, "show a record of calls, or see whether it is as it was written"
 )
 REPLAY: Final = Arguments(
     "replay", _configure_replay, "make recorded calls again, answered from the record or executed"
 )
-ARGUMENTS: Final = (*REPLAYABLE, SERVED, RECORD, REPLAY)
+ARGUMENTS: Final = (*REPLAYABLE, *RECORDED, RECORD, REPLAY)

@@ -30,5 +30,5 @@ def _directory(text: str) -> str:
 
 
 ARGUMENTS: Final = tuple(
-    Arguments(name, _add_workspace) for name in ("run", "call", "replay", "mcp")
+    Arguments(name, _add_workspace) for name in ("run", "call", "replay", "mcp", "ask")
 )

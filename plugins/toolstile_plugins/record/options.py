@@ -6,7 +6,7 @@ import argparse
 from typing import Any, Final
 
 from toolstile_hookspecs import Command, ConfigurationError, HostHandle
-from toolstile_plugins.command_options.record import RECORD, REPLAY, REPLAYABLE, SERVED
+from toolstile_plugins.command_options.record import RECORD, RECORDED, REPLAY, REPLAYABLE
 
 _OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "replay")}
 """For commands that make no calls, or look at records: none is written meanwhile."""
@@ -19,12 +19,15 @@ def offered_commands() -> list[Command]:
             Command(command, extends=True, configure=configure, settings=_chosen)
             for command, configure, _ in REPLAYABLE
         ),
-        Command(
-            SERVED.command,
-            extends=True,
-            optional=True,
-            configure=SERVED.configure,
-            settings=_chosen_to_serve,
+        *(
+            Command(
+                command,
+                extends=True,
+                optional=True,
+                configure=configure,
+                settings=_chosen_to_record,
+            )
+            for command, configure, _ in RECORDED
         ),
         *(
             Command(name, extends=True, settings=_switched_off)
@@ -57,8 +60,8 @@ def _chosen(args: argparse.Namespace) -> dict[str, Any]:
     return chosen
 
 
-def _chosen_to_serve(args: argparse.Namespace) -> dict[str, Any]:
-    """Record served calls; the commands that manage servers make none."""
+def _chosen_to_record(args: argparse.Namespace) -> dict[str, Any]:
+    """Record calls; the commands that manage servers make none."""
     return _recorded(args) if getattr(args, "what", None) is None else _switched_off(args)
 
 

@@ -1,0 +1,181 @@
+"""`toolstile ask`: one answer from a model that may use the tools of the host."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from dataclasses import asdict
+from typing import Any, Final
+
+from toolstile_hookspecs import ConfigurationError, Heartbeat, HostHandle, ToolInvoked, hookimpl
+from toolstile_hookspecs.agents.messages import StopReason
+from toolstile_hookspecs.agents.provider import ProviderAdapter
+from toolstile_hookspecs.services.session_store import SessionStore
+from toolstile_hookspecs.support.text import printable
+from toolstile_plugins.agent.agent import Agent
+from toolstile_plugins.agent.attempt import AgentConfig
+from toolstile_plugins.agent.providers import adapter_named
+from toolstile_plugins.agent.result import RunFailed, RunResult
+from toolstile_plugins.agent.run import RunOptions
+from toolstile_plugins.agent.settings import AgentSettings
+
+STDIN: Final = "-"
+NAME: Final = "agent-ask"
+_NO_MODEL: Final = (
+    "No model is named. Give --model PROVIDER:NAME, or name one as model in [plugins.agent]; then "
+    "retry."
+)
+_NO_TEXT: Final = "There is no request: the text is empty. Write what you want to know, then retry."
+_NOT_STORED: Final = (
+    "the conversation is not stored, and ends with this command. Name a file as path in "
+    "[plugins.sessions] to keep it."
+)
+_STOPPED: Final = "what was running is rolled back; nothing is asked any more."
+_PENDING: Final = "a call waits for the answer of a person, who was asked elsewhere: "
+
+
+def ask(host: HostHandle, args: argparse.Namespace) -> int:
+    """Ask the model, show its answer, and return the exit status.
+
+    Raises:
+        ConfigurationError: When no model or no request is given, or a setting does not fit.
+    """
+    settings: AgentSettings = host.settings("agent")
+    text = sys.stdin.read() if args.text == STDIN else args.text
+    if not text.strip():
+        raise ConfigurationError(_NO_TEXT)
+    screen = Screen(is_quiet=args.out is not None)
+    if args.session is not None and not _stores_sessions(host):
+        screen.say("warning", _NOT_STORED)
+    config = AgentConfig(RunOptions(max_turns=settings.max_turns, settings=settings.settings))
+    with closing(adapter_of(settings)) as adapter, screen.watching(host):
+        agent = Agent[str](host.prompt, adapter=adapter, host=host, config=config)
+        result = _asked(agent, text, args.session, screen)
+    if args.out is None:
+        screen.end(result)
+    else:
+        args.out.write({**_wire(result), "calls": screen.calls()})
+    return 0 if result.success else 1
+
+
+def adapter_of(settings: AgentSettings) -> ProviderAdapter:
+    """Return the adapter of the configured model.
+
+    Raises:
+        ConfigurationError: When no model is named, or its provider is not there.
+    """
+    if settings.model is None:
+        raise ConfigurationError(_NO_MODEL)
+    if settings.base_url is None:
+        return adapter_named(settings.model)
+    options = {"base_url": settings.base_url}
+    if settings.model.startswith("openai") and not os.environ.get("OPENAI_API_KEY"):
+        # A model on this machine wants no key, and OpenAI's client goes nowhere without one.
+        options["api_key"] = "none"
+    return adapter_named(settings.model, **options)
+
+
+class Screen:
+    """The terminal before a person: the text as it arrives, and a line for each call.
+
+    In a pipe the answer stands alone on standard output.
+
+    Args:
+        is_quiet: Whether nothing is shown, as the answer is printed as JSON.
+    """
+
+    def __init__(self, *, is_quiet: bool) -> None:
+        self._is_quiet = is_quiet
+        self._streams = not is_quiet and sys.stdout.isatty()
+        self._in_line = False
+        self._events: list[ToolInvoked] = []
+
+    @property
+    def listen(self) -> Any:
+        """Receives the text as it arrives; None where nobody looks."""
+        return self._write if self._streams else None
+
+    def end_line(self) -> None:
+        """End a line that text has begun."""
+        if self._in_line:
+            self._write("\n")
+
+    @contextmanager
+    def watching(self, host: HostHandle) -> Generator[None]:
+        """Show the calls of a host within the block."""
+        host.register(self, NAME)
+        try:
+            yield
+        except KeyboardInterrupt as stopped:
+            self.end_line()
+            stopped.add_note(_STOPPED)
+            raise
+        finally:
+            host.unregister(NAME)
+
+    @hookimpl
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
+        """Show a call that has ended; those within it are a part of it."""
+        if event.parent_id is not None:
+            return
+        self._events.append(event)
+        if not self._is_quiet:
+            self.end_line()
+            told = event.tool_name if event.success else f"{event.tool_name}: {event.text}"
+            self.say(event.status.value.replace("_", " "), told)
+
+    def say(self, status: str, text: str) -> None:
+        """Write a line to standard error."""
+        sys.stderr.write(f"toolstile: {status}: {printable(text)}\n")
+        sys.stderr.flush()
+
+    def end(self, result: RunResult[str]) -> None:
+        """Show the answer, or why there is none."""
+        self.end_line()
+        if result.success and not self._streams:
+            self._write(result.text if result.text.endswith("\n") else f"{result.text}\n")
+        elif result.stop_reason is StopReason.PENDING:
+            self.say("pending", _PENDING + ", ".join(each.call.name for each in result.waiting))
+        elif not result.success:
+            self.say("error", result.error or result.stop_reason.value)
+
+    def calls(self) -> list[dict[str, Any]]:
+        """Return the envelopes of the calls, in the order in which they ended."""
+        return [{"id": event.call_id, **event.envelope()} for event in self._events]
+
+    def _write(self, text: str) -> None:
+        sys.stdout.write(printable(text, keep="\n\t"))
+        sys.stdout.flush()
+        if text:
+            self._in_line = not text.endswith("\n")
+
+
+def _asked(agent: Agent[str], text: str, session: str | None, screen: Screen) -> RunResult[str]:
+    try:
+        # The loop beats before and after each reply.
+        return agent.execute(
+            text, session_id=session, heartbeat=Heartbeat(screen.end_line), listen=screen.listen
+        )[0]
+    except RunFailed as error:
+        return error.result or RunResult(error.stop_reason, error=str(error))
+
+
+def _stores_sessions(host: HostHandle) -> bool:
+    with host.executor() as tools:
+        return tools.resources.get(SessionStore, None) is not None  # type: ignore[type-abstract]
+
+
+def _wire(result: RunResult[str]) -> dict[str, Any]:
+    """Return a result as JSON; an error only where there is one."""
+    return {
+        "text": result.text,
+        "output": result.output,
+        **({} if result.error is None else {"error": result.error}),
+        "usage": asdict(result.usage),
+        "turns": result.turns,
+        "stop_reason": result.stop_reason.value,
+        "session": result.session_id,
+    }

@@ -1,0 +1,49 @@
+"""The arguments of `toolstile ask`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from toolstile_plugins.command_options.arguments import Arguments
+
+_HELP: Final = """\
+examples:
+  toolstile ask "Which files are large?" --workspace .          ask with the tools of the host
+  toolstile ask "Tidy up." --model anthropic:claude-sonnet-4-5  name the provider and the model
+  toolstile ask "Hello" --model openai:qwen3 --base-url http://localhost:11434/v1
+  toolstile ask "And now?" --session chores                     go on with a stored conversation
+  toolstile ask - --json < request.txt                          read stdin, answer in JSON
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _HELP
+    parser.add_argument("text", metavar="TEXT", help="the request; - for standard input")
+    parser.add_argument(
+        "--model",
+        metavar="PROVIDER:NAME",
+        help="the model; without it that of the configuration",
+    )
+    parser.add_argument(
+        "--base-url",
+        metavar="URL",
+        help="where the provider's API is, such as that of a local model",
+    )
+    parser.add_argument(
+        "--session",
+        type=_session_name,
+        metavar="NAME",
+        help="go on with this stored conversation, or begin it; needs path in [plugins.sessions]",
+    )
+
+
+def _session_name(text: str) -> str:
+    if not text or not text.isprintable():
+        raise argparse.ArgumentTypeError("a session has a name, of printable characters")
+    return text
+
+
+ASK: Final = Arguments("ask", _configure, "ask a model, which may use the tools")
+ARGUMENTS: Final = (ASK,)
