@@ -115,3 +115,6 @@ class ProviderAdapter(Protocol):
 
     def close(self) -> None:
         """Close the client, where it is the adapter's own."""
+
+    async def aclose(self) -> None:
+        """Close the client, that of the running event loop as well."""

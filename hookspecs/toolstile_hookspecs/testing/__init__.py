@@ -10,6 +10,7 @@ from toolstile_hookspecs.testing.filesystem import FilesystemContract
 from toolstile_hookspecs.testing.ledger import LedgerStoreContract
 from toolstile_hookspecs.testing.observers import ObserverContract
 from toolstile_hookspecs.testing.policies import PolicyContract
+from toolstile_hookspecs.testing.provider_adapter import ProviderAdapterContract
 from toolstile_hookspecs.testing.session_store import SessionStoreContract
 from toolstile_hookspecs.testing.tools import ToolSuiteContract
 
@@ -18,6 +19,7 @@ __all__ = [
     "LedgerStoreContract",
     "ObserverContract",
     "PolicyContract",
+    "ProviderAdapterContract",
     "SessionStoreContract",
     "ToolSuiteContract",
 ]

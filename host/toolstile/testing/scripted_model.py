@@ -80,6 +80,9 @@ class ScriptedModel:
     def close(self) -> None:
         """Close nothing."""
 
+    async def aclose(self) -> None:
+        """Close nothing."""
+
     def _turn(self, answer: str | list[tuple[str, Mapping[str, Any]]], number: int) -> Turn:
         if isinstance(answer, str):
             return Turn(Message(Role.ASSISTANT, answer), StopReason.END, self._usage, self.model)

@@ -1,0 +1,50 @@
+"""The adapters, each with the API that plays its provider."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import Any
+
+from tests.plugins.agent.providers.chat_wire import ChatWire
+from tests.plugins.agent.providers.played_server import Played, Scripted, Wire, serving
+from tests.plugins.agent.providers.responses_wire import ResponsesWire
+
+from toolstile_plugins.agent.providers.openai_chat import OpenAIChat
+from toolstile_plugins.agent.providers.openai_responses import OpenAIResponses
+
+
+@dataclass(frozen=True)
+class Provider:
+    """An adapter of ours.
+
+    Args:
+        adapter: Its class.
+        wire: Makes the API of its provider.
+        model: The model.
+        options: Returns the options of the adapter for the URL of a server.
+    """
+
+    adapter: type[Any]
+    wire: Callable[[], Wire]
+    model: str
+    options: Callable[[str], dict[str, Any]]
+
+    def serve(
+        self, stack: ExitStack, *script: Scripted, adapter: type[Any] | None = None
+    ) -> tuple[Any, Played]:
+        """Serve a script until the stack ends; return an adapter of it, and what was asked."""
+        played = stack.enter_context(serving(self.wire(), *script))
+        made = (adapter or self.adapter)(self.model, **self.options(played.url))
+        return stack.enter_context(made), played
+
+
+def _openai(url: str) -> dict[str, Any]:
+    return {"base_url": f"{url}/v1", "api_key": "sk-of-nobody"}
+
+
+PROVIDERS = {
+    "openai-chat": Provider(OpenAIChat, ChatWire, "gpt-5-mini", _openai),
+    "openai-responses": Provider(OpenAIResponses, ResponsesWire, "gpt-5-mini", _openai),
+}
