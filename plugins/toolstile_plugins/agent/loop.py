@@ -36,6 +36,7 @@ _INTERRUPTED = (
     "The run was interrupted before this call had ended, and what it changed here is rolled back. "
     "Make it again only where it is still wanted."
 )
+_EMPTY = "Your reply was empty. Give your answer, or call a tool."
 
 
 class Finished:
@@ -119,16 +120,21 @@ def _accept(run: Run, turn: Turn) -> Loop[Finished | None]:
     """Return the end of a run whose model has said all, None where it is told to go on."""
     run.check(Phase.RESPONSE)
     yield from ()
-    if run.output is None:
-        return Finished(StopReason.END)
     try:
-        return Finished(StopReason.END, run.output.read(turn.text))
+        return Finished(StopReason.END, _read(run, turn.text))
     except OutputError as error:
         run.corrections += 1
         if run.corrections > run.options.output_retries:
             raise
         run.conversation.add(Message.user(error.for_model))
         return None
+
+
+def _read(run: Run, text: str) -> Any:
+    """Return the typed answer, None where any text will do; an empty one never does."""
+    if not text.strip():
+        raise OutputError(f"{run.prompt}: the model's answer is empty.", _EMPTY, text)
+    return None if run.output is None else run.output.read(text)
 
 
 def _reply(run: Run) -> Loop[Turn]:

@@ -167,7 +167,9 @@ class Run:
             self.usage += turn.usage
             if self.tracker is not None:
                 self.tracker.record(self.context.run_id, self.usage)
-        self.conversation.add(turn.message)
+        # No provider takes an empty message back.
+        if turn.text.strip() or turn.tool_calls:
+            self.conversation.add(turn.message)
         event = ModelReplied(
             self.context.run_id,
             self.turns,
