@@ -1,0 +1,436 @@
+"""One story told over each adapter, sync and async, streamed or not, ends in the same way."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack
+from copy import deepcopy
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from tests.plugins.agent.providers.played_server import (
+    USAGE,
+    Cut,
+    Hang,
+    Played,
+    Scripted,
+    called,
+    said,
+)
+from tests.plugins.agent.providers.providers import PROVIDERS, Provider
+
+from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, tool
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    Cancellation,
+    ConfigurationError,
+    ToolContext,
+    ToolInvoked,
+    ToolResult,
+)
+from toolstile_hookspecs.agents.messages import Message, StopReason
+from toolstile_hookspecs.agents.provider import FaultType, ModelRequest, ProviderError
+from toolstile_plugins.agent import (
+    Agent,
+    AgentConfig,
+    ModelReplied,
+    PromptExecuted,
+    PromptRendered,
+    Retries,
+    RunFailed,
+    RunOptions,
+    request as requesting,
+)
+
+
+@dataclass(frozen=True)
+class Note:
+    text: str
+
+
+@dataclass(frozen=True)
+class Count:
+    notes: int
+
+
+@tool(category="write", contained=True)
+def note(text: str, *, context: ToolContext) -> str:
+    """Write a note."""
+    context.session[Note].append(Note(text))
+    if "crash" in text:
+        raise RuntimeError("out of ink")
+    if "fail" in text:
+        return ToolResult.error("The pen broke. Use another text, then retry.")
+    return f"noted {text}"
+
+
+@tool(requires_confirmation=True)
+def send(to: str) -> str:
+    """Send the notes."""
+    return f"sent to {to}"
+
+
+SECTIONS = [MarkdownSection(key="n", title="Notes", tools=[note, send])]
+PROMPT = Prompt.of("demo", "notes", SECTIONS)
+COUNTING = Prompt(PromptTemplate("demo", "count", output=Count, sections=SECTIONS))
+
+
+@dataclass
+class Story:
+    """What came of a run."""
+
+    played: Played
+    result: Any
+    error: RunFailed | None
+    conversation: list[Any]
+    notes: list[str]
+    events: list[str]
+    heard: list[str] = field(default_factory=list)
+
+    @property
+    def answers(self) -> list[tuple[str, bool]]:
+        return [answer for _, _, _, answers in self.conversation for answer in answers]
+
+
+class Bus:
+    """Notes the events of a run in their order."""
+
+    def __init__(self) -> None:
+        self.told: list[str] = []
+
+    def subscribe(self, event: Any, handler: Any) -> Any:
+        raise NotImplementedError
+
+    def publish(self, event: object) -> None:
+        match event:
+            case PromptRendered():
+                self.told.append(f"rendered {' '.join(event.tools)}")
+            case ModelReplied():
+                self.told.append(f"replied {event.stop_reason} {event.usage == USAGE}")
+            case PromptExecuted():
+                self.told.append(f"executed {event.stop_reason}")
+            case _:
+                pass
+
+    def tool_invoked(self, event: ToolInvoked) -> None:
+        back = " rolled back" if event.rolled_back else ""
+        self.told.append(f"{event.tool_name} {event.status.value}{back}")
+
+
+@dataclass(frozen=True)
+class Teller:
+    """Tells stories over one adapter, in one of the four ways."""
+
+    provider: Provider
+    is_async: bool
+    is_streamed: bool
+    stack: ExitStack
+
+    def tell(
+        self,
+        *script: Scripted,
+        prompt: Prompt = PROMPT,
+        options: RunOptions | None = None,
+        adapter: type[Any] | None = None,
+        cancels: bool = False,
+    ) -> Story:
+        made, played = self.provider.serve(self.stack, *script, adapter=adapter)
+        bus, heard, stop = Bus(), [], Cancellation()
+        options = options or RunOptions(retries=Retries(attempts=3))
+        canceller = threading.Thread(target=lambda: (played.asked.wait(), stop.cancel()))
+        if cancels:
+            canceller.start()
+        with Host(
+            discover=False, approver=lambda _: ApprovalAnswer.deny("Ada is on leave.")
+        ) as host:
+            with host.executor(prompt=prompt) as tools:
+                session = tools.session
+            session.dispatcher.subscribe(ToolInvoked, bus.tool_invoked)
+            agent = Agent[Any](
+                prompt, adapter=made, host=host, config=AgentConfig(options), bus=bus
+            )
+            given: dict[str, Any] = {
+                "session": session,
+                "listen": heard.append if self.is_streamed else None,
+                "cancellation": stop if cancels else None,
+            }
+            result, error = self._run(agent, made, given)
+        if cancels:
+            canceller.join()
+        conversation = [
+            (
+                message.role.value,
+                message.text,
+                [(call.name, call.arguments) for call in message.calls],
+                [(answer.text, answer.is_error) for answer in message.answers],
+            )
+            for message in session[Message].all()
+        ]
+        notes = [each.text for each in session[Note].all()]
+        return Story(played, result, error, conversation, notes, bus.told, heard)
+
+    def _run(self, agent: Agent[Any], adapter: Any, given: Any) -> tuple[Any, RunFailed | None]:
+        async def run() -> Any:
+            async with adapter:
+                return await agent.aexecute("Go", **given)
+
+        try:
+            result, _ = asyncio.run(run()) if self.is_async else agent.execute("Go", **given)
+        except RunFailed as failed:
+            return failed.result, failed
+        return result, None
+
+
+WAYS = [(False, False), (False, True), (True, False), (True, True)]
+
+
+@pytest.fixture(params=PROVIDERS)
+def provider(request: pytest.FixtureRequest) -> Provider:
+    return PROVIDERS[request.param]
+
+
+@pytest.fixture(params=WAYS, ids=["sync", "sync-streamed", "async", "async-streamed"])
+def teller(
+    request: pytest.FixtureRequest, provider: Provider, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Teller]:
+    monkeypatch.setattr(requesting, "FIRST_WAIT", 0.001)
+    with ExitStack() as stack:
+        yield Teller(provider, *request.param, stack)
+
+
+streamed = pytest.mark.parametrize(
+    "teller",
+    [way for way in WAYS if way[1]],
+    ids=["sync-streamed", "async-streamed"],
+    indirect=True,
+)
+
+
+RENDERED = "rendered note send"
+USED = "replied tool_use True"
+ENDED = "replied end True"
+
+
+def test_two_calls_are_carried_out_and_answered(teller: Teller):
+    story = teller.tell(
+        called(("note", {"text": "a"}), ("note", {"text": "b"}), text="I note both."),
+        said("Both are noted."),
+    )
+
+    assert (story.result.text, story.result.turns) == ("Both are noted.", 2)
+    assert story.result.usage == USAGE + USAGE
+    assert story.notes == ["a", "b"]
+    [user, asked, told, last] = story.conversation
+    assert user == ("user", "Go", [], [])
+    assert asked[:2] == ("assistant", "I note both.")
+    assert [(name, json.loads(given)) for name, given in asked[2]] == [
+        ("note", {"text": "a"}),
+        ("note", {"text": "b"}),
+    ]
+    assert told == ("tool", "", [], [("noted a", False), ("noted b", False)])
+    assert last == ("assistant", "Both are noted.", [], [])
+    ended = [RENDERED, USED, "note succeeded", "note succeeded", RENDERED, ENDED, "executed end"]
+    assert story.events == ended
+    if teller.is_streamed:
+        assert "".join(story.heard) == "I note both.Both are noted."
+
+
+def test_the_model_recovers_from_a_denial(teller: Teller):
+    story = teller.tell(
+        called(("send", {"to": "Ada"})), called(("note", {"text": "for Ada"})), said("Noted.")
+    )
+
+    assert story.result.text == "Noted."
+    assert story.notes == ["for Ada"]
+    [(denied, is_error), noted] = story.answers
+    assert is_error
+    assert "Ada is on leave." in denied
+    assert noted == ("noted for Ada", False)
+    assert story.events[2] == "send denied"
+
+
+def test_a_failure_is_rolled_back_and_told(teller: Teller):
+    story = teller.tell(
+        called(("note", {"text": "fail"}), ("note", {"text": "crash"}), ("note", {"text": "b"})),
+        said("One is noted."),
+    )
+
+    assert story.notes == ["b"]
+    assert story.answers == [
+        ("The pen broke. Use another text, then retry.", False),
+        ("Internal error in note: out of ink", True),
+        ("noted b", False),
+    ]
+    told = ["note error rolled back", "note failed rolled back", "note succeeded"]
+    assert sorted(story.events[2:5]) == told
+
+
+def test_an_answer_that_does_not_fit_is_asked_for_again(teller: Teller):
+    story = teller.tell(said('{"notes": "many"}'), said('{"notes": 2}'), prompt=COUNTING)
+
+    assert story.result.output == Count(2)
+    assert "notes" in story.conversation[2][1]
+    assert story.conversation[2][0] == "user"
+
+
+@pytest.mark.parametrize("type_", [FaultType.RATE_LIMIT, FaultType.UNAVAILABLE])
+def test_a_fault_that_passes_is_waited_for(teller: Teller, type_: FaultType):
+    story = teller.tell(ProviderError("Later.", type_, retry_after=0.01), said("Now."))
+
+    assert (story.result.text, story.result.turns) == ("Now.", 1)
+    assert len(story.played.requests) == 2
+    assert story.played.requests[0] == story.played.requests[1]
+    assert story.events == [RENDERED, ENDED, "executed end"]
+
+
+@pytest.mark.parametrize("type_", [FaultType.QUOTA, FaultType.REFUSED])
+def test_a_fault_that_stays_ends_the_run_at_once(teller: Teller, type_: FaultType):
+    story = teller.tell(ProviderError("No more.", type_), said("never"))
+
+    assert story.error is not None
+    assert isinstance(story.error.__cause__, ProviderError)
+    assert (story.error.__cause__.type, story.error.__cause__.attempts) == (type_, 1)
+    assert "No more." in story.result.error
+    assert "sk-of-nobody" not in story.result.error
+    assert len(story.played.requests) == 1
+    assert story.events == [RENDERED, "executed error"]
+
+
+def test_a_fault_that_lasts_ends_the_run_after_all_tries(teller: Teller):
+    fault = ProviderError("Overloaded.", FaultType.UNAVAILABLE, retry_after=0.01)
+    story = teller.tell(*[fault] * 3)
+
+    assert story.error is not None
+    assert isinstance(story.error.__cause__, ProviderError)
+    assert story.error.__cause__.attempts == 3
+    assert story.error.__cause__.retry_safe
+
+
+def test_a_reply_that_does_not_come_is_asked_for_again(teller: Teller):
+    story = teller.tell(Hang(), said("Here."), options=RunOptions(timeout=0.5))
+
+    assert story.result.text == "Here."
+    assert len(story.played.requests) == 2
+
+
+@streamed
+def test_a_stream_that_stands_still_is_asked_for_again(teller: Teller):
+    hung = Hang(called(("note", {"text": "a long text for a note"})))
+    story = teller.tell(hung, said("Here."), options=RunOptions(timeout=0.5))
+
+    assert story.result.text == "Here."
+    assert story.notes == []
+
+
+@pytest.mark.parametrize("is_clean", [False, True], ids=["broken", "ended"])
+@streamed
+def test_a_stream_that_is_cut_in_a_call_is_asked_for_again(teller: Teller, is_clean: bool):
+    turn = called(("note", {"text": "a long text for a note"}))
+    story = teller.tell(Cut(turn, is_clean), turn, said("Noted."))
+
+    assert story.result.text == "Noted."
+    assert story.notes == ["a long text for a note"]
+
+
+@streamed
+def test_a_stream_that_is_cut_after_text_is_not_told_twice(teller: Teller):
+    story = teller.tell(Cut(said("A long answer that breaks off.")), said("never"))
+
+    assert story.error is not None
+    assert len(story.played.requests) == 1
+    assert "".join(story.heard) in "A long answer that breaks off."
+
+
+def test_malformed_arguments_are_told_to_the_model(teller: Teller):
+    story = teller.tell(
+        called(("note", '{"text": 3')), called(("note", {"text": "c"})), said("Noted.")
+    )
+
+    assert story.notes == ["c"]
+    assert story.answers[0][1]
+    assert story.answers[1] == ("noted c", False)
+
+
+def test_an_unknown_tool_is_told_to_the_model(teller: Teller):
+    story = teller.tell(called(("nota", {"text": "a"})), said("I cannot."))
+
+    [(told, is_error)] = story.answers
+    assert is_error
+    assert "nota" in told
+    assert "note" in told
+    assert story.result.text == "I cannot."
+
+
+def test_an_empty_answer_is_asked_for_again(teller: Teller):
+    story = teller.tell(said(""), said("Hello."))
+
+    assert (story.result.text, story.result.turns) == ("Hello.", 2)
+    assert [text for role, text, _, _ in story.conversation if role == "user"] == [
+        "Go",
+        "Your reply was empty. Give your answer, or call a tool.",
+    ]
+
+
+def test_a_model_that_only_answers_nothing_fails(teller: Teller):
+    story = teller.tell(*[said("")] * 3)
+
+    assert story.error is not None
+    assert "empty" in str(story.error)
+    assert not story.result.success
+
+
+def test_a_reply_that_is_cut_off_is_no_success(teller: Teller):
+    cut = called(("note", {"text": "a"}), text="I am", stop=StopReason.MAX_TOKENS)
+    story = teller.tell(cut)
+
+    assert story.error is not None
+    assert story.result.stop_reason is StopReason.MAX_TOKENS
+    assert story.notes == []
+    assert [is_error for _, is_error in story.answers] == [True]
+    assert story.events == [RENDERED, "replied max_tokens True", "executed max_tokens"]
+
+
+def test_a_refusal_is_no_success(teller: Teller):
+    story = teller.tell(said("I cannot help with that.", StopReason.REFUSED))
+
+    assert story.error is not None
+    assert story.result.stop_reason is StopReason.REFUSED
+    assert story.result.text == "I cannot help with that."
+    assert story.events == [RENDERED, "replied refused True", "executed refused"]
+
+
+def test_a_cancelled_run_ends_while_the_model_is_asked(teller: Teller):
+    story = teller.tell(Hang(), said("never"), cancels=True)
+
+    assert story.error is not None
+    assert story.result.stop_reason is StopReason.CANCELLED
+    assert story.conversation == [("user", "Go", [], [])]
+    assert len(story.played.requests) == 1
+
+
+def test_a_setting_that_the_provider_does_not_take_ends_the_run(teller: Teller):
+    with pytest.raises(ConfigurationError, match="does not take the setting 'temprature'"):
+        teller.tell(said("never"), options=RunOptions(settings={"temprature": 1}))
+
+
+@pytest.mark.parametrize("slip", ["a missing result", "results in another order", "a changed item"])
+def test_a_slip_is_refused(provider: Provider, slip: str):
+    class Slipping(provider.adapter):  # type: ignore[name-defined, misc]
+        def arguments(self, request: ModelRequest) -> dict[str, Any]:
+            given = deepcopy(super().arguments(request))
+            if len(request.messages) > 1:
+                provider.wire().slips[slip](given)
+            return given
+
+    script = called(("note", {"text": "a"}), ("note", {"text": "b"})), said("never")
+    with ExitStack() as stack:
+        story = Teller(provider, False, False, stack).tell(*script, adapter=Slipping)
+
+    assert story.error is not None
+    assert isinstance(story.error.__cause__, ProviderError)
+    assert story.error.__cause__.type is FaultType.REFUSED
+    assert story.played.refused
