@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.stored_names import stored_as
@@ -98,6 +99,15 @@ class CallMade:
     id: str
     name: str
     arguments: str = field(default="{}", repr=False)
+
+    @property
+    def params(self) -> dict[str, Any]:
+        """The arguments as a dict; empty where they are not JSON, of which the host tells more."""
+        try:
+            read: object = json.loads(self.arguments)
+        except ValueError:
+            return {}
+        return cast("dict[str, Any]", read) if isinstance(read, dict) else {}
 
     def as_call(self) -> ToolCall:
         """Return the call that the host carries out."""

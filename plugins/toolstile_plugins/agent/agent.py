@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import replace
-from typing import Any, Generic, TypeVar, Unpack, cast
+from typing import Any, Final, Generic, TypeVar, Unpack, cast
 
 from toolstile_hookspecs import ExecutorHandle, HostHandle, Prompt, SessionProtocol
 from toolstile_hookspecs.agents.messages import StopReason
@@ -25,6 +25,9 @@ from toolstile_plugins.agent.run import Run
 
 R = TypeVar("R")
 O = TypeVar("O")  # noqa: E741 - the output
+
+UNSAID: Final = "Do what the instructions ask for."
+"""The user's words where the prompt holds all of the request."""
 
 _ENDS = {
     StopReason.MAX_TOKENS: "the model's reply was cut off at its longest; raise max_tokens",
@@ -65,7 +68,7 @@ class MainLoop(ABC, Generic[R, O]):
         """
         if request is None or isinstance(request, str):
             return request
-        return "Do what the instructions ask for."
+        return UNSAID
 
     def finalize(self, prompt: Prompt, session: SessionProtocol, result: RunResult[O]) -> O | None:  # noqa: ARG002 - for those that override it
         """Return the output of a run that has succeeded; what it raises fails the request."""

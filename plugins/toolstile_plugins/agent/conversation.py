@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from toolstile_hookspecs import Outcome, SessionProtocol
-from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, Role, unanswered
+from toolstile_hookspecs.agents.messages import (
+    CallAnswer,
+    CallMade,
+    Message,
+    Role,
+    Turn,
+    unanswered,
+)
 from toolstile_plugins.dialects.parse import answer
 
 
@@ -26,6 +33,11 @@ class Conversation:
     def add(self, message: Message) -> None:
         """Add a message."""
         self._messages.append(message)
+
+    def reply(self, turn: Turn) -> None:
+        """Add a reply; no provider takes an empty one back."""
+        if turn.text.strip() or turn.tool_calls:
+            self.add(turn.message)
 
     def replace(self, messages: Iterable[Message]) -> None:
         """Replace all messages, as compaction does."""

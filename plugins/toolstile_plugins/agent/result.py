@@ -10,7 +10,7 @@ from typing import Any, Generic, TypeVar
 from pydantic import TypeAdapter
 
 from toolstile_hookspecs import Outcome, PromptEvaluationError, RunContext, StateError
-from toolstile_hookspecs.agents.messages import NO_USAGE, CallMade, StopReason, Usage
+from toolstile_hookspecs.agents.messages import NO_USAGE, CallMade, Message, StopReason, Usage
 from toolstile_hookspecs.approval import GivenAnswer
 
 O = TypeVar("O")  # noqa: E741 - the output
@@ -118,6 +118,7 @@ class RunResult(Generic[O]):
         run_context: The ids for correlation.
         usage: The tokens of all replies.
         turns: The number of replies.
+        messages: The conversation of the session.
         waiting: The outcomes of the calls that wait for a person, with their tokens.
         state: The state to resume it by, where it waits.
     """
@@ -130,8 +131,14 @@ class RunResult(Generic[O]):
     run_context: RunContext | None = None
     usage: Usage = NO_USAGE
     turns: int = 0
+    messages: tuple[Message, ...] = field(default=(), repr=False)
     waiting: tuple[Outcome, ...] = field(default=(), repr=False)
     state: RunState | None = field(default=None, repr=False)
+
+    @property
+    def tool_calls(self) -> tuple[CallMade, ...]:
+        """The calls that were not carried out: they wait for a person."""
+        return () if self.state is None else tuple(each.call for each in self.state.waiting)
 
     @property
     def success(self) -> bool:

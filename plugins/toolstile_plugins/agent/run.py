@@ -167,9 +167,7 @@ class Run:
             self.usage += turn.usage
             if self.tracker is not None:
                 self.tracker.record(self.context.run_id, self.usage)
-        # No provider takes an empty message back.
-        if turn.text.strip() or turn.tool_calls:
-            self.conversation.add(turn.message)
+        self.conversation.reply(turn)
         event = ModelReplied(
             self.context.run_id,
             self.turns,
@@ -216,6 +214,7 @@ class Run:
             self.context,
             self.usage,
             self.turns,
+            tuple(self.conversation.all()),
         )
 
     def state(self, waiting: Sequence[WaitingCall], *, is_stored: bool) -> RunState:

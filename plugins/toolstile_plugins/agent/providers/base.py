@@ -13,17 +13,18 @@ from time import monotonic
 from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
-from toolstile_hookspecs import ConfigurationError, Dialect
+from toolstile_hookspecs import ConfigurationError, Dialect, HostHandle
 from toolstile_hookspecs.agents.messages import CallMade, Turn
 from toolstile_hookspecs.agents.provider import FaultType, Listener, ModelRequest, ProviderError
 from toolstile_hookspecs.support.text import extra_remedy, suggest
+from toolstile_plugins.agent.evaluation import Evaluation
 from toolstile_plugins.agent.providers.provider_errors import fault_of
 
 StreamReader = tuple[Callable[[Any], object], Callable[[], Any]]
 """Takes each event of a stream; returns the reply as it would have come without a stream."""
 
 
-class ClientAdapter(ABC):
+class ClientAdapter(Evaluation, ABC):
     """A `ProviderAdapter` over a client library with a sync and an async client.
 
     The client's own retries are off: the loop retries, within its deadline. A client that is given
@@ -32,6 +33,7 @@ class ClientAdapter(ABC):
 
     Args:
         model: The model.
+        host: The open host for `evaluate`.
         client: A client to use.
         async_client: An async client to use.
         **options: Options of clients that are made, such as `base_url` and `api_key`; the rest
@@ -52,9 +54,16 @@ class ClientAdapter(ABC):
     takes: ClassVar[Mapping[str, str]]
 
     def __init__(
-        self, model: str, *, client: Any = None, async_client: Any = None, **options: Any
+        self,
+        model: str,
+        *,
+        host: HostHandle | None = None,
+        client: Any = None,
+        async_client: Any = None,
+        **options: Any,
     ) -> None:
         self.model = model
+        self.host = host
         self._options = {"max_retries": 0, **options}
         self._given, self._async_given = (
             None if each is None else each.with_options(max_retries=0)

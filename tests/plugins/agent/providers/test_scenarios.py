@@ -311,7 +311,7 @@ def test_a_fault_that_lasts_ends_the_run_after_all_tries(teller: Teller):
 
 
 def test_a_reply_that_does_not_come_is_asked_for_again(teller: Teller):
-    story = teller.tell(Hang(), said("Here."), options=RunOptions(timeout=0.5))
+    story = teller.tell(Hang(), said("Here."), options=RunOptions(timeout=1.0))
 
     assert story.result.text == "Here."
     assert len(story.played.requests) == 2
@@ -320,7 +320,7 @@ def test_a_reply_that_does_not_come_is_asked_for_again(teller: Teller):
 @streamed
 def test_a_stream_that_stands_still_is_asked_for_again(teller: Teller):
     hung = Hang(called(("note", {"text": "a long text for a note"})))
-    story = teller.tell(hung, said("Here."), options=RunOptions(timeout=0.5))
+    story = teller.tell(hung, said("Here."), options=RunOptions(timeout=1.0))
 
     assert story.result.text == "Here."
     assert story.notes == []
@@ -413,8 +413,8 @@ def test_a_cancelled_run_ends_while_the_model_is_asked(teller: Teller):
 
 
 def test_a_setting_that_the_provider_does_not_take_ends_the_run(teller: Teller):
-    with pytest.raises(ConfigurationError, match="does not take the setting 'temprature'"):
-        teller.tell(said("never"), options=RunOptions(settings={"temprature": 1}))
+    with pytest.raises(ConfigurationError, match="does not take the setting 'warmth'"):
+        teller.tell(said("never"), options=RunOptions(settings={"warmth": 1}))
 
 
 @pytest.mark.parametrize("slip", ["a missing result", "results in another order", "a changed item"])
