@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from threading import Lock
 from time import perf_counter_ns, time_ns
 from typing import Any, Final
+from weakref import WeakKeyDictionary
 
 from opentelemetry.context import Context, attach, detach
 from opentelemetry.metrics import MeterProvider
@@ -255,9 +256,14 @@ def traced(
     with ExitStack() as stack:
         if providers is not None and settings.logs:
             stack.enter_context(ids_in_logs())
-        awaited = AwaitedTracing(settings, stack)
-        host.register(awaited if providers is None else CallTracing(settings, providers), NAME)
+        tracing = (
+            AwaitedTracing(settings, stack)
+            if providers is None
+            else CallTracing(settings, providers)
+        )
+        host.register(tracing, NAME)
         stack.callback(host.unregister, NAME)
+        _of_hosts[host] = tracing
         yield
 
 
@@ -273,7 +279,7 @@ class AwaitedTracing:
     @hookimpl
     def toolstile_trace(self, call: ToolCall) -> CallSpan | None:
         """Open the span, where there is a provider."""
-        tracing = self._tracing or self._begin()
+        tracing = self.begun()
         return None if tracing is None else tracing.toolstile_trace(call)
 
     @hookimpl
@@ -281,6 +287,10 @@ class AwaitedTracing:
         """Hand the event to the span."""
         if self._tracing is not None:
             self._tracing.toolstile_telemetry(event)
+
+    def begun(self) -> CallTracing | None:
+        """Return the tracing, None where there is no provider yet."""
+        return self._tracing or self._begin()
 
     def _begin(self) -> CallTracing | None:
         providers = find_providers()
@@ -292,3 +302,15 @@ class AwaitedTracing:
                     self._stack.enter_context(ids_in_logs())
                 self._tracing = CallTracing(self._settings, providers)
             return self._tracing
+
+
+_of_hosts: WeakKeyDictionary[HostHandle, CallTracing | AwaitedTracing] = WeakKeyDictionary()
+
+
+def tracing_of(host: HostHandle) -> CallTracing | None:
+    """Return the tracing of a host's calls, None where there is no provider.
+
+    Plugins that make spans of their own use its tracer, and capture content where it does.
+    """
+    tracing = _of_hosts.get(host)
+    return tracing.begun() if isinstance(tracing, AwaitedTracing) else tracing
