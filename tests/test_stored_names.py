@@ -97,12 +97,13 @@ def test_attributes_of_spans_and_events_are_all_listed():
         for name in literals()
         if re.fullmatch(r"toolstile\.[a-z_.]+", name) and not is_module(name)
     }
-    assert attributes - STORED - LOGGERS - {"toolstile.toml"} == set()
+    assert attributes - STORED - LOGGERS - {"toolstile.toml", "toolstile.adapters"} == set()
 
 
 LOGGERS = {
     f"toolstile.{name}"
     for name in (
+        "agent",
         "isolation",
         "ledger",
         "mcp",

@@ -90,32 +90,31 @@ class MainLoop(ABC, Generic[R, O]):
             RunFailed: When the run comes to no answer; its `result` says how far it came.
             StateError: When the session has another run under way.
         """
-        attempt = self._attempt(request, given)
-        with attempt.executor() as tools, alone(tools.session):
-            return drive(self._life(attempt, tools)), tools.session
+        return self._execute(self._attempt(request, given))
 
     async def aexecute(
         self, request: R, **given: Unpack[RequestArguments]
     ) -> tuple[RunResult[O], SessionProtocol]:
         """Run a request on the event loop; see `execute`."""
-        attempt = self._attempt(request, given)
-        async with cast("Any", attempt.executor()) as tools:
-            with alone(tools.session):
-                return await adrive(self._life(attempt, tools)), tools.session
+        return await self._aexecute(self._attempt(request, given))
 
     def run(self, request: R, **given: Unpack[RequestArguments]) -> RunResult[O]:
         """Run a request, and return a result also where it fails; see `execute`."""
+        attempt = None
         try:
-            return self.execute(request, **given)[0]
+            attempt = self._attempt(request, given)
+            return self._execute(attempt)[0]
         except Exception as error:  # noqa: BLE001 - the result says so
-            return _failed(error)
+            return _failed(attempt, error)
 
     async def arun(self, request: R, **given: Unpack[RequestArguments]) -> RunResult[O]:
         """Run a request on the event loop; see `run`."""
+        attempt = None
         try:
-            return (await self.aexecute(request, **given))[0]
+            attempt = self._attempt(request, given)
+            return (await self._aexecute(attempt))[0]
         except Exception as error:  # noqa: BLE001 - the result says so
-            return _failed(error)
+            return _failed(attempt, error)
 
     def resume(
         self,
@@ -139,9 +138,7 @@ class MainLoop(ABC, Generic[R, O]):
         Raises:
             RunFailed: When the run comes to no answer.
         """
-        attempt = self._resumed(state, answers, request, given)
-        with attempt.executor() as tools, alone(tools.session):
-            return drive(self._life(attempt, tools)), tools.session
+        return self._execute(self._resumed(state, answers, request, given))
 
     async def aresume(
         self,
@@ -152,9 +149,15 @@ class MainLoop(ABC, Generic[R, O]):
         **given: Unpack[RequestArguments],
     ) -> tuple[RunResult[O], SessionProtocol]:
         """Go on with a run that waits, on the event loop; see `resume`."""
-        attempt = self._resumed(state, answers, request, given)
+        return await self._aexecute(self._resumed(state, answers, request, given))
+
+    def _execute(self, attempt: Attempt) -> tuple[RunResult[O], SessionProtocol]:
+        with attempt.executor() as tools, alone(self._around.host, tools.session):
+            return drive(self._life(attempt, tools)), tools.session
+
+    async def _aexecute(self, attempt: Attempt) -> tuple[RunResult[O], SessionProtocol]:
         async with cast("Any", attempt.executor()) as tools:
-            with alone(tools.session):
+            with alone(self._around.host, tools.session):
                 return await adrive(self._life(attempt, tools)), tools.session
 
     def _attempt(self, request: R, given: RequestArguments) -> Attempt:
@@ -169,16 +172,18 @@ class MainLoop(ABC, Generic[R, O]):
 
     def _life(self, attempt: Attempt, tools: ExecutorHandle) -> Loop[RunResult[O]]:
         run = attempt.run(tools)
-        try:
-            finished = yield from converse(run, attempt.said, attempt.answers)
-            result: RunResult[O] = _result_of(run, attempt, finished)
-        except RunFailed as error:
-            error.prompt = run.prompt
-            error.result = run.result(error.stop_reason, error=str(error))
-            raise
-        if not result.success:
+        with run.under_way() as reasons:
+            try:
+                finished = yield from converse(run, attempt.said, attempt.answers)
+                result: RunResult[O] = _result_of(run, attempt, finished)
+                if result.success:
+                    output = self.finalize(attempt.prompt, tools.session, result)
+                    result = replace(result, output=output)
+            except Exception as error:
+                reasons.append(attempt.failure(run, error).stop_reason)
+                raise
+            reasons.append(result.stop_reason)
             return result
-        return replace(result, output=self.finalize(attempt.prompt, tools.session, result))
 
 
 class Agent(MainLoop[str | None, O]):
@@ -229,8 +234,8 @@ def _result_of(run: Run, attempt: Attempt, finished: Finished) -> RunResult[Any]
     return replace(run.result(StopReason.PENDING), waiting=finished.waiting, state=state)
 
 
-def _failed(error: Exception) -> RunResult[Any]:
-    """Return the result of a run that raised."""
-    if isinstance(error, RunFailed) and error.result is not None:
-        return error.result
+def _failed(attempt: Attempt | None, error: Exception) -> RunResult[Any]:
+    """Return the result of a request that raised, also before its run had begun."""
+    if attempt is not None and attempt.failed is not None:
+        return attempt.failed
     return RunResult(StopReason.ERROR, error=str(error))

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final, TypedDict
+from typing import TYPE_CHECKING, Any, Final, TypedDict
 from uuid import uuid4
 
 from toolstile_hookspecs import (
@@ -23,8 +24,10 @@ from toolstile_hookspecs import (
     RunContext,
     SessionProtocol,
     StateError,
+    hide,
+    secrets_in,
 )
-from toolstile_hookspecs.agents.messages import Message
+from toolstile_hookspecs.agents.messages import Message, StopReason
 from toolstile_hookspecs.agents.provider import Listener, ProviderAdapter
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
 from toolstile_hookspecs.resources import as_bindings
@@ -33,8 +36,11 @@ from toolstile_hookspecs.support.process import renewed_in_forks
 from toolstile_plugins.agent.budget import Budget, TokenBudgetTracker
 from toolstile_plugins.agent.events import ModelReplied
 from toolstile_plugins.agent.output import OutputType
-from toolstile_plugins.agent.result import Answers, RunState, TicketAnswer
+from toolstile_plugins.agent.result import Answers, RunFailed, RunResult, RunState, TicketAnswer
 from toolstile_plugins.agent.run import Run, RunOptions
+
+if TYPE_CHECKING:
+    from toolstile_plugins.agent.spans import RunSpans
 
 CONVERSATION: Final = (Message, ModelReplied)
 """The types that each session of an agent has."""
@@ -155,6 +161,8 @@ class Attempt:
         self.state = None if waits is None else waits.state
         self.answers: dict[str, TicketAnswer | None] = {} if waits is None else waits.by_call()
         """From the id of each call that waits to its answer, None where there is none yet."""
+        self.failed: RunResult[Any] | None = None
+        """The result so far of a run that has failed."""
         self._deadline = self._end()
         self._tracker = self._budget()
         self._context = self._ids()
@@ -195,10 +203,22 @@ class Attempt:
             given.get("listen"),
             around.bus,
             around.host.clock.monotonic,
+            _spans_of(around),
         )
         if state is not None:
             run.turns, run.usage = state.turns, state.usage
         return run
+
+    def failure(self, run: Run, error: Exception) -> RunResult[Any]:
+        """Return the result of a run that has failed; its error is without credentials."""
+        reason = error.stop_reason if isinstance(error, RunFailed) else StopReason.ERROR
+        principal = self._given.get("principal")
+        secrets = [*secrets_in(None if principal is None else principal.auth)]
+        result: RunResult[Any] = run.result(reason, error=hide(str(error), secrets))
+        if isinstance(error, RunFailed):
+            error.prompt, error.result = run.prompt, result
+        self.failed = result
+        return result
 
     @property
     def is_stored(self) -> bool:
@@ -254,26 +274,39 @@ class Attempt:
         return list(bound.values())
 
 
-_in_use: set[int] = set()
+def _spans_of(around: Surroundings) -> RunSpans | None:
+    """Return the spans of a run, where the host's calls are traced."""
+    # Where the plugin `otel` traces nothing, it is not there, and nothing of this is imported.
+    otel = sys.modules.get("toolstile_plugins.otel.spans")
+    tracing = None if otel is None else otel.tracing_of(around.host)
+    if tracing is None:
+        return None
+    from toolstile_plugins.agent.spans import RunSpans
+
+    return RunSpans(tracing, around.adapter)
+
+
+_in_use: set[tuple[int, str]] = set()
 _lock = renewed_in_forks(__name__, "_lock", threading.Lock)
 
 
 @contextmanager
-def alone(session: SessionProtocol) -> Generator[None]:
-    """Have the session for one run.
+def alone(host: HostHandle, session: SessionProtocol) -> Generator[None]:
+    """Have a session of a host for one run, also where it is loaded more than once.
 
     Raises:
         StateError: When another run of it is under way.
     """
+    key = id(host), session.id
     with _lock:
-        if id(session) in _in_use:
+        if key in _in_use:
             raise StateError(
                 f"Session {session.id} has a run under way; wait for its end, or give the request "
                 "a session of its own."
             )
-        _in_use.add(id(session))
+        _in_use.add(key)
     try:
         yield
     finally:
         with _lock:
-            _in_use.discard(id(session))
+            _in_use.discard(key)

@@ -8,32 +8,44 @@ from toolstile_hookspecs.agents.messages import StopReason, Usage
 from toolstile_hookspecs.stored_names import stored_as
 
 
-@dataclass(frozen=True, slots=True)
-class PromptRendered:
-    """A prompt was rendered for a request.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunEvent:
+    """An event of a run.
 
     Args:
         run_id: The id of the run, new for each attempt.
         request_id: The id of the request, the same over attempts.
+        attempt: The number of the attempt, from 1.
+        worker_id: The machine or process that runs it.
+    """
+
+    run_id: str
+    request_id: str
+    attempt: int = 1
+    worker_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptRendered(RunEvent):
+    """A prompt was rendered for a request.
+
+    Args:
         prompt: The namespace and key of the prompt.
         digest: The SHA-256 of its text.
         tools: The names of its tools.
     """
 
-    run_id: str
-    request_id: str
     prompt: str
     digest: str
     tools: tuple[str, ...]
 
 
 @stored_as("agent.ModelReplied")
-@dataclass(frozen=True, slots=True)
-class ModelReplied:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelReplied(RunEvent):
     """A model has replied; kept in the session's log.
 
     Args:
-        run_id: The id of the run.
         turn: The number of the reply in the run, from 1.
         stop_reason: Why the reply ended.
         usage: The tokens, None where the provider does not tell them.
@@ -41,7 +53,6 @@ class ModelReplied:
         model: The model that answered.
     """
 
-    run_id: str
     turn: int
     stop_reason: StopReason
     usage: Usage | None
@@ -49,21 +60,17 @@ class ModelReplied:
     model: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class PromptExecuted:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PromptExecuted(RunEvent):
     """A run has ended.
 
     Args:
-        run_id: The id of the run.
-        request_id: The id of the request.
         prompt: The namespace and key of the prompt.
         stop_reason: Why it ended.
         turns: The number of replies.
         usage: The tokens of all replies.
     """
 
-    run_id: str
-    request_id: str
     prompt: str
     stop_reason: StopReason
     turns: int

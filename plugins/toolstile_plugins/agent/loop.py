@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from toolstile_hookspecs import (
+    ConfigurationError,
     DeadlineExceededError,
     Interrupt,
     Outcome,
@@ -150,6 +151,12 @@ def _reply(run: Run) -> Loop[Turn]:
         raise RunFailed(
             f"{run.prompt} was cancelled.", StopReason.CANCELLED, Phase.RESPONSE
         ) from error
+    except (RunFailed, ConfigurationError):
+        raise
+    except Exception as error:
+        # An adapter that does not classify what its client raises.
+        msg = f"{run.prompt} got no reply from {run.adapter.name}: {error}"
+        raise RunFailed(msg, StopReason.ERROR, Phase.RESPONSE) from error
     run.replied(turn)
     run.check(Phase.RESPONSE)
     return turn

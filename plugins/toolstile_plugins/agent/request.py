@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
+from contextvars import copy_context
 from dataclasses import dataclass, replace
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import Cancellation, ConfigurationError, Deadline
 from toolstile_hookspecs.agents.messages import Turn
@@ -18,6 +19,9 @@ from toolstile_hookspecs.agents.provider import (
     ProviderError,
 )
 from toolstile_hookspecs.support.text import extra_remedy
+
+if TYPE_CHECKING:
+    from toolstile_plugins.agent.spans import RunSpans
 
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 8.0
@@ -52,6 +56,7 @@ class Ask:
         listen: Receives the text as it arrives.
         deadline: The end of the run.
         cancellation: Cancels the run.
+        spans: Opens a span for each try, None where nothing is traced.
     """
 
     adapter: ProviderAdapter
@@ -60,6 +65,7 @@ class Ask:
     listen: Listener | None = None
     deadline: Deadline | None = None
     cancellation: Cancellation | None = None
+    spans: RunSpans | None = None
 
     def perform(self) -> Turn:
         """Send the request; where it can be cancelled, on a thread that is left to itself then."""
@@ -82,7 +88,9 @@ class Ask:
 
         forget = stop.on_cancel(cancel)
         try:
-            threading.Thread(target=work, name="toolstile-model", daemon=True).start()
+            threading.Thread(
+                target=copy_context().run, args=(work,), name="toolstile-model", daemon=True
+            ).start()
             return ended.get()()
         finally:
             forget()
@@ -122,7 +130,9 @@ class Ask:
         def attempt() -> Turn:
             if stopped.is_set():
                 raise RunCancelled
-            return self.adapter.send(self._request(), heard.listener)
+            request = self._request()
+            with self._span(request) as answered:
+                return answered(self.adapter.send(request, heard.listener))
 
         turn: Turn = retrying(attempt)
         return turn
@@ -132,7 +142,9 @@ class Ask:
         heard = _Heard(self.listen)
 
         async def attempt() -> Turn:
-            return await self.adapter.asend(self._request(), heard.listener)
+            request = self._request()
+            with self._span(request) as answered:
+                return answered(await self.adapter.asend(request, heard.listener))
 
         turn: Turn = await tenacity.AsyncRetrying(**self._policy(tenacity, heard))(attempt)
         return turn
@@ -145,6 +157,9 @@ class Ask:
         left = self.deadline.remaining()
         given = self.request.timeout
         return replace(self.request, timeout=left if given is None else min(left, given))
+
+    def _span(self, request: ModelRequest) -> AbstractContextManager[Callable[[Turn], Turn]]:
+        return _UNTRACED if self.spans is None else self.spans.chat(request)
 
     def _policy(self, tenacity: Any, heard: _Heard) -> dict[str, Any]:
         """Return when to ask again, when to stop, and how long to wait."""
@@ -192,6 +207,9 @@ class _Heard:
         self.anything = True
         if self._listen is not None:
             self._listen(text)
+
+
+_UNTRACED: Final = nullcontext[Callable[[Turn], Turn]](lambda turn: turn)
 
 
 def _raising(error: BaseException) -> Callable[[], Turn]:

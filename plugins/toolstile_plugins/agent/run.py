@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import logging
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import (
     Cancellation,
@@ -14,6 +16,7 @@ from toolstile_hookspecs import (
     ExecutorHandle,
     Heartbeat,
     Outcome,
+    RenderedPrompt,
     RunContext,
     VisibilityExpansionRequired,
 )
@@ -30,6 +33,11 @@ from toolstile_plugins.agent.result import Phase, RunFailed, RunResult, RunState
 from toolstile_plugins.agent.settings import MAX_TURNS
 
 MAX_EXPANSIONS = 3
+
+if TYPE_CHECKING:
+    from toolstile_plugins.agent.spans import RunSpans
+
+log = logging.getLogger("toolstile.agent")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +80,7 @@ class Run:
         listen: Receives the text as it arrives.
         bus: One more place where events are published.
         clock: Seconds that only grow.
+        spans: Opens the spans of the run, None where nothing is traced.
     """
 
     tools: ExecutorHandle
@@ -86,6 +95,7 @@ class Run:
     listen: Listener | None = None
     bus: Dispatcher | None = None
     clock: Callable[[], float] = monotonic
+    spans: RunSpans | None = None
     turns: int = 0
     usage: Usage = NO_USAGE
     text: str = ""
@@ -130,15 +140,14 @@ class Run:
             raise RunFailed(msg, StopReason.TURNS)
         self.check()
         self.beat()
-        rendered = self.tools.prompt.render(self.tools.session)
+        rendered = self._rendered()
         messages = self._messages()
         self._publish(
             PromptRendered(
-                self.context.run_id,
-                self.context.request_id or "",
-                self.prompt,
-                sha256(rendered.text.encode()).hexdigest(),
-                tuple(tool.name for tool in rendered.tools),
+                **self._ids,
+                prompt=self.prompt,
+                digest=sha256(rendered.text.encode()).hexdigest(),
+                tools=tuple(tool.name for tool in rendered.tools),
             )
         )
         self._asked_at = self.clock()
@@ -157,6 +166,7 @@ class Run:
             self.listen,
             self.deadline,
             self.cancellation,
+            self.spans,
         )
 
     def replied(self, turn: Turn) -> None:
@@ -169,15 +179,15 @@ class Run:
                 self.tracker.record(self.context.run_id, self.usage)
         self.conversation.reply(turn)
         event = ModelReplied(
-            self.context.run_id,
-            self.turns,
-            turn.stop_reason,
-            turn.usage,
-            self.clock() - self._asked_at,
-            turn.model,
+            **self._ids,
+            turn=self.turns,
+            stop_reason=turn.stop_reason,
+            usage=turn.usage,
+            duration=self.clock() - self._asked_at,
+            model=turn.model,
         )
         self.tools.session.dispatch(event)
-        self._publish(event)
+        self._tell_bus(event)
         self.beat()
 
     def count_expansions(self, outcomes: Sequence[Outcome | BaseException]) -> None:
@@ -194,17 +204,7 @@ class Run:
             raise RunFailed(msg, StopReason.ERROR, Phase.TOOL)
 
     def result(self, stop_reason: StopReason, output: Any = None, error: str | None = None) -> Any:
-        """Return the result as it is now, and publish that the run has ended."""
-        self._publish(
-            PromptExecuted(
-                self.context.run_id,
-                self.context.request_id or "",
-                self.prompt,
-                stop_reason,
-                self.turns,
-                self.usage,
-            )
-        )
+        """Return the result as it is now."""
         return RunResult[Any](
             stop_reason,
             self.text,
@@ -216,6 +216,30 @@ class Run:
             self.turns,
             tuple(self.conversation.all()),
         )
+
+    @contextmanager
+    def under_way(self) -> Generator[list[StopReason]]:
+        """Trace the run, and publish at its end why it has ended: the last reason it is given."""
+        reasons = [StopReason.CANCELLED]
+        span = (
+            _UNTRACED
+            if self.spans is None
+            else self.spans.invoke_agent(self.prompt, self.tools.session.id)
+        )
+        with span as note:
+            try:
+                yield reasons
+            finally:
+                note(reasons[-1], self.usage)
+                self._publish(
+                    PromptExecuted(
+                        **self._ids,
+                        prompt=self.prompt,
+                        stop_reason=reasons[-1],
+                        turns=self.turns,
+                        usage=self.usage,
+                    )
+                )
 
     def state(self, waiting: Sequence[WaitingCall], *, is_stored: bool) -> RunState:
         """Return the state of a run that waits for a person."""
@@ -240,7 +264,36 @@ class Run:
                 messages = shorter
         return in_call_order(messages)
 
+    def _rendered(self) -> RenderedPrompt:
+        try:
+            return self.tools.prompt.render(self.tools.session)
+        except Exception as error:
+            raise RunFailed(f"{self.prompt} cannot be rendered: {error}") from error
+
+    @property
+    def _ids(self) -> dict[str, Any]:
+        context = self.context
+        return {
+            "run_id": context.run_id,
+            "request_id": context.request_id or "",
+            "attempt": context.attempt,
+            "worker_id": context.worker_id,
+        }
+
     def _publish(self, event: object) -> None:
-        for dispatcher in (self.tools.session.dispatcher, self.bus):
-            if dispatcher is not None:
-                dispatcher.publish(event)
+        self.tools.session.dispatcher.publish(event)
+        self._tell_bus(event)
+
+    def _tell_bus(self, event: object) -> None:
+        if self.bus is not None:
+            try:
+                self.bus.publish(event)
+            except Exception:
+                log.exception("A bus raised; %s stays published.", type(event).__name__)
+
+
+def _note_nothing(reason: StopReason, usage: Usage) -> None:
+    """Stand in for a span."""
+
+
+_UNTRACED: Final = nullcontext[Callable[[StopReason, Usage], None]](_note_nothing)

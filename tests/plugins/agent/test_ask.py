@@ -212,7 +212,8 @@ def test_calls_are_recorded_and_traced_as_those_of_run(desk: Desk) -> None:
 
     assert '"look"' in (desk.folder / "calls.jsonl").read_text()
     spans = [json.loads(line) for line in (desk.folder / "spans.jsonl").read_text().splitlines()]
-    assert "execute_tool look" in {span["name"] for span in spans}
+    names = ["chat tiny", "execute_tool look", "chat tiny", "invoke_agent toolstile:default"]
+    assert [span["name"] for span in spans] == names
 
 
 def test_the_configuration_names_the_model_and_its_settings(desk: Desk) -> None:
