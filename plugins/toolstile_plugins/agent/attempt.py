@@ -69,7 +69,7 @@ class AgentConfig:
 
 
 class RequestArguments(TypedDict, total=False):
-    """What may be said beside a request.
+    """The arguments beside a request.
 
     Args:
         session: The session to go on with.

@@ -34,7 +34,7 @@ class BudgetExceeded(PromptEvaluationError):
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What a run may use; exactly at a limit is not exceeded.
+    """The limits of what a run may use; exactly at a limit is not exceeded.
 
     Args:
         deadline: Seconds from the beginning of a run.

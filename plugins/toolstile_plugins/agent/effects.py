@@ -1,4 +1,4 @@
-"""What the loop asks for, and its two drivers: on the calling thread, and on an event loop.
+"""Effects, for which the loop asks, and its two drivers: on the calling thread, and on an event loop.
 
 The loop is a generator. It yields effects, and is sent what they come to.
 """

@@ -26,7 +26,7 @@ from toolstile_plugins.agent.run import RunOptions
 
 
 class Telling(TypedDict, total=False):
-    """What the model is told.
+    """The part of the arguments that the model is told, and the manner of it.
 
     Args:
         said: What the user says.
@@ -40,7 +40,7 @@ class Telling(TypedDict, total=False):
 
 
 class StepArguments(Telling, total=False):
-    """What may be said beside the prompt of a step; see `Telling`.
+    """The arguments beside the prompt of a step; see `Telling`.
 
     Args:
         session: The session whose conversation goes on.
@@ -52,7 +52,7 @@ class StepArguments(Telling, total=False):
 
 
 class EvaluationArguments(Telling, RequestArguments, total=False):
-    """What may be said beside the prompt of a run; see `Telling` and `RequestArguments`.
+    """The arguments beside the prompt of a run; see `Telling` and `RequestArguments`.
 
     Args:
         executor: The executor for the calls; else one of the adapter's host.

@@ -86,7 +86,7 @@ class Wire(Protocol):
 
 @dataclass
 class Played:
-    """What a server plays and what it was asked."""
+    """The script of a server, and the requests that it was sent."""
 
     wire: Wire
     script: Iterator[Scripted]

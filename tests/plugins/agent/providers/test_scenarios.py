@@ -81,7 +81,7 @@ COUNTING = Prompt(PromptTemplate("demo", "count", output=Count, sections=SECTION
 
 @dataclass
 class Story:
-    """What came of a run."""
+    """A run that has ended."""
 
     played: Played
     result: Any
