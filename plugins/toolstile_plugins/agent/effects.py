@@ -1,4 +1,4 @@
-"""Effects, for which the loop asks, and its two drivers: on the calling thread, and on an event loop.
+"""Effects, for which the loop asks, and their two drivers: on a thread, and on an event loop.
 
 The loop is a generator. It yields effects, and is sent what they come to.
 """

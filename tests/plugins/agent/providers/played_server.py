@@ -118,7 +118,7 @@ class _Handler(BaseHTTPRequestHandler):
         body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         with self.server.lock:
             played.requests.append(body)
-            played.headers.append(dict(self.headers))
+            played.headers.append({name.lower(): value for name, value in self.headers.items()})
             fault = played.wire.fault(body, played.sent)
             if self.path != played.wire.path:
                 fault = f"There is no {self.path}."

@@ -1,0 +1,139 @@
+"""Adapters make, share and close their clients; what was given to them is not theirs."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from contextlib import ExitStack
+from typing import Any
+
+import openai
+import pytest
+from tests.plugins.agent.providers.played_server import said
+from tests.plugins.agent.providers.providers import PROVIDERS, Provider
+
+from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.agents.messages import Message
+from toolstile_hookspecs.agents.provider import FaultType, ModelRequest, ProviderError
+from toolstile_plugins.agent.providers import adapter_named
+from toolstile_plugins.agent.providers.openai_chat import OpenAIChat
+from toolstile_plugins.agent.providers.openai_responses import OpenAIResponses
+
+REQUEST = ModelRequest("You greet.", [Message.user("Hello.")], timeout=20)
+KEY = "sk-of-nobody"
+
+
+@pytest.fixture(params=["openai-chat", "openai-responses"])
+def provider(request: pytest.FixtureRequest) -> Provider:
+    return PROVIDERS[request.param]
+
+
+def test_no_client_is_made_before_the_first_request(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    adapter = OpenAIChat("some-model")
+    adapter.close()
+    with pytest.raises(ConfigurationError, match="client of openai cannot be made"):
+        adapter.send(REQUEST)
+
+
+def test_a_missing_library_is_told_with_its_extra(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setitem(sys.modules, "openai", None)
+    with pytest.raises(ConfigurationError, match=r"\[openai\]"):
+        OpenAIChat("some-model").send(REQUEST)
+
+
+def test_a_client_is_made_from_the_environment(provider: Provider, monkeypatch: pytest.MonkeyPatch):
+    with ExitStack() as stack:
+        _, played = provider.serve(stack, said("Hello."))
+        monkeypatch.setenv("OPENAI_BASE_URL", f"{played.url}/v1")
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-of-the-environment")
+        with provider.adapter("gpt-5-mini") as adapter:
+            assert adapter.send(REQUEST).text == "Hello."
+    assert played.headers[0]["authorization"] == "Bearer sk-of-the-environment"
+
+
+def test_a_given_client_is_used_without_its_retries_and_left_open(provider: Provider):
+    fault = ProviderError("Later.", FaultType.UNAVAILABLE)
+    with ExitStack() as stack:
+        _, played = provider.serve(stack, fault, said("Hello."))
+        client = stack.enter_context(
+            openai.OpenAI(base_url=f"{played.url}/v1", api_key=KEY, max_retries=5)
+        )
+        adapter = provider.adapter("gpt-5-mini", client=client)
+        with adapter, pytest.raises(ProviderError):
+            adapter.send(REQUEST)
+        assert not client.is_closed()
+        assert client.max_retries == 5
+        assert adapter.send(REQUEST).text == "Hello."
+
+
+def test_a_given_async_client_is_left_open(provider: Provider):
+    async def run(url: str) -> None:
+        async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=KEY) as client:
+            async with provider.adapter("gpt-5-mini", async_client=client) as adapter:
+                assert (await adapter.asend(REQUEST)).text == "Hello."
+            assert not client.is_closed()
+
+    with ExitStack() as stack:
+        asyncio.run(run(provider.serve(stack, said("Hello."))[1].url))
+
+
+def test_an_own_client_is_shared_and_closed(provider: Provider):
+    with ExitStack() as stack:
+        adapter, _ = provider.serve(stack, said("One."), said("Two."))
+        adapter.send(REQUEST)
+        client = adapter.client()
+        assert adapter.client() is client
+        adapter.close()
+        assert client.is_closed()
+        assert adapter.send(REQUEST).text == "Two."
+
+
+def test_each_event_loop_has_its_own_client(provider: Provider):
+    async def ask(adapter: Any) -> tuple[str, Any]:
+        async with adapter:
+            client = adapter.async_client()
+            assert adapter.async_client() is client
+            return (await adapter.asend(REQUEST)).text, client
+
+    with ExitStack() as stack:
+        adapter, _ = provider.serve(stack, said("One."), said("Two."))
+        one, first = asyncio.run(ask(adapter))
+        two, second = asyncio.run(ask(adapter))
+    assert (one, two) == ("One.", "Two.")
+    assert first is not second
+    assert first.is_closed()
+    assert second.is_closed()
+
+
+def test_no_key_is_shown(provider: Provider):
+    with ExitStack() as stack:
+        fault = ProviderError(f"Incorrect API key provided: {KEY}.", FaultType.REFUSED)
+        adapter, _ = provider.serve(stack, fault)
+        with pytest.raises(ProviderError) as raised:
+            adapter.send(REQUEST)
+    assert KEY not in str(raised.value)
+    assert "Incorrect API key provided" in str(raised.value)
+    assert KEY not in repr(adapter)
+
+
+def test_the_time_for_a_request_is_the_clients_timeout(provider: Provider):
+    with ExitStack() as stack:
+        adapter, played = provider.serve(stack, said("Hello."))
+        adapter.send(REQUEST)
+    # The client tells the server its timeout as it sends it.
+    assert float(played.headers[0]["x-stainless-read-timeout"]) == 20
+
+
+def test_adapters_are_found_by_name():
+    with adapter_named("openai:some-model:latest", api_key=KEY) as chat:
+        assert isinstance(chat, OpenAIChat)
+        assert chat.model == "some-model:latest"
+    assert isinstance(adapter_named("openai-responses:some-model"), OpenAIResponses)
+
+
+@pytest.mark.parametrize("name", ["opnai:model", "openai", "openai:", ""])
+def test_other_names_are_told_with_those_there_are(name: str):
+    with pytest.raises(ConfigurationError, match="openai, openai-responses") as raised:
+        adapter_named(name)
+    assert repr(name) in str(raised.value)
