@@ -13,9 +13,6 @@ from toolstile_plugins.agent.providers.base import ClientAdapter, StreamReader
 from toolstile_plugins.dialects.openai import OpenAI
 from toolstile_plugins.dialects.openai_strict import strict_schema
 
-CHOICES: Final = frozenset({"auto", "none", "required"})
-"""The values of `tool_choice` that are not the name of a tool."""
-
 OF_TOOLS: Final = ("tool_choice", "parallel_tool_calls")
 """Settings that the API refuses where no tool is offered."""
 
@@ -24,6 +21,7 @@ _TAKEN: Final = (
     *("frequency_penalty", "presence_penalty", "logit_bias", "prompt_cache_key", "metadata"),
     *("safety_identifier", "store", "extra_headers", "extra_body", "max_tokens", *OF_TOOLS),
 )
+_CHOICES: Final = frozenset({"auto", "none", "required"})
 _STOPS: Final = {
     "tool_calls": StopReason.TOOL_USE,
     "length": StopReason.MAX_TOKENS,
@@ -47,8 +45,8 @@ class OpenAIChat(ClientAdapter):
     def arguments(self, request: ModelRequest) -> dict[str, Any]:
         """Return the arguments of `chat.completions.create`."""
         settings = self.settings(request.settings)
-        if (choice := settings.get("tool_choice", "auto")) not in CHOICES:
-            settings["tool_choice"] = {"type": "function", "function": {"name": choice}}
+        if (name := chosen_tool(settings)) is not None:
+            settings["tool_choice"] = {"type": "function", "function": {"name": name}}
         given = {"model": self.model, "messages": _messages(request, self.dialect.name), **settings}
         given = with_tools(given, request, self.dialect)
         if request.output is not None:
@@ -73,38 +71,34 @@ class OpenAIChat(ClientAdapter):
         from openai.lib.streaming.chat import ChatCompletionStreamState  # of an extra
 
         state: Any = ChatCompletionStreamState()
-        seen: list[bool] = []
+        last: list[Any] = []
 
         def add(chunk: Any) -> None:
             state.handle_chunk(chunk)
-            seen[:] = [True]
+            last[:] = [state.current_completion_snapshot]
             for choice in chunk.choices[:1]:
                 if text := choice.delta.content or choice.delta.refusal:
                     listen(text)
 
-        def whole() -> Any:
-            if not seen:
-                raise self.cut_off()
-            return state.current_completion_snapshot
-
-        return add, whole
+        return add, lambda: last[0] if last else None
 
     def turn(self, reply: Any) -> Turn:
         """Read a completion; of several choices the first counts."""
-        choice = next(iter(reply.choices or ()), None)
+        choice = next(iter((reply and reply.choices) or ()), None)
         if choice is None or choice.finish_reason in {None, "error"}:
             raise self.cut_off()
         said, calls = choice.message, self.calls(reply)
         stop = _STOPS.get(choice.finish_reason, StopReason.TOOL_USE if calls else StopReason.END)
-        message = Message(
-            Role.ASSISTANT,
-            said.content or said.refusal or "",
-            calls,
-            dialect=self.dialect.name,
-            items=(_item(said),),
-        )
+        text, items = said.content or said.refusal or "", (_item(said),)
+        message = Message(Role.ASSISTANT, text, calls, (), self.dialect.name, items)
         stop = StopReason.REFUSED if said.refusal else stop
         return Turn(message, stop, usage_of(reply.usage, "prompt", "completion"), reply.model)
+
+
+def chosen_tool(settings: Mapping[str, Any]) -> str | None:
+    """Return the tool that `tool_choice` names, None where it names none."""
+    choice = settings.get("tool_choice")
+    return choice if isinstance(choice, str) and choice not in _CHOICES else None
 
 
 def with_tools(given: dict[str, Any], request: ModelRequest, dialect: Dialect) -> dict[str, Any]:

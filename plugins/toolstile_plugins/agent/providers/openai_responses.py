@@ -12,9 +12,9 @@ from toolstile_hookspecs.agents.provider import FaultType, Listener, ModelReques
 from toolstile_plugins.agent.conversation import with_joined_answers
 from toolstile_plugins.agent.providers.base import ClientAdapter, StreamReader
 from toolstile_plugins.agent.providers.openai_chat import (
-    CHOICES,
     OF_TOOLS,
     answer_schema,
+    chosen_tool,
     usage_of,
     with_tools,
 )
@@ -56,8 +56,8 @@ class OpenAIResponses(ClientAdapter):
         """Return the arguments of `responses.create`."""
         settings = self.settings(request.settings)
         effort, verbosity = (settings.pop(name, None) for name in ("reasoning_effort", "verbosity"))
-        if (choice := settings.get("tool_choice", "auto")) not in CHOICES:
-            settings["tool_choice"] = {"type": "function", "name": choice}
+        if (name := chosen_tool(settings)) is not None:
+            settings["tool_choice"] = {"type": "function", "name": name}
         given: dict[str, Any] = {"model": self.model, "store": False}
         given |= {"instructions": request.system, "input": _input(request, self.dialect.name)}
         if effort is not None:
