@@ -195,6 +195,15 @@ class ProviderAdapterContract(Contract):
             ask(play(fault), asking(USER))
         assert raised.value.retry_after == WAIT
 
+    def test_an_exception_of_the_listener_is_no_fault_of_the_provider(self, play: Play) -> None:
+        """Standard output that is closed, say, is told as it is."""
+
+        def listen(text: str) -> None:
+            raise BrokenPipeError(text)
+
+        with pytest.raises(BrokenPipeError):
+            play(saying("Words, words.")).send(asking(USER), listen)
+
     def test_several_threads_use_one_adapter(self, play: Play) -> None:
         """It keeps nothing between two requests."""
         texts = [f"Answer {number}." for number in range(4)]

@@ -93,6 +93,7 @@ class Ask:
             ).start()
             return ended.get()()
         finally:
+            stopped.set()
             forget()
 
     async def aperform(self) -> Turn:
@@ -122,7 +123,7 @@ class Ask:
 
     def _tried(self, stopped: threading.Event) -> Turn:
         tenacity = _tenacity()
-        heard = _Heard(self.listen)
+        heard = _Heard(self.listen, stopped)
         retrying = tenacity.Retrying(
             sleep=tenacity.sleep_using_event(stopped), **self._policy(tenacity, heard)
         )
@@ -139,7 +140,7 @@ class Ask:
 
     async def _atried(self) -> Turn:
         tenacity = _tenacity()
-        heard = _Heard(self.listen)
+        heard = _Heard(self.listen, threading.Event())
 
         async def attempt() -> Turn:
             request = self._request()
@@ -196,15 +197,18 @@ class Ask:
 
 
 class _Heard:
-    """Passes text on, and knows whether there was any."""
+    """Passes text on until the run has ended, and knows whether there was any."""
 
-    def __init__(self, listen: Listener | None) -> None:
+    def __init__(self, listen: Listener | None, stopped: threading.Event) -> None:
         self.anything = False
+        self._stopped = stopped
         self._listen = listen
         self.listener: Listener | None = None if listen is None else self._hear
 
     def _hear(self, text: str) -> None:
         self.anything = True
+        if self._stopped.is_set():
+            raise RunCancelled  # which ends the stream
         if self._listen is not None:
             self._listen(text)
 

@@ -23,7 +23,7 @@ QUOTA_CODES: Final = frozenset(
 _LIMIT_CODES: Final = frozenset({"rate_limit_exceeded", "rate_limit_error"})
 _TIMEOUTS: Final = frozenset({"APITimeoutError", "Timeout", "TimeoutException", "TimeoutError"})
 _UNAVAILABLE: Final = frozenset(
-    {"APIConnectionError", "TransportError", "ConnectionError", "APIError", "JSONDecodeError"}
+    {"APIConnectionError", "TransportError", "APIError", "JSONDecodeError"}
 )
 """The names of exceptions; those of libraries stand above their more special ones."""
 

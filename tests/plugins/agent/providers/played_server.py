@@ -39,7 +39,15 @@ class Hang:
     turn: Turn | None = None
 
 
-Scripted = Turn | ProviderError | Cut | Hang
+@dataclass(frozen=True)
+class Paused:
+    """A stream that stands still after its first half, until it is to go on."""
+
+    turn: Turn
+    go_on: threading.Event = field(default_factory=threading.Event)
+
+
+Scripted = Turn | ProviderError | Cut | Hang | Paused
 
 
 def said(text: str, stop: StopReason = StopReason.END, **more: Any) -> Turn:
@@ -170,8 +178,12 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        whole = events if isinstance(entry, Turn) else events[: len(events) // 2]
-        for name, data in whole:
+        half = len(events) // 2
+        for number, (name, data) in enumerate(events):
+            if number == half and isinstance(entry, (Cut, Hang)):
+                break
+            if number == half and isinstance(entry, Paused):
+                entry.go_on.wait()
             text = data if isinstance(data, str) else json.dumps(data)
             self._chunk((f"event: {name}\n" if name else "") + f"data: {text}\n\n")
         if isinstance(entry, Hang):

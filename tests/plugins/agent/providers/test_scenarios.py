@@ -16,6 +16,7 @@ from tests.plugins.agent.providers.played_server import (
     USAGE,
     Cut,
     Hang,
+    Paused,
     Played,
     Scripted,
     called,
@@ -410,6 +411,28 @@ def test_a_cancelled_run_ends_while_the_model_is_asked(teller: Teller):
     assert story.result.stop_reason is StopReason.CANCELLED
     assert story.conversation == [("user", "Go", [], [])]
     assert len(story.played.requests) == 1
+
+
+def test_a_stream_is_not_heard_after_its_run_was_cancelled(provider: Provider):
+    paused, stop, heard = Paused(said("One two three four five six.")), Cancellation(), []
+
+    def listen(text: str) -> None:
+        heard.append(text)
+        stop.cancel()
+
+    with ExitStack() as stack, Host(discover=False) as host:
+        adapter, _ = provider.serve(stack, paused)
+        with pytest.raises(RunFailed, match="cancelled"):
+            Agent[str](PROMPT, adapter=adapter, host=host).execute(
+                "Go", listen=listen, cancellation=stop
+            )
+        told = "".join(heard)
+        paused.go_on.set()
+        for thread in threading.enumerate():
+            if thread.name == "toolstile-model":
+                thread.join()
+    assert told
+    assert "".join(heard) == told
 
 
 def test_a_setting_that_the_provider_does_not_take_ends_the_run(teller: Teller):
