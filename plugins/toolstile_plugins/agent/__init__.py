@@ -50,6 +50,10 @@ if TYPE_CHECKING:
         WaitingCall as WaitingCall,
     )
     from toolstile_plugins.agent.run import RunOptions as RunOptions
+    from toolstile_plugins.agent.stream import (
+        AsyncRunStream as AsyncRunStream,
+        RunStream as RunStream,
+    )
 
 _NAMES: Final = {
     "agent": ("Agent", "MainLoop"),
@@ -69,6 +73,7 @@ _NAMES: Final = {
         "WaitingCall",
     ),
     "run": ("RunOptions",),
+    "stream": ("AsyncRunStream", "RunStream"),
 }
 """By module, the names that are loaded from it."""
 _HOMES: Final = {name: module for module, names in _NAMES.items() for name in names}

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Generator
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar, Unpack, cast
 
-from toolstile_hookspecs import ExecutorHandle, HostHandle, Prompt, SessionProtocol
+from toolstile_hookspecs import Cancellation, ExecutorHandle, HostHandle, Prompt, SessionProtocol
 from toolstile_hookspecs.agents.messages import StopReason
 from toolstile_hookspecs.agents.provider import ProviderAdapter
 from toolstile_hookspecs.sessions import Dispatcher
@@ -22,6 +24,7 @@ from toolstile_plugins.agent.effects import Loop, adrive, drive
 from toolstile_plugins.agent.loop import Finished, converse
 from toolstile_plugins.agent.result import Answers, Phase, RunFailed, RunResult, RunState
 from toolstile_plugins.agent.run import Run
+from toolstile_plugins.agent.stream import AsyncRunStream, RunStream, Tell, calls_told
 
 R = TypeVar("R")
 O = TypeVar("O")  # noqa: E741 - the output
@@ -151,14 +154,47 @@ class MainLoop(ABC, Generic[R, O]):
         """Go on with a run that waits, on the event loop; see `resume`."""
         return await self._aexecute(self._resumed(state, answers, request, given))
 
-    def _execute(self, attempt: Attempt) -> tuple[RunResult[O], SessionProtocol]:
-        with attempt.executor() as tools, alone(self._around.host, tools.session):
+    def stream(self, request: R, **given: Unpack[RequestArguments]) -> RunStream[O]:
+        """Run a request on a thread, and give what its text is read from as it arrives.
+
+        Args:
+            request: The request.
+            given: As for `execute`; the stream is what listens.
+        """
+
+        def work(tell: Tell, stop: Cancellation) -> RunResult[O]:
+            return self._execute(self._attempt(request, _told(given, tell, stop)), tell)[0]
+
+        return RunStream(work)
+
+    def astream(self, request: R, **given: Unpack[RequestArguments]) -> AsyncRunStream[O]:
+        """Run a request as a task, and give what its text is read from; see `stream`."""
+
+        async def work(tell: Tell, stop: Cancellation) -> RunResult[O]:
+            attempt = self._attempt(request, _told(given, tell, stop))
+            return (await self._aexecute(attempt, tell))[0]
+
+        return AsyncRunStream(work)
+
+    def _execute(
+        self, attempt: Attempt, tell: Tell | None = None
+    ) -> tuple[RunResult[O], SessionProtocol]:
+        with attempt.executor() as tools, self._having(tools.session, tell):
             return drive(self._life(attempt, tools)), tools.session
 
-    async def _aexecute(self, attempt: Attempt) -> tuple[RunResult[O], SessionProtocol]:
+    async def _aexecute(
+        self, attempt: Attempt, tell: Tell | None = None
+    ) -> tuple[RunResult[O], SessionProtocol]:
         async with cast("Any", attempt.executor()) as tools:
-            with alone(self._around.host, tools.session):
+            with self._having(tools.session, tell):
                 return await adrive(self._life(attempt, tools)), tools.session
+
+    @contextmanager
+    def _having(self, session: SessionProtocol, tell: Tell | None) -> Generator[None]:
+        """Have the session for one run, and tell of its calls where somebody listens."""
+        told = nullcontext() if tell is None else calls_told(session, tell)
+        with alone(self._around.host, session), told:
+            yield
 
     def _attempt(self, request: R, given: RequestArguments) -> Attempt:
         prompt = self.prepare(request)
@@ -232,6 +268,13 @@ def _result_of(run: Run, attempt: Attempt, finished: Finished) -> RunResult[Any]
     still = [each for each in waits if attempt.answers[each.call.id] is None]
     state = run.state([*still, *finished.waiting_calls()], is_stored=attempt.is_stored)
     return replace(run.result(StopReason.PENDING), waiting=finished.waiting, state=state)
+
+
+def _told(given: RequestArguments, tell: Tell, stop: Cancellation) -> RequestArguments:
+    """Return the arguments of a request that is streamed; who has cancelled it may do so still."""
+    if (theirs := given.get("cancellation")) is not None:
+        theirs.on_cancel(stop.cancel)
+    return {**given, "listen": tell, "cancellation": stop}
 
 
 def _failed(attempt: Attempt | None, error: Exception) -> RunResult[Any]:

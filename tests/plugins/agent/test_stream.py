@@ -1,0 +1,248 @@
+"""A run is read while it goes on; its result is the same, and leaving it early cancels it."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from dataclasses import dataclass, replace
+from typing import Any
+
+import pytest
+
+from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, tool
+from toolstile.testing import ScriptedModel
+from toolstile_hookspecs import Cancellation, RunContext, ToolInvoked
+from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
+from toolstile_hookspecs.agents.provider import FaultType, ModelRequest, ProviderError
+from toolstile_plugins.agent import Agent, PromptExecuted, RunFailed, RunResult
+
+WAIT = 30.0
+
+
+@dataclass(frozen=True)
+class Sum:
+    total: int
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two integers."""
+    return a + b
+
+
+@tool(depends_on=["add"])
+def twice(a: int, *, context: Any) -> str:
+    """Double an integer."""
+    return context.call("add", {"a": a, "b": a}).text
+
+
+SECTIONS = [MarkdownSection(key="s", title="Sums", tools=[add, twice])]
+PROMPT = Prompt.of("demo", "sums", SECTIONS)
+
+
+class Spelling(ScriptedModel):
+    """A model whose text arrives letter by letter; it waits before the last where told to."""
+
+    def __init__(self, *script: Any) -> None:
+        super().__init__(*script)
+        self.goes_on = threading.Event()
+        self.goes_on.set()
+
+    def send(self, request: ModelRequest, listen: Any = None) -> Turn:
+        turn = super().send(request)
+        for letter in turn.text[:-1]:
+            listen(letter)
+        assert self.goes_on.wait(WAIT)
+        listen(turn.text[-1:])
+        return turn
+
+    async def asend(self, request: ModelRequest, listen: Any = None) -> Turn:
+        turn = ScriptedModel.send(self, request)
+        for letter in turn.text[:-1]:
+            listen(letter)
+        if not self.goes_on.is_set():
+            await asyncio.sleep(WAIT)
+        listen(turn.text[-1:])
+        return turn
+
+
+def calling(text: str, *calls: tuple[str, Any]) -> Turn:
+    turn = ScriptedModel(list(calls)).send(ModelRequest("", []))
+    return replace(turn, message=replace(turn.message, text=text))
+
+
+class Reader:
+    """Reads streams, sync or async."""
+
+    def __init__(self, *, is_async: bool) -> None:
+        self.is_async = is_async
+
+    def read(self, agent: Agent[Any], *, events: bool = False, **given: Any) -> Any:
+        """Return all pieces, and the result."""
+        if not self.is_async:
+            stream = agent.stream("Go", **given)
+            return list(stream.events() if events else stream), stream.result()
+
+        async def main() -> tuple[list[Any], Any]:
+            stream = agent.astream("Go", **given)
+            source = stream.events() if events else stream
+            return [piece async for piece in source], await stream.result()
+
+        return asyncio.run(main())
+
+    def leave(self, agent: Agent[Any], letters: int, **given: Any) -> None:
+        """Leave the iteration after so many letters."""
+        if not self.is_async:
+            with agent.stream("Go", **given) as stream:
+                for number, _ in enumerate(stream, 1):
+                    if number == letters:
+                        break
+            return
+
+        async def main() -> None:
+            async with agent.astream("Go", **given) as stream:
+                number = 0
+                async for _ in stream:
+                    number += 1
+                    if number == letters:
+                        break
+
+        asyncio.run(main())
+
+
+@pytest.fixture(params=["sync", "async"])
+def reader(request: pytest.FixtureRequest) -> Reader:
+    return Reader(is_async=request.param == "async")
+
+
+def test_text_arrives_in_pieces_and_the_result_is_that_of_execute(reader: Reader) -> None:
+    script = [calling("I add. ", ("add", {"a": 1, "b": 2})), '{"total": 3}']
+    prompt = Prompt(PromptTemplate("demo", "sums", SECTIONS, output=Sum))
+    with Host(discover=False) as host:
+        agent = Agent[Sum](prompt, adapter=Spelling(*script), host=host)
+        given: Any = {"session_id": "s-1", "run_context": RunContext(request_id="r-1")}
+        pieces, result = reader.read(agent, **given)
+        plain = Agent[Sum](prompt, adapter=ScriptedModel(*script), host=host)
+        expected, _ = plain.execute("Go", **given)
+
+    assert pieces == [*"I add. ", *'{"total": 3}']
+    assert result.output == Sum(3)
+    assert same(result) == same(expected)
+
+
+def same(result: RunResult[Any]) -> RunResult[Any]:
+    return replace(result, run_context=None)
+
+
+def test_events_tell_of_calls_that_are_made_and_ended(reader: Reader) -> None:
+    model = Spelling(calling("So:", ("twice", {"a": 2})), "4.")
+    with Host(discover=False) as host:
+        pieces, _ = reader.read(Agent[str](PROMPT, adapter=model, host=host), events=True)
+
+    [made] = [piece for piece in pieces if isinstance(piece, CallMade)]
+    [ended] = [piece for piece in pieces if isinstance(piece, ToolInvoked)]
+    assert pieces == [*"So:", made, ended, *"4."]
+    assert (made.name, ended.call_id, ended.text) == ("twice", made.id, "4")
+
+
+def test_a_run_that_fails_raises_at_the_end_of_its_text(reader: Reader) -> None:
+    model = Spelling(Turn(Message(Role.ASSISTANT, "So"), StopReason.MAX_TOKENS))
+    heard: list[str] = []
+
+    def read(agent: Agent[str]) -> None:
+        heard.extend(agent.stream("Go"))
+
+    async def aread(agent: Agent[str]) -> None:
+        async for text in agent.astream("Go"):
+            heard.append(text)  # noqa: PERF401 - as far as it comes
+
+    with Host(discover=False) as host:
+        agent = Agent[str](PROMPT, adapter=model, host=host)
+        with pytest.raises(RunFailed, match="cut off"):
+            asyncio.run(aread(agent)) if reader.is_async else read(agent)
+
+    assert heard == ["S", "o"]
+
+
+def test_what_was_heard_is_not_asked_for_again(reader: Reader) -> None:
+    class Cut(Spelling):
+        def send(self, request: ModelRequest, listen: Any = None) -> Turn:
+            super().send(request, listen)
+            raise ProviderError("the stream broke off", FaultType.UNAVAILABLE)
+
+        async def asend(self, request: ModelRequest, listen: Any = None) -> Turn:
+            return self.send(request, listen)
+
+    model = Cut("Half", "never")
+    with Host(discover=False) as host, pytest.raises(RunFailed, match="broke off"):
+        reader.read(Agent[str](PROMPT, adapter=model, host=host))
+
+    assert len(model.requests) == 1
+
+
+def test_leaving_early_cancels_the_run_and_frees_its_session(reader: Reader) -> None:
+    model = Spelling("Endless", "Again.")
+    model.goes_on.clear()
+    ended: list[PromptExecuted] = []
+    with Host(discover=False) as host, host.executor() as tools:
+        tools.session.dispatcher.subscribe(PromptExecuted, ended.append)
+        agent = Agent[str](PROMPT, adapter=model, host=host)
+        reader.leave(agent, 3, session=tools.session)
+        assert [event.stop_reason for event in ended] == [StopReason.CANCELLED]
+        model.goes_on.set()
+        assert reader.read(agent, session=tools.session)[1].text == "Again."
+
+
+def test_a_loop_that_is_left_closes_the_stream_by_itself() -> None:
+    model = Spelling("Endless")
+    model.goes_on.clear()
+    with Host(discover=False) as host:
+        stream = Agent[str](PROMPT, adapter=model, host=host).stream("Go")
+        for _ in stream:
+            break
+        with pytest.raises(RunFailed) as failed:
+            stream.result()
+    model.goes_on.set()
+
+    assert failed.value.stop_reason is StopReason.CANCELLED
+
+
+def test_a_cancellation_of_the_request_ends_its_stream(reader: Reader) -> None:
+    stop = Cancellation()
+    model = Spelling("Endless")
+    model.goes_on.clear()
+    timer = threading.Timer(0.2, stop.cancel)
+    timer.start()
+    with Host(discover=False) as host, pytest.raises(RunFailed) as failed:
+        reader.read(Agent[str](PROMPT, adapter=model, host=host), cancellation=stop)
+    model.goes_on.set()
+
+    assert failed.value.stop_reason is StopReason.CANCELLED
+
+
+def test_a_task_that_reads_a_stream_takes_it_along_when_it_is_cancelled() -> None:
+    model = Spelling("Endless")
+    model.goes_on.clear()
+    ended: list[PromptExecuted] = []
+    heard = asyncio.Event()
+
+    async def read(agent: Agent[str], session: Any) -> None:
+        async for _ in agent.astream("Go", session=session):
+            heard.set()
+
+    async def main(agent: Agent[str], session: Any) -> None:
+        task = asyncio.create_task(read(agent, session))
+        await heard.wait()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert task.cancelled()
+        for _ in range(100):
+            if ended:
+                break
+            await asyncio.sleep(0.01)
+
+    with Host(discover=False) as host, host.executor() as tools:
+        tools.session.dispatcher.subscribe(PromptExecuted, ended.append)
+        asyncio.run(main(Agent[str](PROMPT, adapter=model, host=host), tools.session))
+
+    assert [event.stop_reason for event in ended] == [StopReason.CANCELLED]
