@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import Dialect
@@ -89,7 +89,7 @@ class OpenAIChat(ClientAdapter):
             raise self.cut_off()
         said, calls = choice.message, self.calls(reply)
         stop = _STOPS.get(choice.finish_reason, StopReason.TOOL_USE if calls else StopReason.END)
-        text, items = said.content or said.refusal or "", (_item(said),)
+        text, items = said.content or said.refusal or "", (_item(said, calls),)
         message = Message(Role.ASSISTANT, text, calls, (), self.dialect.name, items)
         stop = StopReason.REFUSED if said.refusal else stop
         return Turn(message, stop, usage_of(reply.usage, "prompt", "completion"), reply.model)
@@ -148,10 +148,14 @@ def _call(call: CallMade) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _item(said: Any) -> dict[str, Any]:
-    """Return a message as it came, without what is null and what reading a stream adds."""
+def _item(said: Any, made: Sequence[CallMade]) -> dict[str, Any]:
+    """Return a message as it came, without what is null and what reading a stream adds.
+
+    Some servers give calls no id; then it is the one that their results have.
+    """
     item: dict[str, Any] = said.to_dict(mode="json")
-    for call in item.get("tool_calls") or ():
+    for call, known in zip(item.get("tool_calls") or (), made, strict=False):
+        call["id"] = call.get("id") or known.id
         call.pop("index", None)
         call.get("function", {}).pop("parsed_arguments", None)
     told = {name: value for name, value in item.items() if value is not None and name != "parsed"}

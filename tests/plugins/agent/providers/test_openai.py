@@ -271,6 +271,15 @@ def test_calls_wait_for_results_whatever_the_server_says():
     assert turn.stop_reason is StopReason.TOOL_USE
 
 
+def test_calls_without_an_id_get_the_one_that_their_results_have():
+    function = {"name": "add", "arguments": '{"a": 1}'}
+    calls = [{"id": "", "type": "function", "function": function} for _ in range(2)]
+    turn, _ = ask_chat(chat(message={"tool_calls": calls}, finish_reason="tool_calls"))
+    sent = [call["id"] for call in turn.message.items[0]["tool_calls"]]
+    assert sent == [call.id for call in turn.tool_calls]
+    assert len(set(sent)) == 2
+
+
 def test_a_filter_of_the_provider_is_a_refusal():
     reason = {"incomplete_details": {"reason": "content_filter"}, "status": "incomplete"}
     turn, _ = ask_responses(response(**reason))
