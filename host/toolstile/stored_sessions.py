@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import Any
 from weakref import WeakValueDictionary
 
 from toolstile.settings import Settings
 from toolstile.state.session import Session
-from toolstile_hookspecs import Binding, ConfigurationError, Decider
+from toolstile_hookspecs import Binding, ConfigurationError, Decider, ResourceError, Scope
+from toolstile_hookspecs.resources import is_borrowed
 from toolstile_hookspecs.services.session_store import SessionStore
 
 
@@ -72,23 +73,35 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore
         running: Closes what was built for it.
 
     Raises:
-        ConfigurationError: When a ledger would decide in another database beside it.
+        ConfigurationError: When a ledger would decide in another database beside it, or a resource
+            locks the file in which calls are decided.
     """
     by_type = {binding.kind: binding for binding in bindings}
     wanted: Any = SessionStore
-    if wanted not in by_type:
+    locking = [kind for kind, binding in by_type.items() if _may_lock(binding)]
+    if wanted not in by_type and not locking:
         return None
     from toolstile.resources.bindings import ResourceRegistry  # few hosts store sessions
 
     resources = ResourceRegistry.of(*by_type.values()).open()
     running.callback(resources.close)
-    store: SessionStore = resources.get(wanted)
-    decider: Any = resources.get(Decider, None)  # type: ignore[type-abstract]
+    for kind in locking:
+        with suppress(ResourceError):  # one that cannot be built says so to the call that asks
+            resources.get(kind)
+    store: SessionStore | None = resources.get(wanted, None)
+    decider: Any = resources.get(Decider, None) if store else None  # type: ignore[type-abstract]
     beside = getattr(decider, "database", None)
-    if beside is not None and beside != store.database:
+    if store is not None and beside is not None and beside != store.database:
         raise ConfigurationError(
             f"Calls of stored sessions are decided once, in {store.database}, and the ledger would "
-            f"decide beside it, in {beside}. Give both the same database, or the ledger "
-            'store = "memory".'
+            f"decide beside it, in {beside}. Give both the same database, with a store of the "
+            'ledger that is a RecordsInDecision, or give the ledger store = "memory".'
         )
     return store
+
+
+def _may_lock(binding: Binding[Any]) -> bool:
+    """Tell whether a resource that lives as long as a session may lock a file."""
+    provider: Any = binding.provider
+    known = provider(None) if is_borrowed(binding) else binding.kind
+    return binding.scope is Scope.SINGLETON and hasattr(known, "locked_file")

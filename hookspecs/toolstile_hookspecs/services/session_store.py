@@ -12,12 +12,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 __all__ = [
     "Contributor",
     "Decision",
     "Entry",
+    "LocksFile",
     "OpenDecision",
     "SessionInfo",
     "SessionStore",
@@ -89,7 +91,11 @@ class SessionStore(Protocol):
 
     @property
     def database(self) -> str | None:
-        """The file or address in which a ledger can keep its table, too; None for none."""
+        """The file or address in which a ledger can keep its table, too; None for none.
+
+        A bound `Decider` names its own as `database`, too: where that is another one, the host
+        does not open.
+        """
         ...
 
     def has_moved(self, session_id: str, number: int) -> bool:
@@ -169,3 +175,17 @@ class Contributor(Protocol):
         It comes after every `prepare`, when nothing can conflict any more. An exception refuses
         the decision: all is rolled back.
         """
+
+
+@runtime_checkable
+class LocksFile(Protocol):
+    """An `Exclusive` resource that locks the file of a database while a call has it.
+
+    It is refused over the file in which calls are decided: a decision would wait for the lock that
+    its own call holds.
+    """
+
+    @property
+    def locked_file(self) -> str | Path | None:
+        """The file; None where others can write to it."""
+        ...

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self, TypeVar, overload
 
@@ -17,7 +20,7 @@ from toolstile.resources.teardown import (
     unbound,
 )
 from toolstile.resources.transactional import Role, role_of
-from toolstile_hookspecs.errors import CircularDependencyError, ResourceError
+from toolstile_hookspecs.errors import CircularDependencyError, ConfigurationError, ResourceError
 from toolstile_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.process import allowed_interrupts, deferred_interrupts
@@ -97,7 +100,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 _MISSING: Any = object()
-_DECIDERS: tuple[Any, ...] = (SessionStore, Decider)
+_DECIDERS: dict[Any, str] = {SessionStore: "the session store", Decider: "the ledger"}
 
 
 class OpenScope:
@@ -276,6 +279,8 @@ class Container(OpenScope):
         is_new = known is None and not is_borrowed(binding)
         if is_new:
             self._finish(instance)
+        elif known is None:
+            self._check_file(instance)
         with self.lock:
             if not scope.closed:
                 found = known or Instance(instance, shared=binding.scope is Scope.SINGLETON)
@@ -290,6 +295,7 @@ class Container(OpenScope):
 
     def _finish(self, instance: object) -> None:
         try:
+            self._check_file(instance)
             with allowed_interrupts():
                 if isinstance(instance, PostConstruct) and not isinstance(instance, type):
                     finishing: object = instance.post_construct()  # type: ignore[func-returns-value]
@@ -301,6 +307,22 @@ class Container(OpenScope):
             if note:
                 error.add_note(note)
             raise
+
+    def _check_file(self, instance: object) -> None:
+        """Refuse a resource that locks the file in which calls are decided; see `LocksFile`."""
+        locked: object = getattr(instance, "locked_file", None)
+        if not isinstance(locked, str | Path):
+            return
+        file = os.path.realpath(locked)
+        for kind, name in _DECIDERS.items():
+            with suppress(CircularDependencyError):  # of one that is made of this resource
+                database = getattr(self.get(kind, None), "database", None)
+                if database is not None and os.path.realpath(database) == file:
+                    raise ConfigurationError(
+                        f"{name_of(type(instance))} locks {file} while a call has it, and {name} "
+                        "records in that file when the call ends, so the call would wait for "
+                        "itself. Give one of the two another file."
+                    )
 
     def recover_present(self) -> None:
         """Let all that is there finish the commits that other hosts have decided."""

@@ -243,8 +243,9 @@ class SqliteSessions:
     def _explained(self, error: Exception) -> StateError:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         return StateError(
-            f"The stored sessions in {self.path} cannot be used: {reason}. See which process holds "
-            "the file, and whether its disk has room and this user may write there; then retry."
+            f"The stored sessions in {self.path} cannot be used: {reason}. See which process, or "
+            "other connection of this one, holds the file, and whether its disk has room and this "
+            "user may write there; then retry."
         )
 
     def hold_for_fork(self) -> None:

@@ -218,7 +218,7 @@ _REMEDIES: Final = (
     ("readonly", "Let this process write to the file and its directory, then retry."),
     ("permission", "Let this process write to the file and its directory, then retry."),
     ("unable to open", "Let this process write to the file and its directory, then retry."),
-    ("locked", "Another process has kept it locked; find out which, then retry."),
+    ("locked", "Find out which process, or other connection of this one, locks it, then retry."),
 )
 
 

@@ -7,6 +7,7 @@ import sqlite3
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs import CallRefused, ResourceError, ToolContext, ToolValidationError
@@ -70,6 +71,11 @@ class Database:
             raise self._cannot_open(error) from error
 
     # --- what the host asks of an exclusive resource ---
+
+    @property
+    def locked_file(self) -> Path | None:
+        """The file, which nobody else can write while a call does."""
+        return self._settings.path if self._settings.writes else None
 
     def begin(self) -> str:
         """Begin a savepoint, within that of the calling call if there is one."""
