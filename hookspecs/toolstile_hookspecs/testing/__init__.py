@@ -10,7 +10,10 @@ from toolstile_hookspecs.testing.filesystem import FilesystemContract
 from toolstile_hookspecs.testing.ledger import LedgerStoreContract
 from toolstile_hookspecs.testing.observers import ObserverContract
 from toolstile_hookspecs.testing.policies import PolicyContract
-from toolstile_hookspecs.testing.session_store import SessionStoreContract
+from toolstile_hookspecs.testing.session_store import (
+    RecordsInDecisionContract,
+    SessionStoreContract,
+)
 from toolstile_hookspecs.testing.tools import ToolSuiteContract
 
 __all__ = [
@@ -18,6 +21,7 @@ __all__ = [
     "LedgerStoreContract",
     "ObserverContract",
     "PolicyContract",
+    "RecordsInDecisionContract",
     "SessionStoreContract",
     "ToolSuiteContract",
 ]
