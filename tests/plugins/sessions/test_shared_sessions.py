@@ -364,12 +364,27 @@ def test_a_participant_that_decides_by_itself_is_refused_before_the_handler(host
         def toolstile_snapshot(self) -> Alone:
             return Alone()
 
-    host = hosts.open(note, plugins=(Plugin(),))
+    runs: list[str] = []
+
+    @tool
+    def act() -> None:
+        """Have an effect outside."""
+        runs.append("act")
+
+    @tool
+    def outer(*, context: ToolContext) -> str:
+        """Have another call have it."""
+        return context.call("act").text
+
+    host = hosts.open(act, outer, plugins=(Plugin(),))
     with host.executor(session_id="s") as tools:
-        refused = call(tools, "note", text="a")
-        assert not refused.success
-        assert "the archive decides by itself" in refused.text
-        assert texts(tools) == []
+        for name in ("act", "outer"):
+            refused = call(tools, name)
+            assert not refused.success
+            assert "the archive decides by itself" in refused.text
+    with host.executor() as tools:
+        assert call(tools, "act").success
+    assert runs == ["act"]
 
 
 def test_a_ledger_elsewhere_keeps_the_host_from_opening(hosts, tmp_path):
