@@ -281,7 +281,7 @@ class ActiveCall(Lifetime["ActiveCall"]):
             branch = self.branch = Branch(store)
             if not self.opened:  # the call stays under this request, however often it forks
                 turns = store.head.slices.get(RequestTurn)
-                if turns is None and store.journal is not None:
+                if turns is None and store.is_stored:
                     turns = store.found(store.head.slices, RequestTurn)
                 if turns is not None and turns.length:
                     self.request = ItemsView(turns)
