@@ -115,6 +115,7 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
         BaseException: What is not the call's own; see `failures.classify_failure`.
     """
     traces: Entered = []
+    journal = call.executor.journal
     call.around = CURRENT.get()
     try:
         try:
@@ -123,7 +124,7 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
             try:
                 if table.traces:
                     enter_traces(table, call, traces)
-                if call.executor.journal is not None:
+                if journal is not None:
                     yield from catch_up(call)
                 yield from pass_stages(call, table)
             except BaseException as error:  # noqa: BLE001 - every end is an outcome first
@@ -131,7 +132,7 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
                 with suppress(GeneratorExit):
                     yield from roll_back(call, table, error)
             publish_once(call, table)
-            if call.executor.journal is not None:
+            if journal is not None:
                 yield from tell_logs(call)
             if call.on_loop and call.opened and call.scope.has_to_close:
                 call.release_commit_turn()

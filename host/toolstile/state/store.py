@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from threading import RLock
+from time import time_ns
 from typing import Any, NamedTuple
 from uuid import uuid4
 
@@ -37,8 +38,8 @@ class Head(NamedTuple):
 
 
 def new_decision_id() -> str:
-    """Return the id of a decision."""
-    return uuid4().hex
+    """Return the id of a decision; a later one sorts behind, so that a store appends it."""
+    return f"{time_ns():016x}{uuid4().hex[:16]}"
 
 
 @dataclass(slots=True)
@@ -50,7 +51,6 @@ class Deciding:
         id: Its id.
         is_durable: Whether it is recorded though the session does not change.
         has_files: Whether changes of a workspace belong to it.
-        waits: Whether recording it may wait, so that it is kept off event loops.
         patience: Seconds for which its answer is asked for, once that is lost; None for the usual.
     """
 
@@ -58,7 +58,6 @@ class Deciding:
     id: str = field(default_factory=new_decision_id)
     is_durable: bool = False
     has_files: bool = False
-    waits: bool = False
     patience: float | None = None
 
 
