@@ -364,8 +364,12 @@ class Executor:
 
     def retire(self, why: str = _HOST_CLOSED) -> None:
         """Refuse calls from now on, and say why; have what running ones run elsewhere ended."""
-        self.retired = why
+        self.refuse(why)
         self.runtime.tell_abandoned(self)
+
+    def refuse(self, why: str) -> None:
+        """Refuse calls from now on, and say why; running ones go on, as those of a parent do."""
+        self.retired = why
         self._plans = None
 
     def _plan_anew(self) -> PromptPlans:
