@@ -11,6 +11,8 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
+from toolstile_hookspecs.support.text import counted
+
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
@@ -157,4 +159,4 @@ class Contents:
 
 def _size(data: str) -> str:
     size = len(data) * 3 // 4 - data[-2:].count("=")
-    return "1 byte" if size == 1 else f"{size:,} bytes"
+    return counted(size, "byte")

@@ -263,10 +263,8 @@ class Executor:
         self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
     ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call again that was pending; see `resume`."""
-        resumption, using = (
-            Resumption(token, read_answer(answer), more.get("changes")),
-            more.get("using"),
-        )
+        resumption = Resumption(token, read_answer(answer), more.get("changes"))
+        using = more.get("using")
         run = ActiveCall(self, call, on_loop=True, resumption=resumption, using=using)
         return self.engine.asynchronous.drive(life_of(run))
 

@@ -24,7 +24,7 @@ class Sessions:
     """
 
     def __init__(self, configuration: Settings, store: SessionStore | None = None) -> None:
-        self._configuration = configuration
+        self._bounds = configuration.history_events, configuration.history_bytes
         self._store = store
         self._open: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._lock = threading.Lock()
@@ -47,9 +47,7 @@ class Sessions:
 
     def read(self, text: str, kinds: Iterable[type[Any]]) -> Session:
         """Return a session that was saved as JSON, in memory; see `Session.from_json`."""
-        configured = self._configuration
-        bounds = configured.history_events, configured.history_bytes
-        return Session.from_json(text, kinds=kinds, history=bounds)
+        return Session.from_json(text, kinds=kinds, history=self._bounds)
 
     def leave(self) -> None:
         """Condense what is long, for those who open it next."""
@@ -58,11 +56,8 @@ class Sessions:
                 session.journal.condense()
 
     def _new(self, session_id: str | None) -> Session:
-        return Session(
-            id=session_id,
-            history_events=self._configuration.history_events,
-            history_bytes=self._configuration.history_bytes,
-        )
+        events, size = self._bounds
+        return Session(id=session_id, history_events=events, history_bytes=size)
 
 
 def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore | None:

@@ -16,7 +16,7 @@ from toolstile_hookspecs import (
     ToolResult,
     ToolSelector,
 )
-from toolstile_hookspecs.support.text import in_seconds
+from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.policies.checks import Count, Seconds, check_fields, entries_for
 
 IN_ALL: Final = "*"
@@ -110,8 +110,8 @@ class RateLimitPolicy(_Counting):
             wait = math.ceil(times[len(times) - self.most] + self.seconds - now)
             return PolicyDecision.deny(
                 f"Rate limit exceeded: {len(times)} calls of {tool.name} in the last "
-                f"{in_seconds(self.seconds)}, {self.most} are allowed. Wait {in_seconds(wait)}, "
-                "then retry."
+                f"{counted(self.seconds, 'second')}, {self.most} are allowed. Wait "
+                f"{counted(wait, 'second')}, then retry."
             )
         replace(state, data={**state.data, tool.name: (*times, now)}).save(context)
         return PolicyDecision.allow()
