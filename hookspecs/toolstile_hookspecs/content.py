@@ -11,8 +11,6 @@ from typing import Annotated, Any, Literal, TypeAlias
 
 from pydantic import Field
 
-from toolstile_hookspecs.support.text import counted
-
 
 @dataclass(frozen=True, slots=True)
 class TextContent:
@@ -159,4 +157,4 @@ class Contents:
 
 def _size(data: str) -> str:
     size = len(data) * 3 // 4 - data[-2:].count("=")
-    return counted(size, "byte")
+    return "1 byte" if size == 1 else f"{size:,} bytes"

@@ -155,11 +155,11 @@ class Journal(Store):
                 self._read_back(deciding, error)
             finally:
                 staged, self._staged, self._transaction = self._staged, None, None
-            if entry is not None and staged is not None:
-                self._number = entry.number
-                self._note_logs()
             if staged is not None:
                 self.head = staged
+            if entry is not None:
+                self._number = entry.number
+                self._note_logs()
 
     @property
     def newest(self) -> Head:
@@ -215,12 +215,10 @@ class Journal(Store):
                 change = self._change_of(key, before, after)
                 if change is not None:
                     slices[self._name_of(key)] = change
-        names = {**before.records, **after.records}
         changed = {
-            name: after.records.get(name)
-            for name in names
-            if after.records is not before.records
-            and after.records.get(name) is not before.records.get(name)
+            name: new
+            for name in {**before.records, **after.records}
+            if (new := after.records.get(name)) is not before.records.get(name)
         }
         records = [record for record in changed.values() if record is not None]
         return {
