@@ -264,8 +264,7 @@ class Executor:
     ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call again that was pending; see `resume`."""
         resumption = Resumption(token, read_answer(answer), more.get("changes"))
-        using = more.get("using")
-        run = ActiveCall(self, call, on_loop=True, resumption=resumption, using=using)
+        run = ActiveCall(self, call, on_loop=True, resumption=resumption, using=more.get("using"))
         return self.engine.asynchronous.drive(life_of(run))
 
     def rehearsed(self) -> str:

@@ -24,7 +24,7 @@ class Sessions:
     """
 
     def __init__(self, configuration: Settings, store: SessionStore | None = None) -> None:
-        self._bounds = configuration.history_events, configuration.history_bytes
+        self._events, self._bytes = configuration.history_events, configuration.history_bytes
         self._store = store
         self._open: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._lock = threading.Lock()
@@ -47,7 +47,7 @@ class Sessions:
 
     def read(self, text: str, kinds: Iterable[type[Any]]) -> Session:
         """Return a session that was saved as JSON, in memory; see `Session.from_json`."""
-        return Session.from_json(text, kinds=kinds, history=self._bounds)
+        return Session.from_json(text, kinds=kinds, history=(self._events, self._bytes))
 
     def leave(self) -> None:
         """Condense what is long, for those who open it next."""
@@ -56,8 +56,7 @@ class Sessions:
                 session.journal.condense()
 
     def _new(self, session_id: str | None) -> Session:
-        events, size = self._bounds
-        return Session(id=session_id, history_events=events, history_bytes=size)
+        return Session(id=session_id, history_events=self._events, history_bytes=self._bytes)
 
 
 def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore | None:
@@ -90,7 +89,7 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore
         raise ConfigurationError(
             f"Calls of stored sessions are decided once, in {store.database}, and the ledger would "
             f"decide beside it, in {beside}. Give both the same database, with a store of the "
-            'ledger that is a RecordsInDecision, or give the ledger store = "memory".'
+            'ledger that is a JoinsDecision, or give the ledger store = "memory".'
         )
     return store
 

@@ -22,7 +22,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.ledger import EffectState, LedgerStore
 from toolstile_hookspecs.services.session_store import Decision
-from toolstile_hookspecs.testing import LedgerStoreContract, RecordsInDecisionContract
+from toolstile_hookspecs.testing import JoinsDecisionContract, LedgerStoreContract
 from toolstile_plugins.ledger import MemoryStore
 from toolstile_plugins.sessions.sqlite import SqliteSessions
 
@@ -47,7 +47,7 @@ class TestTheirLedger(LedgerStoreContract):
             yield again
 
 
-class TestTheirLedgerInDecisions(RecordsInDecisionContract):
+class TestTheirLedgerInDecisions(JoinsDecisionContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[TheirLedger]:
         with closing(TheirLedger(str(tmp_path / "state.db"))) as store:
@@ -139,6 +139,6 @@ class NoJoining(MemoryStore):
 def test_one_that_would_record_beside_it_keeps_the_host_from_opening(tmp_path, is_elsewhere):
     store = TheirLedger(str(tmp_path / "other.db")) if is_elsewhere else NoJoining()
     named = r"other\.db" if is_elsewhere else "NoJoining"
-    told = rf"state\.db.*{named}.*RecordsInDecision"
+    told = rf"state\.db.*{named}.*JoinsDecision"
     with ExitStack() as stack, pytest.raises(ConfigurationError, match=told):
         opened(stack, store, tmp_path)

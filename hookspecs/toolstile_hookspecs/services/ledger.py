@@ -12,14 +12,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-__all__ = [
-    "Claim",
-    "EffectState",
-    "LedgerEntry",
-    "LedgerStore",
-    "RecordedResult",
-    "RecordsInDecision",
-]
+__all__ = ["Claim", "EffectState", "JoinsDecision", "LedgerEntry", "LedgerStore", "RecordedResult"]
 
 
 class EffectState(StrEnum):
@@ -204,11 +197,10 @@ class LedgerStore(Protocol):
 
 
 @runtime_checkable
-class RecordsInDecision(Protocol):
-    """A `LedgerStore` that records in the open decision of a `SessionStore`.
+class JoinsDecision(Protocol):
+    """A `LedgerStore` that records in the open decision of a `SessionStore` in its database.
 
-    Beside a session store, a ledger's store that waits must be one, over the same database: else
-    the host does not open.
+    Beside a session store, a ledger's store that `waits` is one: else the host does not open.
     """
 
     @property

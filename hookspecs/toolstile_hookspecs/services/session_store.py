@@ -15,16 +15,6 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-__all__ = [
-    "Contributor",
-    "Decision",
-    "Entry",
-    "LocksFile",
-    "OpenDecision",
-    "SessionInfo",
-    "SessionStore",
-]
-
 
 class Entry(NamedTuple):
     """One movement of a session's head.
@@ -93,8 +83,7 @@ class SessionStore(Protocol):
     def database(self) -> str | None:
         """The file or address in which a ledger can keep its table, too; None for none.
 
-        A bound `Decider` names its own as `database`, too: where that is another one, the host
-        does not open.
+        Beside a `Decider` with another `database`, the host does not open.
         """
         ...
 

@@ -11,17 +11,17 @@ from toolstile_hookspecs.testing.ledger import LedgerStoreContract
 from toolstile_hookspecs.testing.observers import ObserverContract
 from toolstile_hookspecs.testing.policies import PolicyContract
 from toolstile_hookspecs.testing.session_store import (
-    RecordsInDecisionContract,
+    JoinsDecisionContract,
     SessionStoreContract,
 )
 from toolstile_hookspecs.testing.tools import ToolSuiteContract
 
 __all__ = [
     "FilesystemContract",
+    "JoinsDecisionContract",
     "LedgerStoreContract",
     "ObserverContract",
     "PolicyContract",
-    "RecordsInDecisionContract",
     "SessionStoreContract",
     "ToolSuiteContract",
 ]

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from toolstile_hookspecs.services.ledger import EffectState, RecordedResult, RecordsInDecision
+from toolstile_hookspecs.services.ledger import EffectState, JoinsDecision, RecordedResult
 from toolstile_hookspecs.services.session_store import Entry, SessionStore
 from toolstile_hookspecs.testing.ledger import HOUR, NOW, claim_of
 from toolstile_hookspecs.testing.suite import Contract
@@ -196,7 +196,7 @@ class SessionStoreContract(Contract):
         assert store.has_moved("s", 0)
 
 
-class RecordsInDecisionContract(Contract):
+class JoinsDecisionContract(Contract):
     """Tests of a ledger's store that records in decisions, beside those of `LedgerStoreContract`.
 
     A subclass gives an empty one as `store`, and as `sessions` a session store over the same
@@ -204,7 +204,7 @@ class RecordsInDecisionContract(Contract):
     """
 
     _gives: ClassVar[Mapping[str, type[Any] | None]] = {
-        "store": RecordsInDecision,
+        "store": JoinsDecision,
         "sessions": SessionStore,
     }
 

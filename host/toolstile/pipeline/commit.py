@@ -260,9 +260,11 @@ def _deciding(run: ActiveCall, participants: list[Participant]) -> Deciding | No
         key = next((key for each in knowing if (key := getattr(each, "key", None))), None)
         deciding = Deciding(is_durable=True) if contributors else None
     else:
-        is_durable = bool(contributors or noting)
-        left = run.deadline.remaining() if run.deadline is not None else None
-        deciding = Deciding(is_durable=is_durable, has_files=bool(noting), patience=left)
+        deciding = Deciding(
+            is_durable=bool(contributors or noting),
+            has_files=bool(noting),
+            patience=run.deadline.remaining() if run.deadline is not None else None,
+        )
         key = journal.key_of(deciding.id)
     if key is not None:
         for each in noting:

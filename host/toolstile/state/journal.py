@@ -190,8 +190,7 @@ class Journal(Store):
             if number - self._condensed < MANY or self._untold() or self.unnamed_logs:
                 return
             changes = self._changes(Head({}, {}, 0), head, self._logs_from({}))
-        changes["whole"] = True
-        text = json.dumps(changes, ensure_ascii=False, allow_nan=False)
+        text = _written({**changes, "whole": True})
         self._records.condense(self.id, Entry(number, new_decision_id(), head.epoch, text))
         self._condensed = number
 
@@ -201,8 +200,7 @@ class Journal(Store):
         untold = self._untold()
         if after is before and not untold and not deciding.is_durable:
             return None
-        changes = self._changes(before, after, untold)
-        text = json.dumps(changes, ensure_ascii=False, allow_nan=False)
+        text = _written(self._changes(before, after, untold))
         return Entry(self._number + 1, deciding.id, after.epoch, text, deciding.has_files)
 
     def _changes(
@@ -365,3 +363,7 @@ class Journal(Store):
 
     def _name_of(self, key: Any) -> str:
         return key if isinstance(key, str) else self._names_of(key)[0]
+
+
+def _written(changes: Mapping[str, Any]) -> str:
+    return json.dumps(changes, ensure_ascii=False, allow_nan=False)

@@ -28,10 +28,10 @@ from toolstile_hookspecs.codecs import finite, in_one_line, why_unwritable
 from toolstile_hookspecs.services.ledger import (
     Claim,
     EffectState,
+    JoinsDecision,
     LedgerEntry,
     LedgerStore,
     RecordedResult,
-    RecordsInDecision,
 )
 from toolstile_plugins.ledger.keys import as_recorded, new_effect_id
 from toolstile_plugins.ledger.leases import LeaseKeeper
@@ -156,7 +156,7 @@ class EffectLedger:
     ) -> None:
         self.store: LedgerStore = MemoryStore() if store is None else store
         # The same store, where it can record in the decision of another one.
-        self.joining = self.store if isinstance(self.store, RecordsInDecision) else None
+        self.joining = self.store if isinstance(self.store, JoinsDecision) else None
         self.wait = wait
         self.leases = LeaseKeeper(self.store)
         self._clock = clock or SystemClock()

@@ -23,7 +23,7 @@ from toolstile_hookspecs.services.ledger import (
     LedgerStore,
     RecordedResult,
 )
-from toolstile_hookspecs.testing import LedgerStoreContract, RecordsInDecisionContract
+from toolstile_hookspecs.testing import JoinsDecisionContract, LedgerStoreContract
 from toolstile_hookspecs.testing.ledger import NOW, claim_of
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
@@ -271,7 +271,7 @@ class TestBetweenTwoStatements:
 
 
 @pytest.mark.slow
-class TestSqliteInDecisions(RecordsInDecisionContract):
+class TestSqliteInDecisions(JoinsDecisionContract):
     @pytest.fixture
     def store(self, tmp_path: Path) -> Iterator[SqliteStore]:
         with closing(SqliteStore(tmp_path / "ledger.db")) as store:
