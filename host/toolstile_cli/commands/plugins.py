@@ -33,9 +33,9 @@ STATUS: Final[dict[Status, tuple[str, str, str, str]]] = {
 def plugins(host: Host, args: argparse.Namespace) -> int:
     """List the plugins; a failed one, or one that cannot be started, with cause and remedy."""
     with ExitStack() as running:
-        faults = _enter_possible_lifespans(host, running)
+        faults = enter_possible_lifespans(host, running)
         reports = tuple(
-            _with_fault(report, faults.get(report.name)) for report in host.plugins.reports
+            with_fault(report, faults.get(report.name)) for report in host.plugins.reports
         )
         wrong = host.wrong_rules()
     if args.out is None:
@@ -56,18 +56,27 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
     )
 
 
-def _enter_possible_lifespans(host: Host, stack: ExitStack) -> dict[str, PluginFault]:
-    """Enter the lifespans that can be; return the faults of the other plugins by their names."""
+def enter_possible_lifespans(
+    host: Host, stack: ExitStack, *, only_late: bool = False
+) -> dict[str, PluginFault]:
+    """Enter the lifespans that can be; return the faults of the other plugins by their names.
+
+    With `only_late`, only the plugins whose tools come late are started.
+    """
     faults: dict[str, PluginFault] = {}
     for implementation in host.plugins.implementations("toolstile_lifespan"):
+        plugin = implementation.plugin
+        if only_late and not getattr(host.settings(plugin), "awaited_tools", ()):
+            continue
         try:
             enter_lifespan(host, stack, implementation)
         except Exception as error:  # noqa: BLE001 - returned as a fault
-            faults[implementation.plugin] = fault_of(error, implementation.plugin, host)
+            faults[plugin] = fault_of(error, plugin, host)
     return faults
 
 
-def _with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:
+def with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:
+    """Return a report that tells of the fault with which a plugin was started, if any."""
     if fault is None:
         return report
     return replace(

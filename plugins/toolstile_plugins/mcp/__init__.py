@@ -10,7 +10,6 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from importlib.util import find_spec
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -45,16 +44,21 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_diagnose(settings: McpSettings) -> Iterator[Diagnostic]:
-    """Find out whether the configured servers can be started; none of them is."""
+    """Find out whether the servers can be started, and where they run, what to look at."""
     servers = {name: server for name, server in settings.servers.items() if server.enabled}
     if not servers:
         return
-    if find_spec("mcp") is None:
-        fault = "What speaks the protocol is not installed."
-        yield Diagnostic.error("MCP servers", fault, extra_remedy("mcp"))
     yield file_finding(settings.pins, "what is known of MCP servers' tools")
     for name, server in servers.items():
         yield _of_server(name, server)
+    if settings.gateway is not None:
+        from toolstile_plugins.mcp.gateway.check import found_of  # only `doctor` comes here
+
+        for upstream in settings.gateway.upstreams:
+            # A server that is missing is told in its plugin's report.
+            for told in found_of(upstream, None).told():
+                remedy = f"Fix plugins.mcp.servers.{upstream.name}, or see `toolstile mcp check`."
+                yield Diagnostic.warning(f"tools of MCP server {upstream.name}", told, remedy)
 
 
 @hookimpl
