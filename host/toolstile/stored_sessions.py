@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack
 from typing import Any
 from weakref import WeakValueDictionary
 
 from toolstile.settings import Settings
 from toolstile.state.session import Session
-from toolstile_hookspecs import Binding, ConfigurationError, Decider, ResourceError, Scope
+from toolstile_hookspecs import Binding, ConfigurationError, Decider
 from toolstile_hookspecs.resources import is_borrowed
 from toolstile_hookspecs.services.session_store import SessionStore
 
@@ -72,16 +72,16 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore
     """
     by_type = {binding.kind: binding for binding in bindings}
     wanted: Any = SessionStore
-    locking = [kind for kind, binding in by_type.items() if _may_lock(binding)]
+    known = {kind: _known(binding) for kind, binding in by_type.items()}
+    locking = {kind: each for kind, each in known.items() if hasattr(each, "locked_file")}
     if wanted not in by_type and not locking:
         return None
     from toolstile.resources.bindings import ResourceRegistry  # few hosts store sessions
 
     resources = ResourceRegistry.of(*by_type.values()).open()
     running.callback(resources.close)
-    for kind in locking:
-        with suppress(ResourceError):  # one that cannot be built says so to the call that asks
-            resources.get(kind)
+    for kind, each in locking.items():
+        resources.check_file(kind, each)
     store: SessionStore | None = resources.get(wanted, None)
     decider: Any = resources.get(Decider, None) if store else None  # type: ignore[type-abstract]
     beside = getattr(decider, "database", None)
@@ -94,8 +94,7 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore
     return store
 
 
-def _may_lock(binding: Binding[Any]) -> bool:
-    """Tell whether a resource that lives as long as a session may lock a file."""
+def _known(binding: Binding[Any]) -> object:
+    """Return what is there of a resource before it is built: itself, else its provider."""
     provider: Any = binding.provider
-    known = provider(None) if is_borrowed(binding) else binding.kind
-    return binding.scope is Scope.SINGLETON and hasattr(known, "locked_file")
+    return provider(None) if is_borrowed(binding) else provider

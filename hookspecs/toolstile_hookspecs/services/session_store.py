@@ -168,10 +168,10 @@ class Contributor(Protocol):
 
 @runtime_checkable
 class LocksFile(Protocol):
-    """An `Exclusive` resource that locks the file of a database while a call has it.
+    """An `Exclusive` resource that locks a database's file while a call has it, or its provider.
 
     It is refused over the file in which calls are decided: a decision would wait for the lock that
-    its own call holds.
+    its own call holds. Where the provider says so, too, the host does not even open.
     """
 
     @property

@@ -272,9 +272,9 @@ class Container(OpenScope):
             known = self.known.get(id(instance)) or scope.known.get(id(instance))
         is_new = known is None and not is_borrowed(binding)
         if is_new:
-            self._finish(instance)
+            self._finish(binding.kind, instance)
         elif known is None:
-            self._check_file(instance)
+            self.check_file(binding.kind, instance)
         with self.lock:
             if not scope.closed:
                 found = known or Instance(instance, shared=binding.scope is Scope.SINGLETON)
@@ -287,9 +287,9 @@ class Container(OpenScope):
             close_all([instance], self.loop_of).raise_any()
         raise _closed(binding.kind)
 
-    def _finish(self, instance: object) -> None:
+    def _finish(self, kind: type[Any], instance: object) -> None:
         try:
-            self._check_file(instance)
+            self.check_file(kind, instance)
             with allowed_interrupts():
                 if isinstance(instance, PostConstruct) and not isinstance(instance, type):
                     finishing: object = instance.post_construct()  # type: ignore[func-returns-value]
@@ -302,18 +302,22 @@ class Container(OpenScope):
                 error.add_note(note)
             raise
 
-    def _check_file(self, instance: object) -> None:
-        """Refuse a resource that locks the file in which calls are decided; see `LocksFile`."""
-        locked: object = getattr(instance, "locked_file", None)
+    def check_file(self, kind: type[Any], locking: object) -> None:
+        """Refuse a resource, known by itself or its provider, that locks the file of decisions.
+
+        Raises:
+            ConfigurationError: Naming both, the file and the remedy; see `LocksFile`.
+        """
+        locked: object = getattr(locking, "locked_file", None)
         if not isinstance(locked, str | Path):
             return
         file = os.path.realpath(locked)
-        for kind, name in _DECIDERS.items():
+        for decider, name in _DECIDERS.items():
             with suppress(CircularDependencyError):  # of one that is made of this resource
-                database = getattr(self.get(kind, None), "database", None)
+                database = getattr(self.get(decider, None), "database", None)
                 if database is not None and os.path.realpath(database) == file:
                     raise ConfigurationError(
-                        f"{name_of(type(instance))} locks {file} while a call has it, and {name} "
+                        f"{name_of(kind)} locks {file} while a call has it, and {name} "
                         "records in that file when the call ends, so the call would wait for "
                         "itself. Give one of the two another file."
                     )

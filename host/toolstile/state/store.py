@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from os import urandom
 from threading import RLock
 from time import time_ns
 from typing import Any, NamedTuple
@@ -39,7 +40,7 @@ class Head(NamedTuple):
 
 def new_decision_id() -> str:
     """Return the id of a decision; a later one sorts behind, so that a store appends it."""
-    return f"{time_ns():016x}{uuid4().hex[:16]}"
+    return f"{time_ns():016x}{urandom(8).hex()}"
 
 
 @dataclass(slots=True)

@@ -38,10 +38,14 @@ class Shop:
         self.connection.close()
 
 
-class NamedShop(Shop):
-    """One whose class says that it locks a file."""
+class Opening:
+    """Opens a shop when it is asked for, and says before that which file it locks."""
 
-    locked_file: Path = Path()
+    def __init__(self, file: Path) -> None:
+        self.locked_file = file
+
+    def __call__(self, resources: object) -> Shop:
+        raise AssertionError("it is not asked for")
 
 
 @tool(category="write", idempotency=IdempotencyConfig())
@@ -81,9 +85,10 @@ def test_a_host_with_one_does_not_open(file, shop, stored, whose):
 
 
 def test_nor_does_one_that_would_build_it(file):
-    host = host_of(file, Binding(NamedShop, lambda _: NamedShop(file)))
+    host = host_of(file, Binding(Shop, Opening(file)))
     with pytest.raises(ConfigurationError, match=REFUSED.format("the ledger")):
         host.open()
+    assert not file.exists()
 
 
 @pytest.mark.skipif(os.name == "nt", reason="links need a privilege there")
