@@ -169,11 +169,11 @@ def as_edited(run: ActiveCall, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]
         # With what was left out filled in, as defaults may come out differently the next time.
         return ToolCall(run.call_made.name, arguments.decode(), id=run.call_made.id), arguments
     except ToolValidationError as error:
-        msg = (
+        raise CallRejected(
+            Status.INVALID,
             f"A person changed the arguments of {run.name} to ones that do not fit it, so it did "
-            f"not run. {str(error).removesuffix(RETRY)}\nRetry it, to have it asked again."
-        )
-        raise CallRejected(Status.INVALID, msg) from error
+            f"not run. {str(error).removesuffix(RETRY)}\nRetry it, to have it asked again.",
+        ) from error
 
 
 def parse_edited(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Staged:
@@ -226,11 +226,11 @@ def _reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
     except (ConfigurationError, OSError, ValueError) as error:
         session.policy_records = before
         log_failure(run, log, "What policies remember could not be kept; %s is denied.", run)
-        msg = (
+        raise CallRejected(
+            Status.DENIED,
             f"{run.name} cannot be called now: what its policies remember could not be kept. "
-            "This requires human intervention."
-        )
-        raise CallRejected(Status.DENIED, msg) from error
+            "This requires human intervention.",
+        ) from error
 
 
 def _take_places(run: ActiveCall, rules: tuple[Rule, ...]) -> None:

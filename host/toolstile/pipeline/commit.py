@@ -217,11 +217,10 @@ def commit_all(
             interruption = error
     if failed:
         told = ", ".join(["the session", *map(_name, kept)])
-        msg = (
+        raise CommitFailed(
             f"{run.name} ran, but not everything could be kept. Kept: {told}. Not "
             f"kept: {', '.join(failed)}. This requires human intervention."
-        )
-        raise CommitFailed(msg) from interruption
+        ) from interruption
     if interruption is not None:
         raise interruption
 

@@ -93,12 +93,12 @@ def refuse_changed(run: ActiveCall) -> Staged:
         CallRejected: Saying so.
     """
     if not (yield from is_as_shown(run)):
-        msg = (
+        raise CallRejected(
+            Status.DENIED,
             f"{run.name} was denied: what it would change came out differently after a person had "
             "approved it. Nothing of it is kept. Its handler must have ended all its work when it "
-            "returns; retry it, to have it asked again."
+            "returns; retry it, to have it asked again.",
         )
-        raise CallRejected(Status.DENIED, msg)
 
 
 def start_over(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Staged:

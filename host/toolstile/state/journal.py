@@ -189,8 +189,7 @@ class Journal(Store):
             head, number = self.head, self._number
             if number - self._condensed < MANY or self._untold() or self.unnamed_logs:
                 return
-            changes = self._changes(Head({}, {}, 0), head, self._logs_from({}))
-        text = _written({**changes, "whole": True})
+            text = self._changes(Head({}, {}, 0), head, self._logs_from({}), whole=True)
         self._records.condense(self.id, Entry(number, new_decision_id(), head.epoch, text))
         self._condensed = number
 
@@ -200,13 +199,13 @@ class Journal(Store):
         untold = self._untold()
         if after is before and not untold and not deciding.is_durable:
             return None
-        text = _written(self._changes(before, after, untold))
+        text = self._changes(before, after, untold)
         return Entry(self._number + 1, deciding.id, after.epoch, text, deciding.has_files)
 
     def _changes(
-        self, before: Head, after: Head, logs: Mapping[type[Any], Sequence[Any]]
-    ) -> dict[str, Any]:
-        """Return what a head came to from another, as JSON values."""
+        self, before: Head, after: Head, logs: Mapping[type[Any], Sequence[Any]], **more: bool
+    ) -> str:
+        """Return what a head came to from another, as JSON."""
         slices: dict[str, Any] = {}
         if after.slices is not before.slices:
             for key in {**before.slices, **after.slices}:
@@ -219,7 +218,7 @@ class Journal(Store):
             if (new := after.records.get(name)) is not before.records.get(name)
         }
         records = [record for record in changed.values() if record is not None]
-        return {
+        changes = {
             "slices": slices,
             "records": dumped(PolicyState, records) if records else [],
             "removed": [name for name, record in changed.items() if record is None],
@@ -227,6 +226,7 @@ class Journal(Store):
                 self._name_of(type_): dumped_exactly(type_, items) for type_, items in logs.items()
             },
         }
+        return json.dumps({**changes, **more}, ensure_ascii=False, allow_nan=False)
 
     def _change_of(self, key: Any, before: Head, after: Head) -> dict[str, Any] | None:
         """Return the change of a slice that stands under a type or, as JSON, under a name."""
@@ -363,7 +363,3 @@ class Journal(Store):
 
     def _name_of(self, key: Any) -> str:
         return key if isinstance(key, str) else self._names_of(key)[0]
-
-
-def _written(changes: Mapping[str, Any]) -> str:
-    return json.dumps(changes, ensure_ascii=False, allow_nan=False)
