@@ -43,6 +43,10 @@ def _run_built_in(name: str, *given: object) -> int:
 
 BUILT_IN: Final = {name: partial(_run_built_in, name) for name in COMMANDS}
 UNOPENED: Final = frozenset({"check", "plugins"})
+LOOKING: Final = {
+    "record": ("dialects", "isolation", "ledger", "mcp", "planning", "sessions", "vfs")
+}
+"""By command that only looks at files, the plugins of Toolstile of which it has no use."""
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 TRACEBACKS: Final = 2
 """The verbosity from which on tracebacks are shown."""
@@ -104,8 +108,9 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             with contextlib.closing(host):
                 return runs[args.command](host, args)
         report_faults(host)
-        with _for_the_command_alone():
-            host.open()
+        if args.command not in LOOKING:
+            with _for_the_command_alone():
+                host.open()
         with contextlib.closing(host):
             return runs[args.command](host, args)
 
@@ -134,6 +139,8 @@ def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
             files = (*settings.plugin_files, *named_plugins(common))
             settings = settings.replaced(plugin_files=files)
             return Host(settings=settings, block=common.block, **options)
+        unused = {*LOOKING.get("".join(rest[:1]), ())} - {*map(str, common.plugin)}
+        common.block = [*common.block, *unused]
         return host_for(common, **options)
     except ToolstileError as error:
         if not _asks_for_help(rest):

@@ -306,8 +306,7 @@ def _diagnosed(host: Host) -> Iterator[Diagnostic]:
     for implementation in reversed(host.plugins.implementations(HOOK)):
         plugin = implementation.plugin
         try:
-            answer = implementation.call(bound)
-            found = list(answer or ())
+            found = list(implementation.call(bound) or ())
         except Exception as error:  # noqa: BLE001 - a plugin's fault hides nothing else
             yield Diagnostic.error(
                 f"plugin {plugin}", f"Its {HOOK} failed: {one_line(error)}.", "Fix the plugin."

@@ -19,7 +19,6 @@ from toolstile_cli.console import Column, Table, Terminal, widest
 from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.lint.contributions import deprecated_uses
-from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import counted, printable
 
 STATUS: Final[dict[Status, tuple[str, str, str, str]]] = {
@@ -48,12 +47,9 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
     else:
         for report in reports:
             args.out.write(_described(host, report))
-    say("error", *wrong)
-    if not _has_approver(host) or wrong:
-        return Exit.USAGE
-    return (
-        Exit.USAGE if host.unmet() or any(report.misconfigured for report in reports) else Exit.OK
-    )
+    unmet, shown = host.unmet(), {str(report) for report in host.plugins.reports}
+    say("error", *wrong, *(fault for fault in unmet if fault not in shown))
+    return Exit.USAGE if wrong or unmet or any(each.misconfigured for each in reports) else Exit.OK
 
 
 def enter_possible_lifespans(
@@ -86,15 +82,6 @@ def with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:
         remedy=fault.remedy,
         misconfigured=fault.misconfigured,
     )
-
-
-def _has_approver(host: Host) -> bool:
-    try:
-        _ = host.approver
-    except ConfigurationError as error:
-        say("error", str(error))
-        return False
-    return True
 
 
 def print_reports(

@@ -148,8 +148,7 @@ class QuotaPolicy(_Counting):
             msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
             raise DefinitionError(msg)
         if min([self.max_calls or 0, *self.per_tool.values()]) < 0:
-            msg = "QuotaPolicy: a quota cannot be negative."
-            raise DefinitionError(msg)
+            raise DefinitionError("QuotaPolicy: a quota cannot be negative.")
 
     @property
     def selector(self) -> ToolSelector | None:
