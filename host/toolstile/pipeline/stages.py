@@ -385,6 +385,7 @@ def take_in_answer(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> St
         # The session may hold these changes by now, where the recorded call ran beside this one.
         if call.batch is not None or call.acquire_commit_turn() is not None:
             yield from wait_for_turn(call)
+        yield from catch_up(call)
         call.branch.validate()
     apply_result(call, table, plan)
 
@@ -398,6 +399,7 @@ def show_and_validate(call: ActiveCall, plan: ToolPlan) -> Staged:
             yield from wait_for_turn(call)
         call.stage = VALIDATE
         CURRENT.set((call,))
+        yield from catch_up(call)
         call.branch.validate()
         if (yield from is_as_shown(call)):
             # Policies may have come while a person was asked.
@@ -430,8 +432,7 @@ def redo_after_conflict(call: ActiveCall, plan: ToolPlan) -> Staged:
         yield from wait_for_turn(call)
     for held in call.scope.hold_for_rerun():
         yield from perform(call, held, "acquire", settle)
-    if call.executor.journal is not None:
-        yield from catch_up(call)
+    yield from catch_up(call)
     call.renew()
     call.scope.fail_fast = True
     if not plan.shares_params:
