@@ -59,6 +59,21 @@ def test_a_look_at_records_starts_no_server(tmp_path, monkeypatch, capsys):
     assert main(["tools"]) == 2
 
 
+@pytest.mark.parametrize("command", ["ledger list", "sessions list"])
+def test_a_look_at_what_is_stored_starts_no_server(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toolstile.toml").write_text(
+        '[plugins.mcp.servers.gone]\ncommand = "touch"\nargs = ["started"]\n'
+        '[plugins.ledger]\npath = "state.db"\n[plugins.sessions]\npath = "state.db"\n'
+        '[[policies]]\nkind = "rate_limit"\nmax_calls = 1\ntools = ["gone_say"]\n'
+    )
+    assert main(command.split()) == 0
+    assert capsys.readouterr().err == ""
+    assert not (tmp_path / "started").exists()
+    main(["tools"])
+    assert (tmp_path / "started").exists()
+
+
 @pytest.mark.parametrize(
     "command",
     ["ledger list", "sessions list", "prompt", "check vfs", "call list_directory {} --workspace ."],
