@@ -27,6 +27,7 @@ from toolstile.pipeline.review import DryRun
 from toolstile.pipeline.stages import life_of
 from toolstile.prompt_overrides import set_up
 from toolstile.resources.bindings import ResourceRegistry
+from toolstile.resources.reserving import counting_apart
 from toolstile.runtime import runtime_of
 from toolstile.state.request_slice import add_turns, turns_of
 from toolstile_hookspecs import (
@@ -420,7 +421,10 @@ class Executor:
             self._host.resources,
             options.resources,
         )
-        return ResourceRegistry().merge(*(ResourceRegistry.of(*layer) for layer in layers))
+        found = ResourceRegistry().merge(*(ResourceRegistry.of(*layer) for layer in layers))
+        # Dry runs and replays take no places.
+        apart = self._kept_apart or self.dry_run
+        return counting_apart(found, anew=getattr(apart, "anew", False)) if apart else found
 
     def _event_fields(self, asks: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields that the events of all its calls have in common."""

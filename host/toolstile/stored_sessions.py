@@ -12,6 +12,7 @@ from toolstile.settings import Settings
 from toolstile.state.session import Session
 from toolstile_hookspecs import Binding, ConfigurationError, Decider
 from toolstile_hookspecs.resources import is_borrowed
+from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.session_store import SessionStore
 
 
@@ -67,8 +68,8 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore
         running: Closes what was built for it.
 
     Raises:
-        ConfigurationError: When a ledger would decide in another database beside it, or a resource
-            locks the file in which calls are decided.
+        ConfigurationError: When a ledger would decide, or a counter count, in another database
+            beside it, or a resource locks the file in which calls are decided.
     """
     by_type = {binding.kind: binding for binding in bindings}
     wanted: Any = SessionStore
@@ -83,6 +84,12 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore
     for kind, each in locking.items():
         resources.check_file(kind, each)
     store: SessionStore | None = resources.get(wanted, None)
+    counter: Any = resources.get(Counter, None) if store else None  # type: ignore[type-abstract]
+    if store is not None and counter and counter.database not in (None, store.database):
+        raise ConfigurationError(
+            f"Calls of stored sessions are counted where they are decided, in {store.database}, "
+            f"and not in {counter.database}. Give the counter the same database, or none."
+        )
     decider: Any = resources.get(Decider, None) if store else None  # type: ignore[type-abstract]
     beside = getattr(decider, "database", None)
     if store is not None and beside is not None and beside != store.database:

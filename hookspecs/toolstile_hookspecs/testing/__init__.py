@@ -6,6 +6,7 @@ imported, `pytest.register_assert_rewrite("toolstile_hookspecs.testing")` makes 
 
 from __future__ import annotations
 
+from toolstile_hookspecs.testing.counter import CounterContract
 from toolstile_hookspecs.testing.filesystem import FilesystemContract
 from toolstile_hookspecs.testing.ledger import LedgerStoreContract
 from toolstile_hookspecs.testing.observers import ObserverContract
@@ -17,6 +18,7 @@ from toolstile_hookspecs.testing.session_store import (
 from toolstile_hookspecs.testing.tools import ToolSuiteContract
 
 __all__ = [
+    "CounterContract",
     "FilesystemContract",
     "JoinsDecisionContract",
     "LedgerStoreContract",
