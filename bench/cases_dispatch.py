@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from threading import Lock, Thread
 from typing import Any
+from uuid import uuid4
 
 from floors import FLOOR_OF_ADD, FLOOR_OF_ORDER
 from full_host import executor_for, full_host
@@ -19,15 +20,21 @@ from workload import (
     add_async,
     create_order,
     create_order_async,
+    note,
 )
 
 from toolstile import Host
 from toolstile_hookspecs import Tool, ToolCall, tool
+from toolstile_hookspecs.support.text import counted
 
 BATCH = 8
 LONG_BATCH = 4_000
 BATCH_LIMIT, BATCH_GOAL = 60, 40
 """Microseconds a call of a batch may take, however long the batch is; and the goal."""
+
+COLLIDING = 100
+COLLISION_LIMIT = 3
+"""The ratio of calls that change one file to calls that change a file each: n - 1 run twice."""
 
 Bounds = tuple[float | None, float | None]
 
@@ -92,7 +99,8 @@ def measure_batch(effort: Effort) -> list[Row]:
         rows = compare([Case(probe, ADD.floor) for probe in probes], effort)
         judged = [row if row.floor is None else _judged(row) for row in rows]
         orders = [Case(probe, ORDER.floor) for probe in _batches(host, ORDER, BATCH)]
-        return [*judged, *compare(orders, effort)]
+        collisions = [Case(_notes(host, 1), _notes(host, COLLIDING), COLLISION_LIMIT, 2)]
+        return [*judged, *compare(orders, effort), *compare(collisions, effort)]
 
 
 def _judged(row: Row) -> Row:
@@ -225,6 +233,25 @@ def _awaiting_batch(host: Host, work: Work, size: int) -> Opened:
                 yield _per_call(block, size)
 
     return opened
+
+
+def _notes(host: Host, files: int) -> Probe:
+    """Return a batch of calls that each change one of so many files of the workspace."""
+    names = [f"notes/{index % files}.txt" for index in range(COLLIDING)]
+
+    @contextmanager
+    def opened() -> Iterator[Block]:
+        with executor_for(host, tool(category="write", contained=True)(note)) as executor:
+
+            def run() -> None:
+                # A text of its own for each: what is not changed does not collide.
+                calls = [ToolCall("note", {"path": name, "text": uuid4().hex}) for name in names]
+                _refuse_failures(executor.dispatch_all(calls))
+
+            run()
+            yield _per_call(timed(run), COLLIDING)
+
+    return Probe(f"note: each of {COLLIDING} at once, in {counted(files, 'file')}", opened)
 
 
 def _calls(work: Work, number: int) -> list[ToolCall]:

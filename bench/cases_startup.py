@@ -14,7 +14,7 @@ from measuring import Block, Case, Effort, Probe, Row, compare, timed
 BARE = ("-c", "pass")
 VERSION = ("-m", "toolstile", "--version")
 TOOLS = ("-m", "toolstile", "tools")
-CALL = ("-m", "toolstile", "call", "list_directory", "{}")
+CALL = ("-m", "toolstile", "call", "list_directory", "{}", "--workspace", ".")
 
 
 def measure_startup(effort: Effort) -> list[Row]:

@@ -98,32 +98,29 @@ def _wrap(declared: _Declared, handler: F) -> F:
     conditions = (declared, *others)
     returns_results = _returns_results(signature)
 
-    def bind(args: Any, kwargs: Any) -> dict[str, Any]:
-        bound = signature.bind(*args, **kwargs)
-        bound.apply_defaults()
-        return bound.arguments
-
-    def refuse(label: str, values: dict[str, Any]) -> ToolResult[Any] | None:
+    def refused(label: str, values: dict[str, Any]) -> ToolResult[Any] | None:
         told = _told([each for each in conditions if each.label == label], values)
         if told and not returns_results:
             raise ConditionError(told)
         return ToolResult[Any].error(told) if told else None
 
+    def begin(args: Any, kwargs: Any) -> tuple[dict[str, Any], ToolResult[Any] | None]:
+        bound = signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        return bound.arguments, refused(_BEFORE, bound.arguments)
+
+    def end(values: dict[str, Any], result: Any) -> Any:
+        return refused(_AFTER, {**values, "result": result}) or result
+
     @functools.wraps(inner)
     async def awaited(*args: Any, **kwargs: Any) -> Any:
-        values = bind(args, kwargs)
-        if (refused := refuse(_BEFORE, values)) is None:
-            values["result"] = await inner(*args, **kwargs)
-            refused = refuse(_AFTER, values)
-        return values["result"] if refused is None else refused
+        values, answer = begin(args, kwargs)
+        return answer or end(values, await inner(*args, **kwargs))
 
     @functools.wraps(inner)
     def called(*args: Any, **kwargs: Any) -> Any:
-        values = bind(args, kwargs)
-        if (refused := refuse(_BEFORE, values)) is None:
-            values["result"] = inner(*args, **kwargs)
-            refused = refuse(_AFTER, values)
-        return values["result"] if refused is None else refused
+        values, answer = begin(args, kwargs)
+        return answer or end(values, inner(*args, **kwargs))
 
     made = awaited if is_async_callable(handler) else called
     _known[made] = inner, conditions

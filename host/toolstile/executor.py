@@ -27,6 +27,7 @@ from toolstile.pipeline.review import DryRun
 from toolstile.pipeline.stages import life_of
 from toolstile.prompt_overrides import set_up
 from toolstile.resources.bindings import ResourceRegistry
+from toolstile.resources.reserving import counting_apart
 from toolstile.runtime import runtime_of
 from toolstile.state.request_slice import add_turns, turns_of
 from toolstile_hookspecs import (
@@ -263,11 +264,8 @@ class Executor:
         self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
     ) -> Coroutine[Any, Any, Outcome]:
         """Dispatch a call again that was pending; see `resume`."""
-        resumption, using = (
-            Resumption(token, read_answer(answer), more.get("changes")),
-            more.get("using"),
-        )
-        run = ActiveCall(self, call, on_loop=True, resumption=resumption, using=using)
+        resumption = Resumption(token, read_answer(answer), more.get("changes"))
+        run = ActiveCall(self, call, on_loop=True, resumption=resumption, using=more.get("using"))
         return self.engine.asynchronous.drive(life_of(run))
 
     def rehearsed(self) -> str:
@@ -364,8 +362,12 @@ class Executor:
 
     def retire(self, why: str = _HOST_CLOSED) -> None:
         """Refuse calls from now on, and say why; have what running ones run elsewhere ended."""
-        self.retired = why
+        self.refuse(why)
         self.runtime.tell_abandoned(self)
+
+    def refuse(self, why: str) -> None:
+        """Refuse calls from now on, and say why; running ones go on, as those of a parent do."""
+        self.retired = why
         self._plans = None
 
     def _plan_anew(self) -> PromptPlans:
@@ -419,7 +421,10 @@ class Executor:
             self._host.resources,
             options.resources,
         )
-        return ResourceRegistry().merge(*(ResourceRegistry.of(*layer) for layer in layers))
+        found = ResourceRegistry().merge(*(ResourceRegistry.of(*layer) for layer in layers))
+        # Dry runs and replays take no places.
+        apart = self._kept_apart or self.dry_run
+        return counting_apart(found, anew=getattr(apart, "anew", False)) if apart else found
 
     def _event_fields(self, asks: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields that the events of all its calls have in common."""

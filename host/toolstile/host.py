@@ -409,7 +409,7 @@ class Host:
         self._is_of_parent = True
         self.is_open = False
         for executor in self._executors:
-            executor.retired = OF_PARENT
+            executor.refuse(OF_PARENT)
 
     def _make_policies(self, configuration: Settings) -> tuple[ToolPolicy, ...]:
         policies = [

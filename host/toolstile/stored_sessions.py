@@ -11,6 +11,8 @@ from weakref import WeakValueDictionary
 from toolstile.settings import Settings
 from toolstile.state.session import Session
 from toolstile_hookspecs import Binding, ConfigurationError, Decider
+from toolstile_hookspecs.resources import is_borrowed
+from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.session_store import SessionStore
 
 
@@ -23,7 +25,7 @@ class Sessions:
     """
 
     def __init__(self, configuration: Settings, store: SessionStore | None = None) -> None:
-        self._configuration = configuration
+        self._events, self._bytes = configuration.history_events, configuration.history_bytes
         self._store = store
         self._open: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._lock = threading.Lock()
@@ -46,9 +48,7 @@ class Sessions:
 
     def read(self, text: str, kinds: Iterable[type[Any]]) -> Session:
         """Return a session that was saved as JSON, in memory; see `Session.from_json`."""
-        configured = self._configuration
-        bounds = configured.history_events, configured.history_bytes
-        return Session.from_json(text, kinds=kinds, history=bounds)
+        return Session.from_json(text, kinds=kinds, history=(self._events, self._bytes))
 
     def leave(self) -> None:
         """Condense what is long, for those who open it next."""
@@ -57,11 +57,7 @@ class Sessions:
                 session.journal.condense()
 
     def _new(self, session_id: str | None) -> Session:
-        return Session(
-            id=session_id,
-            history_events=self._configuration.history_events,
-            history_bytes=self._configuration.history_bytes,
-        )
+        return Session(id=session_id, history_events=self._events, history_bytes=self._bytes)
 
 
 def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore | None:
@@ -72,23 +68,40 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore
         running: Closes what was built for it.
 
     Raises:
-        ConfigurationError: When a ledger would decide in another database beside it.
+        ConfigurationError: When a ledger would decide, or a counter count, in another database
+            beside it, or a resource locks the file in which calls are decided.
     """
     by_type = {binding.kind: binding for binding in bindings}
     wanted: Any = SessionStore
-    if wanted not in by_type:
+    known = {kind: _known(binding) for kind, binding in by_type.items()}
+    locking = {kind: each for kind, each in known.items() if hasattr(each, "locked_file")}
+    if wanted not in by_type and not locking:
         return None
     from toolstile.resources.bindings import ResourceRegistry  # few hosts store sessions
 
     resources = ResourceRegistry.of(*by_type.values()).open()
     running.callback(resources.close)
-    store: SessionStore = resources.get(wanted)
-    decider: Any = resources.get(Decider, None)  # type: ignore[type-abstract]
+    for kind, each in locking.items():
+        resources.check_file(kind, each)
+    store: SessionStore | None = resources.get(wanted, None)
+    counter: Any = resources.get(Counter, None) if store else None  # type: ignore[type-abstract]
+    if store is not None and counter and counter.database not in (None, store.database):
+        raise ConfigurationError(
+            f"Calls of stored sessions are counted where they are decided, in {store.database}, "
+            f"and not in {counter.database}. Give the counter the same database, or none."
+        )
+    decider: Any = resources.get(Decider, None) if store else None  # type: ignore[type-abstract]
     beside = getattr(decider, "database", None)
-    if beside is not None and beside != store.database:
+    if store is not None and beside is not None and beside != store.database:
         raise ConfigurationError(
             f"Calls of stored sessions are decided once, in {store.database}, and the ledger would "
-            f"decide beside it, in {beside}. Give both the same database, or the ledger "
-            'store = "memory".'
+            f"decide beside it, in {beside}. Give both the same database, with a store of the "
+            'ledger that is a JoinsDecision, or give the ledger store = "memory".'
         )
     return store
+
+
+def _known(binding: Binding[Any]) -> object:
+    """Return what is there of a resource before it is built: itself, else its provider."""
+    provider: Any = binding.provider
+    return provider(None) if is_borrowed(binding) else provider

@@ -129,11 +129,10 @@ def _runner(command: Command) -> Run:
             return int(status or 0)
         if inspect.iscoroutine(status):
             status.close()
-        msg = (
+        raise PluginError(
             f"The command {command.name!r} returned a value of type {type(status).__name__}, which "
             "is not an exit status. Fix the plugin: have it print its output, and return a number, "
             "or nothing for 0."
         )
-        raise PluginError(msg)
 
     return run

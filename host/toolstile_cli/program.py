@@ -43,6 +43,14 @@ def _run_built_in(name: str, *given: object) -> int:
 
 BUILT_IN: Final = {name: partial(_run_built_in, name) for name in COMMANDS}
 UNOPENED: Final = frozenset({"check", "plugins"})
+LOOKING: Final = {
+    "ledger": ("dialects", "isolation", "mcp", "planning"),
+    "record": ("dialects", "isolation", "ledger", "mcp", "planning", "sessions", "vfs"),
+    "sessions": ("dialects", "isolation", "mcp", "planning"),
+}
+"""By command that makes no call, the plugins of Toolstile of which it has no use."""
+FILES_ALONE: Final = frozenset({"record"})
+"""The commands that look at files, and need no host."""
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 TRACEBACKS: Final = 2
 """The verbosity from which on tracebacks are shown."""
@@ -92,7 +100,11 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             return Exit.OK
         args = parse(parser, rest, common)
         tags = {"tags": common.tag, "without_tags": common.without}
-        if chosen := {key: given for key, given in tags.items() if given}:
+        chosen: dict[str, Any] = {key: given for key, given in tags.items() if given}
+        if args.command in LOOKING:
+            # They would be checked against tools that are not there.
+            chosen["policies"] = []
+        if chosen:
             host.configure(chosen)
         configure(host, commands, args)
         if not gc.isenabled():
@@ -104,8 +116,9 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             with contextlib.closing(host):
                 return runs[args.command](host, args)
         report_faults(host)
-        with _for_the_command_alone():
-            host.open()
+        if args.command not in FILES_ALONE:
+            with _for_the_command_alone():
+                host.open()
         with contextlib.closing(host):
             return runs[args.command](host, args)
 
@@ -134,6 +147,8 @@ def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
             files = (*settings.plugin_files, *named_plugins(common))
             settings = settings.replaced(plugin_files=files)
             return Host(settings=settings, block=common.block, **options)
+        unused = {*LOOKING.get("".join(rest[:1]), ())} - {*map(str, common.plugin)}
+        common.block = [*common.block, *unused]
         return host_for(common, **options)
     except ToolstileError as error:
         if not _asks_for_help(rest):

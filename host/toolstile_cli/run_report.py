@@ -7,7 +7,6 @@ import time
 from collections import Counter
 from collections.abc import Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 from rich.text import Text
@@ -51,12 +50,7 @@ class Report:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        type_: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, type_: object, error: BaseException | None, traceback: object) -> None:
         """End the report."""
 
     def running(self, text: str) -> None:
@@ -87,12 +81,7 @@ class JsonReport(Report):
     def __init__(self, lines: JsonLines) -> None:
         self._lines = lines
 
-    def __exit__(
-        self,
-        type_: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, type_: object, error: BaseException | None, traceback: object) -> None:
         # On stdout a summary would not be an envelope.
         if isinstance(error, KeyboardInterrupt):
             say_interrupted()
@@ -137,12 +126,7 @@ class TableReport(Report):
             self._progress.start()
         return self
 
-    def __exit__(
-        self,
-        type_: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, type_: object, error: BaseException | None, traceback: object) -> None:
         with self._lock:
             self._over = True
         if self._progress is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolstile_hookspecs.support.text import counted, duration, in_seconds
+from toolstile_hookspecs.support.text import counted, duration
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_things_are_counted():
 
 
 def test_times_that_were_set_are_told_in_full():
-    assert [in_seconds(seconds) for seconds in (0.05, 1, 1.0, 90.5, 2_592_001.0)] == [
+    assert [counted(seconds, "second") for seconds in (0.05, 1, 1.0, 90.5, 2_592_001.0)] == [
         "0.05 seconds",
         "1 second",
         "1 second",

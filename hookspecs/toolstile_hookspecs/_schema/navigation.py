@@ -21,7 +21,7 @@ _BY_NAME: Final = frozenset(
     ("properties", "patternProperties", "$defs", "definitions", "dependentSchemas")
 )
 """Keywords beneath which are schemas by their names."""
-_VALUES: Final = frozenset(("const", "default", "enum", "examples"))
+VALUES: Final = frozenset(("const", "default", "enum", "examples"))
 """Keywords beneath which are values."""
 _INDEX: Final = re.compile("[0-9]{1,9}")
 
@@ -107,7 +107,7 @@ def subschemas(value: object) -> Iterator[Schema]:
             for key, inner in schema.items():
                 if key in _BY_NAME and isinstance(inner, Mapping):
                     waiting += cast("Schema", inner).values()
-                elif key not in _VALUES:
+                elif key not in VALUES:
                     waiting.append(inner)
         elif isinstance(part, list):
             waiting += cast("list[object]", part)

@@ -299,10 +299,10 @@ def _unsearchable(schema: Schema) -> str | None:
     return None
 
 
-def _pattern(pattern: str, value: Any) -> Iterator[str]:
+def _pattern(_: Any, pattern: str, value: Any, _schema: Schema) -> Iterator[Any]:
     """Search for a pattern, in bounded time."""
     if isinstance(value, str) and not _searcher(pattern)(value):
-        yield f"{value!r} does not match {pattern!r}"
+        yield _fault(f"{value!r} does not match {pattern!r}")
 
 
 def _by_pattern(validator: Any, wanted: Schema, value: Any, _: Schema) -> Iterator[Any]:
@@ -313,11 +313,9 @@ def _by_pattern(validator: Any, wanted: Schema, value: Any, _: Schema) -> Iterat
 
 
 def _additional(validator: Any, wanted: Any, value: Any, schema: Schema) -> Iterator[Any]:
-    from jsonschema import ValidationError
-
     extras = _extras(value, schema)
     if extras and wanted is False:
-        yield ValidationError("")
+        yield _fault("")
     for name in extras if isinstance(wanted, dict) else ():
         yield from validator.descend(value[name], wanted, path=name)
 
@@ -332,12 +330,18 @@ def _extras(value: Any, schema: Schema) -> list[str]:
     ]
 
 
-def _multiple(unit: float, value: Any) -> Iterator[str]:
+def _multiple(_: Any, unit: float, value: Any, _schema: Schema) -> Iterator[Any]:
     """Compare numbers as JSON writes them: 0.1 is a tenth, and not the nearest binary fraction."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         quotient = Fraction(repr(value)) / Fraction(repr(unit))
         if quotient.denominator != 1:
-            yield f"{value!r} is not a multiple of {unit}"
+            yield _fault(f"{value!r} is not a multiple of {unit}")
+
+
+def _fault(told: str) -> Exception:
+    from jsonschema import ValidationError
+
+    return ValidationError(told)
 
 
 @lru_cache(maxsize=1024)
@@ -345,22 +349,11 @@ def _searcher(pattern: str) -> Callable[[str], object]:
     return cast("Callable[[str], object]", bounded_ecma(pattern).search)
 
 
-def _keyword(find: Callable[[Any, Any], Iterator[str]]) -> Callable[..., Iterator[Any]]:
-    """Return the check of a keyword in the form of `jsonschema`."""
-
-    def check(validator: Any, wanted: Any, value: Any, schema: Schema) -> Iterator[Any]:  # noqa: ARG001
-        from jsonschema import ValidationError
-
-        yield from map(ValidationError, find(wanted, value))
-
-    return check
-
-
 _KEYWORDS: Final = {
     "additionalProperties": _additional,
     "patternProperties": _by_pattern,
-    "multipleOf": _keyword(_multiple),
-    "pattern": _keyword(_pattern),
+    "multipleOf": _multiple,
+    "pattern": _pattern,
 }
 
 

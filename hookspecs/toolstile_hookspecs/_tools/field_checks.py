@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import importlib
 import inspect
+import pkgutil
 import re
-import sys
 import typing
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache
@@ -299,9 +298,7 @@ def _is_importable(handler: Any) -> bool:
     if not module or "<" in path:
         return False
     try:
-        found: Any = sys.modules.get(module) or importlib.import_module(module)
-        for part in path.split("."):
-            found = getattr(found, part)
+        found: Any = pkgutil.resolve_name(f"{module}:{path}")
     except (ImportError, ValueError):
         return False
     except AttributeError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from inspect import isawaitable
 from typing import Any, Final, cast
 
+from toolstile_hookspecs._schema.navigation import VALUES
 from toolstile_hookspecs._tools.field_checks import MAX_DESCRIPTION
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.results import ToolResult
@@ -20,8 +21,6 @@ ForeignCall = Callable[[dict[str, Any], ToolContext], Any]
 """Carries out a call, given its arguments and context; sync or async."""
 
 _STRANGE: Final = re.compile(r"[^a-z0-9_-]+")
-_VALUES: Final = frozenset({"const", "default", "enum", "examples"})
-"""Keywords of a schema beneath which are values, and not schemas."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -110,7 +109,7 @@ def _enforced(schema: Any) -> Any:
     if isinstance(schema, Mapping):
         parts = cast("Mapping[str, Any]", schema).items()
         return {
-            key: value if key in _VALUES else _enforced(value)
+            key: value if key in VALUES else _enforced(value)
             for key, value in parts
             if key != "pattern" or not isinstance(value, str) or is_bounded(value)
         }

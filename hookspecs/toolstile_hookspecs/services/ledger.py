@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["Claim", "EffectState", "LedgerEntry", "LedgerStore", "RecordedResult"]
+__all__ = ["Claim", "EffectState", "JoinsDecision", "LedgerEntry", "LedgerStore", "RecordedResult"]
 
 
 class EffectState(StrEnum):
@@ -194,3 +194,27 @@ class LedgerStore(Protocol):
 
     def close(self) -> None:
         """Give back what it holds; claims of this process stay as they are."""
+
+
+@runtime_checkable
+class JoinsDecision(Protocol):
+    """A `LedgerStore` that records in the open decision of a `SessionStore` in its database.
+
+    Beside a session store, a ledger's store that `waits` is one: else the host does not open.
+    """
+
+    @property
+    def database(self) -> str | None:
+        """The database, named as the session store names its own."""
+        ...
+
+    def finish_within(
+        self,
+        connection: Any,
+        key: str,
+        effect_id: str,
+        result: RecordedResult,
+        expires_at: datetime | None,
+    ) -> bool:
+        """Record as `finish` does, in the transaction that is open on `Decision.connection`."""
+        ...

@@ -12,16 +12,8 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
-
-__all__ = [
-    "Contributor",
-    "Decision",
-    "Entry",
-    "OpenDecision",
-    "SessionInfo",
-    "SessionStore",
-]
 
 
 class Entry(NamedTuple):
@@ -89,7 +81,10 @@ class SessionStore(Protocol):
 
     @property
     def database(self) -> str | None:
-        """The file or address in which a ledger can keep its table, too; None for none."""
+        """The file or address in which a ledger can keep its table, too; None for none.
+
+        Beside a `Decider` with another `database`, the host does not open.
+        """
         ...
 
     def has_moved(self, session_id: str, number: int) -> bool:
@@ -169,3 +164,17 @@ class Contributor(Protocol):
         It comes after every `prepare`, when nothing can conflict any more. An exception refuses
         the decision: all is rolled back.
         """
+
+
+@runtime_checkable
+class LocksFile(Protocol):
+    """An `Exclusive` resource that locks a database's file while a call has it, or its provider.
+
+    It is refused over the file in which calls are decided: a decision would wait for the lock that
+    its own call holds. Where the provider says so, too, the host does not even open.
+    """
+
+    @property
+    def locked_file(self) -> str | Path | None:
+        """The file; None where others can write to it."""
+        ...

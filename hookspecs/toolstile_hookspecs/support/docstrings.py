@@ -7,6 +7,7 @@ import inspect
 import re
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, Final, cast
 
 from docstring_parser import DocstringParam, ParseError, parse, parse_from_object
@@ -69,11 +70,13 @@ def argument_texts(described: str | type) -> dict[str, str]:
         {'a': 'The first.'}
     """
     with _parsing:
+        found: list[DocstringParam] = []
+        if isinstance(described, str):
+            with suppress(ParseError):
+                found += _google.parse(described).params
         try:
-            if isinstance(described, str):
-                found = [*_google_params(described), *parse(described).params]
-            else:
-                found = parse_from_object(described).params
+            read: Any = parse if isinstance(described, str) else parse_from_object
+            found += read(described).params
         except (ParseError, TypeError, SyntaxError):
             return {}
     # NumPy style describes several arguments at once, as in `x, y : int`.
@@ -83,10 +86,3 @@ def argument_texts(described: str | type) -> dict[str, str]:
         for name in param.arg_name.split(",")
     }
     return {name: text for name, text in texts.items() if text}
-
-
-def _google_params(text: str) -> list[DocstringParam]:
-    try:
-        return _google.parse(text).params
-    except ParseError:
-        return []

@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from io import FileIO
 from types import FrameType
-from typing import Any, ClassVar, Final, Protocol, TypeVar
+from typing import Any, ClassVar, Final, TypeVar
 from weakref import WeakSet
 
 # --- Interruptions
@@ -127,15 +127,11 @@ def unshared(
     return file
 
 
-class _Left(Protocol):
-    def leave_to_parent(self) -> None: ...
-
-
 OF_PARENT: Final = (
     "This host was opened before the process was forked: its threads, connections and locks are "
     "the parent's. Make a Host in the child."
 )
-left_in_forks: Final[WeakSet[_Left]] = WeakSet()
+left_in_forks: Final[WeakSet[Any]] = WeakSet()
 """Told to leave what they hold to the parent, in a child."""
 
 

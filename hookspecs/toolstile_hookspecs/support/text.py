@@ -42,24 +42,16 @@ def extra_remedy(extra: str) -> str:
     return f"In a clone of Toolstile, run: python -m pip install '.[{extra}]'"
 
 
-def counted(number: int, thing: str, things: str | None = None) -> str:
+def counted(number: float, thing: str, things: str | None = None) -> str:
     """Return a number of things.
 
     Example:
         >>> counted(1, "call"), counted(2000, "call"), counted(2, "directory", "directories")
         ('1 call', '2,000 calls', '2 directories')
-    """
-    return f"{number:,} {thing}" if number == 1 else f"{number:,} {things or f'{thing}s'}"
-
-
-def in_seconds(seconds: float) -> str:
-    """Return a time in seconds, as somebody has set it.
-
-    Example:
-        >>> in_seconds(1.0), in_seconds(0.25)
+        >>> counted(1.0, "second"), counted(0.25, "second")
         ('1 second', '0.25 seconds')
     """
-    return f"{seconds:,.10g} second{'' if seconds == 1 else 's'}"
+    return f"{number:,.15g} {thing if number == 1 else things or f'{thing}s'}"
 
 
 # --- Text for a terminal

@@ -6,16 +6,22 @@ imported, `pytest.register_assert_rewrite("toolstile_hookspecs.testing")` makes 
 
 from __future__ import annotations
 
+from toolstile_hookspecs.testing.counter import CounterContract
 from toolstile_hookspecs.testing.filesystem import FilesystemContract
 from toolstile_hookspecs.testing.ledger import LedgerStoreContract
 from toolstile_hookspecs.testing.observers import ObserverContract
 from toolstile_hookspecs.testing.policies import PolicyContract
 from toolstile_hookspecs.testing.provider_adapter import ProviderAdapterContract
-from toolstile_hookspecs.testing.session_store import SessionStoreContract
+from toolstile_hookspecs.testing.session_store import (
+    JoinsDecisionContract,
+    SessionStoreContract,
+)
 from toolstile_hookspecs.testing.tools import ToolSuiteContract
 
 __all__ = [
+    "CounterContract",
     "FilesystemContract",
+    "JoinsDecisionContract",
     "LedgerStoreContract",
     "ObserverContract",
     "PolicyContract",

@@ -1,16 +1,19 @@
-"""The conformance suite of a store of sessions, to subclass."""
+"""The conformance suites of stores of sessions, and of ledgers that record in them."""
 
 from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from itertools import count
 from typing import Any, ClassVar
 
 import pytest
 
+from toolstile_hookspecs.services.ledger import EffectState, JoinsDecision, RecordedResult
 from toolstile_hookspecs.services.session_store import Entry, SessionStore
+from toolstile_hookspecs.testing.ledger import HOUR, NOW, claim_of
 from toolstile_hookspecs.testing.suite import Contract
 
 _numbers = count(1)
@@ -191,3 +194,59 @@ class SessionStoreContract(Contract):
         store.close()
         store.close()
         assert store.has_moved("s", 0)
+
+
+class JoinsDecisionContract(Contract):
+    """Tests of a ledger's store that records in decisions, beside those of `LedgerStoreContract`.
+
+    A subclass gives an empty one as `store`, and as `sessions` a session store over the same
+    database.
+    """
+
+    _gives: ClassVar[Mapping[str, type[Any] | None]] = {
+        "store": JoinsDecision,
+        "sessions": SessionStore,
+    }
+
+    @pytest.fixture
+    def store(self) -> Any:
+        """Return an empty store."""
+        self._must_give("store", "gives an empty store")
+
+    @pytest.fixture
+    def sessions(self) -> SessionStore:
+        """Return a session store over the same database."""
+        self._must_give("sessions", "gives a session store over the same database")
+
+    def test_a_record_is_kept_with_the_decision(self, store: Any, sessions: SessionStore) -> None:
+        """By the name of the database the host sees that it is one commit."""
+        assert store.database == sessions.database
+        claim, result = claim_of(), RecordedResult("Ordered.", b'{"number":1}', changes="[]")
+        store.claim(claim, now=NOW)
+        with sessions.deciding("s") as open_:
+            assert store.finish_within(open_.connection, "k", claim.effect_id, result, NOW + HOUR)
+            open_.append(entry_of())
+        entry = store.get("k")
+        assert (entry.claim, entry.state) == (claim, EffectState.DONE)
+        assert (entry.result, entry.expires_at) == (result, NOW + HOUR)
+
+    def test_a_record_is_undone_with_the_decision(self, store: Any, sessions: SessionStore) -> None:
+        """Somebody who contributes later may refuse."""
+        claim = claim_of()
+        store.claim(claim, now=NOW)
+        with suppress(LookupError), sessions.deciding("s") as open_:
+            done = RecordedResult("Done.")
+            store.finish_within(open_.connection, "k", claim.effect_id, done, None)
+            raise LookupError
+        entry = store.get("k")
+        assert (entry.claim, entry.state) == (claim, EffectState.CLAIMED)
+
+    def test_a_late_owner_records_in_no_decision(self, store: Any, sessions: SessionStore) -> None:
+        """The effect is fenced off as in `finish`."""
+        claim = claim_of()
+        store.claim(claim, now=NOW)
+        store.release("k", claim.effect_id)
+        with sessions.deciding("s") as open_:
+            late = RecordedResult("Late.")
+            assert not store.finish_within(open_.connection, "k", claim.effect_id, late, None)
+        assert store.get("k") is None

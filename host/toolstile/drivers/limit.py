@@ -19,7 +19,7 @@ from toolstile_hookspecs import (
     ToolstileError,
 )
 from toolstile_hookspecs.support.process import renewed_in_forks
-from toolstile_hookspecs.support.text import in_seconds
+from toolstile_hookspecs.support.text import counted
 
 # --- The end of a wait
 
@@ -110,7 +110,7 @@ class Limit:
         if self.deadline is not None and self.deadline.elapsed():
             return DeadlineExceededError("The deadline of this evaluation has passed.")
         if (self._paused or time.monotonic()) >= self._ends:
-            return TimedOut(f"timed out after {in_seconds(self.timeout or 0)}")
+            return TimedOut(f"timed out after {counted(self.timeout or 0, 'second')}")
         return None
 
     def check(self) -> None:

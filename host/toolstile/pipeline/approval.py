@@ -93,11 +93,11 @@ def redeem(run: ActiveCall, resumption: Resumption) -> None:
         raise CallRejected(Status.DENIED, msg) from None
     except OSError as error:
         log_failure(run, log, "A used approval could not be noted; %s is denied.", run)
-        msg = (
+        raise CallRejected(
+            Status.DENIED,
             f"The approval of {run.name} cannot be used now: that it was could not be noted. "
-            "This requires human intervention."
-        )
-        raise CallRejected(Status.DENIED, msg) from error
+            "This requires human intervention.",
+        ) from error
 
 
 def bearer_of(run: ActiveCall) -> TokenSubject:
@@ -159,20 +159,20 @@ def refuse_unaskable(run: ActiveCall, reasons: Iterable[str], *, has_run: bool =
     """
     if run.executor.approver is None:
         run.set_attribute(APPROVAL, UNANSWERED)
-        msg = (
+        raise CallRejected(
+            Status.DENIED,
             f"{_needs(run, reasons)}, and there is nobody to ask. It cannot run here; say so, or "
-            "do without."
+            "do without.",
         )
-        raise CallRejected(Status.DENIED, msg)
     holder = run if has_run else run.parent
     while holder is not None:
         held = _held(holder)
         if held is not None:
-            msg = (
+            raise CallRejected(
+                Status.DENIED,
                 f"{_needs(run, reasons)}, and nobody is asked while {holder.name} holds {held}. It "
-                f"cannot run within {holder.name}; call it by itself."
+                f"cannot run within {holder.name}; call it by itself.",
             )
-            raise CallRejected(Status.DENIED, msg)
         holder = holder.parent
 
 
@@ -267,11 +267,11 @@ def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalReq
     kept = "" if request.diff is None else _NOT_KEPT
     if answer.answer is Answer.PENDING:
         if run.parent is not None:
-            msg = (
+            raise CallRejected(
+                Status.DENIED,
                 f"{run.name} is not approved yet, and a call within another cannot wait for it."
-                f"{kept} Call {run.name} by itself."
+                f"{kept} Call {run.name} by itself.",
             )
-            raise CallRejected(Status.DENIED, msg)
         place = digest_of(run) if run.admitted else None
         token = run.executor.seal.seal(bearer_of(run), request.digest, place=place)
         run.set_attribute(APPROVAL_TOKEN, token)

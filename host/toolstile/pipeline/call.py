@@ -279,12 +279,10 @@ class ActiveCall(Lifetime["ActiveCall"]):
         if above is None:
             store = executor.session._store  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
             branch = self.branch = Branch(store)
-            if not self.opened:  # the call stays under this request, however often it forks
-                turns = store.head.slices.get(RequestTurn)
-                if turns is None and store.journal is not None:
-                    turns = store.found(store.head.slices, RequestTurn)
-                if turns is not None and turns.length:
-                    self.request = ItemsView(turns)
+            slices = store.head.slices
+            # The call stays under this request, however often it forks.
+            if slices and not self.opened and (turns := store.found(slices, RequestTurn)).length:
+                self.request = ItemsView(turns)
             scope = self.scope = CallScope(executor.resources, None, control)
         else:
             branch = self.branch = above.branch.fork()

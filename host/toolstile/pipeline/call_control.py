@@ -65,10 +65,9 @@ class CallControlImpl:
         run = self._run
         run.check_open()
         if is_on_loop():
-            msg = (
+            raise StateError(
                 f"{run.name} runs on an event loop; write: await context.acall({call.name!r}, ...)"
             )
-            raise StateError(msg)
         return run.executor.dispatch_nested(self._meant(call), run)
 
     def acall(self, call: ToolCall) -> Awaitable[Outcome]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from toolstile.drivers.commands import Staged
 from toolstile.pipeline.approval import (
@@ -25,13 +25,13 @@ from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.policies.rules import Rule
+from toolstile.resources.reserving import ReservingResources
 from toolstile_hookspecs import (
     Answer,
     ApprovalAnswer,
     ConfigurationError,
     DeadlineExceededError,
     PolicyDecision,
-    SessionProtocol,
     Stage,
     Status,
     ToolCall,
@@ -39,6 +39,7 @@ from toolstile_hookspecs import (
     ToolValidationError,
 )
 from toolstile_hookspecs.codecs import RETRY, ValueCodec, as_json
+from toolstile_hookspecs.services.counter import Counter
 
 log = logging.getLogger("toolstile.policies")
 ALLOW = PolicyDecision.allow()
@@ -169,11 +170,11 @@ def as_edited(run: ActiveCall, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]
         # With what was left out filled in, as defaults may come out differently the next time.
         return ToolCall(run.call_made.name, arguments.decode(), id=run.call_made.id), arguments
     except ToolValidationError as error:
-        msg = (
+        raise CallRejected(
+            Status.INVALID,
             f"A person changed the arguments of {run.name} to ones that do not fit it, so it did "
-            f"not run. {str(error).removesuffix(RETRY)}\nRetry it, to have it asked again."
-        )
-        raise CallRejected(Status.INVALID, msg) from error
+            f"not run. {str(error).removesuffix(RETRY)}\nRetry it, to have it asked again.",
+        ) from error
 
 
 def parse_edited(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Staged:
@@ -197,46 +198,53 @@ def reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> Staged:
     Raises:
         CallRejected: When one of them has none; what the others took is put back.
     """
-    journal = run.executor.journal
-    if journal is None:
-        _admit(run, rules, nullcontext())
+    journal, wanted = run.executor.journal, cast("Any", Counter)
+    deciding = nullcontext() if journal is None else journal.moving()
+    counter = run.executor.resources.get(wanted, None)
+    if journal is None and (counter is None or not counter.waits):
+        _admit(run, rules, deciding)
     else:
-        yield from off_loop(run, partial(_admit, run, rules, journal.moving()))
+        yield from off_loop(run, partial(_admit, run, rules, deciding))
 
 
 def _admit(
     run: ActiveCall, rules: tuple[Rule, ...], deciding: AbstractContextManager[None]
 ) -> None:
     runtime = run.executor.runtime
-    with runtime.admission, deciding:
-        _reserve(run, rules)
-        run.admitted = True
-        runtime.calls[id(run)] = run
+    resources = ReservingResources(run.context.resources)
+    try:
+        with runtime.admission, deciding:
+            _reserve(run, rules, resources)
+            run.admitted = True
+            runtime.calls[id(run)] = run
+    except BaseException:
+        resources.give_back()
+        raise
 
 
-def _reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
+def _reserve(run: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> None:
     keeper, session = run.executor.keeper, run.executor.session
     if keeper is None:
-        _take_places(run, rules)
+        _take_places(run, rules, resources)
         return
     before = session.policy_records
     try:
         with keeper.counting(session, [rule.name for rule in rules]):
-            _take_places(run, rules)
+            _take_places(run, rules, resources)
     except (ConfigurationError, OSError, ValueError) as error:
         session.policy_records = before
         log_failure(run, log, "What policies remember could not be kept; %s is denied.", run)
-        msg = (
+        raise CallRejected(
+            Status.DENIED,
             f"{run.name} cannot be called now: what its policies remember could not be kept. "
-            "This requires human intervention."
-        )
-        raise CallRejected(Status.DENIED, msg) from error
+            "This requires human intervention.",
+        ) from error
 
 
-def _take_places(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
+def _take_places(run: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> None:
     session = run.executor.session
     before = session.policy_records
-    context = _with_session(run.context, run.branch.reserving())
+    context = _with(run.context, session=run.branch.reserving(), resources=resources)
     try:
         for rule in rules:
             _take_place(run, rule, context)
@@ -267,7 +275,7 @@ def tell_failure(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
             executor.runtime.admission,
             nullcontext() if keeper is None else keeper.counting(session, names),
         ):
-            context = _with_session(run.context, session.fork().reserving())
+            context = _with(run.context, session=session.fork().reserving())
             for rule in rules:
                 try:
                     params = params_copy_for(run, rule)
@@ -278,10 +286,10 @@ def tell_failure(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
         log_failure(run, log, "What policies remember of the failure of %s is lost.", run)
 
 
-def _with_session(context: ToolContext, session: SessionProtocol) -> ToolContext:
+def _with(context: ToolContext, **changed: Any) -> ToolContext:
     # What `dataclasses.replace` does, in a tenth of the time: this is on every call's path.
     other = object.__new__(ToolContext)
-    other.__dict__.update(context.__dict__, session=session)
+    other.__dict__.update(context.__dict__, **changed)
     return other
 
 

@@ -119,7 +119,7 @@ def commit_with_participants(run: ActiveCall) -> Staged:
         _rule_out_rerun(run)
     left = deque(participants)
     try:
-        yield from _decide(run, deciding)
+        yield from _decide(run, participants, deciding)
         run.stage = COMMIT
         run.committed = True
         yield from commit_all(run, left)
@@ -217,11 +217,10 @@ def commit_all(
             interruption = error
     if failed:
         told = ", ".join(["the session", *map(_name, kept)])
-        msg = (
+        raise CommitFailed(
             f"{run.name} ran, but not everything could be kept. Kept: {told}. Not "
             f"kept: {', '.join(failed)}. This requires human intervention."
-        )
-        raise CommitFailed(msg) from interruption
+        ) from interruption
     if interruption is not None:
         raise interruption
 
@@ -260,17 +259,16 @@ def _deciding(run: ActiveCall, participants: list[Participant]) -> Deciding | No
         key = next((key for each in knowing if (key := getattr(each, "key", None))), None)
         deciding = Deciding(is_durable=True) if contributors else None
     else:
-        is_durable = bool(contributors or noting)
-        left = run.deadline.remaining() if run.deadline is not None else None
         deciding = Deciding(
-            is_durable=is_durable, has_files=bool(noting), waits=journal.waits, patience=left
+            is_durable=bool(contributors or noting),
+            has_files=bool(noting),
+            patience=run.deadline.remaining() if run.deadline is not None else None,
         )
         key = journal.key_of(deciding.id)
     if key is not None:
         for each in noting:
             each.key = key
     if deciding is not None:
-        deciding.waits = deciding.waits or any(map(_waits, contributors))
         decision_id = None if journal is None else deciding.id
         deciding.contribute = partial(_contribute, contributors, decision_id)
     return deciding
@@ -307,9 +305,13 @@ def _contribute(contributors: list[Any], decision_id: str | None, connection: An
         each.contribute(decision)
 
 
-def _decide(run: ActiveCall, deciding: Deciding | None) -> Staged:
+def _decide(run: ActiveCall, participants: list[Participant], deciding: Deciding | None) -> Staged:
     """Make the call's one decision, in a section that nothing interrupts."""
-    if deciding is not None and deciding.waits:
+    journal = run.executor.journal
+    if run.on_loop and (
+        (journal is not None and journal.waits)
+        or any(may_wait(each, "contribute") for each in participants)
+    ):
         yield from off_loop(run, partial(run.branch.commit, deciding))
     else:
         run.branch.commit(deciding)
@@ -328,10 +330,6 @@ def _leave_undecided(run: ActiveCall, participants: list[Participant]) -> None:
 def _notes(participant: Any) -> bool:
     """Tell whether a participant has changes to finish after a crash, by the decision's key."""
     return hasattr(participant, "key") and bool(getattr(participant, "changed", True))
-
-
-def _waits(participant: Any) -> bool:
-    return may_wait(participant, "contribute")
 
 
 def _decides(participant: Participant) -> bool:

@@ -63,11 +63,11 @@ def _answer(run: ActiveCall, plan: ToolPlan) -> Staged:
     answer: Any = run.answer
     run.replayed = isinstance(answer, (ToolResult, Replay))
     if run.recalled and not run.replayed:
-        msg = (
+        raise CallRejected(
+            Status.DENIED,
             f"{run.name} needs a person's approval: the earlier result that was to answer is gone. "
-            "Retry it, to have it asked."
+            "Retry it, to have it asked.",
         )
-        raise CallRejected(Status.DENIED, msg)
     if not run.replayed:
         answer = yield from apply_or_run(run, plan, answer)
     elif answer.__class__ is Replay:

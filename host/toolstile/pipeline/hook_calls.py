@@ -179,7 +179,8 @@ def perform(
     is waited for, whoever interrupts.
     """
     method = getattr(participant, step)
-    given = (yield from off_loop(run, method)) if may_wait(participant, step) else method()
+    is_aside = run.on_loop and may_wait(participant, step)
+    given = (yield from off_loop(run, method)) if is_aside else method()
     return None if given is None else (yield from settling(run, given))
 
 

@@ -115,11 +115,11 @@ def parse(run: ActiveCall, tool: Tool[Any, Any], call: ToolCall) -> None:
     given = call.arguments
     arguments = given if isinstance(given, str) else as_json(given)
     if len(arguments) > run.executor.max_arguments:
-        msg = (
+        raise CallRejected(
+            Status.INVALID,
             f"Invalid arguments for {tool.name}: {len(arguments):,} bytes, "
-            f"{run.executor.max_arguments:,} are allowed. Send less, then retry."
+            f"{run.executor.max_arguments:,} are allowed. Send less, then retry.",
         )
-        raise CallRejected(Status.INVALID, msg)
     codec = tool.params_codec
     run.arguments = arguments
     run.params = codec.decode(arguments)

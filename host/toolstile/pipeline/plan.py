@@ -142,16 +142,14 @@ def plan_for(
 def with_rules_of(plan: ToolPlan, kin: Iterable[ToolPlan]) -> ToolPlan:
     """Return a plan with all rules of its kin, which are plans of the same tool elsewhere."""
     for each in kin:
-        plan = replace(
-            plan,
-            checks=_merged(plan.checks, each.checks),
-            reserves=_merged(plan.reserves, each.reserves),
-            on_results=_merged(plan.on_results, each.on_results),
-            on_rollbacks=_merged(plan.on_rollbacks, each.on_rollbacks),
-            on_failures=_merged(plan.on_failures, each.on_failures),
-            confirms=plan.confirms or each.confirms,
-        )
+        merged: dict[str, Any] = {
+            name: _merged(getattr(plan, name), getattr(each, name)) for name in _RULES
+        }
+        plan = replace(plan, confirms=plan.confirms or each.confirms, **merged)
     return plan
+
+
+_RULES: Final = ("checks", "reserves", "on_results", "on_rollbacks", "on_failures")
 
 
 def _concerned(hooks: Implementations, tool: Tool[Any, Any]) -> Implementations:

@@ -93,12 +93,12 @@ def refuse_changed(run: ActiveCall) -> Staged:
         CallRejected: Saying so.
     """
     if not (yield from is_as_shown(run)):
-        msg = (
+        raise CallRejected(
+            Status.DENIED,
             f"{run.name} was denied: what it would change came out differently after a person had "
             "approved it. Nothing of it is kept. Its handler must have ended all its work when it "
-            "returns; retry it, to have it asked again."
+            "returns; retry it, to have it asked again.",
         )
-        raise CallRejected(Status.DENIED, msg)
 
 
 def start_over(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Staged:
@@ -222,8 +222,8 @@ def _participants(run: ActiveCall) -> Iterator[tuple[str | None, Any]]:
 
 
 def _made(run: ActiveCall, diff: str, parts: dict[str, str]) -> ChangeSet:
-    names = [name for name, _ in run.branch.record_changes.items()]
-    kept = [new for _, new in run.branch.record_changes.values() if new is not None]
+    changed = run.branch.record_changes
+    kept = [new for _, new in changed.values() if new is not None]
     told = {each["policy_name"]: each for each in dumped(PolicyState, kept)}
     return ChangeSet(
         tool=run.tool.name,
@@ -232,7 +232,7 @@ def _made(run: ActiveCall, diff: str, parts: dict[str, str]) -> ChangeSet:
         excluded=run.result.exclude_value_from_context,
         session=run.branch.changes(),
         slices=run.branch.base_digests(),
-        records={name: told.get(name) for name in names},
+        records={name: told.get(name) for name in changed},
         parts=parts,
         diff=diff,
     )

@@ -115,6 +115,7 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
         BaseException: What is not the call's own; see `failures.classify_failure`.
     """
     traces: Entered = []
+    journal = call.executor.journal
     call.around = CURRENT.get()
     try:
         try:
@@ -123,7 +124,7 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
             try:
                 if table.traces:
                     enter_traces(table, call, traces)
-                if call.executor.journal is not None:
+                if journal is not None:
                     yield from catch_up(call)
                 yield from pass_stages(call, table)
             except BaseException as error:  # noqa: BLE001 - every end is an outcome first
@@ -131,7 +132,7 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
                 with suppress(GeneratorExit):
                     yield from roll_back(call, table, error)
             publish_once(call, table)
-            if call.executor.journal is not None:
+            if journal is not None:
                 yield from tell_logs(call)
             if call.on_loop and call.opened and call.scope.has_to_close:
                 call.release_commit_turn()
@@ -384,6 +385,7 @@ def take_in_answer(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> St
         # The session may hold these changes by now, where the recorded call ran beside this one.
         if call.batch is not None or call.acquire_commit_turn() is not None:
             yield from wait_for_turn(call)
+        yield from catch_up(call)
         call.branch.validate()
     apply_result(call, table, plan)
 
@@ -397,6 +399,7 @@ def show_and_validate(call: ActiveCall, plan: ToolPlan) -> Staged:
             yield from wait_for_turn(call)
         call.stage = VALIDATE
         CURRENT.set((call,))
+        yield from catch_up(call)
         call.branch.validate()
         if (yield from is_as_shown(call)):
             # Policies may have come while a person was asked.
@@ -429,8 +432,7 @@ def redo_after_conflict(call: ActiveCall, plan: ToolPlan) -> Staged:
         yield from wait_for_turn(call)
     for held in call.scope.hold_for_rerun():
         yield from perform(call, held, "acquire", settle)
-    if call.executor.journal is not None:
-        yield from catch_up(call)
+    yield from catch_up(call)
     call.renew()
     call.scope.fail_fast = True
     if not plan.shares_params:

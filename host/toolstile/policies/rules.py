@@ -163,11 +163,10 @@ def refuse_duplicates(policies: Iterable[ToolPolicy]) -> None:
     seen: dict[str, ToolPolicy] = {}
     for policy in policies:
         if policy.name in seen and seen[policy.name] is not policy:
-            msg = (
+            raise DefinitionError(
                 f"Two policies have the name {policy.name!r} and would share one state; give "
                 "one of them another name, with name=... ."
             )
-            raise DefinitionError(msg)
         seen[policy.name] = policy
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
-from types import TracebackType
+from contextlib import suppress
+from pathlib import Path
 from typing import Any, Self, TypeVar, overload
 
 from toolstile.resources.teardown import (
@@ -17,7 +19,7 @@ from toolstile.resources.teardown import (
     unbound,
 )
 from toolstile.resources.transactional import Role, role_of
-from toolstile_hookspecs.errors import CircularDependencyError, ResourceError
+from toolstile_hookspecs.errors import CircularDependencyError, ConfigurationError, ResourceError
 from toolstile_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.process import allowed_interrupts, deferred_interrupts
@@ -97,7 +99,7 @@ T = TypeVar("T")
 D = TypeVar("D")
 
 _MISSING: Any = object()
-_DECIDERS: tuple[Any, ...] = (SessionStore, Decider)
+_DECIDERS: dict[Any, str] = {SessionStore: "the session store", Decider: "the ledger"}
 
 
 class OpenScope:
@@ -165,12 +167,7 @@ class OpenScope:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
         failures = self.leave()
         if error is None:
             failures.raise_any()
@@ -275,7 +272,9 @@ class Container(OpenScope):
             known = self.known.get(id(instance)) or scope.known.get(id(instance))
         is_new = known is None and not is_borrowed(binding)
         if is_new:
-            self._finish(instance)
+            self._finish(binding.kind, instance)
+        elif known is None:
+            self.check_file(binding.kind, instance)
         with self.lock:
             if not scope.closed:
                 found = known or Instance(instance, shared=binding.scope is Scope.SINGLETON)
@@ -288,8 +287,9 @@ class Container(OpenScope):
             close_all([instance], self.loop_of).raise_any()
         raise _closed(binding.kind)
 
-    def _finish(self, instance: object) -> None:
+    def _finish(self, kind: type[Any], instance: object) -> None:
         try:
+            self.check_file(kind, instance)
             with allowed_interrupts():
                 if isinstance(instance, PostConstruct) and not isinstance(instance, type):
                     finishing: object = instance.post_construct()  # type: ignore[func-returns-value]
@@ -301,6 +301,26 @@ class Container(OpenScope):
             if note:
                 error.add_note(note)
             raise
+
+    def check_file(self, kind: type[Any], locking: object) -> None:
+        """Refuse a resource, known by itself or its provider, that locks the file of decisions.
+
+        Raises:
+            ConfigurationError: Naming both, the file and the remedy; see `LocksFile`.
+        """
+        locked: object = getattr(locking, "locked_file", None)
+        if not isinstance(locked, str | Path):
+            return
+        file = os.path.realpath(locked)
+        for decider, name in _DECIDERS.items():
+            with suppress(CircularDependencyError):  # of one that is made of this resource
+                database = getattr(self.get(decider, None), "database", None)
+                if database is not None and os.path.realpath(database) == file:
+                    raise ConfigurationError(
+                        f"{name_of(kind)} locks {file} while a call has it, and {name} "
+                        "records in that file when the call ends, so the call would wait for "
+                        "itself. Give one of the two another file."
+                    )
 
     def recover_present(self) -> None:
         """Let all that is there finish the commits that other hosts have decided."""

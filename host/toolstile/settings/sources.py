@@ -289,10 +289,9 @@ def _document(start: Path | None, config: Path | None) -> tuple[Path | None, Map
         path = expanded(config).absolute()
         table = _project_table(path) if path.name == PROJECT_FILE else _own_table(path)
         if table is None:
-            msg = (
+            raise ConfigurationError(
                 f"{path} has no table [tool.toolstile]; add it, or name another file with --config."
             )
-            raise ConfigurationError(msg)
         return path, table
     try:
         directory = (start or Path.cwd()).absolute()

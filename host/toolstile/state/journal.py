@@ -27,42 +27,28 @@ PATIENCE: Final = 5.0
 _PAUSE: Final = 0.05
 
 
-class Journal:
-    """The entries of one session, between its state here and a store that hosts share.
+class Journal(Store):
+    """The state of a stored session, each movement of which is an entry that hosts share.
 
     Slices whose type nobody has named yet stay JSON, under their names, and are carried along.
 
     Args:
-        records: The store.
-        state: The session's state here.
+        records: The store of the entries.
+        like: The state in memory of the same session, not used yet.
 
     Attributes:
-        staged: The head that is being recorded; None outside of a decision.
         unnamed_logs: LOG slices as JSON, by the names of types that nobody has named here yet.
     """
 
-    __slots__ = (
-        "_before_files",
-        "_condensed",
-        "_decoded",
-        "_doubted",
-        "_kinds",
-        "_names",
-        "_number",
-        "_records",
-        "_state",
-        "_told",
-        "_transaction",
-        "staged",
-        "unnamed_logs",
-    )
+    is_stored = True
 
-    def __init__(self, records: SessionStore, state: Store) -> None:
-        self.staged: Head | None = None
+    def __init__(self, records: SessionStore, like: Store) -> None:
+        super().__init__(like.id, like.face, like.lineage, like.logs)
         self._records = records
-        self._state = state
         self._number = self._condensed = 0
         self._transaction: OpenDecision | None = None
+        # The head that is being recorded; None outside of a decision.
+        self._staged: Head | None = None
         self._kinds: dict[str, type[Any]] = {}
         self._names: dict[type[Any], tuple[str, ...]] = {}
         # By the ids of JSON versions, which are kept beside what they were decoded to.
@@ -79,7 +65,7 @@ class Journal:
     @property
     def is_behind(self) -> bool:
         """True when others may have moved the head since."""
-        return self._doubted is not None or self._records.has_moved(self._state.id, self._number)
+        return self._doubted is not None or self._records.has_moved(self.id, self._number)
 
     @property
     def waits(self) -> bool:
@@ -98,11 +84,11 @@ class Journal:
         """
         if self._doubted is not None:
             self._resolve(self._doubted)
-        entries = self._records.after(self._state.id, self._number)
+        entries = self._records.after(self.id, self._number)
         if any(entry.has_files for entry in entries):
             for recover in self._before_files:
                 recover()
-        with self._state.lock:
+        with self.lock:
             if self._transaction is None:
                 self._take_in(entries)
 
@@ -110,32 +96,27 @@ class Journal:
         """Have workspaces finish their commits before the head shows what belongs to them."""
         self._before_files.append(recover)
 
-    def found(self, slices: Slices, type_: type[Any]) -> Items:
-        """Return a slice of which there is, so far, at most the JSON."""
-        for name in self._names_of(type_):
-            raw = slices.get(name)
-            if raw is not None:
-                _, items = self._decoded.get(id(raw)) or (raw, None)
-                if items is None:
-                    items = Items.of(loaded(type_, list(raw)), self._state)
-                    self._decoded[id(raw)] = (raw, items)
-                return items
-        return EMPTY
+    def found(self, slices: Slices, kind: type[Any]) -> Items:
+        """Return the items of a type, of which there may be, so far, only the JSON."""
+        items = slices.get(kind)
+        names = self._names_of(kind) if items is None else ()
+        if (raw := next((slices[name] for name in names if name in slices), None)) is not None:
+            _, items = self._decoded.get(id(raw)) or (raw, None)
+            if items is None:
+                items = Items.of(loaded(kind, list(raw)), self)
+                self._decoded[id(raw)] = (raw, items)
+        return EMPTY if items is None else items
 
-    def log_of(self, type_: type[Any]) -> list[Any] | None:
-        """Return the items of a LOG slice that others have kept, once; None for none."""
-        for name in self._names_of(type_):
-            raw = self.unnamed_logs.pop(name, None)
-            if raw is not None:
-                items = loaded(type_, raw)
-                self._told[type_] = len(items)
-                return items
-        return None
-
-    def without_names_of(self, slices: Slices) -> dict[Any, Items]:
-        """Return slices without the JSON of those that are there as items."""
-        names = {name for type_ in slices if type_ in self._names for name in self._names[type_]}
-        return {key: items for key, items in slices.items() if key not in names}
+    def name_type(self, kind: type[Any]) -> None:
+        """Have what others recorded of a type be a LOG slice, where it is one with them."""
+        if kind in self.logs:
+            return
+        with self.lock:
+            for name in self._names_of(kind):
+                raw = self.unnamed_logs.pop(name, None)
+                if raw is not None:
+                    self.logs[kind] = Log(loaded(kind, raw))
+                    self._told[kind] = len(raw)
 
     # --- moving
 
@@ -148,8 +129,7 @@ class Journal:
             SnapshotError: An item has no JSON form; nothing has changed.
             DecisionUnknownError: Nobody can tell whether it was recorded.
         """
-        state = self._state
-        with deferred_interrupts(), state.lock:
+        with deferred_interrupts(), self.lock:
             if self._transaction is not None:
                 # What a reducer writes is part of the same movement.
                 yield
@@ -160,9 +140,9 @@ class Journal:
             entry: Entry | None = None
             is_over = False
             try:
-                with self._records.deciding(state.id) as transaction:
+                with self._records.deciding(self.id) as transaction:
                     self._take_in(transaction.after(self._number))
-                    self._transaction, self.staged = transaction, state.head
+                    self._transaction, self._staged = transaction, self.head
                     yield
                     entry = self._entry(deciding)
                     if entry is not None:
@@ -174,12 +154,22 @@ class Journal:
                     raise
                 self._read_back(deciding, error)
             finally:
-                staged, self.staged, self._transaction = self.staged, None, None
-            if entry is not None and staged is not None:
+                staged, self._staged, self._transaction = self._staged, None, None
+            if staged is not None:
+                self.head = staged
+            if entry is not None:
                 self._number = entry.number
                 self._note_logs()
-            if staged is not None:
-                state.head = staged
+
+    @property
+    def newest(self) -> Head:
+        """The head, with what is about to be recorded."""
+        return self.head if self._staged is None else self._staged
+
+    def _move_to(self, head: Head) -> None:
+        if head.slices is not self.newest.slices:
+            head = head._replace(slices=self._without_names_of(head.slices))
+        self._staged = head
 
     def tell_logs(self) -> None:
         """Record the items of LOG slices that no entry holds yet."""
@@ -191,49 +181,44 @@ class Journal:
     def has_untold_logs(self) -> bool:
         """True when items of LOG slices are in no entry yet."""
         # That of the calls is there always, and is told nowhere.
-        return len(self._state.logs) > 1 and bool(self._untold())
+        return len(self.logs) > 1 and bool(self._untold())
 
     def condense(self) -> None:
         """Keep one entry in place of all, where there are many."""
-        with self._state.lock:
-            head, number = self._state.head, self._number
+        with self.lock:
+            head, number = self.head, self._number
             if number - self._condensed < MANY or self._untold() or self.unnamed_logs:
                 return
-            changes = self._changes(Head({}, {}, 0), head, self._logs_from({}))
-        changes["whole"] = True
-        text = json.dumps(changes, ensure_ascii=False, allow_nan=False)
-        self._records.condense(self._state.id, Entry(number, new_decision_id(), head.epoch, text))
+            text = self._changes(Head({}, {}, 0), head, self._logs_from({}), whole=True)
+        self._records.condense(self.id, Entry(number, new_decision_id(), head.epoch, text))
         self._condensed = number
 
     def _entry(self, deciding: Deciding) -> Entry | None:
-        before, after = self._state.head, self.staged
+        before, after = self.head, self._staged
         assert after is not None  # noqa: S101 - within a decision
         untold = self._untold()
         if after is before and not untold and not deciding.is_durable:
             return None
-        changes = self._changes(before, after, untold)
-        text = json.dumps(changes, ensure_ascii=False, allow_nan=False)
+        text = self._changes(before, after, untold)
         return Entry(self._number + 1, deciding.id, after.epoch, text, deciding.has_files)
 
     def _changes(
-        self, before: Head, after: Head, logs: Mapping[type[Any], Sequence[Any]]
-    ) -> dict[str, Any]:
-        """Return what a head came to from another, as JSON values."""
+        self, before: Head, after: Head, logs: Mapping[type[Any], Sequence[Any]], **more: bool
+    ) -> str:
+        """Return what a head came to from another, as JSON."""
         slices: dict[str, Any] = {}
         if after.slices is not before.slices:
             for key in {**before.slices, **after.slices}:
                 change = self._change_of(key, before, after)
                 if change is not None:
                     slices[self._name_of(key)] = change
-        names = {**before.records, **after.records}
         changed = {
-            name: after.records.get(name)
-            for name in names
-            if after.records is not before.records
-            and after.records.get(name) is not before.records.get(name)
+            name: new
+            for name in {**before.records, **after.records}
+            if (new := after.records.get(name)) is not before.records.get(name)
         }
         records = [record for record in changed.values() if record is not None]
-        return {
+        changes = {
             "slices": slices,
             "records": dumped(PolicyState, records) if records else [],
             "removed": [name for name, record in changed.items() if record is None],
@@ -241,6 +226,7 @@ class Journal:
                 self._name_of(type_): dumped_exactly(type_, items) for type_, items in logs.items()
             },
         }
+        return json.dumps({**changes, **more}, ensure_ascii=False, allow_nan=False)
 
     def _change_of(self, key: Any, before: Head, after: Head) -> dict[str, Any] | None:
         """Return the change of a slice that stands under a type or, as JSON, under a name."""
@@ -266,13 +252,12 @@ class Journal:
     # --- taking in what others have recorded
 
     def _take_in(self, entries: Iterable[Entry]) -> None:
-        state = self._state
         for entry in entries:
             if entry.number <= self._number:
                 continue
             changes = json.loads(entry.changes)
             is_whole = changes.get("whole", False)
-            head = Head({}, NO_RECORDS, 0) if is_whole else state.head
+            head = Head({}, NO_RECORDS, 0) if is_whole else self.head
             slices: dict[Any, Items] = dict(head.slices)
             for name, change in changes["slices"].items():
                 key = self._kinds.get(name, name)
@@ -282,7 +267,7 @@ class Journal:
             }
             removed = dict.fromkeys(changes["removed"])
             records = overlaid(head.records, {**removed, **update})
-            state.head = Head(self.without_names_of(slices), records, entry.epoch)
+            self.head = Head(self._without_names_of(slices), records, entry.epoch)
             for name, items in changes["logs"].items():
                 self._take_in_log(name, items, is_whole=is_whole)
             self._number = entry.number
@@ -290,20 +275,20 @@ class Journal:
     def _changed(self, key: Any, slices: Slices, change: Mapping[str, Any]) -> Items:
         new = change["items"] if isinstance(key, str) else loaded(key, change["items"])
         if change["at"] is None:
-            return Items.of(new, self._state)
+            return Items.of(new, self)
         base = slices.get(key)
         if base is None:
             base = EMPTY if isinstance(key, str) else self.found(slices, key)
         if base.length != change["at"]:
             raise StateError(
-                f"The stored session {self._state.id} does not go on where this host has it, at "
+                f"The stored session {self.id} does not go on where this host has it, at "
                 f"{key}. Open it anew, in a new host."
             )
-        return base.extended(self._state, new)
+        return base.extended(self, new)
 
     def _take_in_log(self, name: str, items: list[Any], *, is_whole: bool) -> None:
         type_ = self._kinds.get(name)
-        log = None if type_ is None else self._state.logs.get(type_)
+        log = None if type_ is None else self.logs.get(type_)
         if type_ is None or not isinstance(log, Log):
             before = [] if is_whole else self.unnamed_logs.get(name, [])
             self.unnamed_logs[name] = [*before, *items]
@@ -321,7 +306,7 @@ class Journal:
     def _logs_from(self, told: Mapping[type[Any], int]) -> dict[type[Any], Sequence[Any]]:
         logs = {
             type_: log.items().after(told.get(type_, 0))
-            for type_, log in list(self._state.logs.items())
+            for type_, log in list(self.logs.items())
             if type_ is not ToolInvoked
         }
         return {type_: items for type_, items in logs.items() if items}
@@ -329,6 +314,11 @@ class Journal:
     def _note_logs(self) -> None:
         for type_, items in self._untold().items():
             self._told[type_] = self._told.get(type_, 0) + len(items)
+
+    def _without_names_of(self, slices: Slices) -> dict[Any, Items]:
+        """Return slices without the JSON of those that are there as items."""
+        names = {name for type_ in slices if type_ in self._names for name in self._names[type_]}
+        return {key: items for key, items in slices.items() if key not in names}
 
     # --- lost answers
 
@@ -349,8 +339,7 @@ class Journal:
             if time.monotonic() >= until:
                 self._doubted = key
                 raise DecisionUnknownError(
-                    f"the session {self._state.id} could not be told whether it was recorded "
-                    f"({error})"
+                    f"the session {self.id} could not be told whether it was recorded ({error})"
                 ) from error
             time.sleep(_PAUSE)
 
@@ -359,7 +348,7 @@ class Journal:
         if found is None:
             raise StateError(
                 f"Nobody can tell yet what became of the last call of the session "
-                f"{self._state.id}, so it takes no other. Retry when its store can be read."
+                f"{self.id}, so it takes no other. Retry when its store can be read."
             )
         self._doubted = None
 

@@ -74,9 +74,8 @@ def _turn(
     if not isinstance(said, str):
         what = type(said).__qualname__
         raise ConfigurationError(f"A request is a text, a RequestTurn or several, not a {what}.")
-    if principal is None:
-        return RequestTurn(hide(said, secrets), clock.now())
-    return RequestTurn(hide(said, secrets), clock.now(), principal.id, principal.source)
+    who = () if principal is None else (principal.id, principal.source)
+    return RequestTurn(hide(said, secrets), clock.now(), *who)
 
 
 def add_turns(store: Store, turns: Sequence[RequestTurn]) -> None:

@@ -60,7 +60,6 @@ class Session:
     ) -> None:
         calls = History(history_events, history_bytes)
         self._store = Store(id or uuid4().hex, _over, object(), {ToolInvoked: calls})
-        self._journal: Journal | None = None
 
     @property
     def id(self) -> str:
@@ -75,7 +74,7 @@ class Session:
     @property
     def journal(self) -> Journal | None:
         """The journal of a stored session; None where it stays in memory."""
-        return self._journal
+        return self._store if isinstance(self._store, Journal) else None
 
     @property
     def epoch(self) -> int:
@@ -138,9 +137,9 @@ class Session:
         Raises:
             StateError: The store cannot be read.
         """
-        self._journal = self._store.journal = Journal(records, self._store)
-        self._journal.catch_up()
-        self._journal.condense()
+        self._store = journal = Journal(records, self._store)
+        journal.catch_up()
+        journal.condense()
 
     def fork(self) -> Branch:
         """Return a branch for a call; costs a pointer."""
@@ -208,8 +207,8 @@ class Session:
         with store.lock:
             logs: dict[Any, Any] = {kind: log.items() for kind, log in store.logs.items()}
             del logs[ToolInvoked]
-            if self._journal is not None:
-                logs.update(self._journal.unnamed_logs)
+            if self.journal is not None:
+                logs.update(self.journal.unnamed_logs)
             head = store.head
         return write(Saved(self.id, None, head.slices, logs, head.records))
 
@@ -261,7 +260,6 @@ class Session:
 def _over(store: Store) -> Session:
     session = Session.__new__(Session)
     session._store = store  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - its own
-    session._journal = None  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - likewise
     return session
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 from toolstile.state.dispatcher import fault_of
 from toolstile.state.persistent_list import Items, SliceReader
@@ -130,10 +130,7 @@ class BranchedLog(CallSlice):
         self._check(True)  # noqa: FBT003 - to write
         self._store.append_log(self.kind, keep(self.kind, (item,)))
 
-    def seed(self, *items: Any) -> None:  # noqa: ARG002 - the protocol's
-        """Refuse: items of a LOG are never replaced."""
+    def _refuse(self, *given: object, **options: object) -> NoReturn:  # noqa: ARG002 - any
         raise refuse_log(self.kind)
 
-    def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:  # noqa: ARG002 - the protocol's
-        """Refuse: items of a LOG are never removed."""
-        raise refuse_log(self.kind)
+    seed = clear = _refuse

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from os import urandom
 from threading import RLock
-from typing import Any, NamedTuple, Protocol
+from time import time_ns
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from toolstile.state.dispatcher import Subscribers
@@ -37,8 +39,8 @@ class Head(NamedTuple):
 
 
 def new_decision_id() -> str:
-    """Return the id of a decision."""
-    return uuid4().hex
+    """Return the id of a decision; a later one sorts behind, so that a store appends it."""
+    return f"{time_ns():016x}{urandom(8).hex()}"
 
 
 @dataclass(slots=True)
@@ -50,7 +52,6 @@ class Deciding:
         id: Its id.
         is_durable: Whether it is recorded though the session does not change.
         has_files: Whether changes of a workspace belong to it.
-        waits: Whether recording it may wait, so that it is kept off event loops.
         patience: Seconds for which its answer is asked for, once that is lost; None for the usual.
     """
 
@@ -58,36 +59,7 @@ class Deciding:
     id: str = field(default_factory=new_decision_id)
     is_durable: bool = False
     has_files: bool = False
-    waits: bool = False
     patience: float | None = None
-
-
-class Recorder(Protocol):
-    """The journal of a session, as far as its store asks it; see `Journal`."""
-
-    staged: Head | None
-
-    def found(self, slices: Slices, type_: type[Any], /) -> Items:
-        """Return a slice of which there is, so far, at most the JSON."""
-        ...
-
-    def log_of(self, type_: type[Any], /) -> list[Any] | None:
-        """Return the items of a LOG slice that others have kept, once; None for none."""
-        ...
-
-    def without_names_of(self, slices: Slices, /) -> Slices:
-        """Return slices without the JSON of those that are there as items."""
-        ...
-
-    def moving(self, deciding: Deciding | None = None, /) -> AbstractContextManager[Any]:
-        """Record what the block does to the head; it shows when it is recorded."""
-        ...
-
-    def catch_up(self) -> None:
-        """Bring the head to where others have moved it."""
-
-    def tell_logs(self) -> None:
-        """Record the items of LOG slices that no entry holds yet."""
 
 
 _START = Head({}, NO_RECORDS, 0)
@@ -103,11 +75,13 @@ class Store:
         logs: The LOG slices, that of the calls' events among them.
 
     Attributes:
-        journal: What records the movements of the head; None where the session stays in memory.
+        is_stored: Whether the movements of the head are recorded; see `Journal`.
 
     Raises:
         StateError: The id is not a text.
     """
+
+    is_stored = False
 
     def __init__(
         self,
@@ -126,7 +100,6 @@ class Store:
         self.logs = logs
         self.reducers: ReducerTable = {}
         self.subscribers = Subscribers()
-        self.journal: Recorder | None = None
 
     def cloned(self, id: str | None, head: Head) -> Store:  # noqa: A002 - it is the id
         """Return an independent store with the same logs and reducers, at a head."""
@@ -150,22 +123,14 @@ class Store:
 
     def found(self, slices: Slices, kind: type[Any]) -> Items:
         """Return the items of a type among slices of this session."""
-        items = slices.get(kind)
-        if items is None:
-            items = EMPTY if self.journal is None else self.journal.found(slices, kind)
-        return items
+        return slices.get(kind, EMPTY)
 
     def name_type(self, kind: type[Any]) -> None:
-        """Have what others recorded of a type be a LOG slice, where it is one with them."""
-        if self.journal is not None and kind not in self.logs:
-            with self.lock:
-                items = self.journal.log_of(kind)
-                if items is not None:
-                    self.logs[kind] = Log(items)
+        """Hear of a type that slices are asked for by."""
 
-    def moving(self, deciding: Deciding | None = None) -> AbstractContextManager[Any]:
-        """Return what is held while the head moves; with a journal, what records that."""
-        return self.lock if self.journal is None else self.journal.moving(deciding)
+    def moving(self, deciding: Deciding | None = None) -> AbstractContextManager[Any]:  # noqa: ARG002 - for those that record it
+        """Return what is held while the head moves."""
+        return self.lock
 
     def register(
         self, kind: type[Any], event: type[Any], reducer: Reducer, policy: SlicePolicy
@@ -198,8 +163,10 @@ class Store:
     def log_at_once(self, kind: type[Any], item: Any) -> None:
         """Add an item to a LOG slice from outside any call."""
         self.append_log(kind, keep(kind, (item,)))
-        if self.journal is not None:
-            self.journal.tell_logs()
+        self.tell_logs()
+
+    def tell_logs(self) -> None:
+        """Record what was added to LOG slices, where the session is stored."""
 
     def append_log(self, kind: type[Any], items: list[Any]) -> None:
         """Add kept items to a LOG slice, at once and for good; recorded with the call."""
@@ -249,17 +216,12 @@ class Store:
     @property
     def newest(self) -> Head:
         """The head, with what is about to be recorded."""
-        journal = self.journal
-        return self.head if journal is None or journal.staged is None else journal.staged
+        return self.head
 
     def put(self, slices: Slices, records: Records | None = None) -> None:
         """Put new versions of slices into the head, while it is `moving`."""
         head = self.newest
-        merged = head.slices
-        if slices:
-            merged = {**head.slices, **slices}
-            if self.journal is not None:
-                merged = self.journal.without_names_of(merged)
+        merged = {**head.slices, **slices} if slices else head.slices
         self._move_to(Head(merged, head.records if records is None else records, head.epoch))
 
     def replace(self, slices: Slices, records: Records) -> None:
@@ -268,10 +230,7 @@ class Store:
             self._move_to(Head(slices, records, self.newest.epoch + 1))
 
     def _move_to(self, head: Head) -> None:
-        if self.journal is None:
-            self.head = head
-        else:
-            self.journal.staged = head
+        self.head = head
 
     def read_records(self) -> Records:
         """Return the newest records of the policies."""

@@ -234,7 +234,7 @@ class Transaction:
                     )
             if changed or deciding is not None:
                 self._move()
-            if store.journal is None and deciding is not None:
+            if deciding is not None and not store.is_stored:
                 deciding.contribute(None)
                 if store.head is not self._head:
                     raise StateError(
@@ -244,7 +244,7 @@ class Transaction:
             if has_changed:
                 slices = {cell.kind: cell.applied(store, cell.origin) for cell in changed}
                 store.put(slices, overlaid(store.head.records, self._overlay))
-            if store.journal is None:
+            if not store.is_stored:
                 # At once: an interruption from here on comes when the changes are kept.
                 self._closed = OVER
         self._closed = OVER

@@ -111,11 +111,10 @@ def _installed(name: str, there: Mapping[str, PluginSource]) -> str:
         return name
     near = nearest(name, there)
     hint = f"Did you mean {near!r}?" if near else f"There are {', '.join(sorted(there))}."
-    msg = (
+    raise PluginError(
         f"No plugin {name!r} is installed. {hint} A plugin of a project that is being written is "
         "there after `pip install -e .`."
     )
-    raise PluginError(msg)
 
 
 def _refuse_faults(host: Host) -> None:

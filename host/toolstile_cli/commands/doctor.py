@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import logging
 import os
 import platform
 import re
 import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Final, cast
 
@@ -19,7 +20,7 @@ from rich.text import Text
 
 from toolstile._version import __version__
 from toolstile.host import Host
-from toolstile.plugins.plugin_errors import one_line
+from toolstile.plugins.plugin_errors import PluginFault, one_line
 from toolstile.plugins.reports import PluginReport
 from toolstile.policies.persistence import read
 from toolstile.policies.unknown_names import faults_of, ruled_by_tables, tools_within
@@ -27,6 +28,7 @@ from toolstile.settings import Settings
 from toolstile.settings.sources import PREFIX
 from toolstile.settings.table_validation import secrets_in, without_secrets
 from toolstile.stored_sessions import opened
+from toolstile_cli.commands.plugins import enter_possible_lifespans, with_fault
 from toolstile_cli.commands.run import host_for
 from toolstile_cli.console import Terminal
 from toolstile_cli.exit_codes import Exit
@@ -52,7 +54,8 @@ SIGNS: Final = {
 }
 
 _NOT_STARTED: Final = (
-    "Nothing was started: `toolstile plugins` starts the plugins, and tells which cannot be."
+    "Nothing was started but what offers tools late, such as MCP servers: `toolstile plugins` "
+    "starts all plugins, and tells which cannot be."
 )
 Area = tuple[str, Iterable[Diagnostic]]
 
@@ -61,39 +64,43 @@ def doctor(args: argparse.Namespace) -> int:
     """Look at everything that can be looked at without changing it; 1 when something is wrong."""
     severities: Counter[Severity] = Counter()
     terminal = Terminal()
-    for area, findings in _areas(args):
-        # Plugins may print meanwhile, which is not a finding.
-        with contextlib.redirect_stdout(sys.stderr):
-            found = list(findings)
-        severities.update(finding.severity for finding in found)
-        if args.out is None:
-            _print(terminal, area, found)
-        else:
-            for finding in found:
-                args.out.write(_described(area, finding))
+    with contextlib.ExitStack() as running:
+        for area, findings in _areas(args, running):
+            # Plugins may print meanwhile, which is not a finding.
+            with contextlib.redirect_stdout(sys.stderr):
+                found = list(findings)
+            severities.update(finding.severity for finding in found)
+            if args.out is None:
+                _print(terminal, area, found)
+            else:
+                for finding in found:
+                    args.out.write({"area": area, **asdict(finding)})
     if args.out is None:
         terminal.print(_summary(severities))
         terminal.print(Text(f" {_NOT_STARTED}", "dim"), whole=True)
     return Exit.FAILED if severities[Severity.ERROR] else Exit.OK
 
 
-def _areas(args: argparse.Namespace) -> Iterator[Area]:
+def _areas(args: argparse.Namespace, running: contextlib.ExitStack) -> Iterator[Area]:
     yield "surroundings", surroundings()
     try:
         with contextlib.redirect_stdout(sys.stderr):
             host = host_for(args)
     except ToolstileError as error:
         remedy = "When it is fixed, run this again."
-        faults = str(error).splitlines()
-        yield (
-            "configuration",
-            [Diagnostic.error("configuration", fault, remedy) for fault in faults],
-        )
+        lines = str(error).splitlines()
+        yield "configuration", [Diagnostic.error("configuration", line, remedy) for line in lines]
         # The plugins can be looked at all the same.
-        yield "plugins", of_plugins(Host(settings=Settings(), block=args.block))
+        yield "plugins", of_plugins(Host(settings=Settings(), block=args.block), {})
         return
+    # Without the tools that come late, nobody can tell whether a rule names one.
+    running.enter_context(contextlib.closing(host))
+    args.log.setLevel(logging.NOTSET if args.verbose else logging.ERROR)  # findings tell the rest
+    with contextlib.redirect_stdout(sys.stderr):
+        faults = enter_possible_lifespans(host, running, only_late=True)
+    args.log.setLevel(logging.NOTSET)
     yield "configuration", of_configuration(host)
-    yield "plugins", of_plugins(host)
+    yield "plugins", of_plugins(host, faults)
     yield "dependencies", of_dependencies(host)
 
 
@@ -113,16 +120,6 @@ def _summary(severities: Counter[Severity]) -> Text:
     told = [counted(wrong, "error")] if wrong else []
     told += [counted(doubtful, "warning")] if doubtful else []
     return Text("\n ").append(", ".join(told) or "Nothing is wrong.", "bold")
-
-
-def _described(area: str, finding: Diagnostic) -> dict[str, str | None]:
-    return {
-        "area": area,
-        "subject": finding.subject,
-        "severity": finding.severity.value,
-        "text": finding.text,
-        "remedy": finding.remedy,
-    }
 
 
 # --- Python, requirements and extras
@@ -243,7 +240,7 @@ def _of_rules(host: Host) -> Iterator[Diagnostic]:
     for fault in faults_of(ruling, tools, host.plugins.view.withheld):
         if fault not in wrong:
             told = f"This is so unless a tool comes later: {fault}"
-            yield Diagnostic.note("policies", told, "`toolstile tools` starts what offers tools.")
+            yield Diagnostic.note("policies", told, "When that is there, run this again.")
 
 
 def _of_kept(file: Path) -> Diagnostic:
@@ -263,13 +260,13 @@ def _of_kept(file: Path) -> Diagnostic:
     return Diagnostic.ok(subject, f"{len(records)} records." if records else "Nothing is kept yet.")
 
 
-def of_plugins(host: Host) -> Iterator[Diagnostic]:
-    """Yield the state of each plugin, and its deprecated uses."""
+def of_plugins(host: Host, faults: Mapping[str, PluginFault]) -> Iterator[Diagnostic]:
+    """Yield the state of each plugin, with its fault as it was started, and deprecated uses."""
     # Late offers are taken now: the reports then have their faults.
     host.plugins.commands()
     host.dialects()
     for report in host.plugins.reports:
-        yield _of_plugin(report)
+        yield _of_plugin(with_fault(report, faults.get(report.name)))
         for use in deprecated_uses(host.plugins, report.name):
             yield Diagnostic.warning(
                 _subject(report), use, "Look for a newer version of it, or tell its author."
@@ -309,8 +306,7 @@ def _diagnosed(host: Host) -> Iterator[Diagnostic]:
     for implementation in reversed(host.plugins.implementations(HOOK)):
         plugin = implementation.plugin
         try:
-            answer = implementation.call(bound)
-            found = list(answer or ())
+            found = list(implementation.call(bound) or ())
         except Exception as error:  # noqa: BLE001 - a plugin's fault hides nothing else
             yield Diagnostic.error(
                 f"plugin {plugin}", f"Its {HOOK} failed: {one_line(error)}.", "Fix the plugin."

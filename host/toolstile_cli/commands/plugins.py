@@ -19,7 +19,6 @@ from toolstile_cli.console import Column, Table, Terminal, widest
 from toolstile_cli.errors import say
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.lint.contributions import deprecated_uses
-from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import counted, printable
 
 STATUS: Final[dict[Status, tuple[str, str, str, str]]] = {
@@ -33,9 +32,9 @@ STATUS: Final[dict[Status, tuple[str, str, str, str]]] = {
 def plugins(host: Host, args: argparse.Namespace) -> int:
     """List the plugins; a failed one, or one that cannot be started, with cause and remedy."""
     with ExitStack() as running:
-        faults = _enter_possible_lifespans(host, running)
+        faults = enter_possible_lifespans(host, running)
         reports = tuple(
-            _with_fault(report, faults.get(report.name)) for report in host.plugins.reports
+            with_fault(report, faults.get(report.name)) for report in host.plugins.reports
         )
         wrong = host.wrong_rules()
     if args.out is None:
@@ -48,26 +47,32 @@ def plugins(host: Host, args: argparse.Namespace) -> int:
     else:
         for report in reports:
             args.out.write(_described(host, report))
-    say("error", *wrong)
-    if not _has_approver(host) or wrong:
-        return Exit.USAGE
-    return (
-        Exit.USAGE if host.unmet() or any(report.misconfigured for report in reports) else Exit.OK
-    )
+    unmet, shown = host.unmet(), {str(report) for report in host.plugins.reports}
+    say("error", *wrong, *(fault for fault in unmet if fault not in shown))
+    return Exit.USAGE if wrong or unmet or any(each.misconfigured for each in reports) else Exit.OK
 
 
-def _enter_possible_lifespans(host: Host, stack: ExitStack) -> dict[str, PluginFault]:
-    """Enter the lifespans that can be; return the faults of the other plugins by their names."""
+def enter_possible_lifespans(
+    host: Host, stack: ExitStack, *, only_late: bool = False
+) -> dict[str, PluginFault]:
+    """Enter the lifespans that can be; return the faults of the other plugins by their names.
+
+    With `only_late`, only the plugins whose tools come late are started.
+    """
     faults: dict[str, PluginFault] = {}
     for implementation in host.plugins.implementations("toolstile_lifespan"):
+        plugin = implementation.plugin
+        if only_late and not getattr(host.settings(plugin), "awaited_tools", ()):
+            continue
         try:
             enter_lifespan(host, stack, implementation)
         except Exception as error:  # noqa: BLE001 - returned as a fault
-            faults[implementation.plugin] = fault_of(error, implementation.plugin, host)
+            faults[plugin] = fault_of(error, plugin, host)
     return faults
 
 
-def _with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:
+def with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport:
+    """Return a report that tells of the fault with which a plugin was started, if any."""
     if fault is None:
         return report
     return replace(
@@ -77,15 +82,6 @@ def _with_fault(report: PluginReport, fault: PluginFault | None) -> PluginReport
         remedy=fault.remedy,
         misconfigured=fault.misconfigured,
     )
-
-
-def _has_approver(host: Host) -> bool:
-    try:
-        _ = host.approver
-    except ConfigurationError as error:
-        say("error", str(error))
-        return False
-    return True
 
 
 def print_reports(

@@ -302,11 +302,10 @@ class _Services:
             return None
         resource = resources.get(kind)
         if not resources.is_portable(kind):
-            msg = (
+            raise ResourceError(
                 f"{kind.__qualname__} cannot go into an isolated process; declare its binding "
                 "portable=True, or use isolation='thread'."
             )
-            raise ResourceError(msg)
         return resource
 
     def _files(self, method: str, *args: Any, **kwargs: Any) -> Any:

@@ -28,6 +28,7 @@ from toolstile_hookspecs.codecs import finite, in_one_line, why_unwritable
 from toolstile_hookspecs.services.ledger import (
     Claim,
     EffectState,
+    JoinsDecision,
     LedgerEntry,
     LedgerStore,
     RecordedResult,
@@ -154,6 +155,8 @@ class EffectLedger:
         self, store: LedgerStore | None = None, *, clock: Clock | None = None, wait: float = 30.0
     ) -> None:
         self.store: LedgerStore = MemoryStore() if store is None else store
+        # The same store, where it can record in the decision of another one.
+        self.joining = self.store if isinstance(self.store, JoinsDecision) else None
         self.wait = wait
         self.leases = LeaseKeeper(self.store)
         self._clock = clock or SystemClock()
@@ -163,7 +166,8 @@ class EffectLedger:
         """The database in which its records are decided; None where they are in memory."""
         if not self.store.waits:
             return None
-        return getattr(self.store, "database", type(self.store).__qualname__)
+        joining = self.joining
+        return (joining and joining.database) or type(self.store).__qualname__
 
     def lookup(self, key: str) -> ToolEffect | None:
         """Return the effect of a key, or None; an expired one is removed."""

@@ -347,12 +347,10 @@ class Holding:
 
     def _finish(self, claim: Claim, result: RecordedResult, connection: Any) -> bool:
         expires_at = end_of(self.context.clock.now(), self.config.ttl)
-        store: Any = self.ledger.store
-        if connection is not None and hasattr(store, "finish_within"):
-            return bool(
-                store.finish_within(connection, claim.key, claim.effect_id, result, expires_at)
-            )
-        return bool(store.finish(claim.key, claim.effect_id, result, expires_at))
+        joining = self.ledger.joining
+        if connection is None or joining is None:
+            return self.ledger.store.finish(claim.key, claim.effect_id, result, expires_at)
+        return joining.finish_within(connection, claim.key, claim.effect_id, result, expires_at)
 
     def _forget(self) -> None:
         if self._uncommitted is not None and self.claim is not None:

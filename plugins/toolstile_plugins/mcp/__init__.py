@@ -10,7 +10,6 @@ import os
 import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
-from importlib.util import find_spec
 from pathlib import Path
 
 from pydantic import BaseModel
@@ -45,16 +44,21 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_diagnose(settings: McpSettings) -> Iterator[Diagnostic]:
-    """Find out whether the configured servers can be started; none of them is."""
+    """Find out whether the servers can be started, and where they run, what to look at."""
     servers = {name: server for name, server in settings.servers.items() if server.enabled}
     if not servers:
         return
-    if find_spec("mcp") is None:
-        fault = "What speaks the protocol is not installed."
-        yield Diagnostic.error("MCP servers", fault, extra_remedy("mcp"))
     yield file_finding(settings.pins, "what is known of MCP servers' tools")
     for name, server in servers.items():
         yield _of_server(name, server)
+    if settings.gateway is not None:
+        from toolstile_plugins.mcp.gateway.check import found_of  # only `doctor` comes here
+
+        for upstream in settings.gateway.upstreams:
+            # A server that is missing is told in its plugin's report.
+            for told in found_of(upstream, None).told():
+                remedy = f"Fix plugins.mcp.servers.{upstream.name}, or see `toolstile mcp check`."
+                yield Diagnostic.warning(f"tools of MCP server {upstream.name}", told, remedy)
 
 
 @hookimpl
@@ -102,26 +106,21 @@ def toolstile_lifespan(
 def _of_server(name: str, server: ServerSettings) -> Diagnostic:
     subject, table = f"MCP server {name}", f"plugins.mcp.servers.{name}"
     try:
-        _fill(server)
+        for where, text in _written(server):
+            filled(text, where)
     except ServerFault as error:
         return Diagnostic.error(subject, f"Its {error}.", f"Set the variable, or fix {table}.")
-    if server.command is None:
-        return Diagnostic.ok(
-            subject, "It is asked over HTTP; `toolstile mcp check` connects to it."
-        )
     if server.cwd is not None and not Path(server.cwd).is_dir():
         fault = "The directory it is started in is not there."
         return Diagnostic.error(subject, fault, f"Fix {table}.cwd.")
     path = server.env.get("PATH", os.environ.get("PATH"))
-    if shutil.which(server.command, path=path) is None:
+    if server.command is not None and shutil.which(server.command, path=path) is None:
         fault = f"There is no program {server.command!r} that can be started."
         return Diagnostic.error(subject, fault, f"Install it, or fix {table}.command.")
-    return Diagnostic.ok(subject, "Its program is there; `toolstile mcp check` starts it.")
+    return Diagnostic.ok(subject, "It can be asked; `toolstile mcp check` shows its tools.")
 
 
-def _fill(server: ServerSettings) -> None:
-    filled(server.url or "", "url")
-    for text in server.args:
-        filled(text, "args")
-    for key, value in (*server.env.items(), *server.headers.items()):
-        filled(value, key)
+def _written(server: ServerSettings) -> list[tuple[str, str]]:
+    """Return the texts in which variables may stand, with where each is written."""
+    args = (("args", text) for text in server.args)
+    return [("url", server.url or ""), *args, *server.env.items(), *server.headers.items()]

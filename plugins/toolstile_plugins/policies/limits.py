@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import (
     DefinitionError,
     PolicyDecision,
-    PolicyState,
     Tool,
     ToolContext,
     ToolResult,
     ToolSelector,
 )
-from toolstile_hookspecs.support.text import in_seconds
+from toolstile_hookspecs.support.text import counted
+from toolstile_plugins.policies.call_counts import CountingScope, take_place
 from toolstile_plugins.policies.checks import Count, Seconds, check_fields, entries_for
 
 IN_ALL: Final = "*"
@@ -29,6 +29,7 @@ class _Counting(ToolSelector):
 
     wants_params: ClassVar = False
 
+    scope: CountingScope = "session"
     name: str = ""
 
     @property
@@ -69,6 +70,8 @@ class RateLimitPolicy(_Counting):
         servers: Servers, or other origins, of which each of these tools comes from one.
         category: Their categories.
         consequence: Their consequences.
+        scope: The calls that share the limit: of one `session`, of one `principal`, or all
+            (`global`). What is beyond a session is counted where `[plugins.sessions]` says.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -102,24 +105,21 @@ class RateLimitPolicy(_Counting):
 
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Count the call, or deny it and say how long to wait."""
-        now = context.clock.now().timestamp()
-        state = PolicyState.reserved(context, self.name)
-        began = now - self.seconds
-        times = [time for time in state.data.get(tool.name, ()) if began < time <= now]
-        if len(times) >= self.most:
-            wait = math.ceil(times[len(times) - self.most] + self.seconds - now)
-            return PolicyDecision.deny(
-                f"Rate limit exceeded: {len(times)} calls of {tool.name} in the last "
-                f"{in_seconds(self.seconds)}, {self.most} are allowed. Wait {in_seconds(wait)}, "
-                "then retry."
-            )
-        replace(state, data={**state.data, tool.name: (*times, now)}).save(context)
-        return PolicyDecision.allow()
+        most, window = self.most, self.seconds
+        place = take_place(context, self.name, tool.name, most, window=window, scope=self.scope)
+        if place.granted:
+            return PolicyDecision.allow()
+        wait = math.ceil(place.wait or window)
+        return PolicyDecision.deny(
+            f"Rate limit exceeded: {place.used} calls of {tool.name} in the last "
+            f"{counted(window, 'second')}, {most} are allowed. Wait "
+            f"{counted(wait, 'second')}, then retry."
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class QuotaPolicy(_Counting):
-    """Lets tools be called so many times in a session, in all and each.
+    """Lets tools be called so many times, in all and each.
 
     An admitted call counts, whatever its outcome.
 
@@ -131,6 +131,8 @@ class QuotaPolicy(_Counting):
         servers: Servers, or other origins, of which each of these tools comes from one.
         category: Their categories.
         consequence: Their consequences.
+        scope: The calls that share the limit: of one `session`, of one `principal`, or all
+            (`global`). What is beyond a session is counted where `[plugins.sessions]` says.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -148,8 +150,7 @@ class QuotaPolicy(_Counting):
             msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
             raise DefinitionError(msg)
         if min([self.max_calls or 0, *self.per_tool.values()]) < 0:
-            msg = "QuotaPolicy: a quota cannot be negative."
-            raise DefinitionError(msg)
+            raise DefinitionError("QuotaPolicy: a quota cannot be negative.")
 
     @property
     def selector(self) -> ToolSelector | None:
@@ -173,18 +174,17 @@ class QuotaPolicy(_Counting):
         most = min(entries_for(tool, self.per_tool), default=None)
         if most is None and most_in_all is None:
             return PolicyDecision.allow()
-        state = PolicyState.reserved(context, self.name)
-        in_all, own = state.data.get(IN_ALL, 0), state.data.get(tool.name, 0)
-        if most_in_all is not None and in_all >= most_in_all:
-            return PolicyDecision.deny(_exceeded(in_all, most_in_all, "calls"))
-        if most is not None and own >= most:
-            return PolicyDecision.deny(_exceeded(own, most, f"calls of {tool.name}"))
-        counted = {tool.name: own + 1, IN_ALL: in_all + (most_in_all is not None)}
-        replace(state, data={**state.data, **counted}).save(context)
+        wanted = ((IN_ALL, most_in_all, "calls"), (tool.name, most, f"calls of {tool.name}"))
+        for key, places, what in wanted:
+            if places is not None:
+                place = take_place(context, self.name, key, places, scope=self.scope)
+                if not place.granted:
+                    # What was taken before is put back with the denial.
+                    return PolicyDecision.deny(_exceeded(place.used, places, what))
         return PolicyDecision.allow()
 
 
-def _exceeded(used: int, most: int, what: str) -> str:
+def _exceeded(used: float, most: int, what: str) -> str:
     return (
         f"Quota exceeded: {used} of {most} {what} are used. It cannot be called again; go "
         "on without it."

@@ -103,11 +103,10 @@ class ReadBeforeWritePolicy:
             return
         root = Path(self.root).absolute()
         if not root.is_dir():
-            msg = (
+            raise DefinitionError(
                 f"ReadBeforeWritePolicy: root: expected a directory, but there is none at {root}. "
                 "Make it, or name the one that the tools work in."
             )
-            raise DefinitionError(msg)
         object.__setattr__(self, "root", root)
 
     @property

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from toolstile_hookspecs import HostHandle
 from toolstile_plugins.record import display as showing
 from toolstile_plugins.record.display import Screen
 from toolstile_plugins.record.reader import Numbered, Reader, Recording, verify
-from toolstile_plugins.record.replay_run import Comparison, executed, replayed
 from toolstile_plugins.record.schema import RecordError
 from toolstile_plugins.record.selection import Selection, records_in, summaries
+
+if TYPE_CHECKING:
+    from toolstile_plugins.record.replay_run import Comparison
 
 
 def show_record(args: argparse.Namespace) -> int:
@@ -109,6 +111,8 @@ def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
     Raises:
         RecordError: It cannot be read, or nobody offers its tools.
     """
+    from toolstile_plugins.record.replay_run import executed, replayed  # `record` replays nothing
+
     recording = Recording.load(args.file)
     _refuse_strangers(host, recording)
     if args.execute:

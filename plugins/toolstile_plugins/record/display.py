@@ -6,7 +6,7 @@ import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.cells import cell_len
 from rich.text import Text
@@ -15,9 +15,11 @@ from toolstile_hookspecs import Status
 from toolstile_hookspecs.support.text import counted, duration, printable
 from toolstile_plugins.cli_support import ENDLESS, console
 from toolstile_plugins.record.reader import Checked, Lost, Numbered, Reader
-from toolstile_plugins.record.replay_run import Comparison
 from toolstile_plugins.record.schema import RecordedCall, RecordError
 from toolstile_plugins.record.selection import Selection, Summary
+
+if TYPE_CHECKING:
+    from toolstile_plugins.record.replay_run import Comparison
 
 _GAP: Final = 2
 _LEAST: Final = 20
@@ -221,12 +223,10 @@ def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: st
             same += 1
             if comparison.passes:
                 screen.line(f"{heading} was denied then, and nothing denies it now", "yellow")
-    summary = f"{counted(same + different, 'call')} {what}: {same:,} the same"
-    if different:
-        summary += f", {different:,} different"
-    if skipped:
-        summary += f"; {skipped:,} not made"
-    screen.line(summary, "bold green" if not different else "bold red")
+    other = f", {different:,} different" if different else ""
+    left = f"; {skipped:,} not made" if skipped else ""
+    made = f"{counted(same + different, 'call')} {what}: {same:,} the same"
+    screen.line(f"{made}{other}{left}", "bold green" if not different else "bold red")
     return not different
 
 

@@ -1,6 +1,6 @@
-"""Stored sessions: several processes share a session, which outlives them all.
+"""Stored sessions, which several processes share and which outlive them all; counters beside them.
 
-Settings, `[plugins.sessions]`: see `SessionsSettings`. Without a `path` sessions stay in memory.
+Settings, `[plugins.sessions]`: see `SessionsSettings`. Without a `path` both stay in memory.
 `toolstile sessions` lists, shows, exports and deletes stored sessions.
 """
 
@@ -10,21 +10,25 @@ import argparse
 from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from toolstile_hookspecs import Binding, Command, Diagnostic, HostHandle, hookimpl
+from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.command_options.sessions import SESSIONS
 
+if TYPE_CHECKING:
+    from toolstile_plugins.sessions.sqlite import SqliteSessions
+
 
 class SessionsSettings(BaseModel):
-    """Where sessions are stored.
+    """Where sessions are stored, and where limits over several sessions are counted.
 
     Args:
         path: The file; give the one of `[plugins.ledger]`, so that a call is decided once, with
-            its record. None stores nothing.
+            its record. None stores nothing, and counts in this host alone.
         synchronous: `full` survives also a loss of power; it waits for the disk at each call.
 
     Example:
@@ -37,9 +41,10 @@ class SessionsSettings(BaseModel):
     path: Path | None = None
     synchronous: Literal["normal", "full"] = "normal"
 
-    _store: SessionStore | None = PrivateAttr(default=None)
+    _store: SqliteSessions | None = PrivateAttr(default=None)
+    _counter: Counter | None = PrivateAttr(default=None)
 
-    def store(self, path: Path) -> SessionStore:
+    def store(self, path: Path) -> SqliteSessions:
         """Return the one store of these settings."""
         if self._store is None:
             # Late: few hosts store sessions.
@@ -47,6 +52,20 @@ class SessionsSettings(BaseModel):
 
             self._store = SqliteSessions(path, synchronous=self.synchronous)
         return self._store
+
+    def counter(self) -> Counter:
+        """Return the one counter of these settings."""
+        if self._counter is None:
+            # Late: few hosts count.
+            if self.path is None:
+                from toolstile_plugins.sessions.memory_counter import MemoryCounter
+
+                self._counter = MemoryCounter()
+            else:
+                from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
+
+                self._counter = SqliteCounter(self.store(self.path).file)
+        return self._counter
 
     def is_empty(self, store: SessionStore) -> bool:
         """Tell whether a store is the one of these settings, without a file yet."""
@@ -76,16 +95,22 @@ def toolstile_diagnose(
 
 @hookimpl
 def toolstile_resources(settings: SessionsSettings) -> list[Binding[Any]]:
-    """Offer the store; a binding of the application replaces it."""
-    path = settings.path
-    if path is None:
-        return []
-    return [
-        Binding[SessionStore](
-            SessionStore,  # type: ignore[type-abstract]
-            lambda resources: settings.store(path),  # noqa: ARG005 - it needs none
+    """Offer the store and the counter; bindings of the application replace them."""
+    offered: list[Binding[Any]] = [
+        Binding[Counter](
+            Counter,  # type: ignore[type-abstract]
+            lambda resources: settings.counter(),  # noqa: ARG005 - it needs none
         )
     ]
+    path = settings.path
+    if path is not None:
+        offered.append(
+            Binding[SessionStore](
+                SessionStore,  # type: ignore[type-abstract]
+                lambda resources: settings.store(path),  # noqa: ARG005 - it needs none
+            )
+        )
+    return offered
 
 
 @hookimpl

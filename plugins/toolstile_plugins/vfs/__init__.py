@@ -41,8 +41,7 @@ toolstile_on_request = (
 def __getattr__(name: str) -> Any:
     """Import `DiskStore` when it is first used: only workspaces on disk need its modules."""
     if name != "DiskStore":
-        msg = f"module {__name__!r} has no attribute {name!r}"
-        raise AttributeError(msg)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from toolstile_plugins.vfs.backends.disk.store import DiskStore
 
     return DiskStore

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, cast
 
 from toolstile_hookspecs import FileStat
@@ -222,12 +221,7 @@ class WriteStream(io.RawIOBase):
         self._done = None
         self.close()
 
-    def __exit__(
-        self,
-        type_: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, type_: object, error: BaseException | None, traceback: object) -> None:
         if type_ is not None:
             self.discard()
         self.close()

@@ -154,19 +154,3 @@ def test_the_help_imports_neither_plugins_nor_what_they_stand_on(tmp_path, comma
     assert not loaded & {"asyncio", "pluggy", "pydantic", "rich", "toolstile_hookspecs"}
     ours = {name for name in loaded if name.startswith("toolstile_plugins.")}
     assert {name.split(".")[1] for name in ours} == {"command_options"}
-
-
-@pytest.mark.parametrize("command", ["tools", "plugins"])
-def test_a_list_imports_no_event_loop_database_or_protocol(tmp_path, command):
-    code = (
-        "import sys; from toolstile_cli.main import main; main(sys.argv[1:]); print(*sys.modules)"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", code, command],
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    loaded = set(done.stdout.splitlines()[-1].split())
-    assert not loaded & {"asyncio", "fsspec", "httpx", "mcp", "sqlite3", "opentelemetry.sdk"}

@@ -45,8 +45,8 @@ class ShelfBranch:
 
     def __init__(self, shelf: Shelf, parent: Any | None) -> None:
         self.shelf = shelf
-        self.above = parent
-        self.seen = len(shelf.items)
+        self.base: list[str] = shelf.items if parent is None else parent.added
+        self.seen = len(self.base)
         self.added: list[str] = []
         self.conflicted = False
 
@@ -55,12 +55,12 @@ class ShelfBranch:
         return self.added
 
     def prepare(self) -> None:
-        if self.above is None and self.seen != len(self.shelf.items):
+        if self.seen != len(self.base):
             self.conflicted = True
             raise ConflictError("Somebody has put something on the shelf; then retry.")
 
     def commit(self) -> None:
-        (self.shelf.items if self.above is None else self.above.added).extend(self.added)
+        self.base.extend(self.added)
 
     def rollback(self) -> None:
         self.shelf.log.append("rolled back")
@@ -199,3 +199,33 @@ def test_a_resource_of_one_call_is_another_one_in_the_rerun_and_not_held(
     binding = Binding[Shelf](Shelf, lambda resources: Own(), Scope.TOOL_CALL)
     assert put_with(shelf, dispatch, binding=binding).success
     assert "acquired" not in shelf.log
+
+
+def test_a_nested_call_that_conflicted_with_one_beside_it_holds_nothing(shelf: Shelf) -> None:
+    """Its rerun forks at its caller's turn; others it meets only where its root commits."""
+    runs: list[str] = []
+    callers: list[ToolContext] = []
+
+    @tool(contained=True)
+    def put(text: str, *, context: ToolContext) -> str:
+        """Put something on the shelf, and have another call do so first."""
+        context.resources.get(Shelf).append(text)  # type: ignore[attr-defined]
+        runs.append(text)
+        if len(runs) == 1:
+            assert callers[0].call("put", {"text": "beside"}).success
+        return text
+
+    @tool
+    def outer(*, context: ToolContext) -> str:
+        """Call it."""
+        callers.append(context)
+        return context.call("put", {"text": "mine"}).text
+
+    with (
+        Host(discover=False, tools=[put, outer]) as host,
+        host.executor(resources=[Binding.instance(Shelf, shelf)]) as executor,
+    ):
+        assert executor.dispatch(ToolCall("outer")).success
+    assert runs == ["mine", "beside", "mine"]
+    assert shelf.items == ["beside", "mine"]
+    assert shelf.log == ["rolled back"]

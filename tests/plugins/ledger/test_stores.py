@@ -23,12 +23,13 @@ from toolstile_hookspecs.services.ledger import (
     LedgerStore,
     RecordedResult,
 )
-from toolstile_hookspecs.testing import LedgerStoreContract
+from toolstile_hookspecs.testing import JoinsDecisionContract, LedgerStoreContract
 from toolstile_hookspecs.testing.ledger import NOW, claim_of
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sql import Done, Row
 from toolstile_plugins.ledger.stores.sqlite import VERSION, SqliteStore
+from toolstile_plugins.sessions.sqlite import SqliteSessions
 
 LetLapse = Callable[[LedgerStore, Claim], None]
 
@@ -270,6 +271,18 @@ class TestBetweenTwoStatements:
 
 
 @pytest.mark.slow
+class TestSqliteInDecisions(JoinsDecisionContract):
+    @pytest.fixture
+    def store(self, tmp_path: Path) -> Iterator[SqliteStore]:
+        with closing(SqliteStore(tmp_path / "ledger.db")) as store:
+            yield store
+
+    @pytest.fixture
+    def sessions(self, store: SqliteStore) -> Iterator[SqliteSessions]:
+        with closing(SqliteSessions(store.path)) as sessions:
+            yield sessions
+
+
 class TestPostgres(LedgerStoreContract):
     @pytest.fixture
     def store(self, database: str) -> Iterator[PostgresStore]:

@@ -39,13 +39,15 @@ class Hosts:
         plugins: tuple[object, ...] = (),
         resources: Sequence[Binding[Any]] = (),
         policies: Sequence[ToolPolicy] = (),
+        approve_diff: bool = False,
     ) -> Host:
         settings = Settings.model_validate(
             {
+                "approve_diff": approve_diff,
                 "plugins": {
                     "sessions": {"path": self.file},
                     "ledger": {"path": self.file},
-                }
+                },
             }
         )
         files = Binding[Filesystem](

@@ -6,6 +6,7 @@ import json
 import tempfile
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.policies import RESERVED
+from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.sessions import append_all
 
 from .conftest import Hosts, Note
@@ -67,6 +69,41 @@ class Places:
         return PolicyDecision.allow()
 
 
+class Pool:
+    """A policy that counts amounts over hosts, and gives back what a failed call has reserved."""
+
+    name = "pool"
+    most = 12
+
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        return PolicyDecision.allow()
+
+    def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        if tool.name != "draw":
+            return PolicyDecision.allow()
+        place = counter_of(context).reserve(
+            "pool", params.amount, self.most, None, self._id(context), now=context.clock.now()
+        )
+        return PolicyDecision.allow() if place.granted else PolicyDecision.deny("It is empty.")
+
+    def on_result(self, tool: Any, params: Any, result: Any, *, context: ToolContext) -> None:
+        if tool.name == "draw":
+            counter_of(context).settle(self._id(context), params.uses)
+
+    def on_rollback(self, tool: Any, params: Any, *, context: ToolContext) -> None:
+        if tool.name == "draw":
+            counter_of(context).settle(self._id(context), 0)
+
+    def _id(self, context: ToolContext) -> str:
+        assert context.tool_call is not None
+        return f"pool {context.tool_call.id}"
+
+
+def counter_of(holder: Any) -> Counter:
+    counter: Counter = holder.resources.get(Counter)
+    return counter
+
+
 HOSTS = 3
 TIMELESS: dict[str, Any] = {"timeout": None, "contained": True}
 
@@ -84,6 +121,15 @@ def scarce(text: str, *, context: ToolContext) -> str:
     """Add a note, as long as there are places."""
     context.session[Note].append(Note(text))
     return text
+
+
+@tool(**TIMELESS)
+def draw(amount: int, uses: int, fails: bool, *, context: ToolContext) -> str:
+    """Draw an amount from the pool, add a note, and fail where told to."""
+    context.session[Note].append(Note(f"{uses} of {amount}"))
+    if fails:
+        raise ValueError(amount)
+    return str(uses)
 
 
 @tool(**TIMELESS)
@@ -153,6 +199,7 @@ class Model(RuleBasedStateMachine):
         self.records: dict[str, int] = {}
         self.snapshots: list[tuple[int, Any, Any]] = []
         self.taken = 0
+        self.reserved: dict[str, int] = {}
         for _ in range(HOSTS):
             self.executors.append(self._opened())
         others[:] = self.executors
@@ -162,8 +209,8 @@ class Model(RuleBasedStateMachine):
             self.stack.close()
 
     def _opened(self) -> Executor:
-        tools = (add, scarce, count, once, nested, interrupted)
-        executor = self.hosts.executor(*tools, policies=[Places()])
+        tools = (add, scarce, draw, count, once, nested, interrupted)
+        executor = self.hosts.executor(*tools, policies=[Pool(), Places()])
         executor.session[Seen].register(Seen, append_all, SlicePolicy.LOG)
         return executor
 
@@ -283,6 +330,36 @@ class Model(RuleBasedStateMachine):
             self.taken += 1
             self.notes.append(text)
 
+    @rule(who=WHO, amount=st.integers(0, 5), uses=st.integers(0, 5), fails=st.booleans())
+    def draws_from_the_pool(self, who: int, amount: int, uses: int, fails: bool) -> None:
+        is_let = sum(self.reserved.values()) + amount <= Pool.most
+        outcome = self._call(who, "draw", amount=amount, uses=uses, fails=fails)
+        assert outcome.status == (
+            Status.DENIED if not is_let else Status.ERROR if fails else Status.SUCCEEDED
+        )
+        if outcome.success:
+            self.reserved[f"pool {outcome.call.id}"] = uses
+            self.notes.append(f"{uses} of {amount}")
+
+    @rule(who=WHO, name=WORDS, amount=st.integers(0, 5))
+    def reserves_by_itself(self, who: int, name: str, amount: int) -> None:
+        now = datetime.now(UTC)
+        answer = counter_of(self.executors[who]).reserve("pool", amount, 12, None, name, now=now)
+        used = sum(self.reserved.values())
+        assert answer.is_new == (name not in self.reserved)
+        assert answer.granted == (not answer.is_new or used + amount <= 12)
+        if answer.granted:
+            self.reserved.setdefault(name, amount)
+        assert answer.used == sum(self.reserved.values())
+
+    @rule(who=WHO, name=WORDS, amount=st.integers(0, 5))
+    def settles(self, who: int, name: str, amount: int) -> None:
+        counter_of(self.executors[who]).settle(name, amount)
+        if name in self.reserved:
+            self.reserved[name] = amount
+            if not amount:
+                del self.reserved[name]
+
     @rule(who=WHO)
     def takes_a_snapshot(self, who: int) -> None:
         journal = self.executors[who].session.journal
@@ -314,6 +391,8 @@ class Model(RuleBasedStateMachine):
             journal.catch_up()
             assert [note.text for note in session[Note].all()] == self.notes
             assert [each.amount for each in session[Total].all()] == self.total
+            reserved = counter_of(executor).read("pool", now=datetime.now(UTC))
+            assert reserved == sum(self.reserved.values())
             logged = [each.text for each in session[Seen].all()]
             assert sorted(logged) == sorted(self.logged)
             kept = {each.policy_name: dict(each.data) for each in session[PolicyState].all()}

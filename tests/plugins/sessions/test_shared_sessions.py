@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +13,8 @@ import pytest
 
 from toolstile import Host, Session, Settings
 from toolstile_hookspecs import (
+    ApprovalRequest,
+    Binding,
     ConfigurationError,
     Filesystem,
     IdempotencyConfig,
@@ -16,11 +22,14 @@ from toolstile_hookspecs import (
     SlicePolicy,
     Status,
     ToolContext,
+    ToolResult,
     hookimpl,
     tool,
 )
+from toolstile_hookspecs.services.ledger import Claim, LedgerEntry, LedgerStore
 from toolstile_hookspecs.sessions import append_all
 from toolstile_hookspecs.stored_names import stored_as
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 from .conftest import Note, call, texts
 
@@ -189,6 +198,39 @@ def test_a_hit_of_the_ledger_on_a_host_that_is_behind_adds_nothing_twice(hosts):
     one, two = hosts.executor(pay), hosts.executor(pay)
     assert call(one, "pay", amount=3).success
     hit = call(two, "pay", amount=3)
+    assert hit.event.replayed
+    assert texts(two) == ["paid 3"]
+
+
+def test_a_call_that_waited_for_another_hosts_equal_one_gets_its_result(hosts):
+    """Its changes of the session are there by then, and are not taken for a conflict."""
+    is_waited_for = threading.Event()
+
+    class Telling(SqliteStore):
+        def claim(self, claim: Claim, **options: Any) -> LedgerEntry | None:
+            standing = super().claim(claim, **options)
+            if standing is not None:
+                is_waited_for.set()
+            return standing
+
+    @tool(category="write", idempotency=IdempotencyConfig())
+    def pay_late(amount: int, *, context: ToolContext) -> str:
+        """Pay once another host waits for it."""
+        assert is_waited_for.wait(30)
+        context.session[Note].append(Note(f"paid {amount}"))
+        return str(amount)
+
+    store = Telling(hosts.file)
+    one = hosts.executor(pay_late)
+    two = hosts.executor(pay_late, resources=[Binding.instance(LedgerStore, store)])
+    with closing(store), ThreadPoolExecutor(2) as pool:
+        first = pool.submit(call, one, "pay_late", amount=3)
+        while not list(store.entries()):
+            time.sleep(0.01)
+        second = pool.submit(call, two, "pay_late", amount=3)
+        assert first.result().success
+        hit = second.result()
+    assert (hit.status, hit.text) == (Status.SUCCEEDED, "3")
     assert hit.event.replayed
     assert texts(two) == ["paid 3"]
 
@@ -364,12 +406,58 @@ def test_a_participant_that_decides_by_itself_is_refused_before_the_handler(host
         def toolstile_snapshot(self) -> Alone:
             return Alone()
 
-    host = hosts.open(note, plugins=(Plugin(),))
+    runs: list[str] = []
+
+    @tool
+    def act() -> None:
+        """Have an effect outside."""
+        runs.append("act")
+
+    @tool
+    def outer(*, context: ToolContext) -> str:
+        """Have another call have it."""
+        return context.call("act").text
+
+    host = hosts.open(act, outer, plugins=(Plugin(),))
     with host.executor(session_id="s") as tools:
-        refused = call(tools, "note", text="a")
-        assert not refused.success
-        assert "the archive decides by itself" in refused.text
-        assert texts(tools) == []
+        for name in ("act", "outer"):
+            refused = call(tools, name)
+            assert not refused.success
+            assert "the archive decides by itself" in refused.text
+    with host.executor() as tools:
+        assert call(tools, "act").success
+    assert runs == ["act"]
+
+
+def test_what_a_person_has_seen_is_compared_with_what_others_did_meanwhile(hosts):
+    """At the commit turn, before anybody hears of the success."""
+    two = hosts.executor(note)
+    shown: list[str] = []
+    heard: list[str] = []
+
+    @tool(contained=True, requires_confirmation=True)
+    def reads(*, context: ToolContext) -> str:
+        """Read what another host changes meanwhile."""
+        seen = context.session[Note].latest()
+        context.session[Note].append(Note("mine"))
+        return seen.text if seen else "nothing"
+
+    def approve(request: ApprovalRequest) -> bool:
+        shown.append(request.diff or "")
+        if len(shown) == 1:
+            call(two, "note", text="other")
+        return True
+
+    class Hearing:
+        @hookimpl
+        def toolstile_on_result(self, result: ToolResult[str]) -> None:
+            heard.append(str(result.value))
+
+    host = hosts.open(reads, plugins=(Hearing(),), approve_diff=True)
+    with host.executor(session_id="s", approver=approve) as tools:
+        outcome = call(tools, "reads")
+    assert (outcome.text, outcome.event.reruns) == ("other", 1)
+    assert heard == ["other"]
 
 
 def test_a_ledger_elsewhere_keeps_the_host_from_opening(hosts, tmp_path):

@@ -9,6 +9,7 @@ import toolstile_sqlite
 from pydantic import ValidationError
 from toolstile_sqlite import Settings
 
+from toolstile import ConfigurationError, Host, Settings as HostSettings
 from toolstile.testing import assert_failed, assert_ok
 
 
@@ -30,6 +31,17 @@ def test_without_a_path_there_are_no_tools(toolstile_host):
 def test_what_is_wrong_is_told(settings, said):
     with pytest.raises(ValidationError, match=said):
         Settings(**settings)
+
+
+def test_the_file_of_the_ledger_is_refused(tmp_path):
+    table = {"path": str(tmp_path / "state.db"), "create": True}
+    settings = HostSettings(plugins={"sqlite": table, "ledger": {"path": table["path"]}})
+    told = "Database locks .* and the ledger records in that file"
+    with (
+        pytest.raises(ConfigurationError, match=told),
+        Host(discover=["sqlite", "ledger"], settings=settings),
+    ):
+        pass
 
 
 def test_a_file_is_made_where_that_is_wanted(toolstile_tools, tmp_path):

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 import os
-import random
 import sqlite3
 import threading
-import time
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple
-from weakref import WeakSet
+from typing import Any, Final, NamedTuple
 
 from toolstile_hookspecs import LedgerError
 from toolstile_hookspecs.services.ledger import RecordedResult
-from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.ledger.stores.process_identity import Process, monotonic
 from toolstile_plugins.ledger.stores.sql import FINISH, Done, Row, SqlStore, finished
-
-Synchronous = Literal["normal", "full"]
+from toolstile_plugins.sqlite_file import (
+    FORK_PATIENCE,
+    Synchronous,
+    close_around_forks,
+    connected,
+)
 
 VERSION: Final = 1
-_MODE: Final = 0o600
-"""The mode of the file: results of calls are private to the user."""
-BUSY: Final = 10.0
-"""Seconds for which a statement waits while other processes write."""
-FORK_PATIENCE: Final = 15.0
-"""Seconds for which a fork waits for a statement; a signal handler may fork within one."""
-
 _OURS: Final = ("toolstile_", "sqlite_")
 """The beginnings of our tables, of stored sessions, too, and of those that SQLite makes."""
 _TABLE: Final = """
@@ -85,10 +79,10 @@ class SqliteStore(SqlStore):
         self._insert = self._insert.replace(*_INTO).removesuffix(_ON_CONFLICT)
         self.path = Path(path)
         self.lease: float | None = lease
-        self._synchronous = synchronous
+        self._synchronous: Synchronous = synchronous
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
-        _stores.add(self)
+        close_around_forks(self)
 
     @property
     def database(self) -> str:
@@ -145,19 +139,11 @@ class SqliteStore(SqlStore):
             connection.close()
 
     def _connect(self) -> sqlite3.Connection:
-        make_directory_of(self.path)
-        is_new = not self.path.exists()
-        connection = sqlite3.connect(
-            self.path, timeout=BUSY, isolation_level=None, check_same_thread=False
-        )
+        check = partial(_check_usable, file=self.path)
+        connection = connected(self.path, self._synchronous, check)
         try:
-            if is_new and self.path.exists():
-                # Before anything is in it; the files beside it get the same mode.
-                self.path.chmod(_MODE)
-            _prepare(connection, self.path)
             # Else a text that is damaged keeps all rows from being read.
             connection.text_factory = _lossless
-            connection.execute(f"PRAGMA synchronous = {self._synchronous}")
             if _version_of(connection) != VERSION:
                 connection.execute(_TABLE)
                 connection.execute(f"PRAGMA user_version = {VERSION}")
@@ -218,7 +204,7 @@ _REMEDIES: Final = (
     ("readonly", "Let this process write to the file and its directory, then retry."),
     ("permission", "Let this process write to the file and its directory, then retry."),
     ("unable to open", "Let this process write to the file and its directory, then retry."),
-    ("locked", "Another process has kept it locked; find out which, then retry."),
+    ("locked", "Find out which process, or other connection of this one, locks it, then retry."),
 )
 
 
@@ -253,55 +239,10 @@ def _version_of(connection: sqlite3.Connection) -> int:
     return version
 
 
-def _prepare(connection: sqlite3.Connection, file: Path) -> None:
-    """Switch a new file over, also while others do so: SQLite itself does not wait for that.
-
-    Raises:
-        LedgerError: It is not a ledger, and stays as it is.
-    """
-    until = time.monotonic() + BUSY
-    while True:
-        try:
-            _check_usable(connection, file)
-            connection.execute("PRAGMA journal_mode = WAL")
-        except sqlite3.OperationalError as error:
-            if "locked" not in str(error) or time.monotonic() > until:
-                raise
-            time.sleep(random.uniform(0.001, 0.01))  # noqa: S311 - no secret
-        else:
-            return
-
-
 def _check_usable(connection: sqlite3.Connection, file: Path) -> None:
+    """Raise `LedgerError` where it is no ledger, which stays as it is."""
     unusable = why_unusable(connection)
     if unusable is not None:
         raise LedgerError(
             f"The ledger {file} cannot be used: it {unusable.reason}. {unusable.remedy}"
         )
-
-
-# --- Forks
-
-
-_stores: Final = WeakSet[SqliteStore]()
-_closed: Final = threading.local()
-
-
-def _close_all() -> None:
-    """Close every file before a fork: the child's SQLite would believe in the parent's locks.
-
-    A Host in the child would then open the same file without locks of its own. Its writes would
-    be lost when the parent closes the file.
-    """
-    _closed.stores = [store for store in list(_stores) if store.close_for_fork()]
-
-
-def _release_all() -> None:
-    for store in _closed.stores:
-        store.reopen_after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_close_all, after_in_parent=_release_all, after_in_child=_release_all
-    )

@@ -52,6 +52,14 @@ class Found:
         looked_at = self.fault or self.changed or self.left_out or self.misnamed or self.cut
         return not looked_at
 
+    def told(self) -> list[str]:
+        """Return what is to be looked at, a clause each."""
+        told = [] if self.fault is None else [f"cannot be reached: {self.fault}"]
+        told += [] if self.cut is None else [self.cut]
+        told += [f"{name}: {what}; a person is asked" for name, what in self.changed.items()]
+        told += [f"{name} is left out: {why}" for name, why in self.left_out.items()]
+        return told + [f"{name} is configured, but {why}" for name, why in self.misnamed.items()]
+
     def wire(self) -> dict[str, Any]:
         """Return it as JSON values."""
         return {
@@ -107,6 +115,11 @@ async def _look_at(upstream: Upstream, *, accepts: bool) -> Found:
         fault = upstream.connection.account or str(error)
     if accepts and fault is None:
         await upstream.accept()
+    return found_of(upstream, fault)
+
+
+def found_of(upstream: Upstream, fault: str | None) -> Found:
+    """Return what is known of a server now, with why it cannot be reached."""
     return Found(
         name=upstream.name,
         protocol=upstream.connection.protocol,
@@ -134,14 +147,6 @@ def _show(found: Sequence[Found]) -> None:
             Text(one_line(result.name)),
             Text(result.protocol or "-"),
             Text(str(len(result.tools)) if result.protocol else "-"),
-            Text("\n".join(_told(result)) or "nothing", style="" if result.is_well else "yellow"),
+            Text("\n".join(result.told()) or "nothing", style="" if result.is_well else "yellow"),
         )
     print_table(table)
-
-
-def _told(found: Found) -> list[str]:
-    told = [] if found.fault is None else [f"cannot be reached: {found.fault}"]
-    told += [] if found.cut is None else [found.cut]
-    told += [f"{name}: {what}; a person is asked" for name, what in found.changed.items()]
-    told += [f"{name} is left out: {why}" for name, why in found.left_out.items()]
-    return told + [f"{name} is configured, but {why}" for name, why in found.misnamed.items()]

@@ -117,3 +117,77 @@ def test_every_command_shows_a_rule_that_rules_nothing(
     shown = " ".join((said.out + said.err).split())
     assert "Policy 'rate_limit@host#1' refers to unknown tools: 'oen_say'" in shown
     assert "'one_s*'" not in said.err
+
+
+@pytest.fixture
+def doctor(tmp_path, capsys, monkeypatch):
+    """Runs it beside a server `one` that has the tool `say`; gives its status and findings."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(table, *arguments, more="", mode="plain"):
+        server = (
+            f"command = {json.dumps(sys.executable)}\nargs = {json.dumps([str(RAW), mode, '.'])}"
+        )
+        text = f"{more}\n[plugins.mcp.servers.one]\n{server}\n{table}\n"
+        Path("toolstile.toml").write_text(text)
+        status = main(["doctor", "--json", *arguments])
+        said = capsys.readouterr()
+        assert "Traceback" not in said.err
+        return status, [json.loads(line) for line in said.out.splitlines()]
+
+    return run
+
+
+def told(found, severity):
+    return [each["text"] for each in found if each["severity"] == severity]
+
+
+@pytest.mark.parametrize(
+    ("table", "slip"),
+    [
+        ('without = ["sya"]', "one_sya"),
+        ("[plugins.mcp.servers.one.tools.sya]\nenabled = false", "one_sya"),
+        ("[plugins.mcp.servers.one.tools.sya]\nrequires_confirmation = true", "one_sya"),
+        ('[[policies]]\nkind = "rate_limit"\nmax_calls = 1\ntools = ["one_sya"]', "one_sya"),
+    ],
+)
+def test_doctor_finds_a_slip_that_only_a_connected_server_shows(doctor, table, slip):
+    status, found = doctor(table)
+    assert status == 1
+    assert any(f"refers to unknown tools: '{slip}'" in text for text in told(found, "error"))
+
+
+@pytest.mark.parametrize(
+    "table",
+    ['only = ["say", "sya"]', '[plugins.mcp.servers.one.tools.sya]\nconsequence = "high"'],
+)
+def test_doctor_warns_of_every_name_in_a_servers_table_that_it_does_not_have(doctor, table):
+    status, found = doctor(table)
+    assert status == 0
+    assert any("sya is configured, but" in text for text in told(found, "warning"))
+
+
+def test_doctor_finds_nothing_where_rules_name_what_a_server_has(doctor):
+    rule = '[[policies]]\nkind = "rate_limit"\nmax_calls = 1\ntools = ["one_say"]\n'
+    status, found = doctor('without = ["say"]', more=rule)
+    assert (status, told(found, "error"), told(found, "warning")) == (0, [], [])
+
+
+def test_doctor_leaves_servers_alone_whose_plugin_is_blocked(doctor, tmp_path):
+    status, found = doctor('without = ["sya"]', "--block", "mcp")
+    assert (status, told(found, "error")) == (0, [])
+    assert not (tmp_path / ".toolstile").exists()
+
+
+@pytest.mark.parametrize("servers", [1, 3])
+def test_doctor_tells_of_servers_that_do_not_start_in_a_line_each(doctor, servers):
+    ends = f"command = {json.dumps(sys.executable)}\nargs = ['-c', 'raise SystemExit(3)']\n"
+    more = "".join(f"[plugins.mcp.servers.bad{each}]\n{ends}" for each in range(servers))
+    rule = '[[policies]]\nkind = "rate_limit"\nmax_calls = 1\ntools = ["bad0_do", "oen_say"]\n'
+    status, found = doctor("", more=f"{rule}{more}")
+    assert status == 1
+    missing = [text for text in told(found, "warning") if "cannot be reached" in text]
+    assert len(missing) == servers
+    (wrong,) = told(found, "error")
+    assert "'oen_say'" in wrong
+    assert "bad0_do" not in wrong

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from toolstile_hookspecs import Binding, MarkdownSection, Tool, hookimpl
-from toolstile_sqlite.database import Database
+from toolstile_sqlite.database import Database, Opening
 from toolstile_sqlite.results import Change, Rows
 from toolstile_sqlite.settings import Settings
 from toolstile_sqlite.tools import sql_execute, sql_query, sql_schema
@@ -62,4 +62,4 @@ def toolstile_resources(settings: Settings) -> list[Binding[Any]]:
     """Offer the database, one connection for each session."""
     if settings.path is None:
         return []
-    return [Binding(Database, lambda _: Database(settings))]
+    return [Binding(Database, Opening(settings))]

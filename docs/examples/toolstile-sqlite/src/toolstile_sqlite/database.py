@@ -7,6 +7,8 @@ import sqlite3
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs import CallRefused, ResourceError, ToolContext, ToolValidationError
@@ -243,6 +245,26 @@ class Database:
             f"The database cannot be opened ({error}). This requires human intervention: fix "
             "path in [plugins.sqlite], or the file."
         )
+
+
+@dataclass(frozen=True)
+class Opening:
+    """Opens the database when it is first asked for.
+
+    Args:
+        settings: The plugin's settings, with a path.
+    """
+
+    settings: Settings
+
+    @property
+    def locked_file(self) -> Path | None:
+        """The file, which nobody else can write while a call does; by it the host sees clashes."""
+        return self.settings.path if self.settings.writes else None
+
+    def __call__(self, resources: object) -> Database:  # noqa: ARG002 - it needs none
+        """Return the database."""
+        return Database(self.settings)
 
 
 def _lenient_text(data: bytes) -> str:

@@ -1,0 +1,75 @@
+"""The resources of a policy's `reserve`, which note what it takes of a counter."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from toolstile.resources.bindings import ResourceRegistry
+from toolstile_hookspecs.resources import ResourceResolver
+from toolstile_hookspecs.services.counter import Counter, Reservation
+
+log = logging.getLogger("toolstile.policies")
+
+
+class ReservingResources:
+    """Resources of which all that was taken of a counter can be given back."""
+
+    def __init__(self, resources: ResourceResolver) -> None:
+        self._resources = resources
+        self.taken: list[tuple[Counter, str]] = []
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the resources offer."""
+        return getattr(self._resources, name)
+
+    def __contains__(self, kind: type[object]) -> bool:
+        """Tell whether something is bound for the type."""
+        return kind in self._resources
+
+    def get(self, kind: type[Any], *default: Any) -> Any:
+        """Return the resource of a type."""
+        found: Any = self._resources.get(kind, *default)
+        wanted: Any = Counter
+        return _Noting(found, self) if kind is wanted and found is not None else found
+
+    def give_back(self) -> None:
+        """Give back what was taken; where that fails, it counts until it expires."""
+        for counter, id_ in reversed(self.taken):
+            try:
+                counter.settle(id_, 0)
+            except Exception:
+                log.exception("A reservation could not be given back.")
+
+
+class _Noting:
+    """A counter whose new reservations are noted."""
+
+    def __init__(self, counter: Counter, resources: ReservingResources) -> None:
+        self._counter = counter
+        self._resources = resources
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._counter, name)
+
+    def reserve(self, *asked: Any, **named: Any) -> Reservation:
+        answer = self._counter.reserve(*asked, **named)
+        if answer.granted and answer.is_new:
+            self._resources.taken.append((self._counter, named.get("id") or asked[4]))
+        return answer
+
+
+def counting_apart(registry: ResourceRegistry, *, anew: bool) -> ResourceRegistry:
+    """Return the bindings with a counter that leaves the bound one as it is."""
+    wanted: Any = Counter
+    bound = registry.bindings.get(wanted)
+    if bound is None:
+        return registry
+    provider: Callable[[Any], Counter] = bound.provider
+
+    def apart(resources: ResourceResolver) -> Counter:
+        return provider(resources).apart(anew=anew)
+
+    return registry.merge(ResourceRegistry.of(replace(bound, provider=apart)))

@@ -1,0 +1,85 @@
+"""A command imports what it needs, and no more."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from toolstile_cli.main import main
+
+SPEAKING = {"fsspec", "httpx", "mcp", "opentelemetry.sdk"}
+"""The modules that no command imports without a server, a mount or a trace to speak to."""
+
+
+@pytest.fixture
+def loaded(tmp_path, monkeypatch):
+    """Runs a command in a process of its own, and returns the modules that are loaded then."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(command):
+        code = (
+            "import sys; from toolstile_cli.main import main; status = main(sys.argv[1:]);"
+            "print(); print(*sys.modules); sys.exit(status)"
+        )
+        words = [sys.executable, "-c", code, *command.split()]
+        done = subprocess.run(words, capture_output=True, text=True, check=True)
+        return set(done.stdout.splitlines()[-1].split())
+
+    return run
+
+
+@pytest.mark.parametrize("command", ["tools", "plugins"])
+def test_a_list_imports_no_event_loop_database_or_protocol(loaded, command):
+    assert not loaded(command) & {"asyncio", "sqlite3", *SPEAKING}
+
+
+@pytest.mark.parametrize("command", ["list .", "show calls.jsonl", "verify calls.jsonl"])
+def test_a_look_at_records_imports_no_plugin_that_has_no_part_in_it(loaded, command):
+    assert main(["run", "--example", "--record", "calls.jsonl"]) == 0
+    found = loaded(f"record {command}")
+    assert not found & {"asyncio", "sqlite3", *SPEAKING}
+    ours = {name.split(".")[1] for name in found if name.startswith("toolstile_plugins.")}
+    assert "record" in ours
+    assert not ours & {"isolation", "ledger", "mcp", "planning", "sessions", "vfs"}
+    assert "toolstile_plugins.record.replayer" not in found
+
+
+def test_a_look_at_records_starts_no_server(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--example", "--record", "calls.jsonl"]) == 0
+    (tmp_path / "toolstile.toml").write_text(
+        '[plugins.mcp.servers.gone]\ncommand = "no-such-program"\n[plugins.vfs]\nroot = "gone"\n'
+        '[[policies]]\nkind = "rate_limit"\nmax_calls = 1\ntools = ["gone_say"]\n'
+    )
+    capsys.readouterr()
+    assert main(["record", "list", "."]) == 0
+    assert capsys.readouterr().err == ""
+    assert main(["tools"]) == 2
+
+
+@pytest.mark.parametrize("command", ["ledger list", "sessions list"])
+def test_a_look_at_what_is_stored_starts_no_server(tmp_path, monkeypatch, capsys, command):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "toolstile.toml").write_text(
+        '[plugins.mcp.servers.gone]\ncommand = "touch"\nargs = ["started"]\n'
+        '[plugins.ledger]\npath = "state.db"\n[plugins.sessions]\npath = "state.db"\n'
+        '[[policies]]\nkind = "rate_limit"\nmax_calls = 1\ntools = ["gone_say"]\n'
+    )
+    assert main(command.split()) == 0
+    assert capsys.readouterr().err == ""
+    assert not (tmp_path / "started").exists()
+    main(["tools"])
+    assert (tmp_path / "started").exists()
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["ledger list", "sessions list", "prompt", "check vfs", "call list_directory {} --workspace ."],
+)
+def test_other_commands_import_no_protocol(loaded, tmp_path, command):
+    (tmp_path / "toolstile.toml").write_text(
+        '[plugins.sessions]\npath = "state.db"\n[plugins.ledger]\nstore = "memory"\n'
+    )
+    assert not loaded(command) & SPEAKING

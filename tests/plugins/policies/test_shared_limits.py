@@ -1,0 +1,193 @@
+"""Limits that several sessions share, counted in memory or in the file of stored sessions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolstile import Executor, Host, Settings
+from toolstile.testing import FakeClock
+from toolstile_hookspecs import (
+    Binding,
+    ConfigurationError,
+    PolicyDecision,
+    PolicyStoreLocation,
+    Principal,
+    Status,
+    Tool,
+    ToolCall,
+    ToolContext,
+    tool,
+)
+from toolstile_hookspecs.services.counter import Counter
+from toolstile_plugins.policies import QuotaPolicy, RateLimitPolicy
+from toolstile_plugins.sessions.memory_counter import MemoryCounter
+
+ADA, BOB = Principal("test", "ada"), Principal("test", "bob")
+
+
+@tool(contained=True)
+def ask() -> str:
+    """Ask."""
+    return "answer"
+
+
+class Refusing:
+    """A policy that reserves in the counter, and then refuses."""
+
+    name = "refusing"
+
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        return PolicyDecision.allow()
+
+    def on_result(self, tool: Any, params: Any, result: Any, *, context: ToolContext) -> None:
+        return None
+
+    def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        counter: Counter = context.resources.get(Counter)  # type: ignore[type-abstract]
+        assert counter.reserve("own", 1, 9, None, "own", now=context.clock.now()).granted
+        return PolicyDecision.deny("Never.")
+
+
+class Hosts:
+    """Hosts on one file, or each by itself in memory."""
+
+    def __init__(self, file: Path | None, stack: ExitStack) -> None:
+        self.clock = FakeClock()
+        self._file = file
+        self._stack = stack
+
+    def open(self, *policies: Any, **options: Any) -> Host:
+        settings = Settings.model_validate({"plugins": {"sessions": {"path": self._file}}})
+        if self._file is None:
+            settings = Settings()
+        return self._stack.enter_context(
+            Host(
+                settings=settings,
+                discover=["sessions"],
+                tools=[ask],
+                policies=policies,
+                clock=self.clock,
+                **options,
+            )
+        )
+
+
+@pytest.fixture(params=["memory", "file"])
+def hosts(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Hosts]:
+    with ExitStack() as stack:
+        yield Hosts(None if request.param == "memory" else tmp_path / "state.db", stack)
+
+
+@pytest.fixture
+def stored(tmp_path: Path) -> Iterator[Hosts]:
+    with ExitStack() as stack:
+        yield Hosts(tmp_path / "state.db", stack)
+
+
+def passes(executor: Executor, times: int = 1) -> list[bool]:
+    return [executor.dispatch(ToolCall("ask")).success for _ in range(times)]
+
+
+@pytest.mark.parametrize("session_id", [None, "s"])
+def test_all_sessions_share_a_global_quota(hosts, session_id):
+    host = hosts.open(QuotaPolicy(max_calls=3, scope="global", name="q"))
+    with host.executor(session_id=session_id) as one, host.executor() as other:
+        assert passes(one, 2) == [True, True]
+        assert passes(other, 2) == [True, False]
+        assert one.dispatch(ToolCall("ask")).text.startswith("Quota exceeded: 3 of 3 calls are")
+
+
+def test_hosts_on_one_file_share_it(stored):
+    quota = QuotaPolicy(max_calls=3, scope="global", name="q")
+    one, other = (stored.open(quota).executor() for _ in range(2))
+    assert passes(one, 2) + passes(other, 2) + passes(one) == [True] * 3 + [False] * 2
+
+
+def test_each_principal_has_a_rate_of_its_own(hosts):
+    rate = RateLimitPolicy(max_calls=2, window=10, scope="principal", name="r")
+    host = hosts.open(rate)
+    ada, again, bob, nobody = (host.executor(principal=who) for who in (ADA, ADA, BOB, None))
+    assert passes(ada) == [True]
+    hosts.clock.advance(4)
+    assert passes(again) == [True]
+    assert again.dispatch(ToolCall("ask")).text == (
+        "Rate limit exceeded: 2 calls of ask in the last 10 seconds, 2 are allowed. Wait 6 "
+        "seconds, then retry."
+    )
+    assert passes(bob, 3) == passes(nobody, 3) == [True, True, False]
+    hosts.clock.advance(6)
+    assert passes(ada, 2) == [True, False]
+
+
+@pytest.mark.parametrize("session_id", [None, "s"])
+def test_a_refusal_by_one_rule_leaves_nothing_of_the_others(hosts, session_id):
+    quota = QuotaPolicy(max_calls=1, per_tool={"ask": 5}, scope="global", name="q")
+    refusing = hosts.open(quota, Refusing()).executor(session_id=session_id)
+    for _ in range(3):
+        assert refusing.dispatch(ToolCall("ask")).text == "Never."
+    counter: Any = refusing.resources.get(Counter)
+    assert counter.read("own", now=hosts.clock.now()) == 0
+    for key in ("*", "ask"):
+        shared = f'["q", "global", null, "{key}"]'
+        assert counter.read(shared, now=hosts.clock.now()) == 0
+
+
+def test_a_quota_that_one_of_two_numbers_denies_counts_in_neither(hosts):
+    quota = QuotaPolicy(max_calls=9, per_tool={"ask": 1}, scope="global", name="q")
+    executor = hosts.open(quota).executor()
+    assert passes(executor, 4) == [True, False, False, False]
+    counter: Any = executor.resources.get(Counter)
+    assert counter.read('["q", "global", null, "*"]', now=hosts.clock.now()) == 1
+
+
+def test_dry_runs_and_replays_take_no_places(hosts, tmp_path):
+    quota = QuotaPolicy(max_calls=2, scope="global", name="q")
+    host = hosts.open(quota)
+    real = host.executor()
+    assert passes(real) == [True]
+    copied = PolicyStoreLocation(tmp_path / "apart")
+    anew = PolicyStoreLocation(tmp_path / "anew", anew=True)
+    assert passes(host.executor(dry_run=True), 2) == [True, False]
+    assert passes(host.executor(kept_apart=copied), 2) == [True, False]
+    assert passes(host.executor(kept_apart=anew), 3) == [True, True, False]
+    assert passes(real, 2) == [True, False]
+
+
+def test_an_event_loop_does_not_wait_for_the_file(stored):
+    executor = stored.open(QuotaPolicy(max_calls=20, scope="global", name="q")).executor()
+
+    async def ask_often() -> list[Any]:
+        return await asyncio.gather(*[executor.adispatch(ToolCall("ask")) for _ in range(30)])
+
+    outcomes = asyncio.run(ask_often())
+    assert sum(outcome.success for outcome in outcomes) == 20
+    assert {outcome.status for outcome in outcomes} == {Status.SUCCEEDED, Status.DENIED}
+
+
+def test_without_a_counter_a_shared_limit_denies():
+    quota = QuotaPolicy(max_calls=2, scope="global", name="q")
+    with Host(discover=False, tools=[ask], policies=[quota]) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("ask")).status is Status.DENIED
+
+
+def test_a_counter_of_the_applications_own_is_used():
+    counter, quota = MemoryCounter(), QuotaPolicy(max_calls=2, scope="global", name="q")
+    own = {Counter: counter}
+    for passed in ([True, True], [False, False]):
+        with Host(discover=False, tools=[ask], policies=[quota], resources=own) as host:
+            assert passes(host.executor(), 2) == passed
+
+
+def test_a_counter_in_another_database_than_the_sessions_is_refused(stored):
+    class Elsewhere(MemoryCounter):
+        database = "elsewhere.db"  # type: ignore[assignment]
+
+    bound = [Binding.instance(Counter, Elsewhere())]  # type: ignore[type-abstract]
+    with pytest.raises(ConfigurationError, match=r"not in elsewhere\.db\. Give the counter"):
+        stored.open(resources=bound)
