@@ -77,7 +77,7 @@ TURNS = st.lists(st.lists(CALLS, min_size=1, max_size=3), max_size=3)
 
 @dataclass
 class Expected:
-    """What the conversation and the session come to."""
+    """The conversation and the session, as they have come to be."""
 
     roles: list[Role] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
