@@ -10,6 +10,7 @@ from toolstile_hookspecs.agents.messages import (
     CallMade,
     Message,
     Role,
+    StopReason,
     Turn,
     unanswered,
 )
@@ -36,7 +37,8 @@ class Conversation:
 
     def reply(self, turn: Turn) -> None:
         """Add a reply; no provider takes an empty one back."""
-        if turn.text.strip() or turn.tool_calls:
+        is_paused = turn.stop_reason is StopReason.INCOMPLETE
+        if turn.text.strip() or turn.tool_calls or (is_paused and turn.message.items):
             self.add(turn.message)
 
     def replace(self, messages: Iterable[Message]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Required, TypedDict, Unpack, cast
+from types import SimpleNamespace
+from typing import Any, Unpack, cast
 
 from toolstile_hookspecs import (
     ConfigurationError,
@@ -14,51 +15,30 @@ from toolstile_hookspecs import (
     StateError,
 )
 from toolstile_hookspecs.agents.messages import Message, ToolResults, Turn
-from toolstile_hookspecs.agents.provider import Listener, ModelRequest, ProviderAdapter
+from toolstile_hookspecs.agents.provider import ProviderAdapter
 from toolstile_hookspecs.limits import SystemClock
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.agent.agent import UNSAID, Agent
-from toolstile_plugins.agent.attempt import AgentConfig, RequestArguments
+from toolstile_plugins.agent.attempt import AgentConfig, Attempt, RequestArguments, Surroundings
 from toolstile_plugins.agent.conversation import Conversation, answer_of
-from toolstile_plugins.agent.output import OutputType
 from toolstile_plugins.agent.result import RunResult
-from toolstile_plugins.agent.run import RunOptions
+from toolstile_plugins.agent.run import Run, RunOptions
 
 
-class Telling(TypedDict, total=False):
-    """The part of the arguments that the model is told, and the manner of it.
+class EvaluationArguments(RequestArguments, total=False):
+    """The arguments beside the prompt; see `RequestArguments` for the others.
 
     Args:
         said: What the user says.
         tool_results: Outcomes of the calls of the last reply, or their texts, in its order.
-        options: The settings of the model and the time for each reply; the bounds of a run.
+        executor: The executor for the calls and its session; else one of the adapter's host.
+        options: The bounds and the manner of the run.
     """
 
     said: str | None
     tool_results: ToolResults
-    options: RunOptions | None
-
-
-class StepArguments(Telling, total=False):
-    """The arguments beside the prompt of a step; see `Telling`.
-
-    Args:
-        session: The session whose conversation goes on.
-        listen: Receives the text as it arrives.
-    """
-
-    session: Required[SessionProtocol]
-    listen: Listener | None
-
-
-class EvaluationArguments(Telling, RequestArguments, total=False):
-    """The arguments beside the prompt of a run; see `Telling` and `RequestArguments`.
-
-    Args:
-        executor: The executor for the calls; else one of the adapter's host.
-    """
-
     executor: ExecutorHandle | None
+    options: RunOptions | None
 
 
 class Evaluation:
@@ -78,20 +58,22 @@ class Evaluation:
 
     host: HostHandle | None = None
 
-    def step(self, prompt: Prompt, **given: Unpack[StepArguments]) -> Turn:
-        """Send one request, once, and return the reply; its calls are the caller's to carry out.
+    def step(self, prompt: Prompt, **given: Unpack[EvaluationArguments]) -> Turn:
+        """Ask for one reply, whose calls are the caller's to carry out.
+
+        The conversation is that of `session`, or of the session of `executor`.
 
         Raises:
-            ProviderError: For every fault of the provider.
+            ProviderError: When the provider does not answer.
             StateError: When the results are not those of the last reply's calls.
         """
-        adapter, request = cast("ProviderAdapter", self), _next(prompt, given)
-        return _kept(adapter.send(request, given.get("listen")), given)
+        run = _step(self, prompt, given)
+        return run.replied(run.ask().perform())
 
-    async def astep(self, prompt: Prompt, **given: Unpack[StepArguments]) -> Turn:
-        """Send one request on the event loop; see `step`."""
-        adapter, request = cast("ProviderAdapter", self), _next(prompt, given)
-        return _kept(await adapter.asend(request, given.get("listen")), given)
+    async def astep(self, prompt: Prompt, **given: Unpack[EvaluationArguments]) -> Turn:
+        """Ask for one reply on the event loop; see `step`."""
+        run = _step(self, prompt, given)
+        return run.replied(await run.ask().aperform())
 
     def evaluate(self, prompt: Prompt, **given: Unpack[EvaluationArguments]) -> RunResult[Any]:
         """Ask until the model has ended, and carry out its calls.
@@ -100,31 +82,15 @@ class Evaluation:
             RunFailed: When the run comes to no answer.
             ConfigurationError: When there is neither an executor nor a host.
         """
-        agent, said, more = self._agent(prompt, given)
+        agent, said, more = _agent(self, prompt, given)
         return agent.execute(said, **more)[0]
 
     async def aevaluate(
         self, prompt: Prompt, **given: Unpack[EvaluationArguments]
     ) -> RunResult[Any]:
         """Evaluate on the event loop; see `evaluate`."""
-        agent, said, more = self._agent(prompt, given)
+        agent, said, more = _agent(self, prompt, given)
         return (await agent.aexecute(said, **more))[0]
-
-    def _agent(
-        self, prompt: Prompt, given: EvaluationArguments
-    ) -> tuple[Agent[Any], str | None, RequestArguments]:
-        executor = given.get("executor")
-        host = self.host if executor is None else cast("HostHandle", _OneExecutor(executor))
-        if host is None:
-            msg = "Nothing carries calls out: give executor=, or make the adapter with host=."
-            raise ConfigurationError(msg)
-        session = given.get("session") if executor is None else executor.session
-        said = given.get("said") or UNSAID if session is None else _told(session, given)
-        config = AgentConfig(given.get("options") or RunOptions())
-        agent = Agent[Any](prompt, adapter=cast("ProviderAdapter", self), host=host, config=config)
-        names = RequestArguments.__annotations__
-        more = {name: value for name, value in given.items() if name in names}
-        return agent, said, cast("RequestArguments", more)
 
 
 class _OneExecutor:
@@ -132,15 +98,57 @@ class _OneExecutor:
 
     clock = SystemClock()
 
-    def __init__(self, executor: ExecutorHandle) -> None:
+    def __init__(self, executor: object) -> None:
         self._executor = executor
 
-    def executor(self, **_: object) -> AbstractContextManager[ExecutorHandle]:
+    def executor(self, **_: object) -> AbstractContextManager[Any]:
         """Return the executor, which is left open."""
         return nullcontext(self._executor)
 
 
-def _told(session: SessionProtocol, given: Telling) -> str | None:
+def _step(adapter: Evaluation, prompt: Prompt, given: EvaluationArguments) -> Run:
+    """Return a run whose conversation is ready for the next reply."""
+    executor = given.get("executor")
+    session = given.get("session") if executor is None else executor.session
+    if session is None:
+        raise ConfigurationError("A step goes on with a conversation: give session= or executor=.")
+    said = _told(session, given)
+    if calls := Conversation(session).open_calls():
+        names = ", ".join(call.name for call in calls)
+        raise StateError(f"These calls have no result yet: {names}. Give tool_results.")
+    # Nothing is carried out, so that no executor is needed.
+    tools = cast("ExecutorHandle", SimpleNamespace(session=session, prompt=prompt))
+    around = _surroundings(adapter, cast("HostHandle", _OneExecutor(tools)), given)
+    run = Attempt(around, prompt, given).run(tools)
+    if said is not None:
+        run.conversation.add(Message.user(said, run.context.request_id))
+    return run
+
+
+def _agent(
+    adapter: Evaluation, prompt: Prompt, given: EvaluationArguments
+) -> tuple[Agent[Any], str | None, RequestArguments]:
+    executor = given.get("executor")
+    host = adapter.host if executor is None else cast("HostHandle", _OneExecutor(executor))
+    if host is None:
+        msg = "Nothing carries calls out: give executor=, or make the adapter with host=."
+        raise ConfigurationError(msg)
+    session = given.get("session") if executor is None else executor.session
+    said = given.get("said") or UNSAID if session is None else _told(session, given)
+    around = _surroundings(adapter, host, given)
+    agent = Agent[Any](prompt, adapter=around.adapter, host=host, config=around.config)
+    more = {key: value for key, value in given.items() if key in RequestArguments.__annotations__}
+    return agent, said, cast("RequestArguments", more)
+
+
+def _surroundings(
+    adapter: Evaluation, host: HostHandle, given: EvaluationArguments
+) -> Surroundings:
+    config = AgentConfig(given.get("options") or RunOptions())
+    return Surroundings(cast("ProviderAdapter", adapter), host, config)
+
+
+def _told(session: SessionProtocol, given: EvaluationArguments) -> str | None:
     """Add results to the conversation; return what the user says, at least something at first."""
     conversation, results = Conversation(session), given.get("tool_results", ())
     calls = conversation.open_calls()
@@ -151,23 +159,3 @@ def _told(session: SessionProtocol, given: Telling) -> str | None:
         )
     conversation.answer([answer_of(*each) for each in zip(calls, results, strict=False)])
     return given.get("said") or (None if conversation.all() else UNSAID)
-
-
-def _next(prompt: Prompt, given: StepArguments) -> ModelRequest:
-    """Return the next request, once what is new stands in the conversation."""
-    session, options = given["session"], given.get("options") or RunOptions()
-    conversation, said = Conversation(session), _told(session, given)
-    if calls := conversation.open_calls():
-        names = ", ".join(call.name for call in calls)
-        raise StateError(f"These calls have no result yet: {names}. Give tool_results.")
-    if said is not None:
-        conversation.add(Message.user(said))
-    rendered, output = prompt.render(session), prompt.template.output
-    schema = None if output is None else OutputType(output, f"{prompt.ns}:{prompt.key}").schema
-    told = (conversation.all(), rendered.tools, schema)
-    return ModelRequest(rendered.text, *told, options.settings, options.timeout)
-
-
-def _kept(turn: Turn, given: StepArguments) -> Turn:
-    Conversation(given["session"]).reply(turn)
-    return turn

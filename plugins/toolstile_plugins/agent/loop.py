@@ -92,6 +92,8 @@ def converse(run: Run, said: str | None, answers: Waiting) -> Loop[Finished]:
         if turn.tool_calls:
             if waiting := (yield from _carry(run, turn.tool_calls, _NONE)):
                 return Finished(StopReason.PENDING, waiting=waiting)
+        elif turn.stop_reason is StopReason.INCOMPLETE:
+            continue  # the provider paused, and goes on where it is asked again
         elif (finished := (yield from _accept(run, turn))) is not None:
             return finished
 

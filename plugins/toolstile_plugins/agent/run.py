@@ -169,8 +169,8 @@ class Run:
             self.spans,
         )
 
-    def replied(self, turn: Turn) -> None:
-        """Keep a reply, and count what it used."""
+    def replied(self, turn: Turn) -> Turn:
+        """Keep a reply, count what it used, and return it."""
         self.turns += 1
         self.text = turn.text
         if turn.usage is not None:
@@ -189,6 +189,7 @@ class Run:
         self.tools.session.dispatch(event)
         self._tell_bus(event)
         self.beat()
+        return turn
 
     def count_expansions(self, outcomes: Sequence[Outcome | BaseException]) -> None:
         """Count the batches in a row that only open sections.

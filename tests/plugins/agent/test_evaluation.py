@@ -10,9 +10,15 @@ import pytest
 
 from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, Session, tool
 from toolstile.testing import ScriptedModel
-from toolstile_hookspecs import ApprovalAnswer, ConfigurationError, StateError, ToolResult
-from toolstile_hookspecs.agents.messages import Message, Role, StopReason
-from toolstile_plugins.agent import RunOptions
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    ConfigurationError,
+    Deadline,
+    StateError,
+    ToolResult,
+)
+from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Usage
+from toolstile_plugins.agent import ModelReplied, RunFailed, RunOptions
 from toolstile_plugins.agent.evaluation import Evaluation
 
 
@@ -185,3 +191,19 @@ def test_a_run_tells_of_the_calls_that_wait(is_async: bool):
 def test_a_run_needs_a_host(is_async: bool):
     with pytest.raises(ConfigurationError, match="give executor="):
         evaluate(Model("never"), is_async)
+
+
+def test_a_step_is_bounded_and_told_as_a_reply_of_a_run_is(is_async: bool):
+    told: list[ModelReplied] = []
+    with Host(discover=False) as host, host.executor(prompt=PROMPT) as tools:
+        tools.session.dispatcher.subscribe(ModelReplied, told.append)
+        step(Model("Hello."), is_async, executor=tools)
+        assert [each.turn for each in tools.session[ModelReplied].all()] == [1]
+        with pytest.raises(RunFailed, match="deadline"):
+            step(Model("never"), is_async, executor=tools, deadline=Deadline.after(0))
+    assert [(each.stop_reason, each.usage) for each in told] == [(StopReason.END, Usage(100, 10))]
+
+
+def test_a_step_needs_a_conversation(is_async: bool):
+    with pytest.raises(ConfigurationError, match="give session="):
+        step(Model("never"), is_async)

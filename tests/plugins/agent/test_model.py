@@ -77,7 +77,7 @@ TURNS = st.lists(st.lists(CALLS, min_size=1, max_size=3), max_size=3)
 
 @dataclass
 class Expected:
-    """The conversation and the session, as the rules say."""
+    """The conversation and the session, as they have come to be."""
 
     roles: list[Role] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)

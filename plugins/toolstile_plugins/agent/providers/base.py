@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
+from inspect import isawaitable
 from time import monotonic
 from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
@@ -117,7 +118,8 @@ class ClientAdapter(Evaluation, ABC):
                 if listen is None:
                     return self.turn(await self.method(client)(**given))
                 add, whole = self.stream_reader(listen)
-                async with await self.method(client)(**given, stream=True) as stream:
+                opened = self.method(client)(**given, stream=True)
+                async with await opened if isawaitable(opened) else opened as stream:
                     async for event in stream:
                         add(event)
                 return self.turn(whole())

@@ -37,6 +37,8 @@ def fault_of(error: BaseException, provider: str) -> ProviderError | None:
     """
     names = {each.__name__ for each in type(error).__mro__}
     status = getattr(error, "status_code", None)
+    if status == HTTPStatus.OK:  # the fault came in the midst of a stream
+        status = None
     codes = {str(getattr(error, name, None)) for name in ("code", "type", "error_code")}
     if isinstance(status, int):
         type_ = _of_status(status, codes)
@@ -51,7 +53,8 @@ def fault_of(error: BaseException, provider: str) -> ProviderError | None:
     else:
         return None
     told = f" ({status})" if isinstance(status, int) else ""
-    text = str(getattr(error, "message", "") or error) or type(error).__name__
+    said = getattr(error, "api_message", "") or getattr(error, "message", "")
+    text = str(said or error) or type(error).__name__
     headers = getattr(getattr(error, "response", None), "headers", None)
     return ProviderError(f"{provider}{told}: {text}", type_, retry_after=retry_after(headers or {}))
 

@@ -7,10 +7,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from tests.plugins.agent.providers.anthropic_wire import AnthropicWire
 from tests.plugins.agent.providers.chat_wire import ChatWire
 from tests.plugins.agent.providers.played_server import Played, Scripted, Wire, serving
 from tests.plugins.agent.providers.responses_wire import ResponsesWire
 
+from toolstile_plugins.agent.providers.anthropic import Anthropic
 from toolstile_plugins.agent.providers.openai_chat import OpenAIChat
 from toolstile_plugins.agent.providers.openai_responses import OpenAIResponses
 
@@ -44,7 +46,12 @@ def _openai(url: str) -> dict[str, Any]:
     return {"base_url": f"{url}/v1", "api_key": "sk-of-nobody"}
 
 
+def _anthropic(url: str) -> dict[str, Any]:
+    return {"base_url": url, "api_key": "sk-of-nobody"}
+
+
 PROVIDERS = {
+    "anthropic": Provider(Anthropic, AnthropicWire, "claude-sonnet-4-6", _anthropic),
     "openai-chat": Provider(OpenAIChat, ChatWire, "gpt-5-mini", _openai),
     "openai-responses": Provider(OpenAIResponses, ResponsesWire, "gpt-5-mini", _openai),
 }

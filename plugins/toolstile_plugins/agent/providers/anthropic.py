@@ -1,0 +1,188 @@
+"""Anthropic's Messages API; thinking goes back with its signatures, as it came."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
+from typing import Any, ClassVar, Final, cast
+
+from toolstile_hookspecs import Dialect
+from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
+from toolstile_hookspecs.agents.provider import Listener, ModelRequest
+from toolstile_plugins.agent.conversation import with_joined_answers
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamReader, library_named
+from toolstile_plugins.dialects.anthropic import TOOL_USE, Anthropic as AnthropicDialect
+from toolstile_plugins.dialects.openai_strict import strict_schema
+from toolstile_plugins.dialects.parse import items as items_of
+
+MAX_TOKENS: Final = 16_000
+"""The bound of a reply where no setting gives one; the API requires one."""
+
+_TAKEN: Final = (
+    *("max_tokens", "thinking", "reasoning_effort", "cache_control", "metadata", "container"),
+    *("service_tier", "inference_geo", "speed", "tool_choice", "parallel_tool_calls"),
+    *("extra_headers", "extra_body"),
+)
+_STOPS: Final = {
+    "max_tokens": StopReason.MAX_TOKENS,
+    "model_context_window_exceeded": StopReason.MAX_TOKENS,
+    "refusal": StopReason.REFUSED,
+    "pause_turn": StopReason.INCOMPLETE,
+}
+_CHOICES: Final = {"auto": "auto", "none": "none", "required": "any"}
+_CUT: Final = frozenset({StopReason.MAX_TOKENS, StopReason.REFUSED})
+
+
+class Anthropic(ClientAdapter):
+    """A model behind the Messages API.
+
+    A reply has at most `MAX_TOKENS` tokens unless the setting `max_tokens` says otherwise. The API
+    knows no `temperature`; `thinking`, `reasoning_effort` and `cache_control` are settings.
+    """
+
+    name: ClassVar[str] = "anthropic"
+    dialect: ClassVar[Dialect] = AnthropicDialect()
+    library: ClassVar[str] = "anthropic"
+    clients: ClassVar[tuple[str, str]] = ("Anthropic", "AsyncAnthropic")
+    takes: ClassVar[Mapping[str, str]] = {
+        **{name: name for name in _TAKEN},
+        "stop": "stop_sequences",
+    }
+
+    def arguments(self, request: ModelRequest) -> dict[str, Any]:
+        """Return the arguments of `messages.create`."""
+        settings = self.settings(request.settings)
+        effort, choice = settings.pop("reasoning_effort", None), _choice(settings)
+        if isinstance(stop := settings.get("stop_sequences"), str):
+            settings["stop_sequences"] = [stop]
+        given: dict[str, Any] = {"model": self.model, "max_tokens": MAX_TOKENS, **settings}
+        given["messages"] = _messages(request, self.dialect.name)
+        system, config = request.system, {} if effort is None else {"effort": effort}
+        if (schema := request.output) is not None:
+            if strict_schema(dict(schema)) is None:  # open objects, which the API would close
+                system += f"\n\nAnswer with JSON alone, of this JSON Schema: {json.dumps(schema)}"
+            else:
+                fitting = library_named(self.library).transform_schema(dict(schema))
+                config["format"] = {"type": "json_schema", "schema": fitting}
+        told: dict[str, Any] = {"system": system, "output_config": config}
+        if request.tools:
+            told["tools"] = self.dialect.schemas(request.tools)
+            told["tool_choice"] = choice
+        return {**given, **{name: value for name, value in told.items() if value}}
+
+    def method(self, client: Any) -> Callable[..., Any]:
+        """Return `messages.create`, or `messages.stream` for a stream."""
+
+        def create(*, stream: bool = False, **given: Any) -> Any:
+            # Without a timeout, the library refuses to wait for a long reply.
+            given.setdefault("timeout", client.timeout)
+            return (client.messages.stream if stream else client.messages.create)(**given)
+
+        return create
+
+    def stream_reader(self, listen: Listener) -> StreamReader:
+        """Collect the events; the last has the whole message."""
+        events: list[Any] = []
+
+        def add(event: Any) -> None:
+            events.append(event)
+            if event.type == "text":
+                listen(event.text)
+
+        return add, lambda: events
+
+    @contextmanager
+    def faults(self, key: object = None) -> Generator[None]:
+        """Raise errors of the client library as a `ProviderError`; see `ClientAdapter`."""
+        with super().faults(key):
+            try:
+                yield
+            except ValueError as error:
+                # Of the library, for arguments in a stream that can never become JSON.
+                if type(error) is ValueError:
+                    raise self.cut_off() from error
+                raise
+
+    def turn(self, reply: Any) -> Turn:
+        """Read a message, or the events of one."""
+        events = items_of(reply)
+        ended = next((event.message for event in events if event.type == "message_stop"), None)
+        said: Any = ended if isinstance(reply, list) else reply
+        if said is None or said.stop_reason is None:
+            raise self.cut_off()
+        # Not from the message of a stream: the library completes arguments that broke off.
+        calls = self.calls(reply)
+        stop = _STOPS.get(said.stop_reason, StopReason.TOOL_USE if calls else StopReason.END)
+        text = "".join(block.text for block in said.content if block.type == "text")
+        items = tuple(filter(None, map(_item, said.content)))
+        dialect = self.dialect.name
+        if stop in _CUT:
+            dialect, items = "", tuple[Any]()  # half a block is not taken back
+            text = text or getattr(said.stop_details, "explanation", None) or ""
+        message = Message(Role.ASSISTANT, text, calls, (), dialect, items)
+        return Turn(message, stop, _usage(said.usage), said.model)
+
+
+def _choice(settings: dict[str, Any]) -> dict[str, Any]:
+    """Take the choice of tools out of settings; several calls at once are a part of it."""
+    choice, is_parallel = (
+        settings.pop(name, None) for name in ("tool_choice", "parallel_tool_calls")
+    )
+    told: dict[str, Any] = {}
+    if choice is not None:
+        named = {"type": "tool", "name": choice}
+        told = {"type": _CHOICES[choice]} if choice in _CHOICES else named
+    if is_parallel is not None and choice != "none":
+        told = {"type": "auto", **told, "disable_parallel_tool_use": not is_parallel}
+    return told
+
+
+def _messages(request: ModelRequest, dialect: str) -> list[dict[str, Any]]:
+    sent: list[dict[str, Any]] = []
+    for message in with_joined_answers(request.messages):
+        role = "assistant" if message.role is Role.ASSISTANT else "user"
+        content = [*message.items] if message.dialect == dialect else _blocks(message)
+        if content:
+            sent.append({"role": role, "content": content})
+    return sent
+
+
+def _blocks(message: Message) -> list[dict[str, Any]]:
+    """Return the blocks of a message that is not the provider's own."""
+    blocks: list[dict[str, Any]] = []
+    if message.text.strip():
+        blocks.append({"type": "text", "text": message.text})
+    for call in message.calls:
+        told = {"id": call.id, "name": call.name, "input": _input(call)}
+        blocks.append({"type": TOOL_USE, **told})
+    for each in message.answers:
+        result = {"type": "tool_result", "tool_use_id": each.call_id, "is_error": each.is_error}
+        blocks.append({**result, "content": each.text} if each.text else result)
+    return blocks
+
+
+def _input(call: CallMade) -> dict[str, Any]:
+    """Return the arguments of a call; the API takes an object alone."""
+    try:
+        given: object = json.loads(call.arguments)
+    except ValueError:
+        return {}
+    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
+
+
+def _item(block: Any) -> dict[str, Any] | None:
+    """Return a block as it came, None for one without text, which the API does not take back."""
+    item: dict[str, Any] = block.to_dict(mode="json", warnings=False)
+    if item["type"] == TOOL_USE and not isinstance(item["input"], dict):
+        item["input"] = {}
+    return item if item["type"] != "text" or item["text"].strip() else None
+
+
+def _usage(used: Any) -> Usage | None:
+    """Return the tokens; the API does not count those of the cache to the input."""
+    if used is None:
+        return None
+    read = used.cache_read_input_tokens or 0
+    made = used.cache_creation_input_tokens or 0
+    return Usage(used.input_tokens + read + made, used.output_tokens, read)
