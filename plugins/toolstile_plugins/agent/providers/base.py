@@ -6,8 +6,8 @@ import asyncio
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import contextmanager, suppress
 from importlib import import_module
 from inspect import isawaitable
 from time import monotonic
@@ -30,7 +30,8 @@ class ClientAdapter(Evaluation, ABC):
 
     The client's own retries are off: the loop retries, within its deadline. A client that is given
     is used with its own settings and never closed. Others are made when they are first needed, the
-    async one for each event loop; `close` and `aclose` close them, as does the end of a `with`.
+    async one for each event loop, with which it ends; `close` and `aclose` close them before, as
+    does the end of a `with`.
 
     Args:
         model: The model.
@@ -71,7 +72,7 @@ class ClientAdapter(Evaluation, ABC):
             for each in (client, async_client)
         )
         self._own: Any = None
-        self._async_own: WeakKeyDictionary[Any, Any] = WeakKeyDictionary()
+        self._async_own: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -140,8 +141,8 @@ class ClientAdapter(Evaluation, ABC):
         loop = asyncio.get_running_loop()
         with self._lock:
             if loop not in self._async_own:
-                self._async_own[loop] = self._made(self.clients[1])
-            return self._async_own[loop]
+                self._async_own[loop] = _Kept(self._made(self.clients[1]))
+            return self._async_own[loop].client
 
     def close(self) -> None:
         """Close the own sync client."""
@@ -156,7 +157,7 @@ class ClientAdapter(Evaluation, ABC):
         with self._lock:
             own = self._async_own.pop(asyncio.get_running_loop(), None)
         if own is not None:
-            await own.close()
+            await own.ending.aclose()
 
     def __enter__(self) -> Self:
         return self
@@ -219,6 +220,25 @@ class ClientAdapter(Evaluation, ABC):
         except Exception as error:
             msg = f"The client of {self.library} cannot be made: {error}"
             raise ConfigurationError(msg) from error
+
+
+class _Kept:
+    """An async client that is closed with its event loop, where nobody closes it before.
+
+    Event loops close the async generators that were begun in them.
+    """
+
+    def __init__(self, client: Any) -> None:
+        self.client = client
+        self.ending = self._end()
+        with suppress(StopIteration):
+            self.ending.__anext__().send(None)
+
+    async def _end(self) -> AsyncGenerator[None]:
+        try:
+            yield
+        finally:
+            await self.client.close()
 
 
 def library_named(name: str) -> Any:

@@ -106,6 +106,18 @@ def test_each_event_loop_has_its_own_client(provider: Provider):
     assert second.is_closed()
 
 
+def test_an_async_client_ends_with_its_event_loop(provider: Provider):
+    async def ask(adapter: Any) -> Any:
+        await adapter.asend(REQUEST)
+        return adapter.async_client()
+
+    with ExitStack() as stack:
+        adapter, _ = provider.serve(stack, said("One."), said("Two."))
+        clients = [asyncio.run(ask(adapter)) for _ in range(2)]
+    assert clients[0] is not clients[1]
+    assert all(client.is_closed() for client in clients)
+
+
 def test_no_key_is_shown(provider: Provider):
     with ExitStack() as stack:
         fault = ProviderError(f"Incorrect API key provided: {KEY}.", FaultType.REFUSED)
