@@ -43,6 +43,8 @@ class PromptTemplate:
         sections: The sections, in order.
         policies: The rules over all its tools.
         output: The type of a model's answer, None for any text.
+        feedback_providers: The `FeedbackProviderConfig`s of an agent.
+        task_completion: The `TaskCompletionChecker` of an agent, None to let its model stop.
 
     Raises:
         DefinitionError: When a field holds something of another type.
@@ -53,14 +55,15 @@ class PromptTemplate:
     sections: Sequence[Section] = ()
     policies: Sequence[ToolPolicy] = ()
     output: Any = None
+    feedback_providers: Sequence[Any] = ()
+    task_completion: Any = None
 
     def __post_init__(self) -> None:
         """Check the names, the sections and the policies."""
         if faults := type_faults(self, PromptTemplate, ("ns", "key")):
-            told = "; ".join(faults)
-            raise DefinitionError(f"Prompt: {told}; write Prompt.of(ns, key, [...]).")
-        faults = [*sections_faults(self.sections), *several_faults(self, ("policies",))]
-        if faults:
+            raise DefinitionError(f"Prompt: {'; '.join(faults)}; write Prompt.of(ns, key, [...]).")
+        several = several_faults(self, ("policies", "feedback_providers"))
+        if faults := [*sections_faults(self.sections), *several]:
             raise DefinitionError(f"Prompt {self.ns}:{self.key}: {'; '.join(faults)}.")
 
 
@@ -205,8 +208,7 @@ class Prompt:
         """Yield all sections, enabled or not."""
         waiting = list(reversed(self.sections))
         while waiting:
-            section = waiting.pop()
-            yield section
+            yield (section := waiting.pop())
             waiting += reversed(section.children)
 
 
@@ -228,9 +230,8 @@ class SectionPlace:
 
 
 def _summary(place: SectionPlace) -> str:
-    summary = getattr(place.section, "summary", None) or ""
     hint = f"(This is a summary. Call open_sections with {place.path!r} for all of it.)"
-    return f"{summary}\n\n{hint}"
+    return f"{getattr(place.section, 'summary', None) or ''}\n\n{hint}"
 
 
 def _as_mapping(params: Any, where: str) -> dict[str, Any]:
@@ -253,8 +254,7 @@ def _places(
     for section in sections:
         path = f"{above}{section.key}"
         if section.key in seen:
-            msg = f"Section key {path!r} stands twice; give one another key."
-            raise PromptValidationError(msg)
+            raise PromptValidationError(f"Section key {path!r} stands twice; give one another key.")
         seen.add(section.key)
         try:
             if not section.is_enabled(session):
@@ -264,8 +264,7 @@ def _places(
             told = f"its `enabled` raised {raised}. Fix it; without a session it is given None."
             msg = f"Section {path!r} cannot tell whether it is part of the prompt: {told}"
             raise PromptValidationError(msg) from error
-        visibility = getattr(section, "visibility", Visibility.FULL)
-        is_open = visibility is not Visibility.SUMMARY or path in opened
+        is_open = path in opened or getattr(section, "visibility", None) is not Visibility.SUMMARY
         yield SectionPlace(section, depth, path, is_open)
         if is_open:
             yield from _places(section.children, session, depth + 1, f"{path}.", opened)

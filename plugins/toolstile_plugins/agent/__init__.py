@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from toolstile_plugins.agent.budget import (
         Budget as Budget,
         BudgetExceeded as BudgetExceeded,
+        Price as Price,
         TokenBudgetTracker as TokenBudgetTracker,
     )
     from toolstile_plugins.agent.compaction import (
@@ -34,10 +35,30 @@ if TYPE_CHECKING:
         DropOldest as DropOldest,
     )
     from toolstile_plugins.agent.events import (
+        CompletionChecked as CompletionChecked,
         ModelReplied as ModelReplied,
         PromptExecuted as PromptExecuted,
         PromptRendered as PromptRendered,
     )
+    from toolstile_plugins.agent.guidance.completion import (
+        CompositeChecker as CompositeChecker,
+        FileOutputChecker as FileOutputChecker,
+        PlanChecker as PlanChecker,
+        ToolsCalledChecker as ToolsCalledChecker,
+        acheck_completion as acheck_completion,
+        check_completion as check_completion,
+    )
+    from toolstile_plugins.agent.guidance.feedback import (
+        BudgetFeedback as BudgetFeedback,
+        DeadlineFeedback as DeadlineFeedback,
+        NoProgressFeedback as NoProgressFeedback,
+        PlanFeedback as PlanFeedback,
+        RepeatedFailureFeedback as RepeatedFailureFeedback,
+        StaticFeedback as StaticFeedback,
+        acollect_feedback as acollect_feedback,
+        collect_feedback as collect_feedback,
+    )
+    from toolstile_plugins.agent.guidance.prompt_guidance import Guidance as Guidance
     from toolstile_plugins.agent.output import OutputError as OutputError
     from toolstile_plugins.agent.request import Retries as Retries
     from toolstile_plugins.agent.result import (
@@ -58,9 +79,28 @@ if TYPE_CHECKING:
 _NAMES: Final = {
     "agent": ("Agent", "MainLoop"),
     "attempt": ("AgentConfig", "RequestArguments"),
-    "budget": ("Budget", "BudgetExceeded", "TokenBudgetTracker"),
+    "budget": ("Budget", "BudgetExceeded", "Price", "TokenBudgetTracker"),
     "compaction": ("Compaction", "DropOldest"),
-    "events": ("ModelReplied", "PromptExecuted", "PromptRendered"),
+    "guidance.completion": (
+        "CompositeChecker",
+        "FileOutputChecker",
+        "PlanChecker",
+        "ToolsCalledChecker",
+        "acheck_completion",
+        "check_completion",
+    ),
+    "events": ("CompletionChecked", "ModelReplied", "PromptExecuted", "PromptRendered"),
+    "guidance.feedback": (
+        "BudgetFeedback",
+        "DeadlineFeedback",
+        "NoProgressFeedback",
+        "PlanFeedback",
+        "RepeatedFailureFeedback",
+        "StaticFeedback",
+        "acollect_feedback",
+        "collect_feedback",
+    ),
+    "guidance.prompt_guidance": ("Guidance",),
     "output": ("OutputError",),
     "request": ("Retries",),
     "result": (

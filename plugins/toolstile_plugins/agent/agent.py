@@ -36,6 +36,13 @@ _ENDS = {
     StopReason.MAX_TOKENS: "the model's reply was cut off at its longest; raise max_tokens",
     StopReason.REFUSED: "the model, or a filter of its provider, refused",
 }
+_UNCHECKED = {
+    StopReason.DEADLINE,
+    StopReason.BUDGET,
+    StopReason.CANCELLED,
+    StopReason.REFUSED,
+}
+"""The ends before which completion is not checked."""
 
 
 class MainLoop(ABC, Generic[R, O]):
@@ -216,7 +223,10 @@ class MainLoop(ABC, Generic[R, O]):
                     output = self.finalize(attempt.prompt, tools.session, result)
                     result = replace(result, output=output)
             except Exception as error:
-                reasons.append(attempt.failure(run, error).stop_reason)
+                reason = attempt.failure(run, error).stop_reason
+                if reason in _UNCHECKED:
+                    run.guidance.skip(f"the run ended: {reason}")
+                reasons.append(reason)
                 raise
             reasons.append(result.stop_reason)
             return result

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import threading
 from collections.abc import Generator, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Final, TypedDict
 from uuid import uuid4
@@ -15,10 +15,12 @@ from toolstile_hookspecs import (
     Binding,
     BudgetTracker,
     Cancellation,
+    ConfigurationError,
     Deadline,
     ExecutorHandle,
     Heartbeat,
     HostHandle,
+    PluginError,
     Principal,
     Prompt,
     RunContext,
@@ -33,8 +35,9 @@ from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
 from toolstile_hookspecs.resources import as_bindings
 from toolstile_hookspecs.sessions import Dispatcher
 from toolstile_hookspecs.support.process import renewed_in_forks
-from toolstile_plugins.agent.budget import Budget, TokenBudgetTracker
+from toolstile_plugins.agent.budget import Budget, Price, TokenBudgetTracker
 from toolstile_plugins.agent.events import ModelReplied
+from toolstile_plugins.agent.guidance.prompt_guidance import GUIDANCE
 from toolstile_plugins.agent.output import OutputType
 from toolstile_plugins.agent.result import Answers, RunFailed, RunResult, RunState, TicketAnswer
 from toolstile_plugins.agent.run import Run, RunOptions
@@ -42,7 +45,7 @@ from toolstile_plugins.agent.run import Run, RunOptions
 if TYPE_CHECKING:
     from toolstile_plugins.agent.spans import RunSpans
 
-CONVERSATION: Final = (Message, ModelReplied)
+CONVERSATION: Final = (Message, ModelReplied, *GUIDANCE)
 """The types that each session of an agent has."""
 Resources = Mapping[type[Any], Any] | Iterable[Binding[Any]]
 
@@ -55,6 +58,7 @@ class AgentConfig:
         options: The bounds and the manner of a run.
         deadline: Seconds for each run.
         budget: What each run may use.
+        prices: By model, for budgets that limit the cost; else those of `[plugins.agent.prices]`.
         resources: Resources for the tools; those of a request win, type by type.
         approver: Answers for a person, else the host's.
         slices: The types in a session that is read from the state of a run, as no section has them.
@@ -63,6 +67,7 @@ class AgentConfig:
     options: RunOptions = field(default_factory=RunOptions)
     deadline: float | None = None
     budget: Budget | None = None
+    prices: Mapping[str, Price] | None = None
     resources: Resources = ()
     approver: Approver | None = None
     slices: Sequence[type[Any]] = ()
@@ -198,15 +203,18 @@ class Attempt:
             None if output is None else OutputType(output, f"{self.prompt.ns}:{self.prompt.key}"),
             self._deadline,
             self._tracker,
+            self._price(),
             given.get("cancellation"),
             given.get("heartbeat"),
             given.get("listen"),
             around.bus,
-            around.host.clock.monotonic,
+            around.host.clock,
             _spans_of(around),
         )
         if state is not None:
             run.turns, run.usage = state.turns, state.usage
+            if self._tracker is not None:
+                self._tracker.record(state.run_id, state.usage, run.price)
         return run
 
     def failure(self, run: Run, error: Exception) -> RunResult[Any]:
@@ -253,6 +261,23 @@ class Attempt:
             return shared
         budget = self._given.get("budget") or self._around.config.budget
         return None if budget is None else TokenBudgetTracker(budget)
+
+    def _price(self) -> Price | None:
+        """Return the price of the model, where the budget limits the cost."""
+        if self._tracker is None or self._tracker.budget.max_cost is None:
+            return None
+        around, model = self._around, self._around.adapter.model
+        prices = around.config.prices
+        if prices is None:
+            with suppress(PluginError):  # the host may go without the plugin
+                prices = around.host.settings("agent").prices
+        price = (prices or {}).get(model)
+        if price is None:
+            raise ConfigurationError(
+                f"The budget limits the cost, and there is no price for {model}; add it: "
+                f'[plugins.agent.prices."{model}"] with input and output, per million tokens.'
+            )
+        return price
 
     def _ids(self) -> RunContext:
         given, state = self._given.get("run_context"), self.state

@@ -10,6 +10,33 @@ from toolstile_hookspecs import DefinitionError, PromptEvaluationError
 from toolstile_hookspecs.agents.messages import Usage
 
 TOKENS: Final = "tokens"
+COST: Final = "cost"
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """The price of a model, per million tokens, in the currency of the budget.
+
+    Args:
+        input: The price of input.
+        output: The price of output, reasoning included.
+        cached: The price of input from a cache, None for that of other input.
+
+    Example:
+        >>> Price(2.0, 10.0, cached=0.5).of(Usage(1_000_000, 100_000, cached_tokens=400_000))
+        2.4
+    """
+
+    input: float
+    output: float
+    cached: float | None = None
+
+    def of(self, usage: Usage) -> float:
+        """Return what tokens cost."""
+        cached = self.input if self.cached is None else self.cached
+        fresh = usage.input_tokens - usage.cached_tokens
+        paid = fresh * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output
+        return paid / 1_000_000
 
 
 class BudgetExceeded(PromptEvaluationError):
@@ -41,6 +68,8 @@ class Budget:
         max_total_tokens: Input and output together.
         max_input_tokens: Input, with those from a cache.
         max_output_tokens: Output, with reasoning.
+        max_cost: The cost, by the prices in the configuration.
+        count_cached: Whether tokens from a cache count as input, and in the total.
 
     Raises:
         DefinitionError: When nothing is limited, or a limit is not positive.
@@ -50,10 +79,12 @@ class Budget:
     max_total_tokens: int | None = None
     max_input_tokens: int | None = None
     max_output_tokens: int | None = None
+    max_cost: float | None = None
+    count_cached: bool = True
 
     def __post_init__(self) -> None:
         """Check the limits."""
-        given = {each.name: getattr(self, each.name) for each in fields(self)}
+        given = {each.name: getattr(self, each.name) for each in fields(self)[:-1]}
         limits = {name: value for name, value in given.items() if value is not None}
         if not limits:
             raise DefinitionError(f"Budget limits nothing; give one of {', '.join(given)}.")
@@ -73,14 +104,14 @@ class TokenBudgetTracker:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._runs: dict[str, Usage] = {}
+        self._runs: dict[str, tuple[Usage, Price | None]] = {}
         self._spent: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def record(self, run_id: str, usage: Usage) -> None:
-        """Note what a run has used so far."""
+    def record(self, run_id: str, usage: Usage, price: Price | None = None) -> None:
+        """Note what a run has used so far, and the price of its model."""
         with self._lock:
-            self._runs[run_id] = usage
+            self._runs[run_id] = usage, price
 
     def spend(self, amount: float, unit: str = TOKENS) -> None:
         """Count what a handler has used.
@@ -96,7 +127,13 @@ class TokenBudgetTracker:
     def consumed(self) -> Usage:
         """The tokens of all runs, without what handlers have spent."""
         with self._lock:
-            return sum(self._runs.values(), Usage())
+            return sum((usage for usage, _ in self._runs.values()), Usage())
+
+    @property
+    def cost(self) -> float:
+        """The cost of the runs that have a price, without what handlers have spent."""
+        with self._lock:
+            return sum(price.of(usage) for usage, price in self._runs.values() if price)
 
     def remaining(self, unit: str = TOKENS) -> float | None:
         """Return what is left of the unit, such as `input_tokens`; None where nothing limits it."""
@@ -112,14 +149,16 @@ class TokenBudgetTracker:
                 raise BudgetExceeded(dimension, limit, used)
 
     def _dimensions(self) -> list[tuple[str, float, float]]:
-        used, spent = self.consumed, self._spent
-        rows = [
-            ("input_tokens", self.budget.max_input_tokens, used.input_tokens),
-            ("output_tokens", self.budget.max_output_tokens, used.output_tokens),
-            (TOKENS, self.budget.max_total_tokens, used.total_tokens),
+        budget, used, spent = self.budget, self.consumed, self._spent
+        free = 0 if budget.count_cached else used.cached_tokens
+        rows: list[tuple[str, float | None, float]] = [
+            ("input_tokens", budget.max_input_tokens, used.input_tokens - free),
+            ("output_tokens", budget.max_output_tokens, used.output_tokens),
+            (TOKENS, budget.max_total_tokens, used.total_tokens - free),
+            (COST, budget.max_cost, self.cost),
         ]
         return [
-            (name, limit, tokens + spent.get(name, 0.0))
-            for name, limit, tokens in rows
+            (name, limit, amount + spent.get(name, 0.0))
+            for name, limit, amount in rows
             if limit is not None
         ]

@@ -6,12 +6,17 @@ The loop is a generator. It yields effects, and is sent what they come to.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Generator, Sequence
+import threading
+from collections.abc import Awaitable, Callable, Generator, Sequence
+from concurrent.futures import Future, wait
+from contextvars import copy_context
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from toolstile_hookspecs import ExecutorHandle, Outcome, ToolCall
 from toolstile_hookspecs.approval import GivenAnswer
+from toolstile_hookspecs.support.callables import is_async_callable
 
 T = TypeVar("T")
 
@@ -98,30 +103,65 @@ class Resume:
         return await self.tools.aresume(self.call, self.token, self.answer)
 
 
+class NotInTime(Exception):
+    """A function took longer than it may, and is left to itself."""
+
+
 @dataclass(frozen=True, slots=True)
 class Consult:
-    """Call a function of the application's or of a plugin's, sync or async."""
+    """Call a function of the application's or of a plugin's, sync or async, within a time.
+
+    Args:
+        function: The function; an async one runs on the loop of the async driver, all others on
+            a thread that is left to itself when its time is over.
+        seconds: The time.
+    """
 
     function: Callable[[], Any]
+    seconds: float
 
     def perform(self) -> Any:
-        """Call it; one that is async runs on an event loop of its own."""
-        import asyncio  # heavy, and only here
-
-        answer = self.function()
-        if not inspect.isawaitable(answer):
-            return answer
-
-        async def awaited() -> Any:
-            return await answer
-
-        return asyncio.run(awaited())
+        """Call it, and wait for its time."""
+        ended = self._begun()
+        if not wait([ended], self.seconds).done:
+            raise NotInTime
+        return ended.result()
 
     async def aperform(self) -> Any:
-        """Call it on a thread, or await it here."""
+        """Call it, and wait on the event loop for its time."""
         import asyncio  # heavy, and only here
 
-        if inspect.iscoroutinefunction(self.function):
-            return await self.function()
-        answer = await asyncio.to_thread(self.function)
-        return await answer if inspect.isawaitable(answer) else answer
+        if is_async_callable(self.function):
+            work = asyncio.ensure_future(self.function())
+        else:
+            work = asyncio.wrap_future(self._begun())
+        try:
+            if not (await asyncio.wait({work}, timeout=self.seconds))[0]:
+                raise NotInTime
+            return work.result()
+        finally:
+            work.cancel()
+
+    def _begun(self) -> Future[Any]:
+        ended: Future[Any] = Future()
+        ended.set_running_or_notify_cancel()  # so that nobody cancels it
+
+        def work() -> None:
+            try:
+                answer = self.function()
+                ended.set_result(_awaited(answer) if inspect.isawaitable(answer) else answer)
+            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+                ended.set_exception(error)
+
+        run = partial(copy_context().run, work)
+        threading.Thread(target=run, name="toolstile-consult", daemon=True).start()
+        return ended
+
+
+def _awaited(answer: Awaitable[Any]) -> Any:
+    import asyncio  # heavy, and only here
+
+    async def awaited() -> Any:
+        return await answer
+
+    return asyncio.run(awaited())

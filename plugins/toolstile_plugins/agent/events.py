@@ -75,3 +75,41 @@ class PromptExecuted(RunEvent):
     stop_reason: StopReason
     turns: int
     usage: Usage
+
+
+@stored_as("agent.CompletionChecked")
+@dataclass(frozen=True, slots=True)
+class CompletionChecked:
+    """A checker was asked whether a task is complete, or was not; kept in the session's log.
+
+    Args:
+        run_id: The id of the run.
+        checker: The name of the checker.
+        verdict: `complete`, `incomplete` or `skipped`.
+        feedback: The words for the model, or why it was skipped.
+        duration: Seconds.
+    """
+
+    run_id: str
+    checker: str
+    verdict: str
+    feedback: str | None = None
+    duration: float = 0.0
+
+
+@stored_as("agent.GuidanceProgress")
+@dataclass(frozen=True, slots=True)
+class GuidanceProgress:
+    """The progress of a prompt with guidance; part of the session's state, one for each prompt.
+
+    Args:
+        prompt: The namespace and key of the prompt.
+        calls: The calls of the prompt so far.
+        succeeded: The tools that have succeeded.
+        files: The providers whose file was there, each with the file.
+    """
+
+    prompt: str
+    calls: int
+    succeeded: tuple[str, ...] = ()
+    files: tuple[tuple[str, str], ...] = ()

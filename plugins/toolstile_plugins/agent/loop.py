@@ -16,10 +16,12 @@ from toolstile_hookspecs import (
     ToolInvoked,
     VisibilityExpansionRequired,
 )
+from toolstile_hookspecs.agents.feedback import Feedback
 from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, StopReason, Turn
 from toolstile_hookspecs.agents.provider import ProviderError
 from toolstile_hookspecs.calls import APPROVAL_TICKET
 from toolstile_hookspecs.sections import OpenedSections
+from toolstile_plugins.agent.budget import BudgetExceeded
 from toolstile_plugins.agent.conversation import answer_of
 from toolstile_plugins.agent.effects import Carry, Loop, Resume
 from toolstile_plugins.agent.output import OutputError
@@ -33,6 +35,7 @@ _CUT_OFF = (
     "The reply was cut off before this call was whole, so nothing has run. Make it again, and be "
     "brief."
 )
+_GO_ON = "Your task is not complete yet: finish it, then answer again."
 _INTERRUPTED = (
     "The run was interrupted before this call had ended, and what it changed here is rolled back. "
     "Make it again only where it is still wanted."
@@ -122,15 +125,25 @@ def _finish_calls(run: Run, answers: Waiting) -> Loop[Finished | None]:
 def _accept(run: Run, turn: Turn) -> Loop[Finished | None]:
     """Return the end of a run whose model has said all, None where it is told to go on."""
     run.check(Phase.RESPONSE)
-    yield from ()
     try:
-        return Finished(StopReason.END, _read(run, turn.text))
+        output = _read(run, turn.text)
     except OutputError as error:
         run.corrections += 1
         if run.corrections > run.options.output_retries:
             raise
         run.conversation.add(Message.user(error.for_model))
         return None
+    missing = yield from run.guidance.objection(
+        text=turn.text, tentative_output=output, stop_reason=turn.stop_reason
+    )
+    run.check(Phase.RESPONSE)
+    if missing is None:
+        return Finished(StopReason.END, output)
+    if run.guidance.refusals >= run.options.max_refusals:
+        msg = f"{run.prompt} ended before its task was complete: {missing}"
+        raise RunFailed(msg, StopReason.INCOMPLETE, Phase.RESPONSE)
+    run.conversation.add(Message.user(f"{missing} {_GO_ON}"))
+    return None
 
 
 def _read(run: Run, text: str) -> Any:
@@ -193,9 +206,17 @@ def _carry(run: Run, calls: Sequence[CallMade], answers: Waiting) -> Loop[list[O
             told.append(_expanded(run, call, outcome))
         else:
             told.append(answer_of(call, outcome))
-    run.conversation.answer(told)
+    try:
+        given = yield from run.guidance.feedback(outcomes)
+        told[-1:] = [_with_feedback(answer, given) for answer in told[-1:]]
+    finally:  # whatever interrupts it: what has run has its result
+        run.conversation.answer(told)
     _raise_first(outcomes)
     return waiting
+
+
+def _with_feedback(answer: CallAnswer, given: Sequence[Feedback]) -> CallAnswer:
+    return replace(answer, text="\n\n".join([answer.text, *(each.render() for each in given)]))
 
 
 def _outcomes(
@@ -238,6 +259,8 @@ def _raise_first(outcomes: Sequence[Outcome | BaseException]) -> None:
                 continue
             case PromptEvaluationError() if isinstance(outcome.__cause__, DeadlineExceededError):
                 raise RunFailed(str(outcome), StopReason.DEADLINE, Phase.TOOL) from outcome
+            case BudgetExceeded():
+                raise RunFailed(str(outcome), StopReason.BUDGET, Phase.BUDGET) from outcome
             case PromptEvaluationError():
                 raise RunFailed(str(outcome), StopReason.ERROR, Phase.TOOL) from outcome
             case Interrupt() | _:

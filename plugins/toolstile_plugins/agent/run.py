@@ -7,26 +7,28 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from hashlib import sha256
-from time import monotonic
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import (
     Cancellation,
+    Clock,
     Deadline,
     ExecutorHandle,
     Heartbeat,
     Outcome,
     RenderedPrompt,
     RunContext,
+    SystemClock,
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.agents.messages import NO_USAGE, Message, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import Listener, ModelRequest, ProviderAdapter
 from toolstile_hookspecs.sessions import Dispatcher, SlicePolicy, append_all
-from toolstile_plugins.agent.budget import BudgetExceeded, TokenBudgetTracker
+from toolstile_plugins.agent.budget import BudgetExceeded, Price, TokenBudgetTracker
 from toolstile_plugins.agent.compaction import Compaction
 from toolstile_plugins.agent.conversation import Conversation, in_call_order
 from toolstile_plugins.agent.events import ModelReplied, PromptExecuted, PromptRendered
+from toolstile_plugins.agent.guidance.prompt_guidance import Guidance
 from toolstile_plugins.agent.output import OutputType
 from toolstile_plugins.agent.request import Ask, Retries
 from toolstile_plugins.agent.result import Phase, RunFailed, RunResult, RunState, WaitingCall
@@ -48,6 +50,7 @@ class RunOptions:
         max_turns: The most replies of the model.
         max_expansions: The most batches in a row that only open sections.
         output_retries: How often the model may correct an answer that does not fit.
+        max_refusals: How often in a row its stop is refused, without a call that succeeds between.
         retries: The bounds of asking a provider once more.
         settings: The settings of the model, such as `temperature`; only these are sent.
         timeout: Seconds for one reply, None for the client's own.
@@ -57,6 +60,7 @@ class RunOptions:
     max_turns: int = MAX_TURNS
     max_expansions: int = MAX_EXPANSIONS
     output_retries: int = 2
+    max_refusals: int = 3
     retries: Retries = field(default_factory=Retries)
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
     timeout: float | None = None
@@ -75,11 +79,12 @@ class Run:
         output: The type of the answer, None where any text will do.
         deadline: The end of the run.
         tracker: The budget, None where nothing bounds it.
+        price: The price of the model, None where it is not known.
         cancellation: Cancels the run.
         heartbeat: Told of life before and after each request and each batch.
         listen: Receives the text as it arrives.
         bus: One more place where events are published.
-        clock: Seconds that only grow.
+        clock: The source of time.
         spans: Opens the spans of the run, None where nothing is traced.
     """
 
@@ -90,11 +95,12 @@ class Run:
     output: OutputType | None = None
     deadline: Deadline | None = None
     tracker: TokenBudgetTracker | None = None
+    price: Price | None = None
     cancellation: Cancellation | None = None
     heartbeat: Heartbeat | None = None
     listen: Listener | None = None
     bus: Dispatcher | None = None
-    clock: Callable[[], float] = monotonic
+    clock: Clock = field(default_factory=SystemClock)
     spans: RunSpans | None = None
     turns: int = 0
     usage: Usage = NO_USAGE
@@ -102,6 +108,7 @@ class Run:
     expansions: int = 0
     corrections: int = 0
     conversation: Conversation = field(init=False)
+    guidance: Guidance = field(init=False)
     _asked_at: float = 0.0
 
     def __post_init__(self) -> None:
@@ -109,6 +116,10 @@ class Run:
         session = self.tools.session
         self.conversation = Conversation(session)
         session[ModelReplied].register(ModelReplied, append_all, SlicePolicy.LOG)
+        run_id = self.context.run_id
+        self.guidance = Guidance(
+            self.tools, self.clock, self.deadline, self.adapter, run_id, self._tell_bus
+        )
 
     @property
     def prompt(self) -> str:
@@ -150,7 +161,7 @@ class Run:
                 tools=tuple(tool.name for tool in rendered.tools),
             )
         )
-        self._asked_at = self.clock()
+        self._asked_at = self.clock.monotonic()
         request = ModelRequest(
             rendered.text,
             messages,
@@ -176,14 +187,14 @@ class Run:
         if turn.usage is not None:
             self.usage += turn.usage
             if self.tracker is not None:
-                self.tracker.record(self.context.run_id, self.usage)
+                self.tracker.record(self.context.run_id, self.usage, self.price)
         self.conversation.reply(turn)
         event = ModelReplied(
             **self._ids,
             turn=self.turns,
             stop_reason=turn.stop_reason,
             usage=turn.usage,
-            duration=self.clock() - self._asked_at,
+            duration=self.clock.monotonic() - self._asked_at,
             model=turn.model,
         )
         self.tools.session.dispatch(event)

@@ -7,6 +7,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt
 
+from toolstile_plugins.agent.budget import Price
+
 MAX_TURNS: Final = 50
 
 
@@ -19,6 +21,7 @@ class AgentSettings(BaseModel):
             that of anything that speaks like it, such as a model on this machine.
         settings: The settings of the model, such as `temperature`; only these are sent.
         max_turns: The most replies of the model in one run.
+        prices: By model, the prices of a million tokens, `input`, `output` and `cached`.
 
     Example:
         >>> AgentSettings(model="openai:qwen3", base_url="http://localhost:11434/v1").max_turns
@@ -31,6 +34,7 @@ class AgentSettings(BaseModel):
     base_url: str | None = None
     settings: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     max_turns: PositiveInt = MAX_TURNS
+    prices: dict[str, Price] = Field(default_factory=dict[str, Price])
 
 
 def asked_for(args: argparse.Namespace) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from toolstile_hookspecs import hookimpl
+from toolstile_plugins.policies.budgets import BudgetPolicy
 from toolstile_plugins.policies.categories import CategoryPolicy
 from toolstile_plugins.policies.dependencies import SequentialDependencyPolicy
 from toolstile_plugins.policies.limits import QuotaPolicy, RateLimitPolicy
 from toolstile_plugins.policies.read_before_write import ReadBeforeWritePolicy
 
 __all__ = [
+    "BudgetPolicy",
     "CategoryPolicy",
     "QuotaPolicy",
     "RateLimitPolicy",
@@ -23,6 +25,7 @@ __all__ = [
 def toolstile_policies() -> dict[str, type[Any]]:
     """Offer the kinds."""
     return {
+        "budget": BudgetPolicy,
         "category": CategoryPolicy,
         "quota": QuotaPolicy,
         "rate_limit": RateLimitPolicy,

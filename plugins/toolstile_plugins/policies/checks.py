@@ -18,6 +18,8 @@ Count = Annotated[int, Field(strict=True)]
 """A number of calls."""
 Seconds = Annotated[float, Field(strict=True)]
 """A time in seconds, whole or not."""
+Amount = Annotated[float, Field(strict=True)]
+"""An amount of anything, whole or not."""
 
 
 def check_fields(policy: Any) -> None:

@@ -1,0 +1,1 @@
+"""Guidance of a model: feedback after its calls, and checks before its end is accepted."""

@@ -1,0 +1,126 @@
+"""The built-in checkers of a task's completion, and a check for those who have no loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from toolstile_hookspecs import ToolInvoked
+from toolstile_hookspecs.agents.guidance import (
+    GuidanceContext,
+    TaskCompletionChecker,
+    TaskCompletionResult,
+)
+from toolstile_hookspecs.agents.messages import StopReason
+from toolstile_plugins.agent.effects import Consult, Loop, adrive, drive
+from toolstile_plugins.agent.events import GuidanceProgress
+from toolstile_plugins.agent.guidance.prompt_guidance import CHECK_SECONDS, Guidance
+from toolstile_plugins.planning.model import Plan
+
+MAX_NAMED = 3
+"""The most open steps or missing files that a checker names."""
+
+
+def check_completion(
+    guidance: Guidance, output: Any = None, text: str = ""
+) -> TaskCompletionResult:
+    """Return whether the task of a prompt is complete, as the loop would ask at its end.
+
+    Args:
+        guidance: The guidance of an executor's prompt, `Guidance(tools)`.
+        output: The typed answer.
+        text: The model's text.
+    """
+    return drive(_checked(guidance, output, text))
+
+
+async def acheck_completion(
+    guidance: Guidance, output: Any = None, text: str = ""
+) -> TaskCompletionResult:
+    """Return whether the task of a prompt is complete; see `check_completion`."""
+    return await adrive(_checked(guidance, output, text))
+
+
+def _checked(guidance: Guidance, output: Any, text: str) -> Loop[TaskCompletionResult]:
+    missing = yield from guidance.objection(
+        text=text, tentative_output=output, stop_reason=StopReason.END
+    )
+    return TaskCompletionResult(missing is None, missing)
+
+
+@dataclass(frozen=True)
+class PlanChecker:
+    """Lets a model stop when every step of the session's plan is done, or none is required."""
+
+    require_plan: bool = False
+
+    def check(self, context: GuidanceContext) -> TaskCompletionResult:
+        """Return the verdict; it names open steps."""
+        plan = context.session[Plan].latest()
+        if plan is None and self.require_plan:
+            return TaskCompletionResult.incomplete("There is no plan; make one, and carry it out.")
+        steps = () if plan is None else plan.steps
+        return _unless("These steps are open", [s.title for s in steps if s.status != "done"])
+
+
+@dataclass(frozen=True)
+class FileOutputChecker:
+    """Lets a model stop when the workspace has all files."""
+
+    files: Sequence[str]
+
+    def check(self, context: GuidanceContext) -> TaskCompletionResult:
+        """Return the verdict; it names missing files, all of them without a workspace."""
+        there = context.filesystem
+        missing = [file for file in self.files if there is None or not there.exists(file)]
+        return _unless("These files are missing", missing)
+
+
+@dataclass(frozen=True)
+class ToolsCalledChecker:
+    """Lets a model stop when all these tools have succeeded in the session."""
+
+    names: Sequence[str]
+
+    def check(self, context: GuidanceContext) -> TaskCompletionResult:
+        """Return the verdict; it names the tools that have not."""
+        # The log of calls stays in the process that made them; the other is stored.
+        done = {event.tool_name for event in context.session[ToolInvoked].all() if event.success}
+        done.update(*(each.succeeded for each in context.session[GuidanceProgress].all()))
+        missing = [name for name in self.names if name not in done]
+        return _unless("These tools have not succeeded yet", missing, len(missing))
+
+
+@dataclass(frozen=True)
+class CompositeChecker:
+    """Several checkers as one, asked in order until one decides.
+
+    Args:
+        checkers: The checkers.
+        all_must_pass: Whether all must pass, or one.
+    """
+
+    checkers: Sequence[TaskCompletionChecker]
+    all_must_pass: bool = True
+
+    async def check(self, context: GuidanceContext) -> TaskCompletionResult:
+        """Return the verdict that decides; where none passed, the reasons of all."""
+        reasons: list[str] = []
+        for checker in self.checkers:
+            ask = Consult(partial(checker.check, context), CHECK_SECONDS)
+            result: TaskCompletionResult = await ask.aperform()
+            if result.complete is not self.all_must_pass:
+                return result
+            reasons.append(result.feedback or "")
+        if self.all_must_pass or not reasons:
+            return TaskCompletionResult.ok(" ".join(filter(None, reasons)) or None)
+        return TaskCompletionResult.incomplete(" ".join(reasons))
+
+
+def _unless(what: str, missing: Sequence[str], most: int = MAX_NAMED) -> TaskCompletionResult:
+    if not missing:
+        return TaskCompletionResult.ok()
+    more = f", and {len(missing) - most} more" if len(missing) > most else ""
+    return TaskCompletionResult.incomplete(f"{what}: {', '.join(missing[:most])}{more}.")
