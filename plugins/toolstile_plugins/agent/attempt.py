@@ -33,6 +33,7 @@ from toolstile_hookspecs.agents.messages import Message, StopReason
 from toolstile_hookspecs.agents.provider import Listener, ProviderAdapter
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
 from toolstile_hookspecs.resources import as_bindings
+from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.sessions import Dispatcher
 from toolstile_hookspecs.support.process import renewed_in_forks
 from toolstile_plugins.agent.budget import Budget, Price, TokenBudgetTracker
@@ -195,6 +196,9 @@ class Attempt:
         """Return the run in an executor."""
         around, given, state = self._around, self._given, self.state
         output = self.prompt.template.output
+        if self._tracker is not None and self._tracker.budget.key is not None:
+            counter: Any = tools.resources.get(Counter)  # type: ignore[type-abstract]  # a protocol
+            self._tracker.count_in(counter, around.host.clock)
         run = Run(
             tools,
             around.adapter,

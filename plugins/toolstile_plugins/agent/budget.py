@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from dataclasses import dataclass, fields
 from typing import Final
+from uuid import uuid4
 
-from toolstile_hookspecs import DefinitionError, PromptEvaluationError
+from toolstile_hookspecs import Clock, DefinitionError, PromptEvaluationError
 from toolstile_hookspecs.agents.messages import Usage
+from toolstile_hookspecs.services.counter import Counter
 
 TOKENS: Final = "tokens"
 COST: Final = "cost"
@@ -70,6 +73,9 @@ class Budget:
         max_output_tokens: Output, with reasoning.
         max_cost: The cost, by the prices in the configuration.
         count_cached: Whether tokens from a cache count as input, and in the total.
+        key: Under this key the use counts in a `Counter`, with that of other runs and processes;
+            without one each run has the whole budget.
+        window: Seconds after which use under the key counts no more, None to count for good.
 
     Raises:
         DefinitionError: When nothing is limited, or a limit is not positive.
@@ -81,10 +87,14 @@ class Budget:
     max_output_tokens: int | None = None
     max_cost: float | None = None
     count_cached: bool = True
+    key: str | None = None
+    window: float | None = None
 
     def __post_init__(self) -> None:
         """Check the limits."""
-        given = {each.name: getattr(self, each.name) for each in fields(self)[:-1]}
+        if self.window is not None and self.key is None:
+            raise DefinitionError("Budget: a window needs a key, under which use counts.")
+        given = {each.name: getattr(self, each.name) for each in fields(self)[:5]}
         limits = {name: value for name, value in given.items() if value is not None}
         if not limits:
             raise DefinitionError(f"Budget limits nothing; give one of {', '.join(given)}.")
@@ -107,11 +117,25 @@ class TokenBudgetTracker:
         self._runs: dict[str, tuple[Usage, Price | None]] = {}
         self._spent: dict[str, float] = {}
         self._lock = threading.Lock()
+        self._counter: tuple[Counter, Clock] | None = None
+        limits = {
+            "input_tokens": budget.max_input_tokens,
+            "output_tokens": budget.max_output_tokens,
+            TOKENS: budget.max_total_tokens,
+            COST: budget.max_cost,
+        }
+        self._limits = {name: limit for name, limit in limits.items() if limit is not None}
+
+    def count_in(self, counter: Counter, clock: Clock) -> None:
+        """Count in a counter from now on, with all that has the key of the budget."""
+        self._counter = counter, clock
 
     def record(self, run_id: str, usage: Usage, price: Price | None = None) -> None:
         """Note what a run has used so far, and the price of its model."""
         with self._lock:
             self._runs[run_id] = usage, price
+        for name, amount in self._amounts(usage, price).items():
+            self._share(name, amount, f"{run_id}:{name}")
 
     def spend(self, amount: float, unit: str = TOKENS) -> None:
         """Count what a handler has used.
@@ -121,6 +145,7 @@ class TokenBudgetTracker:
         """
         with self._lock:
             self._spent[unit] = self._spent.get(unit, 0.0) + amount
+        self._share(unit, amount, uuid4().hex)
         self.check()
 
     @property
@@ -129,36 +154,39 @@ class TokenBudgetTracker:
         with self._lock:
             return sum((usage for usage, _ in self._runs.values()), Usage())
 
-    @property
-    def cost(self) -> float:
-        """The cost of the runs that have a price, without what handlers have spent."""
-        with self._lock:
-            return sum(price.of(usage) for usage, price in self._runs.values() if price)
-
     def remaining(self, unit: str = TOKENS) -> float | None:
         """Return what is left of the unit, such as `input_tokens`; None where nothing limits it."""
-        for dimension, limit, used in self._dimensions():
-            if dimension == unit:
-                return limit - used
-        return None
+        limit = self._limits.get(unit)
+        return None if limit is None else limit - self._used(unit)
 
     def check(self) -> None:
         """Raise `BudgetExceeded` where more was used than the budget allows."""
-        for dimension, limit, used in self._dimensions():
-            if used > limit:
-                raise BudgetExceeded(dimension, limit, used)
+        for name, limit in self._limits.items():
+            if (used := self._used(name)) > limit:
+                raise BudgetExceeded(name, limit, used)
 
-    def _dimensions(self) -> list[tuple[str, float, float]]:
-        budget, used, spent = self.budget, self.consumed, self._spent
-        free = 0 if budget.count_cached else used.cached_tokens
-        rows: list[tuple[str, float | None, float]] = [
-            ("input_tokens", budget.max_input_tokens, used.input_tokens - free),
-            ("output_tokens", budget.max_output_tokens, used.output_tokens),
-            (TOKENS, budget.max_total_tokens, used.total_tokens - free),
-            (COST, budget.max_cost, self.cost),
-        ]
-        return [
-            (name, limit, amount + spent.get(name, 0.0))
-            for name, limit, amount in rows
-            if limit is not None
-        ]
+    def _used(self, name: str) -> float:
+        if self._counter is not None:
+            counter, clock = self._counter
+            return counter.read(f"{self.budget.key}:{name}", now=clock.now())
+        with self._lock:
+            runs = [self._amounts(*run)[name] for run in self._runs.values()]
+            return sum(runs) + self._spent.get(name, 0.0)
+
+    def _amounts(self, usage: Usage, price: Price | None) -> dict[str, float]:
+        free = 0 if self.budget.count_cached else usage.cached_tokens
+        return {
+            "input_tokens": usage.input_tokens - free,
+            "output_tokens": usage.output_tokens,
+            TOKENS: usage.total_tokens - free,
+            COST: price.of(usage) if price else 0.0,
+        }
+
+    def _share(self, name: str, amount: float, id_: str) -> None:
+        """Count an amount in place of what counted under its id; what is used is never refused."""
+        if self._counter is None or name not in self._limits:
+            return
+        (counter, clock), window = self._counter, self.budget.window
+        key, now = f"{self.budget.key}:{name}", clock.now()
+        counter.reserve(key, amount, math.inf, window, id_, now=now)
+        counter.settle(id_, amount)

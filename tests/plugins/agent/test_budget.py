@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from toolstile_hookspecs import (
     ToolInvoked,
 )
 from toolstile_hookspecs.agents.messages import StopReason, Usage
+from toolstile_hookspecs.services.counter import Counter
 from toolstile_plugins.agent import (
     Agent,
     AgentConfig,
@@ -252,6 +256,59 @@ def test_prices_come_from_the_configuration() -> None:
 def test_a_model_without_a_price_is_not_taken_to_be_free() -> None:
     with pytest.raises(ConfigurationError, match=r'\[plugins.agent.prices."script"\]'):
         run_of(Budget(max_cost=1.0), "never")
+
+
+# --- Over runs and processes
+
+
+@contextmanager
+def at_a_desk(path: Path, clock: FakeClock, **options: Any) -> Iterator[Host]:
+    """Open a host as each process of a company does: with one file of sessions and counters."""
+    settings = Settings.model_validate({"plugins": {"sessions": {"path": str(path)}}})
+    with Host(settings=settings, discover=["sessions"], clock=clock, **options) as host:
+        yield host
+
+
+def test_what_has_one_key_counts_over_hosts_until_its_window_has_passed(tmp_path: Path) -> None:
+    clock = FakeClock()
+
+    def ended(key: str) -> StopReason:
+        budget = Budget(max_total_tokens=250, key=key, window=3600)
+        with at_a_desk(tmp_path / "s.db", clock) as host:
+            config = AgentConfig(budget=budget)
+            model = ScriptedModel("Done.")
+            agent = Agent[str](prompt_of(), adapter=model, host=host, config=config)
+            return agent.run("Go").stop_reason
+
+    ends = [ended("team"), ended("team"), ended("team"), ended("others")]
+    assert ends == [StopReason.END, StopReason.END, StopReason.BUDGET, StopReason.END]
+    clock.advance(3600)
+    assert ended("team") is StopReason.END
+
+
+def test_what_handlers_spend_and_runs_that_are_resumed_count_once(tmp_path: Path) -> None:
+    clock = FakeClock()
+    budget = Budget(max_total_tokens=1000, max_cost=50.0, key="team")
+    waiting: Any = {"approver": lambda _: ApprovalAnswer.pending("t")}
+    config = AgentConfig(budget=budget, prices=PRICES)
+    with at_a_desk(tmp_path / "s.db", clock, **waiting) as host:
+        model = ScriptedModel([("think", {"tokens": 300})], [("send", {})])
+        agent = Agent[str](prompt_of(), adapter=model, host=host, config=config)
+        result, _ = agent.execute("Go", session_id="s")
+    assert result.state is not None
+    answer = TicketAnswer(result.waiting[0].approval_token or "", ApprovalAnswer.approve())
+    with at_a_desk(tmp_path / "s.db", clock, **waiting) as host:
+        agent = Agent[str](prompt_of(), adapter=ScriptedModel("."), host=host, config=config)
+        assert agent.resume(result.state, {"t": answer})[0].success
+    with at_a_desk(tmp_path / "s.db", clock) as host, host.executor() as tools:
+        counter = tools.resources.get(Counter)  # type: ignore[type-abstract]
+        assert counter.read("team:tokens", now=clock.now()) == 3 * 110 + 300
+        assert counter.read("team:cost", now=clock.now()) == pytest.approx(3 * 0.0003)
+
+
+def test_a_window_needs_a_key() -> None:
+    with pytest.raises(DefinitionError, match="needs a key"):
+        Budget(max_cost=1.0, window=60)
 
 
 # --- The policy

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, Session, tool
+from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, Session, Settings, tool
 from toolstile.testing import FakeClock, ScriptedModel
 from toolstile_hookspecs import (
     ApprovalAnswer,
@@ -438,6 +438,33 @@ def test_a_call_that_waits_counts_when_it_has_ended_in_another_process() -> None
         _, session = agent.resume(state, answers)
     assert given_in(session) == [("counter", 2)]
     assert told(model)[-1].startswith("sent\n\n<feedback")
+
+
+def test_a_stored_session_goes_on_with_what_was_given_and_counted(tmp_path: Path) -> None:
+    settings = Settings.model_validate({"plugins": {"sessions": {"path": str(tmp_path / "s.db")}}})
+    seen = Provider()
+    for _ in range(3):
+        model = ScriptedModel(CALL, "Done.")
+        with Host(settings=settings, discover=["sessions"]) as host:
+            agent = Agent[str](prompt_of(every(2, seen)), adapter=model, host=host)
+            _, session = agent.execute("Go", session_id="s")
+            given = given_in(session)
+    assert given == [("counter", 2)]
+    assert [each.tool_call_count for each in seen.seen] == [2]
+
+
+def test_what_interrupts_a_provider_leaves_the_results_of_the_calls() -> None:
+    class Interrupted(Provider):
+        def provide(self, context: GuidanceContext) -> Feedback:
+            raise KeyboardInterrupt
+
+    session, model = Session(), ScriptedModel(CALL, "Done.")
+    with Host(discover=False) as host:
+        agent = Agent[str](prompt_of(every(1, Interrupted())), adapter=model, host=host)
+        with pytest.raises(KeyboardInterrupt):
+            agent.execute("Go", session=session)
+        assert agent.execute(None, session=session)[0].text == "Done."
+    assert told(model) == ["saw it"]
 
 
 def test_a_dry_run_gives_no_feedback() -> None:
