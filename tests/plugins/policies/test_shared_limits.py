@@ -38,7 +38,7 @@ def ask() -> str:
 
 
 class Refusing:
-    """A policy that reserves in the counter, and then refuses."""
+    """A policy that reserves in the counter, asked for in every way, and then refuses."""
 
     name = "refusing"
 
@@ -49,8 +49,13 @@ class Refusing:
         return None
 
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
-        counter: Counter = context.resources.get(Counter)  # type: ignore[type-abstract]
-        assert counter.reserve("own", 1, 9, None, "own", now=context.clock.now()).granted
+        wanted: Any = Counter
+        counter: Counter = context.resources.get(wanted, default=None)
+        moment = context.clock.now()
+        assert counter.reserve("own", 1, 9, None, "own", now=moment).granted
+        assert counter.reserve("own", 1, 9, None, id="named", now=moment).granted
+        assert counter.read("own", now=moment) == 2
+        assert context.resources.get(wanted).database == counter.database
         return PolicyDecision.deny("Never.")
 
 
