@@ -217,7 +217,8 @@ class Run:
 
     def result(self, stop_reason: StopReason, output: Any = None, error: str | None = None) -> Any:
         """Return the result as it is now."""
-        return RunResult[Any](
+        # Without its type: Python 3.11 cannot note it in a frozen dataclass with slots.
+        result: RunResult[Any] = RunResult(
             stop_reason,
             self.text,
             output,
@@ -228,6 +229,7 @@ class Run:
             self.turns,
             tuple(self.conversation.all()),
         )
+        return result
 
     @contextmanager
     def under_way(self) -> Generator[list[StopReason]]:
