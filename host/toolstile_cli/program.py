@@ -31,7 +31,7 @@ from toolstile_cli.options import (
 )
 from toolstile_cli.plugin_commands import configure, with_extensions
 from toolstile_cli.signals import Stopped, stop_on_signals
-from toolstile_hookspecs import ToolstileError
+from toolstile_hookspecs import Prompt, ToolstileError
 
 
 def _run_built_in(name: str, *given: object) -> int:
@@ -54,6 +54,16 @@ FILES_ALONE: Final = frozenset({"record"})
 NO_ROOM: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 TRACEBACKS: Final = 2
 """The verbosity from which on tracebacks are shown."""
+
+
+class _LookingHost(Host):
+    """A host that makes no call: what names tools is not held against those that are not there."""
+
+    def offered(self, prompt: Prompt, *_: object, **__: object) -> Prompt:
+        return prompt
+
+    def wrong_rules(self, *_: object, **__: object) -> list[str]:
+        return []
 
 
 def run_program(arguments: Sequence[str], *, owns_process: bool) -> int:
@@ -86,7 +96,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
         common.out = stack.enter_context(json_lines()) if common.json else None
         common.log = stack.enter_context(logging_to_stderr(common.verbose))
         if rest and rest[0] in WITHOUT_HOST:
-            return _run_without_host(common, rest)
+            return _run_built_in(rest[0], parse(main_parser()[0], rest, common))
         with _for_the_command_alone():
             host = _make_host(common, rest)
             offered = host.plugins.commands() if host else ()
@@ -102,8 +112,7 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
         tags = {"tags": common.tag, "without_tags": common.without}
         chosen: dict[str, Any] = {key: given for key, given in tags.items() if given}
         if args.command in LOOKING:
-            # They would be checked against tools that are not there.
-            chosen["policies"] = []
+            chosen |= {"policies": [], "approver": None}
         if chosen:
             host.configure(chosen)
         configure(host, commands, args)
@@ -123,18 +132,9 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
             return runs[args.command](host, args)
 
 
-def _run_without_host(common: argparse.Namespace, rest: list[str]) -> int:
-    parser, _ = main_parser()
-    return _run_built_in(rest[0], parse(parser, rest, common))
-
-
 def _for_the_command_alone() -> contextlib.AbstractContextManager[object]:
     """Keep stdout free of output by plugins while they are imported and started."""
     return contextlib.redirect_stdout(sys.stderr)
-
-
-def _asks_for_help(rest: list[str]) -> bool:
-    return not rest or "-h" in rest or "--help" in rest
 
 
 def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
@@ -149,9 +149,9 @@ def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
             return Host(settings=settings, block=common.block, **options)
         unused = {*LOOKING.get("".join(rest[:1]), ())} - {*map(str, common.plugin)}
         common.block = [*common.block, *unused]
-        return host_for(common, **options)
+        return host_for(common, _LookingHost if unused else Host, **options)
     except ToolstileError as error:
-        if not _asks_for_help(rest):
+        if rest and not {"-h", "--help"} & {*rest}:
             raise
         say("warning", str(error))
         return None

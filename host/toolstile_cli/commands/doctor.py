@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import itertools
 import logging
 import os
 import platform
@@ -20,6 +21,7 @@ from rich.text import Text
 
 from toolstile._version import __version__
 from toolstile.host import Host
+from toolstile.plugins.offered_tools import log as offers
 from toolstile.plugins.plugin_errors import PluginFault, one_line
 from toolstile.plugins.reports import PluginReport
 from toolstile.policies.persistence import read
@@ -96,10 +98,18 @@ def _areas(args: argparse.Namespace, running: contextlib.ExitStack) -> Iterator[
     # Without the tools that come late, nobody can tell whether a rule names one.
     running.enter_context(contextlib.closing(host))
     args.log.setLevel(logging.NOTSET if args.verbose else logging.ERROR)  # findings tell the rest
+    strays: list[Diagnostic] = []
+
+    def note(record: logging.LogRecord) -> bool:
+        strays.append(Diagnostic.warning("tools", record.getMessage(), "Fix the names."))
+        return False
+
+    offers.addFilter(note)
+    running.callback(offers.removeFilter, note)
     with contextlib.redirect_stdout(sys.stderr):
         faults = enter_possible_lifespans(host, running, only_late=True)
     args.log.setLevel(logging.NOTSET)
-    yield "configuration", of_configuration(host)
+    yield "configuration", itertools.chain(of_configuration(host), strays)
     yield "plugins", of_plugins(host, faults)
     yield "dependencies", of_dependencies(host)
 

@@ -40,14 +40,14 @@ def _is_name(plugin: Path) -> bool:
     return not plugin.suffix and len(plugin.parts) == 1 and not plugin.exists()
 
 
-def host_for(options: argparse.Namespace, **more: Any) -> Host:
-    """Return the host that options configure.
+def host_for(options: argparse.Namespace, make: type[Host] = Host, **more: Any) -> Host:
+    """Return the host that options configure, of this class.
 
     Raises:
         PluginError: When a plugin that is named is not there.
     """
     files = named_plugins(options)
-    host = Host(config=options.config, block=options.block, plugin_files=files, **more)
+    host = make(config=options.config, block=options.block, plugin_files=files, **more)
     names = [str(each) for each in options.plugin if _is_name(each)]
     for name in names:
         host.plugins.loaded(name)

@@ -74,6 +74,53 @@ def test_a_look_at_what_is_stored_starts_no_server(tmp_path, monkeypatch, capsys
     assert (tmp_path / "started").exists()
 
 
+SUITE = """
+from toolstile_hookspecs import MarkdownSection, hookimpl, tool
+from toolstile_plugins.policies import SequentialDependencyPolicy
+
+
+@tool(depends_on=["planning_setup_plan"])
+def review() -> str:
+    '''Review the plan.'''
+    return "reviewed"
+
+
+@hookimpl
+def toolstile_sections():
+    first = SequentialDependencyPolicy(dependencies={"review": {"planning_setup_plan"}})
+    return [MarkdownSection(key="desk", title="Desk", tools=[review], policies=[first])]
+"""
+"""A plugin whose tools and rules stand on those of another."""
+
+
+@pytest.mark.parametrize(
+    "naming",
+    [
+        "[tools.gone_say]\nrequires_confirmation = true",
+        "[tools.planning_setup_plan]\nconsequence = 'high'",
+        "approve_diff = ['gone_say']",
+        "approver = 'mcp'",
+        "tags = ['mcp']",
+        "plugin_files = ['suite.py']",
+    ],
+)
+@pytest.mark.parametrize("command", ["ledger list", "sessions list", "record list ."])
+def test_a_look_holds_no_names_against_tools_that_it_leaves_out(
+    tmp_path, monkeypatch, capsys, naming, command
+):
+    monkeypatch.chdir(tmp_path)
+    assert main(["run", "--example", "--record", "calls.jsonl"]) == 0
+    (tmp_path / "suite.py").write_text(SUITE)
+    (tmp_path / "toolstile.toml").write_text(
+        f"{naming}\n[plugins.planning]\n[plugins.ledger]\npath = 'state.db'\n"
+        "[plugins.sessions]\npath = 'state.db'\n"
+        "[plugins.mcp.servers.gone]\ncommand = 'no-such-program'\n"
+    )
+    capsys.readouterr()
+    assert main(command.split()) == 0
+    assert capsys.readouterr().err == ""
+
+
 @pytest.mark.parametrize(
     "command",
     ["ledger list", "sessions list", "prompt", "check vfs", "call list_directory {} --workspace ."],

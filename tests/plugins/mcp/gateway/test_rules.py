@@ -167,6 +167,20 @@ def test_doctor_warns_of_every_name_in_a_servers_table_that_it_does_not_have(doc
     assert any("sya is configured, but" in text for text in told(found, "warning"))
 
 
+@pytest.mark.parametrize(
+    ("more", "text"),
+    [
+        ('[tools.one_sya]\nconsequence = "high"', "[tools.one_sya] corrects no tool"),
+        ('without_tags = ["mpc"]', "The choice of tools refers to unknown tags: 'mpc'"),
+    ],
+)
+def test_doctor_warns_of_names_and_tags_that_choose_or_correct_no_tool(doctor, more, text):
+    status, found = doctor("", more=more)
+    assert status == 0
+    (warning,) = told(found, "warning")
+    assert warning.startswith(text)
+
+
 def test_doctor_finds_nothing_where_rules_name_what_a_server_has(doctor):
     rule = '[[policies]]\nkind = "rate_limit"\nmax_calls = 1\ntools = ["one_say"]\n'
     status, found = doctor('without = ["say"]', more=rule)
