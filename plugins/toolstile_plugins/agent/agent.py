@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator
+from collections.abc import AsyncGenerator, Generator
 from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import Any, Final, Generic, TypeVar, Unpack, cast
@@ -24,7 +24,7 @@ from toolstile_plugins.agent.effects import Loop, adrive, drive
 from toolstile_plugins.agent.loop import Finished, converse
 from toolstile_plugins.agent.result import Answers, Phase, RunFailed, RunResult, RunState
 from toolstile_plugins.agent.run import Run
-from toolstile_plugins.agent.stream import AsyncRunStream, RunStream, Tell, calls_told
+from toolstile_plugins.agent.stream import Piece, Tell, aread, calls_told, read
 
 R = TypeVar("R")
 O = TypeVar("O")  # noqa: E741 - the output
@@ -161,27 +161,47 @@ class MainLoop(ABC, Generic[R, O]):
         """Go on with a run that waits, on the event loop; see `resume`."""
         return await self._aexecute(self._resumed(state, answers, request, given))
 
-    def stream(self, request: R, **given: Unpack[RequestArguments]) -> RunStream[O]:
-        """Run a request on a thread, and give what its text is read from as it arrives.
+    def stream(
+        self, request: R, **given: Unpack[RequestArguments]
+    ) -> Generator[Piece | RunResult[O]]:
+        """Run a request on a thread; yield its text as it arrives, its calls, then its result.
+
+        Leaving the iteration early cancels the run.
 
         Args:
             request: The request.
             given: As for `execute`; the stream is what listens.
+
+        Yields:
+            Text, a `CallMade` for each call of the model, a `ToolInvoked` for each that has
+            ended, and at last the result.
+
+        Raises:
+            RunFailed: At the end, when the run comes to no answer.
+
+        Example:
+            ```python
+            for piece in agent.stream("Which orders are open?"):
+                if isinstance(piece, str):
+                    print(piece, end="", flush=True)
+            ```
         """
 
         def work(tell: Tell, stop: Cancellation) -> RunResult[O]:
             return self._execute(self._attempt(request, _told(given, tell, stop)), tell)[0]
 
-        return RunStream(work)
+        return read(work)
 
-    def astream(self, request: R, **given: Unpack[RequestArguments]) -> AsyncRunStream[O]:
-        """Run a request as a task, and give what its text is read from; see `stream`."""
+    def astream(
+        self, request: R, **given: Unpack[RequestArguments]
+    ) -> AsyncGenerator[Piece | RunResult[O]]:
+        """Run a request as a task; see `stream`."""
 
         async def work(tell: Tell, stop: Cancellation) -> RunResult[O]:
             attempt = self._attempt(request, _told(given, tell, stop))
             return (await self._aexecute(attempt, tell))[0]
 
-        return AsyncRunStream(work)
+        return aread(work)
 
     def _execute(
         self, attempt: Attempt, tell: Tell | None = None

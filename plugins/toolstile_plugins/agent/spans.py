@@ -18,24 +18,9 @@ from toolstile_plugins.otel.spans import CallTracing
 
 INVOKE_AGENT: Final = "invoke_agent"
 CHAT: Final = "chat"
-AGENT_NAME: Final = "gen_ai.agent.name"
-CONVERSATION_ID: Final = "gen_ai.conversation.id"
-PROVIDER_NAME: Final = "gen_ai.provider.name"
-REQUEST_MODEL: Final = "gen_ai.request.model"
-RESPONSE_MODEL: Final = "gen_ai.response.model"
 FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
-INPUT_TOKENS: Final = "gen_ai.usage.input_tokens"
-OUTPUT_TOKENS: Final = "gen_ai.usage.output_tokens"
-CACHED_TOKENS: Final = "gen_ai.usage.cache_read.input_tokens"
-SYSTEM: Final = "gen_ai.system_instructions"
-INPUT: Final = "gen_ai.input.messages"
-OUTPUT: Final = "gen_ai.output.messages"
+REQUEST_MODEL: Final = "gen_ai.request.model"
 
-_SETTINGS: Final = (
-    *("temperature", "top_p", "max_tokens", "seed"),
-    *("frequency_penalty", "presence_penalty"),
-)
-"""The settings of a model that the conventions name, each below `gen_ai.request`."""
 _FINISHES: Final = {
     StopReason.END: "stop",
     StopReason.TOOL_USE: "tool_call",
@@ -55,14 +40,20 @@ class RunSpans:
     def __init__(self, tracing: CallTracing, adapter: ProviderAdapter) -> None:
         self._tracer = tracing.tracer
         self._capture = tracing.capture
-        self._shared: Attributes = {PROVIDER_NAME: adapter.name, REQUEST_MODEL: adapter.model}
+        self._shared: Attributes = {
+            "gen_ai.provider.name": adapter.name,
+            REQUEST_MODEL: adapter.model,
+        }
 
     @contextmanager
     def invoke_agent(
         self, prompt: str, session_id: str
     ) -> Generator[Callable[[StopReason, Usage], None]]:
         """Open the span of the run; give what notes its end."""
-        known = {AGENT_NAME: prompt, CONVERSATION_ID: encodable(session_id)}
+        known = {
+            "gen_ai.agent.name": prompt,
+            "gen_ai.conversation.id": encodable(session_id),
+        }
         with self._span(INVOKE_AGENT, prompt, SpanKind.INTERNAL, known) as span:
 
             def ended(reason: StopReason, usage: Usage) -> None:
@@ -74,26 +65,24 @@ class RunSpans:
     @contextmanager
     def chat(self, request: ModelRequest) -> Generator[Callable[[Turn], Turn]]:
         """Open the span of one request; give what notes its reply and returns it."""
-        known = {
-            f"gen_ai.request.{name}": value
-            for name in _SETTINGS
-            if isinstance(value := request.settings.get(name), int | float)
-        }
-        with self._span(CHAT, self._shared[REQUEST_MODEL], SpanKind.CLIENT, known) as span:
+        with self._span(CHAT, self._shared[REQUEST_MODEL], SpanKind.CLIENT, {}) as span:
             if self._capture:
-                span.set_attribute(SYSTEM, _json([_text(request.system)]))
-                span.set_attribute(INPUT, _json([_shown(each) for each in request.messages]))
+                told = [_shown(each) for each in request.messages]
+                span.set_attribute(
+                    "gen_ai.system_instructions", json.dumps([_text(request.system)])
+                )
+                span.set_attribute("gen_ai.input.messages", json.dumps(told))
 
             def answered(turn: Turn) -> Turn:
                 reason = _FINISHES.get(turn.stop_reason, turn.stop_reason.value)
                 span.set_attribute(FINISH_REASONS, [reason])
                 if turn.model:
-                    span.set_attribute(RESPONSE_MODEL, encodable(turn.model))
+                    span.set_attribute("gen_ai.response.model", encodable(turn.model))
                 if turn.usage is not None:
                     span.set_attributes(_used(turn.usage))
                 if self._capture:
-                    told = {**_shown(turn.message), "finish_reason": reason}
-                    span.set_attribute(OUTPUT, _json([told]))
+                    said = {**_shown(turn.message), "finish_reason": reason}
+                    span.set_attribute("gen_ai.output.messages", json.dumps([said]))
                 return turn
 
             yield answered
@@ -128,9 +117,9 @@ def _error_type(error: BaseException) -> str:
 
 def _used(usage: Usage) -> Attributes:
     return {
-        INPUT_TOKENS: usage.input_tokens,
-        OUTPUT_TOKENS: usage.output_tokens,
-        CACHED_TOKENS: usage.cached_tokens,
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
     }
 
 
@@ -147,7 +136,3 @@ def _shown(message: Message) -> dict[str, Any]:
 
 def _text(text: str) -> dict[str, Any]:
     return {"type": "text", "content": text}
-
-
-def _json(value: Any) -> str:
-    return json.dumps(value)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Generator, Iterator
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
 from concurrent.futures import Future
-from contextlib import aclosing, closing, contextmanager
+from contextlib import contextmanager
 from contextvars import copy_context
 from queue import SimpleQueue
-from typing import Generic, Self, TypeVar
+from typing import Any, TypeVar
 
 from toolstile_hookspecs import Cancellation, SessionProtocol, ToolInvoked
 from toolstile_hookspecs.agents.messages import CallMade, Message
@@ -21,6 +21,58 @@ O = TypeVar("O")  # noqa: E741 - the output
 Piece = str | CallMade | ToolInvoked
 """Text as it arrives, a call that the model has made, or one that has ended."""
 Tell = Callable[[Piece], None]
+
+
+def read(work: Callable[[Tell, Cancellation], RunResult[O]]) -> Generator[Piece | RunResult[O]]:
+    """Run a request on a thread; yield its pieces, then its result. Leaving it cancels the run.
+
+    Args:
+        work: Runs the request; is given what to tell pieces to, and what cancels it.
+    """
+    pieces, stop = SimpleQueue[Piece | None](), Cancellation()
+    ended: Future[RunResult[O]] = Future()
+
+    def run() -> None:
+        try:
+            ended.set_result(work(pieces.put, stop))
+        except BaseException as error:  # noqa: BLE001 - raised where it is read
+            ended.set_exception(error)
+        finally:
+            pieces.put(None)
+
+    thread = threading.Thread(
+        target=copy_context().run, args=(run,), name="toolstile-run", daemon=True
+    )
+    thread.start()
+    try:
+        while (piece := pieces.get()) is not None:
+            yield piece
+        yield ended.result()
+    finally:
+        stop.cancel()
+        thread.join()
+
+
+async def aread(
+    work: Callable[[Tell, Cancellation], Coroutine[Any, Any, RunResult[O]]],
+) -> AsyncGenerator[Piece | RunResult[O]]:
+    """Run a request as a task; see `read`."""
+    loop, stop = asyncio.get_running_loop(), Cancellation()
+    pieces = asyncio.Queue[Piece | None]()
+
+    def tell(piece: Piece | None) -> None:
+        # Calls end on any thread.
+        loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+    task = loop.create_task(work(tell, stop))
+    task.add_done_callback(lambda _: tell(None))
+    try:
+        while (piece := await pieces.get()) is not None:
+            yield piece
+        yield await task
+    finally:
+        stop.cancel()
+        await asyncio.gather(task, return_exceptions=True)
 
 
 @contextmanager
@@ -42,141 +94,3 @@ def calls_told(session: SessionProtocol, tell: Tell) -> Generator[None]:
     finally:
         leave_made()
         leave_ended()
-
-
-class RunStream(Generic[O]):
-    """A run on a thread of its own.
-
-    Iterating gives its text as it arrives, `events` the calls as well; both raise at the end what
-    `execute` would. Leaving the iteration early cancels the run, as `close` does.
-
-    Args:
-        work: Runs the request; is given what to tell pieces to, and what cancels it.
-
-    Example:
-        ```python
-        stream = agent.stream("Which orders are open?")
-        for text in stream:
-            print(text, end="", flush=True)
-        print(stream.result().usage)
-        ```
-    """
-
-    def __init__(self, work: Callable[[Tell, Cancellation], RunResult[O]]) -> None:
-        self._pieces: SimpleQueue[Piece | None] = SimpleQueue()
-        self._ended: Future[RunResult[O]] = Future()
-        self._stop = Cancellation()
-        self._thread = threading.Thread(
-            target=copy_context().run, args=(self._run, work), name="toolstile-run", daemon=True
-        )
-        self._thread.start()
-
-    def __iter__(self) -> Iterator[str]:
-        """Yield the text as it arrives."""
-        with closing(self.events()) as pieces:
-            yield from (piece for piece in pieces if isinstance(piece, str))
-
-    def events(self) -> Generator[Piece]:
-        """Yield text as it arrives, calls as they are made, and calls as they have ended.
-
-        Raises:
-            RunFailed: At the end, when the run comes to no answer.
-        """
-        try:
-            while (piece := self._pieces.get()) is not None:
-                yield piece
-            self.result()
-        finally:
-            self.close()
-
-    def result(self) -> RunResult[O]:
-        """Wait for the end of the run, and return its result.
-
-        Raises:
-            RunFailed: When the run comes to no answer.
-        """
-        return self._ended.result()
-
-    def close(self) -> None:
-        """Cancel a run that goes on, and wait for its end."""
-        self._stop.cancel()
-        self._thread.join()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self.close()
-
-    def _run(self, work: Callable[[Tell, Cancellation], RunResult[O]]) -> None:
-        try:
-            self._ended.set_result(work(self._pieces.put, self._stop))
-        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-            self._ended.set_exception(error)
-        finally:
-            self._pieces.put(None)
-
-
-class AsyncRunStream(Generic[O]):
-    """A run as a task of the running event loop; see `RunStream`.
-
-    Args:
-        work: Runs the request; is given what to tell pieces to, and what cancels it.
-    """
-
-    def __init__(self, work: Callable[[Tell, Cancellation], Awaitable[RunResult[O]]]) -> None:
-        self._pieces: asyncio.Queue[Piece | None] = asyncio.Queue()
-        self._loop = asyncio.get_running_loop()
-        self._stop = Cancellation()
-        self._task = self._loop.create_task(self._run(work))
-
-    async def __aiter__(self) -> AsyncIterator[str]:
-        """Yield the text as it arrives."""
-        async with aclosing(self.events()) as pieces:
-            async for piece in pieces:
-                if isinstance(piece, str):
-                    yield piece
-
-    async def events(self) -> AsyncGenerator[Piece]:
-        """Yield text as it arrives, calls as they are made, and calls as they have ended.
-
-        Raises:
-            RunFailed: At the end, when the run comes to no answer.
-        """
-        try:
-            while (piece := await self._pieces.get()) is not None:
-                yield piece
-            await self.result()
-        finally:
-            await self.aclose()
-
-    async def result(self) -> RunResult[O]:
-        """Wait for the end of the run, and return its result.
-
-        Raises:
-            RunFailed: When the run comes to no answer.
-        """
-        return await self._task
-
-    async def aclose(self) -> None:
-        """Cancel a run that goes on, and wait for its end."""
-        self._stop.cancel()
-        await asyncio.gather(self._task, return_exceptions=True)
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *error: object) -> None:
-        await self.aclose()
-
-    async def _run(
-        self, work: Callable[[Tell, Cancellation], Awaitable[RunResult[O]]]
-    ) -> RunResult[O]:
-        try:
-            return await work(self._tell, self._stop)
-        finally:
-            self._tell(None)
-
-    def _tell(self, piece: Piece | None) -> None:
-        # Calls end on any thread.
-        self._loop.call_soon_threadsafe(self._pieces.put_nowait, piece)

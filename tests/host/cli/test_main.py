@@ -109,7 +109,7 @@ def test_an_unknown_command_like_none_lists_them(toolstile):
     listed = re.search(r"There are ([a-z, ]+)\.$", err, re.MULTILINE)
     assert listed
     found = listed[1].replace(" and ", ", ").split(", ")
-    assert found == [*COMMANDS, "ledger", "mcp", "record", "replay", "sessions", "greet"]
+    assert found == [*COMMANDS, "ask", "ledger", "mcp", "record", "replay", "sessions", "greet"]
 
 
 @pytest.mark.slow

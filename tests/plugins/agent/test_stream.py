@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import aclosing
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -77,37 +78,33 @@ class Reader:
     def __init__(self, *, is_async: bool) -> None:
         self.is_async = is_async
 
-    def read(self, agent: Agent[Any], *, events: bool = False, **given: Any) -> Any:
-        """Return all pieces, and the result."""
-        if not self.is_async:
-            stream = agent.stream("Go", **given)
-            return list(stream.events() if events else stream), stream.result()
-
-        async def main() -> tuple[list[Any], Any]:
-            stream = agent.astream("Go", **given)
-            source = stream.events() if events else stream
-            return [piece async for piece in source], await stream.result()
-
-        return asyncio.run(main())
-
-    def leave(self, agent: Agent[Any], letters: int, **given: Any) -> None:
-        """Leave the iteration after so many letters."""
-        if not self.is_async:
-            with agent.stream("Go", **given) as stream:
-                for number, _ in enumerate(stream, 1):
-                    if number == letters:
-                        break
-            return
+    def read(self, agent: Agent[Any], heard: list[Any] | None = None, **given: Any) -> list[Any]:
+        """Return all pieces; those heard before an error are in the list that is given."""
+        pieces = [] if heard is None else heard
 
         async def main() -> None:
-            async with agent.astream("Go", **given) as stream:
-                number = 0
-                async for _ in stream:
-                    number += 1
-                    if number == letters:
-                        break
+            async for piece in agent.astream("Go", **given):
+                pieces.append(piece)
 
-        asyncio.run(main())
+        if self.is_async:
+            asyncio.run(main())
+        else:
+            pieces.extend(agent.stream("Go", **given))
+        return pieces
+
+    def leave(self, agent: Agent[Any], **given: Any) -> None:
+        """Leave the iteration after the first piece."""
+
+        async def main() -> None:
+            async with aclosing(agent.astream("Go", **given)) as stream:
+                async for _ in stream:
+                    break
+
+        if self.is_async:
+            asyncio.run(main())
+            return
+        for _ in agent.stream("Go", **given):
+            break
 
 
 @pytest.fixture(params=["sync", "async"])
@@ -121,11 +118,11 @@ def test_text_arrives_in_pieces_and_the_result_is_that_of_execute(reader: Reader
     with Host(discover=False) as host:
         agent = Agent[Sum](prompt, adapter=Spelling(*script), host=host)
         given: Any = {"session_id": "s-1", "run_context": RunContext(request_id="r-1")}
-        pieces, result = reader.read(agent, **given)
+        *pieces, result = reader.read(agent, **given)
         plain = Agent[Sum](prompt, adapter=ScriptedModel(*script), host=host)
         expected, _ = plain.execute("Go", **given)
 
-    assert pieces == [*"I add. ", *'{"total": 3}']
+    assert [piece for piece in pieces if isinstance(piece, str)] == [*"I add. ", *'{"total": 3}']
     assert result.output == Sum(3)
     assert same(result) == same(expected)
 
@@ -137,29 +134,20 @@ def same(result: RunResult[Any]) -> RunResult[Any]:
 def test_events_tell_of_calls_that_are_made_and_ended(reader: Reader) -> None:
     model = Spelling(calling("So:", ("twice", {"a": 2})), "4.")
     with Host(discover=False) as host:
-        pieces, _ = reader.read(Agent[str](PROMPT, adapter=model, host=host), events=True)
+        pieces = reader.read(Agent[str](PROMPT, adapter=model, host=host))
 
     [made] = [piece for piece in pieces if isinstance(piece, CallMade)]
     [ended] = [piece for piece in pieces if isinstance(piece, ToolInvoked)]
-    assert pieces == [*"So:", made, ended, *"4."]
+    assert pieces == [*"So:", made, ended, *"4.", pieces[-1]]
+    assert pieces[-1].text == "4."
     assert (made.name, ended.call_id, ended.text) == ("twice", made.id, "4")
 
 
 def test_a_run_that_fails_raises_at_the_end_of_its_text(reader: Reader) -> None:
     model = Spelling(Turn(Message(Role.ASSISTANT, "So"), StopReason.MAX_TOKENS))
-    heard: list[str] = []
-
-    def read(agent: Agent[str]) -> None:
-        heard.extend(agent.stream("Go"))
-
-    async def aread(agent: Agent[str]) -> None:
-        async for text in agent.astream("Go"):
-            heard.append(text)  # noqa: PERF401 - as far as it comes
-
-    with Host(discover=False) as host:
-        agent = Agent[str](PROMPT, adapter=model, host=host)
-        with pytest.raises(RunFailed, match="cut off"):
-            asyncio.run(aread(agent)) if reader.is_async else read(agent)
+    heard: list[Any] = []
+    with Host(discover=False) as host, pytest.raises(RunFailed, match="cut off"):
+        reader.read(Agent[str](PROMPT, adapter=model, host=host), heard)
 
     assert heard == ["S", "o"]
 
@@ -187,24 +175,10 @@ def test_leaving_early_cancels_the_run_and_frees_its_session(reader: Reader) -> 
     with Host(discover=False) as host, host.executor() as tools:
         tools.session.dispatcher.subscribe(PromptExecuted, ended.append)
         agent = Agent[str](PROMPT, adapter=model, host=host)
-        reader.leave(agent, 3, session=tools.session)
+        reader.leave(agent, session=tools.session)
         assert [event.stop_reason for event in ended] == [StopReason.CANCELLED]
         model.goes_on.set()
-        assert reader.read(agent, session=tools.session)[1].text == "Again."
-
-
-def test_a_loop_that_is_left_closes_the_stream_by_itself() -> None:
-    model = Spelling("Endless")
-    model.goes_on.clear()
-    with Host(discover=False) as host:
-        stream = Agent[str](PROMPT, adapter=model, host=host).stream("Go")
-        for _ in stream:
-            break
-        with pytest.raises(RunFailed) as failed:
-            stream.result()
-    model.goes_on.set()
-
-    assert failed.value.stop_reason is StopReason.CANCELLED
+        assert reader.read(agent, session=tools.session)[-1].text == "Again."
 
 
 def test_a_cancellation_of_the_request_ends_its_stream(reader: Reader) -> None:

@@ -1,0 +1,58 @@
+# ruff: noqa: PLC0414 - the aliases say that the names are for others
+"""The public names of agents."""
+
+from __future__ import annotations
+
+from toolstile_plugins.agent.agent import Agent as Agent, MainLoop as MainLoop
+from toolstile_plugins.agent.attempt import (
+    AgentConfig as AgentConfig,
+    RequestArguments as RequestArguments,
+)
+from toolstile_plugins.agent.budget import (
+    Budget as Budget,
+    BudgetExceeded as BudgetExceeded,
+    Price as Price,
+    TokenBudgetTracker as TokenBudgetTracker,
+)
+from toolstile_plugins.agent.compaction import (
+    Compaction as Compaction,
+    DropOldest as DropOldest,
+)
+from toolstile_plugins.agent.events import (
+    CompletionChecked as CompletionChecked,
+    ModelReplied as ModelReplied,
+    PromptExecuted as PromptExecuted,
+    PromptRendered as PromptRendered,
+)
+from toolstile_plugins.agent.guidance.completion import (
+    CompositeChecker as CompositeChecker,
+    FileOutputChecker as FileOutputChecker,
+    PlanChecker as PlanChecker,
+    ToolsCalledChecker as ToolsCalledChecker,
+    acheck_completion as acheck_completion,
+    check_completion as check_completion,
+)
+from toolstile_plugins.agent.guidance.feedback import (
+    BudgetFeedback as BudgetFeedback,
+    DeadlineFeedback as DeadlineFeedback,
+    NoProgressFeedback as NoProgressFeedback,
+    PlanFeedback as PlanFeedback,
+    RepeatedFailureFeedback as RepeatedFailureFeedback,
+    StaticFeedback as StaticFeedback,
+    acollect_feedback as acollect_feedback,
+    collect_feedback as collect_feedback,
+)
+from toolstile_plugins.agent.guidance.prompt_guidance import Guidance as Guidance
+from toolstile_plugins.agent.output import OutputError as OutputError
+from toolstile_plugins.agent.request import Retries as Retries
+from toolstile_plugins.agent.result import (
+    Answers as Answers,
+    Phase as Phase,
+    RunFailed as RunFailed,
+    RunResult as RunResult,
+    RunState as RunState,
+    TicketAnswer as TicketAnswer,
+    WaitingCall as WaitingCall,
+)
+from toolstile_plugins.agent.run import RunOptions as RunOptions
+from toolstile_plugins.agent.stream import Piece as Piece
