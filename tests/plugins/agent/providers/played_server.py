@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Protocol
@@ -114,6 +115,18 @@ class _Server(ThreadingHTTPServer):
         super().__init__(("127.0.0.1", 0), _Handler)
         self.played = played
         self.lock = threading.Lock()
+        self._open: list[socket.socket] = []
+
+    def process_request(self, request: Any, client_address: Any) -> None:
+        """Note a connection, and handle it on a thread."""
+        self._open.append(request)
+        super().process_request(request, client_address)
+
+    def cut_off(self) -> None:
+        """End the connections that clients keep open, so that no thread waits for them."""
+        for each in self._open:
+            with suppress(OSError):
+                each.shutdown(socket.SHUT_RDWR)
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -215,6 +228,7 @@ def serving(wire: Wire, *script: Scripted) -> Iterator[Played]:
         played.closed.set()
         server.shutdown()
         thread.join()
+        server.cut_off()
         server.server_close()
 
 
