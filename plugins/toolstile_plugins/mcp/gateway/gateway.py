@@ -84,6 +84,7 @@ class Upstream:
         self._doubted: set[str] = set()
         self._made: dict[tuple[str, str], Tool[Any, Any] | str] = {}
         self._unlisted: Mapping[str, str] = {}
+        self._slips: Mapping[str, str] = {}
         self.loop: asyncio.AbstractEventLoop | None = None
         self._searching: asyncio.Task[None] | None = None
 
@@ -143,6 +144,7 @@ class Upstream:
             log.warning("The MCP server %s %s.", self.name, MORE.format(most), extra=NOTICE)
         self.standing.meet(listing.tools[:most])
         self._unlisted, self.missing = listing.left_out, None
+        self._tell_slips()
         for doubt in self._untold():
             log.warning(
                 "The tool %s of MCP server %s %s; a person is asked when it is called.",
@@ -152,6 +154,18 @@ class Upstream:
             )
         if (self.standing.shown(), self._unlisted, self.missing) != before:
             await self._changed(self)
+
+    def _tell_slips(self) -> None:
+        """Tell once of names in the server's table that none of its tools has.
+
+        Those that would take a tool away, or ask about it, keep the host from opening.
+        """
+        slips, wrong = self.standing.misnamed(self.settings.named), self.misnamed()
+        before, self._slips = self._slips, slips
+        for name, why in slips.items():
+            if name not in wrong and name not in before:
+                told = one_line(name, 80), self.name, one_line(why)
+                log.warning("%s is configured for MCP server %s, but %s.", *told, extra=NOTICE)
 
     def _untold(self) -> list[Doubt]:
         """Return the new doubts; a server may announce changes without end."""

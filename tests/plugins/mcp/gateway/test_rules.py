@@ -119,6 +119,24 @@ def test_every_command_shows_a_rule_that_rules_nothing(
     assert "'one_s*'" not in said.err
 
 
+@pytest.mark.parametrize("command", ["tools", "plugins", "call one_say {}"])
+@pytest.mark.parametrize(
+    "table",
+    ['only = ["say", "sya"]', '[plugins.mcp.servers.one.tools.sya]\nconsequence = "high"'],
+)
+def test_every_command_tells_once_of_a_name_in_a_servers_table_that_no_tool_has(
+    tmp_path, capsys, monkeypatch, command, table
+):
+    monkeypatch.chdir(tmp_path)
+    server = (
+        f"command = {json.dumps(sys.executable)}\nargs = {json.dumps([str(RAW), 'plain', '.'])}"
+    )
+    Path("toolstile.toml").write_text(f"[plugins.mcp.servers.one]\n{server}\n{table}\n")
+    main(command.split())
+    said = " ".join(capsys.readouterr().err.split())
+    assert said.count("sya is configured for MCP server one, but the server has no such tool") == 1
+
+
 @pytest.fixture
 def doctor(tmp_path, capsys, monkeypatch):
     """Runs it beside a server `one` that has the tool `say`; gives its status and findings."""
