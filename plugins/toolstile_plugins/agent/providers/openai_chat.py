@@ -89,9 +89,10 @@ class OpenAIChat(ClientAdapter):
             raise self.cut_off()
         said, calls = choice.message, self.calls(reply)
         stop = _STOPS.get(choice.finish_reason, StopReason.TOOL_USE if calls else StopReason.END)
-        text, items = said.content or said.refusal or "", (_item(said, calls),)
+        refusal = getattr(said, "refusal", None)
+        text, items = said.content or refusal or "", (_item(said, calls),)
         message = Message(Role.ASSISTANT, text, calls, (), self.dialect.name, items)
-        stop = StopReason.REFUSED if said.refusal else stop
+        stop = StopReason.REFUSED if refusal else stop
         return Turn(message, stop, usage_of(reply.usage, "prompt", "completion"), reply.model)
 
 

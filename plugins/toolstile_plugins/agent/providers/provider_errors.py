@@ -14,6 +14,7 @@ from http import HTTPStatus
 from typing import Any, Final, cast
 
 from toolstile_hookspecs.agents.provider import FaultType, ProviderError
+from toolstile_plugins.dialects.parse import field
 
 QUOTA_CODES: Final = frozenset(
     {"insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "billing_error"}
@@ -39,7 +40,8 @@ def fault_of(error: BaseException, provider: str) -> ProviderError | None:
     status = getattr(error, "status_code", None)
     if status == HTTPStatus.OK:  # the fault came in the midst of a stream
         status = None
-    codes = {str(getattr(error, name, None)) for name in ("code", "type", "error_code")}
+    told = (error, getattr(error, "body", None))  # LiteLLM writes codes of its own above
+    codes = {str(field(each, name)) for each in told for name in ("code", "type", "error_code")}
     if isinstance(status, int):
         type_ = _of_status(status, codes)
     elif codes & QUOTA_CODES:
@@ -52,11 +54,11 @@ def fault_of(error: BaseException, provider: str) -> ProviderError | None:
         type_ = FaultType.UNAVAILABLE
     else:
         return None
-    told = f" ({status})" if isinstance(status, int) else ""
+    where = f"{provider} ({status})" if isinstance(status, int) else provider
     said = getattr(error, "api_message", "") or getattr(error, "message", "")
     text = str(said or error) or type(error).__name__
     headers = getattr(getattr(error, "response", None), "headers", None)
-    return ProviderError(f"{provider}{told}: {text}", type_, retry_after=retry_after(headers or {}))
+    return ProviderError(f"{where}: {text}", type_, retry_after=retry_after(headers or {}))
 
 
 def retry_after(headers: Mapping[str, Any], now: datetime | None = None) -> float | None:

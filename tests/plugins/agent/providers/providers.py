@@ -7,8 +7,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+import pytest
 from tests.plugins.agent.providers.anthropic_wire import AnthropicWire
 from tests.plugins.agent.providers.chat_wire import ChatWire
+from tests.plugins.agent.providers.closing_litellm import ClosingLiteLLM, FilteringWire
 from tests.plugins.agent.providers.played_server import Played, Scripted, Wire, serving
 from tests.plugins.agent.providers.responses_wire import ResponsesWire
 
@@ -46,12 +48,23 @@ def _openai(url: str) -> dict[str, Any]:
     return {"base_url": f"{url}/v1", "api_key": "sk-of-nobody"}
 
 
+def _litellm(url: str) -> dict[str, Any]:
+    return {"api_base": f"{url}/v1", "api_key": "sk-of-nobody"}
+
+
 def _anthropic(url: str) -> dict[str, Any]:
     return {"base_url": url, "api_key": "sk-of-nobody"}
 
 
 PROVIDERS = {
     "anthropic": Provider(Anthropic, AnthropicWire, "claude-sonnet-4-6", _anthropic),
+    "litellm": Provider(ClosingLiteLLM, FilteringWire, "openai/gpt-5-mini", _litellm),
     "openai-chat": Provider(OpenAIChat, ChatWire, "gpt-5-mini", _openai),
     "openai-responses": Provider(OpenAIResponses, ResponsesWire, "gpt-5-mini", _openai),
 }
+
+NAMES = [
+    # LiteLLM and the libraries below it warn of themselves.
+    pytest.param(name, marks=[pytest.mark.filterwarnings("ignore")] if name == "litellm" else [])
+    for name in PROVIDERS
+]

@@ -7,12 +7,12 @@ from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from tests.plugins.agent.providers.providers import PROVIDERS, Provider
+from tests.plugins.agent.providers.providers import NAMES, PROVIDERS, Provider
 
 from toolstile_hookspecs.testing import ProviderAdapterContract
 
 
-@pytest.fixture(params=PROVIDERS)
+@pytest.fixture(params=NAMES)
 def provider(request: pytest.FixtureRequest) -> Provider:
     return PROVIDERS[request.param]
 

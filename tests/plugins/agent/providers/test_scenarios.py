@@ -22,7 +22,7 @@ from tests.plugins.agent.providers.played_server import (
     called,
     said,
 )
-from tests.plugins.agent.providers.providers import PROVIDERS, Provider
+from tests.plugins.agent.providers.providers import NAMES, PROVIDERS, Provider
 
 from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, tool
 from toolstile_hookspecs import (
@@ -189,7 +189,7 @@ class Teller:
 WAYS = [(False, False), (False, True), (True, False), (True, True)]
 
 
-@pytest.fixture(params=PROVIDERS)
+@pytest.fixture(params=NAMES)
 def provider(request: pytest.FixtureRequest) -> Provider:
     return PROVIDERS[request.param]
 

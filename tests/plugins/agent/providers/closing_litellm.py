@@ -1,0 +1,51 @@
+"""LiteLLM's adapter, whose tests leave no connection open."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import openai
+from tests.plugins.agent.providers.chat_wire import ChatWire
+from tests.plugins.agent.providers.played_server import Json
+
+from toolstile_hookspecs.agents.messages import StopReason, Turn
+from toolstile_plugins.agent.providers.litellm import LiteLLM
+
+# The table of prices that LiteLLM would fetch when it is imported.
+os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
+
+
+class FilteringWire(ChatWire):
+    """Chat Completions of a provider that says by the finish reason that it refuses."""
+
+    def reply(self, turn: Turn, number: int, body: Json) -> Json:
+        reply = super().reply(turn, number, body)
+        if turn.stop_reason is StopReason.REFUSED:
+            choice = reply["choices"][0]
+            choice["finish_reason"] = "content_filter"
+            choice["message"] |= {"content": turn.text, "refusal": None}
+        return reply
+
+
+class ClosingLiteLLM(LiteLLM):
+    """Closes the clients that LiteLLM keeps for the whole process."""
+
+    def close(self) -> None:
+        for client in _kept():
+            if isinstance(client, openai.OpenAI):
+                client.close()
+
+    async def aclose(self) -> None:
+        for client in _kept():
+            if isinstance(client, openai.AsyncOpenAI):
+                await client.close()
+
+
+def _kept() -> list[Any]:
+    import litellm  # slow
+
+    kept = litellm.in_memory_llm_clients_cache
+    clients = list(kept.cache_dict.values())
+    kept.flush_cache()
+    return clients
