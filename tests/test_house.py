@@ -193,19 +193,28 @@ BUDGETS = {
         # The same, and in the plugins: MCP servers and clients as they are, conversations in all
         # their forms, sessions over HTTP, read-before-write by schema, lists of records, the
         # options of commands apart from their plugins.
-        "lines": 4430,
-        "statements": 2410,
+        "lines": 4480,
+        "statements": 2425,
         "files": 20,
     },
     # The executor's handle, requests, principals, change sets, one decision, session stores,
-    # selectors, foreign tools, watched workspaces, the end of what runs elsewhere; the figure that
-    # was asked for stands behind.
+    # counters, selectors, foreign tools, watched workspaces, the end of what runs elsewhere; the
+    # figure that was asked for stands behind.
     "seams": {
-        "contract": 1020,  # 1,000
-        "host": 1475,  # 1,200
-        "lines": 4225,
-        "statements": 2235,
-        "files": 25,
+        "contract": 1101,  # 1,000
+        "host": 1524,  # 1,200
+        "lines": 5030,
+        "statements": 2660,
+        "files": 32,
+    },
+    # The loop, adapters of providers, budgets, feedback, completion, `toolstile ask`, and the suite
+    # that adapters pass.
+    "agent": {
+        "contract": 595,
+        "host": 1,
+        "lines": 5700,  # 2,800
+        "statements": 2820,
+        "files": 40,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

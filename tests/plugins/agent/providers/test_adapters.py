@@ -11,6 +11,8 @@ from tests.plugins.agent.providers.providers import NAMES, PROVIDERS, Provider
 
 from toolstile_hookspecs.testing import ProviderAdapterContract
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(params=NAMES)
 def provider(request: pytest.FixtureRequest) -> Provider:

@@ -13,7 +13,7 @@ from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.agents.messages import Message
 from toolstile_hookspecs.agents.provider import ModelRequest
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
 REQUEST = ModelRequest("You greet.", [Message.user("Hello.")], timeout=20)
 
 

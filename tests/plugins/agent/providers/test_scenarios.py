@@ -47,6 +47,8 @@ from toolstile_plugins.agent import (
     request as requesting,
 )
 
+pytestmark = pytest.mark.slow
+
 
 @dataclass(frozen=True)
 class Note:
