@@ -44,7 +44,7 @@ class Abandonment:
                 self.is_told = True
                 try:
                     self._callbacks.pop()()
-                except Exception:  # noqa: BLE001 - logged without secrets
+                except BaseException:  # noqa: BLE001 - logged; the others are called, too
                     self._log_failure()
 
     def end(self) -> None:

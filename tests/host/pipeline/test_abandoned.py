@@ -112,6 +112,25 @@ def test_one_that_raises_is_logged_without_secrets(
     assert "no such process" in record.getMessage()
 
 
+@pytest.mark.parametrize("error", [SystemExit(3), asyncio.CancelledError()], ids=repr)
+def test_one_that_wants_to_end_the_thread_keeps_none_from_being_called(
+    work: Work, error: BaseException
+) -> None:
+    @tool(name="work", timeout=0.2)
+    def working(*, context: ToolContext) -> None:
+        """Wait for the end."""
+
+        def leave() -> None:
+            raise error
+
+        context.on_abandoned(work.end)
+        context.on_abandoned(leave)
+        work.over.wait(2.0)
+
+    assert dispatch(working)[0] is Status.TIMED_OUT
+    assert work.heard == ["it"]
+
+
 @pytest.mark.parametrize("raises", [False, True])
 def test_none_is_called_once_the_handler_has_ended(work: Work, *, raises: bool) -> None:
     kept: list[ToolContext] = []
