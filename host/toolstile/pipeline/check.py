@@ -199,7 +199,7 @@ def reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> Staged:
         CallRejected: When one of them has none; what the others took is put back.
     """
     journal, wanted = run.executor.journal, cast("Any", Counter)
-    deciding = nullcontext() if journal is None else journal.moving()
+    deciding = nullcontext() if journal is None or run.executor.dry_run else journal.moving()
     counter = run.executor.resources.get(wanted, None)
     if journal is None and (counter is None or not counter.waits):
         _admit(run, rules, deciding)
@@ -242,15 +242,25 @@ def _reserve(run: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> None:
 
 
 def _take_places(run: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> None:
-    session = run.executor.session
-    before = session.policy_records
-    context = _with(run.context, session=run.branch.reserving(), resources=resources)
+    session, apart = run.executor.session, _apart(run)
+    before, apart_before = session.policy_records, {**(apart or {})}
+    context = _with(run.context, session=run.branch.reserving(apart), resources=resources)
     try:
         for rule in rules:
             _take_place(run, rule, context)
     except BaseException:
-        session.policy_records = before
+        if apart is None:
+            session.policy_records = before
+        else:
+            apart.clear()
+            apart.update(apart_before)
         raise
+
+
+def _apart(run: ActiveCall) -> dict[str, Any] | None:
+    """Return the reserved records of a dry run, None for a call that counts on its session."""
+    rehearsal = run.executor.rehearsal
+    return rehearsal.reserved if run.executor.dry_run and rehearsal is not None else None
 
 
 def _take_place(run: ActiveCall, rule: Rule, context: ToolContext) -> None:
@@ -275,7 +285,7 @@ def tell_failure(run: ActiveCall, rules: tuple[Rule, ...]) -> None:
             executor.runtime.admission,
             nullcontext() if keeper is None else keeper.counting(session, names),
         ):
-            context = _with(run.context, session=session.fork().reserving())
+            context = _with(run.context, session=session.fork().reserving(_apart(run)))
             for rule in rules:
                 try:
                     params = params_copy_for(run, rule)

@@ -290,6 +290,7 @@ class DryRun(ActiveCall):
     def __init__(self, executor: Environment) -> None:
         super().__init__(executor, ToolCall("dry_run"))
         self._secrets: set[str] = set()
+        self.reserved: dict[str, Any] = {}
         self.fork()
         self.branch.begin()
 

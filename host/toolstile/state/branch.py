@@ -212,10 +212,13 @@ class Branch(Transaction):
         else:
             self.refork()
 
-    def reserving(self) -> SessionProtocol:
-        """Freeze, and return the view that a policy's `reserve` gets: it counts on the session."""
+    def reserving(self, apart: dict[str, Any] | None = None) -> SessionProtocol:
+        """Freeze, and return the view that a policy's `reserve` gets: it counts on the session.
+
+        In a dry run it counts in records apart.
+        """
         self.frozen = True
-        return cast("SessionProtocol", ReservingView(self, self._store.write_records))
+        return cast("SessionProtocol", ReservingView(self, self._store.write_records, apart))
 
     def base_digests(self) -> dict[str, str]:
         """Return what the slices were at the fork that were read or replaced here, as digests."""

@@ -161,13 +161,22 @@ class RecordSlice:
 
 
 class ReservingView:
-    """A frozen branch on which `reserve` updates its own records: on the session, for good."""
+    """A frozen branch on which `reserve` updates its own records: on the session, for good.
 
-    __slots__ = ("_branch", "_write")
+    Args:
+        branch: The branch.
+        write: Updates records of the session.
+        apart: The records of a dry run, which are updated in their place; None for none.
+    """
 
-    def __init__(self, branch: Any, write: Callable[[Overlay], None]) -> None:
+    __slots__ = ("_apart", "_branch", "_write")
+
+    def __init__(
+        self, branch: Any, write: Callable[[Overlay], None], apart: dict[str, Any] | None = None
+    ) -> None:
         self._branch = branch
-        self._write = write
+        self._write = write if apart is None else apart.update
+        self._apart: Records = {} if apart is None else apart
 
     def __getattr__(self, name: str) -> Any:
         """Return what the branch has, for what a reservation does not do in its own way."""
@@ -178,6 +187,14 @@ class ReservingView:
         if kind is PolicyState:
             return RecordSlice(cast("RecordsOwner", self))
         return self._branch[kind]
+
+    def read_record(self, name: str) -> PolicyState | None:
+        """Return the newest record of a name, or None."""
+        return self._apart.get(name) or self._branch.read_record(name)
+
+    def read_records(self) -> Records:
+        """Return the newest records."""
+        return {**self._branch.read_records(), **self._apart}
 
     def write_records(self, update: Overlay) -> None:
         """Update reserved records, on the session."""

@@ -33,11 +33,11 @@ class MemoryCounter:
         over: The counter on whose sums it adds, and which it leaves as it is.
     """
 
-    waits = False
     database = None
 
     def __init__(self, over: Counter | None = None) -> None:
         self._over = over
+        self.waits = over is not None and over.waits
         self._lock = threading.Lock()
         self._held: dict[str, dict[str, Held]] = {}
         self._keys: dict[str, str] = {}

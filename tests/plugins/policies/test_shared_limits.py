@@ -164,6 +164,15 @@ def test_dry_runs_and_replays_take_no_places(hosts, tmp_path):
     assert passes(real, 2) == [True, False]
 
 
+def test_a_dry_run_takes_no_places_of_its_session(hosts):
+    host = hosts.open(QuotaPolicy(max_calls=2, name="q"))
+    with host.executor(session_id="s") as real:
+        assert passes(real) == [True]
+        with host.executor(session=real.session, dry_run=True) as dry:
+            assert passes(dry, 2) == [True, False]
+        assert passes(real, 2) == [True, False]
+
+
 def test_an_event_loop_does_not_wait_for_the_file(stored):
     executor = stored.open(QuotaPolicy(max_calls=20, scope="global", name="q")).executor()
 
