@@ -202,9 +202,9 @@ BUDGETS = {
     # figure that was asked for stands behind.
     "seams": {
         "contract": 1101,  # 1,000
-        "host": 1556,  # 1,200
-        "lines": 5065,
-        "statements": 2680,
+        "host": 1577,  # 1,200
+        "lines": 5085,
+        "statements": 2690,
         "files": 32,
     },
     # The loop, adapters of providers, budgets, feedback, completion, `toolstile ask`, and the suite

@@ -25,7 +25,7 @@ from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.policies.rules import Rule
-from toolstile.resources.reserving import ReservingResources
+from toolstile.resources.reserving import ReservingResources, counts_elsewhere
 from toolstile_hookspecs import (
     Answer,
     ApprovalAnswer,
@@ -201,6 +201,10 @@ def reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> Staged:
     journal, wanted = run.executor.journal, cast("Any", Counter)
     deciding = nullcontext() if journal is None or run.executor.dry_run else journal.moving()
     counter = run.executor.resources.get(wanted, None)
+    if journal is not None and counts_elsewhere(counter, journal.database):
+        why = "its limits are counted elsewhere than its session is kept"
+        told = f"{run.name} cannot be called: {why}. This requires human intervention."
+        raise CallRejected(Status.DENIED, told)
     if journal is None and (counter is None or not counter.waits):
         _admit(run, rules, deciding)
     else:
@@ -212,14 +216,11 @@ def _admit(
 ) -> None:
     runtime = run.executor.runtime
     resources = ReservingResources(run.context.resources)
-    try:
-        with runtime.admission, deciding:
-            _reserve(run, rules, resources)
-            run.admitted = True
-            runtime.calls[id(run)] = run
-    except BaseException:
-        resources.give_back()
-        raise
+    # Within the decision, so that nobody reserves what is given back; around it, should it fail.
+    with resources, runtime.admission, deciding, resources:
+        _reserve(run, rules, resources)
+        run.admitted = True
+        runtime.calls[id(run)] = run
 
 
 def _reserve(run: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> None:

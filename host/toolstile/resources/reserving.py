@@ -15,7 +15,7 @@ log = logging.getLogger("toolstile.policies")
 
 
 class ReservingResources:
-    """Resources of which all that was taken of a counter can be given back."""
+    """Resources that give back what was taken of a counter in a block that fails."""
 
     def __init__(self, resources: ResourceResolver) -> None:
         self._resources = resources
@@ -35,9 +35,13 @@ class ReservingResources:
         wanted: Any = Counter
         return _Noting(found, self) if kind is wanted and found is not None else found
 
-    def give_back(self) -> None:
-        """Give back what was taken; where that fails, it counts until it expires."""
-        for counter, id_ in reversed(self.taken):
+    def __enter__(self) -> None:
+        """Begin a block that may take something."""
+
+    def __exit__(self, raised: object, *_: object) -> None:
+        """Give back what was taken if the block has failed; else it counts until it expires."""
+        while raised is not None and self.taken:
+            counter, id_ = self.taken.pop()
             try:
                 counter.settle(id_, 0)
             except Exception:
@@ -59,6 +63,17 @@ class _Noting:
         if answer.granted and answer.is_new:
             self._resources.taken.append((self._counter, named.get("id") or asked[4]))
         return answer
+
+
+def counts_elsewhere(counter: Counter | None, database: str | None) -> bool:
+    """Tell whether an executor's counter is beside the database of its sessions; say so in the log.
+
+    The host has seen to its own when it opened.
+    """
+    if counter is None or counter.database in {None, database}:
+        return False
+    log.error("Give the executor's counter the database of its sessions, not %s.", counter.database)
+    return True
 
 
 def counting_apart(registry: ResourceRegistry, *, anew: bool) -> ResourceRegistry:

@@ -68,6 +68,11 @@ class Journal(Store):
         return self._doubted is not None or self._records.has_moved(self.id, self._number)
 
     @property
+    def database(self) -> str | None:
+        """The database of the store; None where it has none."""
+        return self._records.database
+
+    @property
     def waits(self) -> bool:
         """True when a decision may wait, so that it is kept off event loops."""
         return self._records.waits

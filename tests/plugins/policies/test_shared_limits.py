@@ -198,10 +198,20 @@ def test_a_counter_of_the_applications_own_is_used():
             assert passes(host.executor(), 2) == passed
 
 
-def test_a_counter_in_another_database_than_the_sessions_is_refused(stored):
-    class Elsewhere(MemoryCounter):
-        database = "elsewhere.db"  # type: ignore[assignment]
+class Elsewhere(MemoryCounter):
+    database = "elsewhere.db"  # type: ignore[assignment]
 
+
+def test_a_counter_in_another_database_than_the_sessions_is_refused(stored):
     bound = [Binding.instance(Counter, Elsewhere())]  # type: ignore[type-abstract]
     with pytest.raises(ConfigurationError, match=r"not in elsewhere\.db\. Give the counter"):
         stored.open(resources=bound)
+
+
+def test_a_counter_of_an_executor_in_another_database_denies(stored, caplog):
+    host = stored.open(QuotaPolicy(max_calls=2, scope="global", name="q"))
+    with host.executor(session_id="s", resources={Counter: Elsewhere()}) as tools:
+        outcome = tools.dispatch(ToolCall("ask"))
+    assert outcome.status is Status.DENIED
+    assert "counted elsewhere than its session is kept" in outcome.text
+    assert "elsewhere.db" in caplog.text
