@@ -102,10 +102,11 @@ class CallControlImpl:
         if run.closed is HAS_ENDED:
             run.check_open()
         with _registering:
-            if run.abandonment is None:
+            if (abandonment := run.abandonment) is None:
                 text = "A callback of %s failed, which was to end what it runs elsewhere."
-                run.abandonment = Abandonment(partial(log_failure, run, log, text, run))
-        forget = run.abandonment.add(callback)
+                abandonment = Abandonment(partial(log_failure, run, log, text, run))
+                run.abandonment = abandonment
+        forget = abandonment.add(callback)
         if run.closed is not None or run.executor.retired is not None:
             run.tell_abandoned()
         return forget
