@@ -327,8 +327,12 @@ def test_a_call_is_refused_when_its_deadline_has_passed(
     yard.assert_untouched()
     assert yard.events[-1].status is Status.DEADLINE
     first = yard.events[0]
-    told = f"{first.tool_name} cannot run to its end: the deadline of this evaluation has passed."
-    assert first.text == first.result.message == told
+    assert first.text == first.result.message
+    # The host and the handler look at the deadline on two threads: either may be the first.
+    assert first.text in {
+        f"{first.tool_name} cannot run to its end: the deadline of this evaluation has passed.",
+        "late was given up: it was called by outer, which met the evaluation's deadline.",
+    }
 
 
 @pytest.mark.parametrize("is_async", [False, True])
