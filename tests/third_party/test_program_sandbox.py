@@ -28,7 +28,10 @@ from toolstile_hookspecs import (
 )
 
 PATIENCE = 30.0
-pytestmark = pytest.mark.skipif(os.name != "posix", reason="groups of processes")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name != "posix", reason="groups of processes"),
+]
 
 
 def program(timeout: float | None = None) -> Any:

@@ -13,7 +13,8 @@ from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.agents.messages import Message
 from toolstile_hookspecs.agents.provider import ModelRequest
 
-pytestmark = [pytest.mark.slow, pytest.mark.filterwarnings("ignore")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.filterwarnings("ignore")]
+pytest.importorskip("litellm")
 REQUEST = ModelRequest("You greet.", [Message.user("Hello.")], timeout=20)
 
 
