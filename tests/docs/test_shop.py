@@ -16,9 +16,11 @@ pytest.importorskip("fastapi")
 pytest.importorskip("pydantic_ai")
 
 from fastapi.testclient import TestClient
+from opentelemetry import trace
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.util._once import Once
 from pydantic_ai.messages import ModelResponse, TextPart, ToolCallPart
 from pydantic_ai.models.function import FunctionModel
 from tests.docs.code_lines import lines_of
@@ -70,7 +72,10 @@ class Shop:
 
 
 @pytest.fixture(params=["toolstile_shop", "pydantic_ai_shop"])
-def shop(request: pytest.FixtureRequest, tmp_path: Path) -> Shop:
+def shop(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shop:
+    # A process has its provider once; each of these applications stands for a process.
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER", None)
+    monkeypatch.setattr(trace, "_TRACER_PROVIDER_SET_ONCE", Once())
     return Shop(request.param, tmp_path)
 
 

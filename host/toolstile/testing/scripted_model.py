@@ -32,6 +32,7 @@ class ScriptedModel:
         requests: The requests, in order.
 
     Example:
+        >>> from toolstile_hookspecs.agents.provider import ModelRequest
         >>> model = ScriptedModel([("add", {"a": 1, "b": 2})], "It is 3.")
         >>> model.send(ModelRequest("You add.", [])).tool_calls[0].name
         'add'
