@@ -2,41 +2,41 @@
 
 from __future__ import annotations
 
+import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Generator
-from contextlib import contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, Final, Generic, TypeVar, Unpack, cast
+from types import TracebackType
+from typing import Any, Final, Generic, Self, TypeVar, Unpack, cast
 
-from toolstile_hookspecs import Cancellation, ExecutorHandle, HostHandle, Prompt, SessionProtocol
+from toolstile_hookspecs import (
+    Cancellation,
+    ExecutorHandle,
+    HostHandle,
+    Prompt,
+    SessionProtocol,
+    StateError,
+)
 from toolstile_hookspecs.agents.messages import StopReason
 from toolstile_hookspecs.agents.provider import ProviderAdapter
 from toolstile_hookspecs.sessions import Dispatcher
-from toolstile_plugins.agent.attempt import (
-    AgentConfig,
-    Attempt,
-    RequestArguments,
-    Surroundings,
-    WaitingRun,
-    alone,
-)
+from toolstile_hookspecs.support.process import renewed_in_forks
+from toolstile_plugins.agent.config import AgentConfig, RequestArguments
 from toolstile_plugins.agent.effects import Loop, adrive, drive
-from toolstile_plugins.agent.loop import Finished, converse
-from toolstile_plugins.agent.result import Answers, Phase, RunFailed, RunResult, RunState
-from toolstile_plugins.agent.run import Run
+from toolstile_plugins.agent.loop import converse
+from toolstile_plugins.agent.result import Answers, RunResult, RunState
+from toolstile_plugins.agent.run import Run, Surroundings
 from toolstile_plugins.agent.stream import Piece, Tell, aread, calls_told, read
 
 R = TypeVar("R")
 O = TypeVar("O")  # noqa: E741 - the output
 
+Hosts = HostHandle | Callable[[], AbstractContextManager[HostHandle]]
 UNSAID: Final = "Do what the instructions ask for."
 """The user's words where the prompt holds all of the request."""
 
-_ENDS = {
-    StopReason.MAX_TOKENS: "the model's reply was cut off at its longest; raise max_tokens",
-    StopReason.REFUSED: "the model, or a filter of its provider, refused",
-}
-_UNCHECKED = {
+_UNCHECKED: Final = {
     StopReason.DEADLINE,
     StopReason.BUDGET,
     StopReason.CANCELLED,
@@ -53,7 +53,8 @@ class MainLoop(ABC, Generic[R, O]):
 
     Args:
         adapter: The adapter of the provider; it is not closed.
-        host: The open host with the tools; it is not closed.
+        host: The open host with the tools, which is not closed; or a callable that opens one, for
+            `with loop:`, which closes it. None where each request has an executor.
         config: The bounds of each run.
         bus: One more place where the events of runs are published.
     """
@@ -61,11 +62,32 @@ class MainLoop(ABC, Generic[R, O]):
     def __init__(
         self,
         adapter: ProviderAdapter,
-        host: HostHandle,
+        host: Hosts | None = None,
         config: AgentConfig | None = None,
         bus: Dispatcher | None = None,
     ) -> None:
-        self._around = Surroundings(adapter, host, config or AgentConfig(), bus)
+        self._opens = host if callable(host) else None
+        self._opened: AbstractContextManager[HostHandle] | None = None
+        opened = None if callable(host) else host
+        self._around = Surroundings(adapter, opened, config or AgentConfig(), bus)
+
+    def __enter__(self) -> Self:
+        """Open the host, where it is the loop's own."""
+        if self._opens is not None:
+            self._opened = self._opens()
+            self._around = replace(self._around, host=self._opened.__enter__())
+        return self
+
+    def __exit__(
+        self,
+        type_: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        """Close the host, where it is the loop's own."""
+        if self._opened is not None:
+            self._around = replace(self._around, host=None)
+            self._opened.__exit__(type_, error, traceback)
 
     @abstractmethod
     def prepare(self, request: R) -> Prompt:
@@ -100,31 +122,31 @@ class MainLoop(ABC, Generic[R, O]):
             RunFailed: When the run comes to no answer; its `result` says how far it came.
             StateError: When the session has another run under way.
         """
-        return self._execute(self._attempt(request, given))
+        return self._execute(self._run(request, given))
 
     async def aexecute(
         self, request: R, **given: Unpack[RequestArguments]
     ) -> tuple[RunResult[O], SessionProtocol]:
         """Run a request on the event loop; see `execute`."""
-        return await self._aexecute(self._attempt(request, given))
+        return await self._aexecute(self._run(request, given))
 
     def run(self, request: R, **given: Unpack[RequestArguments]) -> RunResult[O]:
         """Run a request, and return a result also where it fails; see `execute`."""
-        attempt = None
+        run = None
         try:
-            attempt = self._attempt(request, given)
-            return self._execute(attempt)[0]
+            run = self._run(request, given)
+            return self._execute(run)[0]
         except Exception as error:  # noqa: BLE001 - the result says so
-            return _failed(attempt, error)
+            return _failed(run, error)
 
     async def arun(self, request: R, **given: Unpack[RequestArguments]) -> RunResult[O]:
         """Run a request on the event loop; see `run`."""
-        attempt = None
+        run = None
         try:
-            attempt = self._attempt(request, given)
-            return (await self._aexecute(attempt))[0]
+            run = self._run(request, given)
+            return (await self._aexecute(run))[0]
         except Exception as error:  # noqa: BLE001 - the result says so
-            return _failed(attempt, error)
+            return _failed(run, error)
 
     def resume(
         self,
@@ -188,7 +210,7 @@ class MainLoop(ABC, Generic[R, O]):
         """
 
         def work(tell: Tell, stop: Cancellation) -> RunResult[O]:
-            return self._execute(self._attempt(request, _told(given, tell, stop)), tell)[0]
+            return self._execute(self._run(request, _told(given, tell, stop)), tell)[0]
 
         return read(work)
 
@@ -198,52 +220,49 @@ class MainLoop(ABC, Generic[R, O]):
         """Run a request as a task; see `stream`."""
 
         async def work(tell: Tell, stop: Cancellation) -> RunResult[O]:
-            attempt = self._attempt(request, _told(given, tell, stop))
-            return (await self._aexecute(attempt, tell))[0]
+            run = self._run(request, _told(given, tell, stop))
+            return (await self._aexecute(run, tell))[0]
 
         return aread(work)
 
-    def _execute(
-        self, attempt: Attempt, tell: Tell | None = None
-    ) -> tuple[RunResult[O], SessionProtocol]:
-        with attempt.executor() as tools, self._having(tools.session, tell):
-            return drive(self._life(attempt, tools)), tools.session
+    def _execute(self, run: Run, tell: Tell | None = None) -> tuple[RunResult[O], SessionProtocol]:
+        with run.executor() as tools, self._having(tools.session, tell):
+            return drive(self._life(run, tools)), tools.session
 
     async def _aexecute(
-        self, attempt: Attempt, tell: Tell | None = None
+        self, run: Run, tell: Tell | None = None
     ) -> tuple[RunResult[O], SessionProtocol]:
-        async with cast("Any", attempt.executor()) as tools:
+        async with cast("Any", run.executor()) as tools:
             with self._having(tools.session, tell):
-                return await adrive(self._life(attempt, tools)), tools.session
+                return await adrive(self._life(run, tools)), tools.session
 
     @contextmanager
     def _having(self, session: SessionProtocol, tell: Tell | None) -> Generator[None]:
         """Have the session for one run, and tell of its calls where somebody listens."""
         told = nullcontext() if tell is None else calls_told(session, tell)
-        with alone(self._around.host, session), told:
+        with _alone(self._around.host, session), told:
             yield
 
-    def _attempt(self, request: R, given: RequestArguments) -> Attempt:
+    def _run(self, request: R, given: RequestArguments) -> Run:
         prompt = self.prepare(request)
-        return Attempt(self._around, prompt, given, said=self.message(request))
+        return Run(self._around, prompt, given, said=self.message(request))
 
     def _resumed(
         self, state: RunState, answers: Answers, request: R | None, given: RequestArguments
-    ) -> Attempt:
+    ) -> Run:
         prompt = self.prepare(cast("R", request))
-        return Attempt(self._around, prompt, given, waits=WaitingRun(state, answers))
+        return Run(self._around, prompt, given, resumed=(state, answers))
 
-    def _life(self, attempt: Attempt, tools: ExecutorHandle) -> Loop[RunResult[O]]:
-        run = attempt.run(tools)
+    def _life(self, run: Run, tools: ExecutorHandle) -> Loop[RunResult[O]]:
+        run.begin(tools)
         with run.under_way() as reasons:
             try:
-                finished = yield from converse(run, attempt.said, attempt.answers)
-                result: RunResult[O] = _result_of(run, attempt, finished)
+                result: RunResult[O] = yield from converse(run)
                 if result.success:
-                    output = self.finalize(attempt.prompt, tools.session, result)
+                    output = self.finalize(tools.prompt, tools.session, result)
                     result = replace(result, output=output)
             except Exception as error:
-                reason = attempt.failure(run, error).stop_reason
+                reason = run.fail(error)
                 if reason in _UNCHECKED:
                     run.guidance.skip(f"the run ended: {reason}")
                 reasons.append(reason)
@@ -258,7 +277,7 @@ class Agent(MainLoop[str | None, O]):
     Args:
         prompt: The prompt.
         adapter: The adapter of the provider.
-        host: The open host with the tools.
+        host: The host with the tools, or what opens it; see `MainLoop`.
         config: The bounds of each run.
         bus: One more place where the events of runs are published.
     """
@@ -268,7 +287,7 @@ class Agent(MainLoop[str | None, O]):
         prompt: Prompt,
         *,
         adapter: ProviderAdapter,
-        host: HostHandle,
+        host: Hosts | None = None,
         config: AgentConfig | None = None,
         bus: Dispatcher | None = None,
     ) -> None:
@@ -280,26 +299,6 @@ class Agent(MainLoop[str | None, O]):
         return self._prompt
 
 
-def _result_of(run: Run, attempt: Attempt, finished: Finished) -> RunResult[Any]:
-    """Return the result of a run that has ended, or that waits.
-
-    Raises:
-        RunFailed: When it has ended without an answer.
-    """
-    if finished.stop_reason is StopReason.END:
-        ended: RunResult[Any] = run.result(StopReason.END, finished.output)
-        return ended
-    if finished.stop_reason is not StopReason.PENDING:
-        told = _ENDS[finished.stop_reason]
-        raise RunFailed(
-            f"{run.prompt} ended without an answer: {told}.", finished.stop_reason, Phase.RESPONSE
-        )
-    waits = () if attempt.state is None else attempt.state.waiting
-    still = [each for each in waits if attempt.answers[each.call.id] is None]
-    state = run.state([*still, *finished.waiting_calls()], is_stored=attempt.is_stored)
-    return replace(run.result(StopReason.PENDING), waiting=finished.waiting, state=state)
-
-
 def _told(given: RequestArguments, tell: Tell, stop: Cancellation) -> RequestArguments:
     """Return the arguments of a request that is streamed; who has cancelled it may do so still."""
     if (theirs := given.get("cancellation")) is not None:
@@ -307,8 +306,34 @@ def _told(given: RequestArguments, tell: Tell, stop: Cancellation) -> RequestArg
     return {**given, "listen": tell, "cancellation": stop}
 
 
-def _failed(attempt: Attempt | None, error: Exception) -> RunResult[Any]:
+def _failed(run: Run | None, error: Exception) -> RunResult[Any]:
     """Return the result of a request that raised, also before its run had begun."""
-    if attempt is not None and attempt.failed is not None:
-        return attempt.failed
+    if run is not None and run.failed is not None:
+        return run.failed
     return RunResult(StopReason.ERROR, error=str(error))
+
+
+_in_use: set[tuple[int, str]] = set()
+_lock = renewed_in_forks(__name__, "_lock", threading.Lock)
+
+
+@contextmanager
+def _alone(host: HostHandle | None, session: SessionProtocol) -> Generator[None]:
+    """Have a session of a host for one run, also where it is loaded more than once.
+
+    Raises:
+        StateError: When another run of it is under way.
+    """
+    key = id(host or session), session.id
+    with _lock:
+        if key in _in_use:
+            raise StateError(
+                f"Session {session.id} has a run under way; wait for its end, or give the request "
+                "a session of its own."
+            )
+        _in_use.add(key)
+    try:
+        yield
+    finally:
+        with _lock:
+            _in_use.discard(key)

@@ -4,10 +4,6 @@
 from __future__ import annotations
 
 from toolstile_plugins.agent.agent import Agent as Agent, MainLoop as MainLoop
-from toolstile_plugins.agent.attempt import (
-    AgentConfig as AgentConfig,
-    RequestArguments as RequestArguments,
-)
 from toolstile_plugins.agent.budget import (
     Budget as Budget,
     BudgetExceeded as BudgetExceeded,
@@ -17,6 +13,10 @@ from toolstile_plugins.agent.budget import (
 from toolstile_plugins.agent.compaction import (
     Compaction as Compaction,
     DropOldest as DropOldest,
+)
+from toolstile_plugins.agent.config import (
+    AgentConfig as AgentConfig,
+    RequestArguments as RequestArguments,
 )
 from toolstile_plugins.agent.events import (
     CompletionChecked as CompletionChecked,
@@ -54,5 +54,4 @@ from toolstile_plugins.agent.result import (
     TicketAnswer as TicketAnswer,
     WaitingCall as WaitingCall,
 )
-from toolstile_plugins.agent.run import RunOptions as RunOptions
 from toolstile_plugins.agent.stream import Piece as Piece

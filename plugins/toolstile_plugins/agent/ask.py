@@ -16,10 +16,9 @@ from toolstile_hookspecs.agents.provider import ProviderAdapter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.agent.agent import Agent
-from toolstile_plugins.agent.attempt import AgentConfig
+from toolstile_plugins.agent.config import AgentConfig
 from toolstile_plugins.agent.providers import adapter_named
 from toolstile_plugins.agent.result import RunFailed, RunResult
-from toolstile_plugins.agent.run import RunOptions
 from toolstile_plugins.agent.settings import AgentSettings
 
 STDIN: Final = "-"
@@ -50,7 +49,7 @@ def ask(host: HostHandle, args: argparse.Namespace) -> int:
     screen = Screen(is_quiet=args.out is not None)
     if args.session is not None and not _stores_sessions(host):
         screen.say("warning", _NOT_STORED)
-    config = AgentConfig(RunOptions(max_turns=settings.max_turns, settings=settings.settings))
+    config = AgentConfig(max_turns=settings.max_turns, settings=settings.settings)
     with closing(adapter_of(settings)) as adapter, screen.watching(host):
         agent = Agent[str](host.prompt, adapter=adapter, host=host, config=config)
         result = _asked(agent, text, args.session, screen)

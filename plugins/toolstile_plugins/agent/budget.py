@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, fields
 from typing import Final
 from uuid import uuid4
 
-from toolstile_hookspecs import Clock, DefinitionError, PromptEvaluationError
+from toolstile_hookspecs import (
+    Clock,
+    ConfigurationError,
+    DefinitionError,
+    HostHandle,
+    PluginError,
+    PromptEvaluationError,
+)
 from toolstile_hookspecs.agents.messages import Usage
 from toolstile_hookspecs.services.counter import Counter
 
@@ -190,3 +199,25 @@ class TokenBudgetTracker:
         key, now = f"{self.budget.key}:{name}", clock.now()
         counter.reserve(key, amount, math.inf, window, id_, now=now)
         counter.settle(id_, amount)
+
+
+def price_of(model: str, prices: Mapping[str, Price] | None, host: HostHandle | None) -> Price:
+    """Return the price of a model.
+
+    Args:
+        model: The model.
+        prices: The prices by model, None for those of the host's configuration.
+        host: The host.
+
+    Raises:
+        ConfigurationError: When there is none.
+    """
+    if prices is None and host is not None:
+        with suppress(PluginError):  # the host may go without the plugin
+            prices = host.settings("agent").prices
+    if (price := (prices or {}).get(model)) is None:
+        raise ConfigurationError(
+            f"The budget limits the cost, and there is no price for {model}; add it: "
+            f'[plugins.agent.prices."{model}"] with input and output, per million tokens.'
+        )
+    return price

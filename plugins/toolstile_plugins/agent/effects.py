@@ -7,15 +7,13 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Awaitable, Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future, wait
 from contextvars import copy_context
 from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol, TypeVar
 
-from toolstile_hookspecs import ExecutorHandle, Outcome, ToolCall
-from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.support.callables import is_async_callable
 
 T = TypeVar("T")
@@ -28,7 +26,7 @@ class Effect(Protocol):
         """Do it on the calling thread."""
         ...
 
-    async def aperform(self) -> Any:
+    def aperform(self) -> Awaitable[Any]:
         """Do it on the event loop."""
         ...
 
@@ -71,36 +69,15 @@ async def adrive(loop: Loop[T]) -> T:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """Carry out the calls of one reply, as one batch; gives outcomes in their order."""
+    """Carry out calls with an executor.
 
-    tools: ExecutorHandle
-    calls: Sequence[ToolCall]
+    Args:
+        perform: Does it on the calling thread.
+        aperform: Does it on the event loop.
+    """
 
-    def perform(self) -> list[Outcome | BaseException]:
-        """Dispatch them all."""
-        return self.tools.dispatch_all(self.calls)
-
-    async def aperform(self) -> list[Outcome | BaseException]:
-        """Dispatch them all on the event loop."""
-        return await self.tools.adispatch_all(self.calls)
-
-
-@dataclass(frozen=True, slots=True)
-class Resume:
-    """Carry out a call that waited for a person, with the answer."""
-
-    tools: ExecutorHandle
-    call: ToolCall
-    token: str
-    answer: GivenAnswer
-
-    def perform(self) -> Outcome:
-        """Resume it."""
-        return self.tools.resume(self.call, self.token, self.answer)
-
-    async def aperform(self) -> Outcome:
-        """Resume it on the event loop."""
-        return await self.tools.aresume(self.call, self.token, self.answer)
+    perform: Callable[[], Any]
+    aperform: Callable[[], Awaitable[Any]]
 
 
 class NotInTime(Exception):

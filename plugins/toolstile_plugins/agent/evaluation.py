@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
 from types import SimpleNamespace
 from typing import Any, Unpack, cast
 
@@ -16,13 +15,12 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.agents.messages import Message, ToolResults, Turn
 from toolstile_hookspecs.agents.provider import ProviderAdapter
-from toolstile_hookspecs.limits import SystemClock
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.agent.agent import UNSAID, Agent
-from toolstile_plugins.agent.attempt import AgentConfig, Attempt, RequestArguments, Surroundings
+from toolstile_plugins.agent.config import AgentConfig, RequestArguments
 from toolstile_plugins.agent.conversation import Conversation, answer_of
 from toolstile_plugins.agent.result import RunResult
-from toolstile_plugins.agent.run import Run, RunOptions
+from toolstile_plugins.agent.run import Run, Surroundings
 
 
 class EvaluationArguments(RequestArguments, total=False):
@@ -31,14 +29,12 @@ class EvaluationArguments(RequestArguments, total=False):
     Args:
         said: What the user says.
         tool_results: Outcomes of the calls of the last reply, or their texts, in its order.
-        executor: The executor for the calls and its session; else one of the adapter's host.
-        options: The bounds and the manner of the run.
+        config: The bounds and the manner of the run.
     """
 
     said: str | None
     tool_results: ToolResults
-    executor: ExecutorHandle | None
-    options: RunOptions | None
+    config: AgentConfig | None
 
 
 class Evaluation:
@@ -93,33 +89,20 @@ class Evaluation:
         return (await agent.aexecute(said, **more))[0]
 
 
-class _OneExecutor:
-    """Stands in for a host; its one executor is open already."""
-
-    clock = SystemClock()
-
-    def __init__(self, executor: object) -> None:
-        self._executor = executor
-
-    def executor(self, **_: object) -> AbstractContextManager[Any]:
-        """Return the executor, which is left open."""
-        return nullcontext(self._executor)
-
-
 def _step(adapter: Evaluation, prompt: Prompt, given: EvaluationArguments) -> Run:
     """Return a run whose conversation is ready for the next reply."""
-    executor = given.get("executor")
-    session = given.get("session") if executor is None else executor.session
+    session = _session(given)
     if session is None:
         raise ConfigurationError("A step goes on with a conversation: give session= or executor=.")
     said = _told(session, given)
     if calls := Conversation(session).open_calls():
         names = ", ".join(call.name for call in calls)
         raise StateError(f"These calls have no result yet: {names}. Give tool_results.")
+    config = given.get("config") or AgentConfig()
+    around = Surroundings(cast("ProviderAdapter", adapter), None, config)
+    run = Run(around, prompt, given)
     # Nothing is carried out, so that no executor is needed.
-    tools = cast("ExecutorHandle", SimpleNamespace(session=session, prompt=prompt))
-    around = _surroundings(adapter, cast("HostHandle", _OneExecutor(tools)), given)
-    run = Attempt(around, prompt, given).run(tools)
+    run.begin(cast("ExecutorHandle", SimpleNamespace(session=session, prompt=prompt)))
     if said is not None:
         run.conversation.add(Message.user(said, run.context.request_id))
     return run
@@ -128,24 +111,21 @@ def _step(adapter: Evaluation, prompt: Prompt, given: EvaluationArguments) -> Ru
 def _agent(
     adapter: Evaluation, prompt: Prompt, given: EvaluationArguments
 ) -> tuple[Agent[Any], str | None, RequestArguments]:
-    executor = given.get("executor")
-    host = adapter.host if executor is None else cast("HostHandle", _OneExecutor(executor))
-    if host is None:
-        msg = "Nothing carries calls out: give executor=, or make the adapter with host=."
-        raise ConfigurationError(msg)
-    session = given.get("session") if executor is None else executor.session
+    session = _session(given)
     said = given.get("said") or UNSAID if session is None else _told(session, given)
-    around = _surroundings(adapter, host, given)
-    agent = Agent[Any](prompt, adapter=around.adapter, host=host, config=around.config)
+    agent = Agent[Any](
+        prompt,
+        adapter=cast("ProviderAdapter", adapter),
+        host=adapter.host,
+        config=given.get("config"),
+    )
     more = {key: value for key, value in given.items() if key in RequestArguments.__annotations__}
     return agent, said, cast("RequestArguments", more)
 
 
-def _surroundings(
-    adapter: Evaluation, host: HostHandle, given: EvaluationArguments
-) -> Surroundings:
-    config = AgentConfig(given.get("options") or RunOptions())
-    return Surroundings(cast("ProviderAdapter", adapter), host, config)
+def _session(given: EvaluationArguments) -> SessionProtocol | None:
+    executor = given.get("executor")
+    return given.get("session") if executor is None else executor.session
 
 
 def _told(session: SessionProtocol, given: EvaluationArguments) -> str | None:

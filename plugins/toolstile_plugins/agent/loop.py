@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 from toolstile_hookspecs import (
@@ -19,18 +20,15 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.agents.feedback import Feedback
 from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, StopReason, Turn
 from toolstile_hookspecs.agents.provider import ProviderError
-from toolstile_hookspecs.calls import APPROVAL_TICKET
 from toolstile_hookspecs.sections import OpenedSections
 from toolstile_plugins.agent.budget import BudgetExceeded
 from toolstile_plugins.agent.conversation import answer_of
-from toolstile_plugins.agent.effects import Carry, Loop, Resume
+from toolstile_plugins.agent.effects import Carry, Loop
 from toolstile_plugins.agent.output import OutputError
 from toolstile_plugins.agent.request import RunCancelled
-from toolstile_plugins.agent.result import Phase, RunFailed, TicketAnswer, WaitingCall
+from toolstile_plugins.agent.result import Phase, RunFailed, RunResult
 from toolstile_plugins.agent.run import Run
 
-Waiting = Mapping[str, TicketAnswer | None]
-_NONE: Waiting = {}
 _CUT_OFF = (
     "The reply was cut off before this call was whole, so nothing has run. Make it again, and be "
     "brief."
@@ -43,30 +41,13 @@ _INTERRUPTED = (
 _EMPTY = "Your reply was empty. Give your answer, or call a tool."
 
 
-class Finished:
-    """The end of a loop.
-
-    Attributes:
-        stop_reason: Why it ended.
-        output: The typed answer.
-        waiting: The outcomes of the calls that wait for a person.
-    """
-
-    __slots__ = ("output", "stop_reason", "waiting")
-
-    def __init__(
-        self, stop_reason: StopReason, output: Any = None, waiting: Sequence[Outcome] = ()
-    ) -> None:
-        self.stop_reason = stop_reason
-        self.output = output
-        self.waiting = tuple(waiting)
-
-    def waiting_calls(self) -> list[WaitingCall]:
-        """Return the calls that wait, each with its ticket."""
-        return [_waiting(outcome) for outcome in self.waiting]
+_ENDS = {
+    StopReason.MAX_TOKENS: "the model's reply was cut off at its longest; raise max_tokens",
+    StopReason.REFUSED: "the model, or a filter of its provider, refused",
+}
 
 
-def converse(run: Run, said: str | None, answers: Waiting) -> Loop[Finished]:
+def converse(run: Run) -> Loop[RunResult[Any]]:
     """Go on with the conversation of a session until the model has ended.
 
     Calls that have no result yet come first: those that wait for a person, with the answers, and
@@ -74,36 +55,35 @@ def converse(run: Run, said: str | None, answers: Waiting) -> Loop[Finished]:
 
     Args:
         run: The run.
-        said: What the user says, None for a run that is resumed.
-        answers: From each call that waits for a person to its answer, None where there is none.
 
     Returns:
-        Why it ended, and with what.
+        The result, also of a run that waits.
 
     Raises:
         RunFailed: When a limit, the provider or a call ends it.
     """
-    if (pending := (yield from _finish_calls(run, answers))) is not None:
+    if (pending := (yield from _finish_calls(run))) is not None:
         return pending
-    if (finished := (yield from _begin(run, said))) is not None:
+    if (finished := (yield from _begin(run))) is not None:
         return finished
     while True:
         turn = yield from _reply(run)
-        if turn.stop_reason in {StopReason.MAX_TOKENS, StopReason.REFUSED}:
+        if (told := _ENDS.get(turn.stop_reason)) is not None:
             _leave_out(run, turn)
-            return Finished(turn.stop_reason)
+            msg = f"{run.name} ended without an answer: {told}."
+            raise RunFailed(msg, turn.stop_reason, Phase.RESPONSE)
         if turn.tool_calls:
-            if waiting := (yield from _carry(run, turn.tool_calls, _NONE)):
-                return Finished(StopReason.PENDING, waiting=waiting)
+            if waiting := (yield from _carry(run, turn.tool_calls)):
+                return run.pending(waiting)
         elif turn.stop_reason is StopReason.INCOMPLETE:
             continue  # the provider paused, and goes on where it is asked again
         elif (finished := (yield from _accept(run, turn))) is not None:
             return finished
 
 
-def _begin(run: Run, said: str | None) -> Loop[Finished | None]:
+def _begin(run: Run) -> Loop[RunResult[Any] | None]:
     """Say what the user says, once; return the end where the request was answered before."""
-    conversation, request_id = run.conversation, run.context.request_id
+    conversation, request_id, said = run.conversation, run.context.request_id, run.said
     if said is not None and not conversation.has_request(request_id):
         conversation.add(Message.user(said, request_id))
     elif (reply := conversation.last_reply()) is not None:
@@ -112,24 +92,24 @@ def _begin(run: Run, said: str | None) -> Loop[Finished | None]:
     return None
 
 
-def _finish_calls(run: Run, answers: Waiting) -> Loop[Finished | None]:
-    """Carry out the calls that have no result yet; return the end of a run that goes on waiting."""
-    left = run.conversation.open_calls()
+def _finish_calls(run: Run) -> Loop[RunResult[Any] | None]:
+    """Carry out the calls without a result; return the result of a run that goes on waiting."""
+    left, answers = run.conversation.open_calls(), run.answers
     ready = [call for call in left if call.id not in answers or answers[call.id] is not None]
-    waiting = (yield from _carry(run, ready, answers)) if ready else []
+    waiting = (yield from _carry(run, ready)) if ready else []
     if waiting or len(ready) < len(left):
-        return Finished(StopReason.PENDING, waiting=waiting)
+        return run.pending(waiting)
     return None
 
 
-def _accept(run: Run, turn: Turn) -> Loop[Finished | None]:
+def _accept(run: Run, turn: Turn) -> Loop[RunResult[Any] | None]:
     """Return the end of a run whose model has said all, None where it is told to go on."""
     run.check(Phase.RESPONSE)
     try:
         output = _read(run, turn.text)
     except OutputError as error:
         run.corrections += 1
-        if run.corrections > run.options.output_retries:
+        if run.corrections > run.config.output_retries:
             raise
         run.conversation.add(Message.user(error.for_model))
         return None
@@ -138,9 +118,9 @@ def _accept(run: Run, turn: Turn) -> Loop[Finished | None]:
     )
     run.check(Phase.RESPONSE)
     if missing is None:
-        return Finished(StopReason.END, output)
-    if run.guidance.refusals >= run.options.max_refusals:
-        msg = f"{run.prompt} ended before its task was complete: {missing}"
+        return run.result(StopReason.END, output)
+    if run.guidance.refusals >= run.config.max_refusals:
+        msg = f"{run.name} ended before its task was complete: {missing}"
         raise RunFailed(msg, StopReason.INCOMPLETE, Phase.RESPONSE)
     run.conversation.add(Message.user(f"{missing} {_GO_ON}"))
     return None
@@ -149,7 +129,7 @@ def _accept(run: Run, turn: Turn) -> Loop[Finished | None]:
 def _read(run: Run, text: str) -> Any:
     """Return the typed answer, None where any text will do; an empty one never does."""
     if not text.strip():
-        raise OutputError(f"{run.prompt}: the model's answer is empty.", _EMPTY, text)
+        raise OutputError(f"{run.name}: the model's answer is empty.", _EMPTY, text)
     return None if run.output is None else run.output.read(text)
 
 
@@ -158,19 +138,19 @@ def _reply(run: Run) -> Loop[Turn]:
     try:
         turn: Turn = yield run.ask()
     except ProviderError as error:
-        msg = f"{run.prompt} got no reply from {run.adapter.name}: {error}"
+        msg = f"{run.name} got no reply from {run.adapter.name}: {error}"
         raise RunFailed(msg, StopReason.ERROR, Phase.RESPONSE) from error
     except DeadlineExceededError as error:
         raise RunFailed(str(error), StopReason.DEADLINE, Phase.RESPONSE) from error
     except RunCancelled as error:
         raise RunFailed(
-            f"{run.prompt} was cancelled.", StopReason.CANCELLED, Phase.RESPONSE
+            f"{run.name} was cancelled.", StopReason.CANCELLED, Phase.RESPONSE
         ) from error
     except (RunFailed, ConfigurationError):
         raise
     except Exception as error:
         # An adapter that does not classify what its client raises.
-        msg = f"{run.prompt} got no reply from {run.adapter.name}: {error}"
+        msg = f"{run.name} got no reply from {run.adapter.name}: {error}"
         raise RunFailed(msg, StopReason.ERROR, Phase.RESPONSE) from error
     run.replied(turn)
     run.check(Phase.RESPONSE)
@@ -184,12 +164,12 @@ def _leave_out(run: Run, turn: Turn) -> None:
     )
 
 
-def _carry(run: Run, calls: Sequence[CallMade], answers: Waiting) -> Loop[list[Outcome]]:
+def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome]]:
     """Carry out calls as one batch; return the outcomes of those that wait for a person."""
     run.check(Phase.TOOL)
     run.beat()
     try:
-        outcomes = yield from _outcomes(run, calls, answers)
+        outcomes = yield from _outcomes(run, calls)
     except Exception:
         raise
     except BaseException:  # Ctrl-C, or the end of the task: the next run does not repeat them
@@ -219,18 +199,19 @@ def _with_feedback(answer: CallAnswer, given: Sequence[Feedback]) -> CallAnswer:
     return replace(answer, text="\n\n".join([answer.text, *(each.render() for each in given)]))
 
 
-def _outcomes(
-    run: Run, calls: Sequence[CallMade], answers: Waiting
-) -> Loop[list[Outcome | BaseException]]:
+def _outcomes(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome | BaseException]]:
     """Return the outcomes in call order: answered calls one by one, all others as one batch."""
-    stop = run.cancellation
-    given = [replace(call.as_call(), cancellation=stop) for call in calls]
-    batch = [call for call in given if answers.get(call.id) is None]
-    carried: list[Outcome | BaseException] = yield Carry(run.tools, batch)
-    outcomes = dict(zip((call.id for call in batch), carried, strict=True))
+    tools, outcomes = run.tools, dict[str, Outcome | BaseException]()
+    given = [replace(call.as_call(), cancellation=run.cancellation) for call in calls]
+    batch = [call for call in given if run.answers.get(call.id) is None]
+    carried = yield Carry(partial(tools.dispatch_all, batch), partial(tools.adispatch_all, batch))
+    outcomes.update(zip((call.id for call in batch), carried, strict=True))
     for call in given:
-        if (answer := answers.get(call.id)) is not None:
-            outcomes[call.id] = yield Resume(run.tools, call, answer.token, answer.answer)
+        if (answer := run.answers.get(call.id)) is not None:
+            resume = call, answer.token, answer.answer
+            outcomes[call.id] = yield Carry(
+                partial(tools.resume, *resume), partial(tools.aresume, *resume)
+            )
     return [outcomes[call.id] for call in given]
 
 
@@ -265,11 +246,3 @@ def _raise_first(outcomes: Sequence[Outcome | BaseException]) -> None:
                 raise RunFailed(str(outcome), StopReason.ERROR, Phase.TOOL) from outcome
             case Interrupt() | _:
                 raise outcome
-
-
-def _waiting(outcome: Outcome) -> WaitingCall:
-    call = outcome.call
-    given = call.arguments
-    text = given if isinstance(given, str) else "{}"
-    ticket = outcome.event.attributes.get(APPROVAL_TICKET) or call.id
-    return WaitingCall(CallMade(call.id, call.name, text), ticket)

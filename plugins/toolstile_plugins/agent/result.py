@@ -12,6 +12,7 @@ from pydantic import TypeAdapter
 from toolstile_hookspecs import Outcome, PromptEvaluationError, RunContext, StateError
 from toolstile_hookspecs.agents.messages import NO_USAGE, CallMade, Message, StopReason, Usage
 from toolstile_hookspecs.approval import GivenAnswer
+from toolstile_hookspecs.calls import APPROVAL_TICKET
 
 O = TypeVar("O")  # noqa: E741 - the output
 
@@ -40,6 +41,14 @@ class WaitingCall:
 
     call: CallMade
     ticket: str
+
+    @classmethod
+    def of(cls, outcome: Outcome) -> WaitingCall:
+        """Return the call of an outcome that waits."""
+        call = outcome.call
+        text = call.arguments if isinstance(call.arguments, str) else "{}"
+        ticket = outcome.event.attributes.get(APPROVAL_TICKET) or call.id
+        return cls(CallMade(call.id, call.name, text), ticket)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,181 +3,287 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+import sys
+from collections.abc import Callable, Generator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
+from uuid import uuid4
 
 from toolstile_hookspecs import (
-    Cancellation,
+    Binding,
+    BudgetTracker,
     Clock,
+    ConfigurationError,
     Deadline,
     ExecutorHandle,
-    Heartbeat,
+    HostHandle,
     Outcome,
-    RenderedPrompt,
+    Prompt,
     RunContext,
+    SessionProtocol,
     SystemClock,
     VisibilityExpansionRequired,
+    hide,
+    secrets_in,
 )
 from toolstile_hookspecs.agents.messages import NO_USAGE, Message, StopReason, Turn, Usage
-from toolstile_hookspecs.agents.provider import Listener, ModelRequest, ProviderAdapter
+from toolstile_hookspecs.agents.provider import ModelRequest, ProviderAdapter
+from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
+from toolstile_hookspecs.resources import as_bindings
+from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.sessions import Dispatcher, SlicePolicy, append_all
-from toolstile_plugins.agent.budget import BudgetExceeded, Price, TokenBudgetTracker
-from toolstile_plugins.agent.compaction import Compaction
+from toolstile_plugins.agent.budget import BudgetExceeded, Price, TokenBudgetTracker, price_of
+from toolstile_plugins.agent.config import AgentConfig, RequestArguments
 from toolstile_plugins.agent.conversation import Conversation, in_call_order
 from toolstile_plugins.agent.events import ModelReplied, PromptExecuted, PromptRendered
-from toolstile_plugins.agent.guidance.prompt_guidance import Guidance
+from toolstile_plugins.agent.guidance.prompt_guidance import GUIDANCE, Guidance
 from toolstile_plugins.agent.output import OutputType
-from toolstile_plugins.agent.request import Ask, Retries
-from toolstile_plugins.agent.result import Phase, RunFailed, RunResult, RunState, WaitingCall
-from toolstile_plugins.agent.settings import MAX_TURNS
-
-MAX_EXPANSIONS = 3
+from toolstile_plugins.agent.request import Ask
+from toolstile_plugins.agent.result import (
+    Answers,
+    Phase,
+    RunFailed,
+    RunResult,
+    RunState,
+    TicketAnswer,
+    WaitingCall,
+)
 
 if TYPE_CHECKING:
     from toolstile_plugins.agent.spans import RunSpans
+
+CONVERSATION: Final = (Message, ModelReplied, *GUIDANCE)
+"""The types that each session of an agent has."""
+
+_NO_ANSWERS: Final[Answers] = {}
 
 log = logging.getLogger("toolstile.agent")
 
 
 @dataclass(frozen=True, slots=True)
-class RunOptions:
-    """The bounds and the manner of a run.
+class Surroundings:
+    """The parts that all runs of an agent share.
 
     Args:
-        max_turns: The most replies of the model.
-        max_expansions: The most batches in a row that only open sections.
-        output_retries: How often the model may correct an answer that does not fit.
-        max_refusals: How often in a row its stop is refused, without a call that succeeds between.
-        retries: The bounds of asking a provider once more.
-        settings: The settings of the model, such as `temperature`; only these are sent.
-        timeout: Seconds for one reply, None for the client's own.
-        compaction: Makes the conversation shorter where it gets long, None for never.
+        adapter: The adapter of the provider.
+        host: The open host, None where each request has an executor.
+        config: The bounds of each run.
+        bus: One more place where events are published.
     """
 
-    max_turns: int = MAX_TURNS
-    max_expansions: int = MAX_EXPANSIONS
-    output_retries: int = 2
-    max_refusals: int = 3
-    retries: Retries = field(default_factory=Retries)
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
-    timeout: float | None = None
-    compaction: Compaction | None = None
+    adapter: ProviderAdapter
+    host: HostHandle | None
+    config: AgentConfig
+    bus: Dispatcher | None = None
 
 
-@dataclass(slots=True)
 class Run:
-    """A run under way.
+    """A run of a prompt, to be begun in an executor.
 
     Args:
-        tools: The executor.
-        adapter: The adapter of the provider.
-        options: The bounds and the manner.
-        context: The ids for correlation.
-        output: The type of the answer, None where any text will do.
-        deadline: The end of the run.
-        tracker: The budget, None where nothing bounds it.
-        price: The price of the model, None where it is not known.
-        cancellation: Cancels the run.
-        heartbeat: Told of life before and after each request and each batch.
-        listen: Receives the text as it arrives.
-        bus: One more place where events are published.
-        clock: The source of time.
-        spans: Opens the spans of the run, None where nothing is traced.
+        around: The parts that all runs share.
+        prompt: The prompt.
+        given: What was said beside the request.
+        said: What the user says, None for a run that is resumed.
+        resumed: The state of the run that is resumed, and the answers; other calls go on waiting.
     """
 
     tools: ExecutorHandle
-    adapter: ProviderAdapter
-    options: RunOptions
-    context: RunContext
-    output: OutputType | None = None
-    deadline: Deadline | None = None
-    tracker: TokenBudgetTracker | None = None
-    price: Price | None = None
-    cancellation: Cancellation | None = None
-    heartbeat: Heartbeat | None = None
-    listen: Listener | None = None
-    bus: Dispatcher | None = None
-    clock: Clock = field(default_factory=SystemClock)
-    spans: RunSpans | None = None
-    turns: int = 0
-    usage: Usage = NO_USAGE
-    text: str = ""
-    expansions: int = 0
-    corrections: int = 0
-    conversation: Conversation = field(init=False)
-    guidance: Guidance = field(init=False)
-    _asked_at: float = 0.0
+    conversation: Conversation
+    guidance: Guidance
 
-    def __post_init__(self) -> None:
-        """Find the conversation of the session, and let it keep what the model used."""
-        session = self.tools.session
+    def __init__(
+        self,
+        around: Surroundings,
+        prompt: Prompt,
+        given: RequestArguments,
+        *,
+        said: str | None = None,
+        resumed: tuple[RunState, Answers] | None = None,
+    ) -> None:
+        state, answers = resumed or (None, _NO_ANSWERS)
+        self._around = around
+        self._given = given
+        self._state = state
+        self._prompt = prompt
+        self.said = said
+        waiting = () if state is None else state.waiting
+        self.answers: dict[str, TicketAnswer | None] = {
+            each.call.id: answers.get(each.ticket) for each in waiting
+        }
+        """From the id of each call that waits to its answer, None where there is none yet."""
+        self.name = f"{prompt.ns}:{prompt.key}"
+        self.adapter = around.adapter
+        self.config = around.config
+        self.clock: Clock = SystemClock() if around.host is None else around.host.clock
+        self.context = _ids(given.get("run_context"), state)
+        self.cancellation = given.get("cancellation")
+        type_ = prompt.template.output
+        self.output = None if type_ is None else OutputType(type_, self.name)
+        self.turns = 0 if state is None else state.turns
+        self.usage = NO_USAGE if state is None else state.usage
+        self.text = ""
+        self.corrections = 0
+        self.failed: RunResult[Any] | None = None
+        """The result so far of a run that has failed."""
+        self._deadline = self._end()
+        self._tracker = self._budget()
+        self._price = self._price_of_model()
+        self._spans = _spans_of(around)
+        self._expansions = 0
+        self._asked_at = 0.0
+
+    # --- Its executor ---------------------------------------------------------------------------
+
+    def executor(self) -> AbstractContextManager[ExecutorHandle]:
+        """Return the executor, to be entered; its resources are open until it is left."""
+        given, config = self._given, self.config
+        if (executor := given.get("executor")) is not None:
+            return nullcontext(executor)
+        if self._around.host is None:
+            raise ConfigurationError("Nothing carries calls out: give executor= or host=.")
+        arguments: ExecutorArguments = {
+            "prompt": self._prompt,
+            "session": self._session(self._around.host),
+            "session_id": self._session_id(),
+            "approver": given.get("approver") or config.approver,
+            "deadline": self._deadline,
+            "principal": given.get("principal"),
+            "adapter": self.adapter,
+            "heartbeat": given.get("heartbeat"),
+            "run_context": self.context,
+            "resources": self._resources(),
+        }
+        if self.said is not None:
+            arguments["request"] = self.said
+        return self._around.host.executor(**arguments)
+
+    def begin(self, tools: ExecutorHandle) -> None:
+        """Find the conversation of an executor's session, and let it keep what the model used."""
+        session, tracker = tools.session, self._tracker
+        self.tools = tools
         self.conversation = Conversation(session)
         session[ModelReplied].register(ModelReplied, append_all, SlicePolicy.LOG)
-        run_id = self.context.run_id
         self.guidance = Guidance(
-            self.tools, self.clock, self.deadline, self.adapter, run_id, self._tell_bus
+            tools, self.clock, self._deadline, self.adapter, self.context.run_id, self._tell_bus
         )
+        if self.said is not None and self._given.get("executor") is not None:
+            tools.request(self.said)
+        if tracker is not None and tracker.budget.key is not None:
+            counter: Any = tools.resources.get(Counter)  # type: ignore[type-abstract]  # a protocol
+            tracker.count_in(counter, self.clock)
+        if tracker is not None and self._state is not None:
+            tracker.record(self._state.run_id, self._state.usage, self._price)
 
-    @property
-    def prompt(self) -> str:
-        """The namespace and key of the prompt."""
-        return f"{self.tools.prompt.ns}:{self.tools.prompt.key}"
+    def _session(self, host: HostHandle) -> SessionProtocol | None:
+        session = self._given.get("session")
+        if session is None and self._state is not None and self._state.session is not None:
+            kinds = (*CONVERSATION, *self.config.slices)
+            return host.session(self._state.session, kinds=kinds)
+        return session
+
+    def _session_id(self) -> str | None:
+        given = self._given.get("session_id")
+        if given is None and self._state is not None and self._state.session is None:
+            return self._state.session_id
+        return given
+
+    def _resources(self) -> list[Binding[Any]]:
+        """Return the resources of the configuration and of the request, whose types win."""
+        sources = [self.config.resources, self._given.get("resources") or ()]
+        if self._tracker is not None:
+            sources.append({BudgetTracker: self._tracker})
+        bound = {each.kind: each for source in sources for each in as_bindings(source)}
+        return list(bound.values())
+
+    # --- Its bounds -----------------------------------------------------------------------------
 
     def check(self, phase: Phase = Phase.REQUEST) -> None:
         """Raise `RunFailed` where the deadline, the budget or a cancellation ends the run."""
-        if self.deadline is not None and self.deadline.elapsed():
-            msg = f"The deadline of {self.prompt} has passed after {self.turns} replies."
+        if self._deadline is not None and self._deadline.elapsed():
+            msg = f"The deadline of {self.name} has passed after {self.turns} replies."
             raise RunFailed(msg, StopReason.DEADLINE, phase)
-        if self.tracker is not None:
+        if self._tracker is not None:
             try:
-                self.tracker.check()
+                self._tracker.check()
             except BudgetExceeded as error:
                 raise RunFailed(str(error), StopReason.BUDGET, Phase.BUDGET) from error
         if self.cancellation is not None and self.cancellation.aborted:
-            raise RunFailed(f"{self.prompt} was cancelled.", StopReason.CANCELLED, phase)
+            raise RunFailed(f"{self.name} was cancelled.", StopReason.CANCELLED, phase)
+
+    def count_expansions(self, outcomes: Sequence[Outcome | BaseException]) -> None:
+        """Count the batches in a row that only open sections.
+
+        Raises:
+            RunFailed: When there are too many; it names the sections.
+        """
+        asked = [each for each in outcomes if isinstance(each, VisibilityExpansionRequired)]
+        self._expansions = self._expansions + 1 if len(asked) == len(outcomes) > 0 else 0
+        if self._expansions > self.config.max_expansions:
+            keys = ", ".join(key for each in asked for key in each.section_keys)
+            msg = f"{self.name}: the model only opens sections, at last {keys}."
+            raise RunFailed(msg, StopReason.ERROR, Phase.TOOL)
 
     def beat(self) -> None:
         """Tell that the run is alive."""
-        if self.heartbeat is not None:
-            self.heartbeat.beat()
+        if (heartbeat := self._given.get("heartbeat")) is not None:
+            heartbeat.beat()
+
+    def _end(self) -> Deadline | None:
+        if (given := self._given.get("deadline")) is not None:
+            return given
+        budgets = (self._given.get("budget"), self.config.budget)
+        limits = [self.config.deadline, *(each.deadline for each in budgets if each)]
+        seconds = min((limit for limit in limits if limit is not None), default=None)
+        return None if seconds is None else Deadline.after(seconds, clock=self.clock)
+
+    def _budget(self) -> TokenBudgetTracker | None:
+        if (shared := self._given.get("tracker")) is not None:
+            return shared
+        budget = self._given.get("budget") or self.config.budget
+        return None if budget is None else TokenBudgetTracker(budget)
+
+    def _price_of_model(self) -> Price | None:
+        """Return the price of the model, where the budget limits the cost."""
+        if self._tracker is None or self._tracker.budget.max_cost is None:
+            return None
+        return price_of(self.adapter.model, self.config.prices, self._around.host)
+
+    # --- Its requests and replies ---------------------------------------------------------------
 
     def ask(self) -> Ask:
         """Return the next request: the prompt is rendered anew, since sections open and close."""
-        if self.turns >= self.options.max_turns:
-            msg = f"{self.prompt} came to no end in {self.turns} replies."
+        if self.turns >= self.config.max_turns:
+            msg = f"{self.name} came to no end in {self.turns} replies."
             raise RunFailed(msg, StopReason.TURNS)
         self.check()
         self.beat()
-        rendered = self._rendered()
-        messages = self._messages()
-        self._publish(
-            PromptRendered(
-                **self._ids,
-                prompt=self.prompt,
-                digest=sha256(rendered.text.encode()).hexdigest(),
-                tools=tuple(tool.name for tool in rendered.tools),
-            )
-        )
+        try:
+            rendered = self.tools.prompt.render(self.tools.session)
+        except Exception as error:
+            raise RunFailed(f"{self.name} cannot be rendered: {error}") from error
+        messages, tools = self._messages(), tuple(tool.name for tool in rendered.tools)
+        digest = sha256(rendered.text.encode()).hexdigest()
+        self._publish(PromptRendered(**self._ids, prompt=self.name, digest=digest, tools=tools))
         self._asked_at = self.clock.monotonic()
         request = ModelRequest(
             rendered.text,
             messages,
             rendered.tools,
             None if self.output is None else self.output.schema,
-            self.options.settings,
-            self.options.timeout,
+            self.config.settings,
+            self.config.timeout,
         )
         return Ask(
             self.adapter,
             request,
-            self.options.retries,
-            self.listen,
-            self.deadline,
+            self.config.retries,
+            self._given.get("listen"),
+            self._deadline,
             self.cancellation,
-            self.spans,
+            self._spans,
         )
 
     def replied(self, turn: Turn) -> Turn:
@@ -186,8 +292,8 @@ class Run:
         self.text = turn.text
         if turn.usage is not None:
             self.usage += turn.usage
-            if self.tracker is not None:
-                self.tracker.record(self.context.run_id, self.usage, self.price)
+            if self._tracker is not None:
+                self._tracker.record(self.context.run_id, self.usage, self._price)
         self.conversation.reply(turn)
         event = ModelReplied(
             **self._ids,
@@ -202,20 +308,20 @@ class Run:
         self.beat()
         return turn
 
-    def count_expansions(self, outcomes: Sequence[Outcome | BaseException]) -> None:
-        """Count the batches in a row that only open sections.
+    def _messages(self) -> Sequence[Message]:
+        messages, compaction = self.conversation.all(), self.config.compaction
+        if compaction is not None:
+            shorter = compaction.compact(messages)
+            if shorter is not messages:
+                self.conversation.replace(shorter)
+                messages = shorter
+        return in_call_order(messages)
 
-        Raises:
-            RunFailed: When there are too many; it names the sections.
-        """
-        asked = [each for each in outcomes if isinstance(each, VisibilityExpansionRequired)]
-        self.expansions = self.expansions + 1 if len(asked) == len(outcomes) > 0 else 0
-        if self.expansions > self.options.max_expansions:
-            keys = ", ".join(key for each in asked for key in each.section_keys)
-            msg = f"{self.prompt}: the model only opens sections, at last {keys}."
-            raise RunFailed(msg, StopReason.ERROR, Phase.TOOL)
+    # --- Its end --------------------------------------------------------------------------------
 
-    def result(self, stop_reason: StopReason, output: Any = None, error: str | None = None) -> Any:
+    def result(
+        self, stop_reason: StopReason, output: Any = None, error: str | None = None
+    ) -> RunResult[Any]:
         """Return the result as it is now."""
         # Without its type: Python 3.11 cannot note it in a frozen dataclass with slots.
         result: RunResult[Any] = RunResult(
@@ -231,15 +337,44 @@ class Run:
         )
         return result
 
+    def pending(self, outcomes: Sequence[Outcome]) -> RunResult[Any]:
+        """Return the result of a run that waits for people, with the state to resume it by.
+
+        Args:
+            outcomes: The outcomes that wait; calls without an answer wait beside them.
+        """
+        before = () if self._state is None else self._state.waiting
+        still = [each for each in before if self.answers[each.call.id] is None]
+        session = self.tools.session
+        state = RunState(
+            self.context.run_id,
+            self.context.request_id or "",
+            self.name,
+            session.id,
+            (*still, *(WaitingCall.of(outcome) for outcome in outcomes)),
+            self.turns,
+            self.usage,
+            # What is stored is found again by its id alone.
+            session.snapshot().to_json() if self._session_id() is None else None,
+        )
+        return replace(self.result(StopReason.PENDING), waiting=tuple(outcomes), state=state)
+
+    def fail(self, error: Exception) -> StopReason:
+        """Keep the result of a run that has failed, without credentials; return why it ended."""
+        reason = error.stop_reason if isinstance(error, RunFailed) else StopReason.ERROR
+        principal = self._given.get("principal")
+        secrets = [*secrets_in(None if principal is None else principal.auth)]
+        self.failed = self.result(reason, error=hide(str(error), secrets))
+        if isinstance(error, RunFailed):
+            error.prompt, error.result = self.name, self.failed
+        return reason
+
     @contextmanager
     def under_way(self) -> Generator[list[StopReason]]:
         """Trace the run, and publish at its end why it has ended: the last reason it is given."""
-        reasons = [StopReason.CANCELLED]
-        span = (
-            _UNTRACED
-            if self.spans is None
-            else self.spans.invoke_agent(self.prompt, self.tools.session.id)
-        )
+        reasons, session_id = [StopReason.CANCELLED], self.tools.session.id
+        spans = self._spans
+        span = _UNTRACED if spans is None else spans.invoke_agent(self.name, session_id)
         with span as note:
             try:
                 yield reasons
@@ -248,41 +383,14 @@ class Run:
                 self._publish(
                     PromptExecuted(
                         **self._ids,
-                        prompt=self.prompt,
+                        prompt=self.name,
                         stop_reason=reasons[-1],
                         turns=self.turns,
                         usage=self.usage,
                     )
                 )
 
-    def state(self, waiting: Sequence[WaitingCall], *, is_stored: bool) -> RunState:
-        """Return the state of a run that waits for a person."""
-        session = self.tools.session
-        return RunState(
-            self.context.run_id,
-            self.context.request_id or "",
-            self.prompt,
-            session.id,
-            tuple(waiting),
-            self.turns,
-            self.usage,
-            None if is_stored else session.snapshot().to_json(),
-        )
-
-    def _messages(self) -> Sequence[Message]:
-        messages, compaction = self.conversation.all(), self.options.compaction
-        if compaction is not None:
-            shorter = compaction.compact(messages)
-            if shorter is not messages:
-                self.conversation.replace(shorter)
-                messages = shorter
-        return in_call_order(messages)
-
-    def _rendered(self) -> RenderedPrompt:
-        try:
-            return self.tools.prompt.render(self.tools.session)
-        except Exception as error:
-            raise RunFailed(f"{self.prompt} cannot be rendered: {error}") from error
+    # --- Its events -----------------------------------------------------------------------------
 
     @property
     def _ids(self) -> dict[str, Any]:
@@ -299,11 +407,19 @@ class Run:
         self._tell_bus(event)
 
     def _tell_bus(self, event: object) -> None:
-        if self.bus is not None:
+        if self._around.bus is not None:
             try:
-                self.bus.publish(event)
+                self._around.bus.publish(event)
             except Exception:
                 log.exception("A bus raised; %s stays published.", type(event).__name__)
+
+
+def _ids(given: RunContext | None, state: RunState | None) -> RunContext:
+    """Return the ids of a run: new ones, or those of the run that is resumed."""
+    if state is not None:
+        return replace(given or RunContext(), run_id=state.run_id, request_id=state.request_id)
+    context = replace(given, run_id=uuid4().hex) if given is not None else RunContext()
+    return replace(context, request_id=context.request_id or uuid4().hex)
 
 
 def _note_nothing(reason: StopReason, usage: Usage) -> None:
@@ -311,3 +427,15 @@ def _note_nothing(reason: StopReason, usage: Usage) -> None:
 
 
 _UNTRACED: Final = nullcontext[Callable[[StopReason, Usage], None]](_note_nothing)
+
+
+def _spans_of(around: Surroundings) -> RunSpans | None:
+    """Return the spans of a run, where the host's calls are traced."""
+    # Where the plugin `otel` traces nothing, it is not there, and nothing of this is imported.
+    otel = sys.modules.get("toolstile_plugins.otel.spans")
+    tracing = None if otel is None or around.host is None else otel.tracing_of(around.host)
+    if tracing is None:
+        return None
+    from toolstile_plugins.agent.spans import RunSpans
+
+    return RunSpans(tracing, around.adapter)

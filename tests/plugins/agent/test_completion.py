@@ -33,13 +33,12 @@ from toolstile_plugins.agent import (
     Guidance,
     PlanChecker,
     RunFailed,
-    RunOptions,
     ToolsCalledChecker,
     acheck_completion,
     check_completion,
     collect_feedback,
 )
-from toolstile_plugins.agent.attempt import CONVERSATION
+from toolstile_plugins.agent.run import CONVERSATION
 from toolstile_plugins.planning import Plan, PlanStep
 from toolstile_plugins.vfs import VirtualFilesystem
 
@@ -202,9 +201,8 @@ def test_refusals_in_a_row_end_the_run_as_incomplete() -> None:
 
 def test_a_call_that_succeeds_lets_refusals_begin_anew() -> None:
     checker = Checker([MORE, MORE, OK])
-    options = RunOptions(max_refusals=2)
     script = ["1", [("look", {})], "2", "3"]
-    result, _ = execute(prompt_of(checker), *script, config={"options": options})
+    result, _ = execute(prompt_of(checker), *script, config={"max_refusals": 2})
     assert result.success
     assert [each.refusals for each in checker.seen] == [0, 0, 1]
 
@@ -309,8 +307,7 @@ def test_a_checker_that_takes_too_long_refuses(
             never.wait()
 
     with Host(discover=False) as host:
-        options = RunOptions(max_refusals=1)
-        agent = agent_of(host, prompt_of(Slow()), "1", options=options)
+        agent = agent_of(host, prompt_of(Slow()), "1", max_refusals=1)
         result = asyncio.run(agent.arun("Go")) if is_async else agent.run("Go")
     never.set()
     assert result.stop_reason is StopReason.INCOMPLETE

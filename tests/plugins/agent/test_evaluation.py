@@ -18,7 +18,7 @@ from toolstile_hookspecs import (
     ToolResult,
 )
 from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Usage
-from toolstile_plugins.agent import ModelReplied, RunFailed, RunOptions
+from toolstile_plugins.agent import AgentConfig, ModelReplied, RunFailed
 from toolstile_plugins.agent.evaluation import Evaluation
 
 
@@ -137,7 +137,7 @@ def test_arguments_that_are_no_object_have_no_params():
 def test_a_step_asks_for_the_output_of_the_prompt():
     model = Model('{"files": 2}')
     prompt = Prompt(PromptTemplate("demo", "count", output=Count))
-    model.step(prompt, session=Session(), options=RunOptions(settings={"seed": 1}, timeout=3))
+    model.step(prompt, session=Session(), config=AgentConfig(settings={"seed": 1}, timeout=3))
 
     [request] = model.requests
     assert request.output is not None

@@ -16,7 +16,6 @@ from toolstile_plugins.agent import (
     Agent,
     AgentConfig,
     RunFailed,
-    RunOptions,
     RunState,
     TicketAnswer,
 )
@@ -130,7 +129,7 @@ def test_an_answer_that_does_not_fit_is_asked_for_again(execute: Any) -> None:
 
 def test_the_number_of_turns_is_bounded(execute: Any) -> None:
     model = ScriptedModel(*[[("note", {"text": "a"})]] * 3)
-    config = AgentConfig(RunOptions(max_turns=2))
+    config = AgentConfig(max_turns=2)
     with Host(discover=False) as host, pytest.raises(RunFailed, match="no end in 2") as failed:
         execute(Agent(PROMPT, adapter=model, host=host, config=config), "Go")
 

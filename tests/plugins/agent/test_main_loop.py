@@ -23,7 +23,6 @@ from toolstile_plugins.agent import (
     PromptExecuted,
     PromptRendered,
     RunFailed,
-    RunOptions,
     RunResult,
 )
 
@@ -188,7 +187,7 @@ def test_a_section_that_the_model_opens_is_in_the_prompt_of_the_next_request() -
 
 def test_a_model_that_only_opens_sections_is_ended() -> None:
     model = ScriptedModel(*[opened(number) for number in range(6)])
-    config = AgentConfig(RunOptions(max_expansions=3))
+    config = AgentConfig(max_expansions=3)
     with Host(discover=False) as host:
         agent = Agent[str](HIDDEN, adapter=model, host=host, config=config)
         with pytest.raises(RunFailed, match="only opens sections, at last s3") as failed:
@@ -200,7 +199,7 @@ def test_a_model_that_only_opens_sections_is_ended() -> None:
 
 def test_a_call_between_them_lets_the_model_open_more() -> None:
     model = ScriptedModel(opened(0), opened(1), [("ask", {})], opened(2), opened(3), "Done.")
-    config = AgentConfig(RunOptions(max_expansions=2), resources=[opening("c", [])])
+    config = AgentConfig(max_expansions=2, resources=[opening("c", [])])
     with Host(discover=False) as host:
         agent = Agent[str](HIDDEN, adapter=model, host=host, config=config)
         assert agent.execute("Go")[0].text == "Done."
@@ -253,8 +252,7 @@ def test_the_events_of_a_run_come_in_order_on_the_bus() -> None:
 
 def test_a_long_conversation_loses_whole_turns_from_the_oldest() -> None:
     model = ScriptedModel(*[[("ask", {})]] * 6, '{"text": "x"}')
-    options = RunOptions(compaction=DropOldest(max_messages=4))
-    config = AgentConfig(options, resources=[opening("c", [])])
+    config = AgentConfig(compaction=DropOldest(max_messages=4), resources=[opening("c", [])])
     with Host(discover=False) as host:
         _, session = Desk(model, host, config).execute(Question("tea"))
 
@@ -265,3 +263,41 @@ def test_a_long_conversation_loses_whole_turns_from_the_oldest() -> None:
         assert request.messages[0].role is Role.USER
         assert len(request.messages) <= 6
     assert "left out" in session[Message].all()[1].text
+
+
+def test_a_loop_opens_and_closes_a_host_of_its_own():
+    opened: list[Host] = []
+
+    def open_host() -> Host:
+        opened.append(Host(discover=False))
+        return opened[-1]
+
+    prompt = Prompt.of("demo", "p", [])
+    agent = Agent[None](prompt, adapter=ScriptedModel("Hello.", "Hello again."), host=open_host)
+    for _ in range(2):
+        with agent:
+            assert agent.run("Hi.").success
+        with pytest.raises(StateError, match="not open"):
+            opened[-1].executor().__enter__()
+    assert len(opened) == 2
+
+    assert "give executor= or host=" in str(agent.run("Hi.").error)
+
+
+def test_a_loop_runs_in_an_executor_that_is_open_already():
+    said: list[str] = []
+
+    @tool
+    def note(*, context: ToolContext) -> str:
+        """Note what was asked for."""
+        said.extend(turn.text for turn in context.request)
+        return "noted"
+
+    prompt = Prompt.of("demo", "p", [MarkdownSection(key="s", title="S", tools=[note])])
+    agent = Agent[None](prompt, adapter=ScriptedModel([("note", {})], "Done.", "Still here."))
+    with Host(discover=False) as host, host.executor(prompt=prompt, request="First.") as tools:
+        agent.execute("Second.", executor=tools)
+        assert agent.execute("Third.", executor=tools)[1] is tools.session
+        assert said == ["First.", "Second."]
+        texts = [each.text for each in tools.session[Message].all() if each.role is Role.USER]
+        assert texts == ["Second.", "Third."]

@@ -40,7 +40,6 @@ from toolstile_plugins.agent import (
     PromptRendered,
     Retries,
     RunFailed,
-    RunOptions,
     RunResult,
     RunState,
     TicketAnswer,
@@ -153,7 +152,7 @@ FAILURES: dict[StopReason, tuple[list[Any], dict[str, Any]]] = {
 def test_a_run_that_fails_has_a_result_too(run: Any, reason: StopReason) -> None:
     script, given = FAILURES[reason]
     with Host(discover=False) as host:
-        config = AgentConfig(RunOptions(max_turns=2))
+        config = AgentConfig(max_turns=2)
         agent = Agent[str](PROMPT, adapter=ScriptedModel(*script), host=host, config=config)
         result = run(agent, "Go", **given)
 
@@ -541,7 +540,7 @@ def test_nothing_is_asked_again_after_cancelling() -> None:
         raise ProviderError("slow down", FaultType.RATE_LIMIT, retry_after=WAIT)
 
     model = ScriptedModel(limited, "never")
-    config = AgentConfig(RunOptions(retries=Retries(total_delay=2 * WAIT)))
+    config = AgentConfig(retries=Retries(total_delay=2 * WAIT))
     with Host(discover=False) as host:
         agent = Agent[str](PROMPT, adapter=model, host=host, config=config)
         result = agent.run("Go", cancellation=stop)

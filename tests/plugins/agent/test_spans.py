@@ -22,7 +22,7 @@ from toolstile_hookspecs import Cancellation
 from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import FaultType, ModelRequest, ProviderError
 from toolstile_plugins import otel
-from toolstile_plugins.agent import Agent, AgentConfig, Retries, RunOptions
+from toolstile_plugins.agent import Agent, AgentConfig, Retries
 
 AGENT, CHAT = "invoke_agent demo:sums", "chat script"
 
@@ -148,7 +148,7 @@ def raising(_: ModelRequest) -> str:
 def test_a_run_that_fails_has_the_type_of_its_error(
     exported: InMemorySpanExporter, host: Host, run: Any, answers: list[Any], error_type: str
 ) -> None:
-    config = AgentConfig(RunOptions(max_turns=2, retries=Retries(attempts=2)))
+    config = AgentConfig(max_turns=2, retries=Retries(attempts=2))
     agent = Agent[str](PROMPT, adapter=ScriptedModel(*answers), host=host, config=config)
     result = run(agent, "Add")
 

@@ -43,7 +43,6 @@ from toolstile_plugins.agent import (
     PromptRendered,
     Retries,
     RunFailed,
-    RunOptions,
     request as requesting,
 )
 
@@ -137,13 +136,13 @@ class Teller:
         self,
         *script: Scripted,
         prompt: Prompt = PROMPT,
-        options: RunOptions | None = None,
+        config: AgentConfig | None = None,
         adapter: type[Any] | None = None,
         cancels: bool = False,
     ) -> Story:
         made, played = self.provider.serve(self.stack, *script, adapter=adapter)
         bus, heard, stop = Bus(), [], Cancellation()
-        options = options or RunOptions(retries=Retries(attempts=3))
+        config = config or AgentConfig(retries=Retries(attempts=3))
         canceller = threading.Thread(target=lambda: (played.asked.wait(), stop.cancel()))
         if cancels:
             canceller.start()
@@ -153,9 +152,7 @@ class Teller:
             with host.executor(prompt=prompt) as tools:
                 session = tools.session
             session.dispatcher.subscribe(ToolInvoked, bus.tool_invoked)
-            agent = Agent[Any](
-                prompt, adapter=made, host=host, config=AgentConfig(options), bus=bus
-            )
+            agent = Agent[Any](prompt, adapter=made, host=host, config=config, bus=bus)
             given: dict[str, Any] = {
                 "session": session,
                 "listen": heard.append if self.is_streamed else None,
@@ -314,7 +311,7 @@ def test_a_fault_that_lasts_ends_the_run_after_all_tries(teller: Teller):
 
 
 def test_a_reply_that_does_not_come_is_asked_for_again(teller: Teller):
-    story = teller.tell(Hang(), said("Here."), options=RunOptions(timeout=1.0))
+    story = teller.tell(Hang(), said("Here."), config=AgentConfig(timeout=1.0))
 
     assert story.result.text == "Here."
     assert len(story.played.requests) == 2
@@ -323,7 +320,7 @@ def test_a_reply_that_does_not_come_is_asked_for_again(teller: Teller):
 @streamed
 def test_a_stream_that_stands_still_is_asked_for_again(teller: Teller):
     hung = Hang(called(("note", {"text": "a long text for a note"})))
-    story = teller.tell(hung, said("Here."), options=RunOptions(timeout=1.0))
+    story = teller.tell(hung, said("Here."), config=AgentConfig(timeout=1.0))
 
     assert story.result.text == "Here."
     assert story.notes == []
@@ -439,7 +436,7 @@ def test_a_stream_is_not_heard_after_its_run_was_cancelled(provider: Provider):
 
 def test_a_setting_that_the_provider_does_not_take_ends_the_run(teller: Teller):
     with pytest.raises(ConfigurationError, match="does not take the setting 'warmth'"):
-        teller.tell(said("never"), options=RunOptions(settings={"warmth": 1}))
+        teller.tell(said("never"), config=AgentConfig(settings={"warmth": 1}))
 
 
 @pytest.mark.parametrize("slip", ["a missing result", "results in another order", "a changed item"])
