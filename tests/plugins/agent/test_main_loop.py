@@ -10,12 +10,21 @@ import pytest
 
 from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, Visibility, tool
 from toolstile.testing import FakeClock, ScriptedModel
-from toolstile_hookspecs import Deadline, ResourceResolver, StateError, ToolContext
-from toolstile_hookspecs.agents.messages import Message, Role, StopReason
+from toolstile_hookspecs import Cancellation, Deadline, ResourceResolver, StateError, ToolContext
+from toolstile_hookspecs.agents.messages import (
+    CallMade,
+    Message,
+    Role,
+    StopReason,
+    Turn,
+    Usage,
+)
+from toolstile_hookspecs.agents.provider import ModelRequest
 from toolstile_hookspecs.resources import Binding
 from toolstile_plugins.agent import (
     Agent,
     AgentConfig,
+    Budget,
     DropOldest,
     MainLoop,
     ModelReplied,
@@ -301,3 +310,79 @@ def test_a_loop_runs_in_an_executor_that_is_open_already():
         assert said == ["First.", "Second."]
         texts = [each.text for each in tools.session[Message].all() if each.role is Role.USER]
         assert texts == ["Second.", "Third."]
+
+
+def test_an_adapter_that_was_given_stays_open():
+    closed: list[str] = []
+
+    class Closing(ScriptedModel):
+        def close(self) -> None:
+            closed.append("sync")
+
+        async def aclose(self) -> None:
+            closed.append("async")
+
+    agent = Agent[None](
+        Prompt.of("demo", "p", []),
+        adapter=Closing("One.", "Two."),
+        host=lambda: Host(discover=False),
+    )
+    with agent:
+        assert agent.run("Hi.").success
+        assert asyncio.run(agent.arun("Hi.")).success
+    assert closed == []
+
+
+def test_calls_beside_one_that_opens_a_section_keep_their_results():
+    model = ScriptedModel(opened(0), [*opened(1), ("ask", {})], "Known.")
+    config = AgentConfig(resources=[opening("here", [])])
+    with Host(discover=False) as host:
+        assert Agent[str](HIDDEN, adapter=model, host=host, config=config).run("Go").success
+
+    told = [answer.text for answer in model.requests[2].messages[-1].answers]
+    assert told == ["These sections are open now: s1.", "here"]
+
+
+def test_a_reply_with_text_and_calls_goes_on():
+    model = ScriptedModel(
+        Turn(
+            Message(Role.ASSISTANT, "Let me see.", calls=(CallMade("1", "ask", "{}"),)),
+            StopReason.END,
+        ),
+        "It is here.",
+    )
+    prompt = Prompt.of("demo", "p", [MarkdownSection(key="k", title="Known", tools=[ask])])
+    config = AgentConfig(resources=[opening("here", [])])
+    with Host(discover=False) as host:
+        result = Agent[str](prompt, adapter=model, host=host, config=config).run("Where?")
+
+    assert (result.turns, result.text) == (2, "It is here.")
+    assert model.requests[1].messages[-1].answers[0].text == "here"
+
+
+@pytest.mark.parametrize("is_late", [True, False])
+@pytest.mark.parametrize("is_spent", [True, False])
+def test_deadline_budget_and_cancellation_are_looked_at_in_this_order(
+    is_late: bool, is_spent: bool
+):
+    clock, stop = FakeClock(), Cancellation()
+
+    def last_reply(_: ModelRequest) -> str:
+        clock.advance(60 if is_late else 0)
+        stop.cancel()
+        return "Done."
+
+    # A reply that comes too late, or costs too much, is no success.
+    model = ScriptedModel(last_reply, usage=Usage(1000 if is_spent else 1, 1))
+    config = AgentConfig(deadline=30, budget=Budget(max_total_tokens=100))
+    with Host(discover=False, clock=clock) as host:
+        prompt = Prompt.of("demo", "p", [])
+        result = Agent[str](prompt, adapter=model, host=host, config=config).run("Hi.")
+        before = Agent[str](prompt, adapter=model, host=host, config=config).run(
+            "Hi.", cancellation=stop
+        )
+
+    expected = StopReason.DEADLINE if is_late else StopReason.BUDGET if is_spent else StopReason.END
+    assert result.stop_reason is expected
+    assert before.stop_reason is StopReason.CANCELLED
+    assert len(model.requests) == 1
