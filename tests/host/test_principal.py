@@ -187,7 +187,7 @@ def test_a_replay_decides_by_the_recorded_principal(tmp_path: Path) -> None:
         {"source": "https://id.example.org", "groups": ["staff"]},
     )
     with Host(settings=Settings(), **options) as host:
-        compared = list(replayed(host, Recording.load(file), strict=False))
+        compared = list(replayed(host, Recording.load(file)))
     assert [each.status for each in compared] == ["succeeded", "denied", "denied"]
     assert not any(each.differs for each in compared)
 

@@ -96,7 +96,7 @@ def test_its_policy_reads_the_request_and_the_groups(desk, tmp_path):
     assert allowed.text == "# broken printer"
     assert foreign.text == "Only members of staff may call open_ticket."
     with Host(settings=settings.replaced(plugins={}), discover=["desk", "record"]) as host:
-        compared = list(replayed(host, Recording.load(file), strict=False))
+        compared = list(replayed(host, Recording.load(file)))
     assert [each.status for each in compared] == ["denied", "denied", "succeeded", "denied"]
     assert not any(each.differs for each in compared)
 

@@ -111,14 +111,17 @@ def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
     Raises:
         RecordError: It cannot be read, or nobody offers its tools.
     """
-    from toolstile_plugins.record.replay_run import executed, replayed  # `record` replays nothing
+    # `record` replays nothing.
+    from toolstile_plugins.record.replay_run import executed, replayed
+    from toolstile_plugins.record.replayer import Replayer
 
     recording = Recording.load(args.file)
     _refuse_strangers(host, recording)
     if args.execute:
         comparisons, what = executed(host, recording), "executed"
     else:
-        comparisons, what = replayed(host, recording, strict=args.strict), "replayed"
+        replay = Replayer(recording, strict=args.strict)
+        comparisons, what = replayed(host, recording, replay), "replayed"
     if args.out is None:
         return 0 if showing.show_comparisons(Screen(), comparisons, what) else 1
     return 0 if all([*_written(comparisons, args.out)]) else 1

@@ -16,6 +16,7 @@ from typing import Any, Final
 from toolstile_hookspecs import (
     ExecutorHandle,
     HostHandle,
+    PolicyDecision,
     PolicyStoreLocation,
     RequestTurn,
     Status,
@@ -49,6 +50,7 @@ class Comparison:
         skipped: The reason why it was not made.
         passes: Whether it was denied then and nothing denies it now. It is answered as it was
             then, since policies do not find files in a replay.
+        decisions: The decisions of the policies now, where one did not allow it.
     """
 
     recorded: Numbered
@@ -56,6 +58,7 @@ class Comparison:
     status: Status | None = None
     skipped: str | None = None
     passes: bool = False
+    decisions: tuple[PolicyDecision, ...] = ()
     differs: bool = field(init=False)
 
     def __post_init__(self) -> None:
@@ -136,12 +139,19 @@ class RecordedClock:
         return before + self._seconds
 
 
-def replayed(host: HostHandle, recording: Recording, *, strict: bool) -> Iterator[Comparison]:
+def replayed(
+    host: HostHandle, recording: Recording, replay: Replayer | None = None
+) -> Iterator[Comparison]:
     """Yield each top-level call as it comes out when it is answered from the record.
 
     Time passes and people answer as they did then. Policies remember the record and nothing else.
+
+    Args:
+        host: The open host.
+        recording: The record.
+        replay: The plugin that answers, None for one that answers by name and arguments.
     """
-    replay = Replayer(recording, strict=strict)
+    replay = replay or Replayer(recording)
     with registered(host, replay), ExitStack() as stack:
         stage = _Stage(host, stack, replay)
         for entry in _top_level(recording):
@@ -221,7 +231,9 @@ class _Stage:
         # What was denied then may get as far now as being answered from the record.
         was_denied = call.status is Status.DENIED and event.status is Status.FAILED
         passes = self._replay is not None and was_denied
-        return Comparison(entry, _shown(event), event.status, passes=passes)
+        return Comparison(
+            entry, _shown(event), event.status, passes=passes, decisions=event.decisions
+        )
 
     def _executor(self, call: RecordedCall) -> ExecutorHandle:
         dry = bool(call.attributes.get(DRY_RUN))

@@ -80,6 +80,7 @@ class Replayer:
         strict: Whether calls are answered only in the recorded order, or by name and arguments.
             Each recorded call answers once.
         only: The tools that are answered for; the handlers of others run. None for all.
+        approves: Whether questions are approved that the record has no answer to.
 
     Attributes:
         session: The recorded session whose calls are being made, None for any. Refusals and
@@ -90,11 +91,17 @@ class Replayer:
     """
 
     def __init__(
-        self, recording: Recording, *, strict: bool = False, only: Collection[str] | None = None
+        self,
+        recording: Recording,
+        *,
+        strict: bool = False,
+        only: Collection[str] | None = None,
+        approves: bool = False,
     ) -> None:
         self.recording = recording
         self.session: str | None = None
         self._only = only
+        self._approves = approves
         calls = answering(recording, only)
         ran = [entry for entry in calls if has_run(entry.call)]
         self._answers: Answers = InOrder(ran) if strict else ByArguments(ran)
@@ -173,7 +180,7 @@ class Replayer:
             if found is not None and found.call.approval is not None:
                 return self._say_again(found, found.call.approval, request)
             refused = self._of_session(self._refused.named(request.call.id))
-        if refused:
+        if refused or self._approves:
             return _UNSEEN
         return ApprovalAnswer.unanswered("The record has no answer to this.")
 

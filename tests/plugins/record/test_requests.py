@@ -72,7 +72,7 @@ def letter() -> ToolCall:
 def replay(file: Path) -> list[str]:
     """Return the statuses of a replay in which nothing differs."""
     with host_of(None) as host:
-        compared = list(replayed(host, Recording.load(file), strict=False))
+        compared = list(replayed(host, Recording.load(file)))
     assert not any(each.differs for each in compared)
     return [str(each.status) for each in compared]
 
@@ -110,7 +110,7 @@ def test_a_dry_run_is_replayed_by_its_request(file: Path) -> None:
         tools.dispatch(ToolCall("look"))
         tools.dispatch(ToolCall("look"))
     with Host(settings=Settings(), **options) as host:
-        compared = list(replayed(host, Recording.load(file), strict=False))
+        compared = list(replayed(host, Recording.load(file)))
     assert [str(each.status) for each in compared] == ["succeeded", "succeeded"]
 
 
