@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import astuple, dataclass, field
 from enum import StrEnum
 from typing import Any, Final, cast
 
@@ -13,14 +13,11 @@ from toolstile_hookspecs.stored_names import stored_as
 
 
 class Role(StrEnum):
-    """The author of a message."""
+    """The author of a message: the person or the loop, the model, or the host with results."""
 
     USER = "user"
-    """The person, or the loop that guides the model."""
     ASSISTANT = "assistant"
-    """The model."""
     TOOL = "tool"
-    """The host, with the results of calls."""
 
 
 class StopReason(StrEnum):
@@ -76,11 +73,7 @@ class Usage:
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum."""
-        return Usage(
-            self.input_tokens + other.input_tokens,
-            self.output_tokens + other.output_tokens,
-            self.cached_tokens + other.cached_tokens,
-        )
+        return Usage(*map(sum, zip(astuple(self), astuple(other), strict=True)))
 
 
 NO_USAGE: Final = Usage()

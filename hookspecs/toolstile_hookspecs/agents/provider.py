@@ -11,8 +11,26 @@ from toolstile_hookspecs.agents.messages import Message, Turn
 from toolstile_hookspecs.errors import PromptEvaluationError
 from toolstile_hookspecs.tools import Tool
 
-Listener = Callable[[str], object]
-"""Called with each piece of text as it arrives."""
+
+@dataclass(frozen=True, slots=True)
+class CallDelta:
+    """A piece of a call in a stream; a call runs only once its reply is whole.
+
+    Args:
+        id: The provider's id of the call.
+        name: The tool, as the model named it.
+        arguments: The next piece of its arguments, as JSON text.
+    """
+
+    id: str
+    name: str
+    arguments: str = field(default="", repr=False)
+
+
+Delta = str | CallDelta
+"""A piece of a reply in a stream: of its text, or of a call."""
+Listener = Callable[[Delta], object]
+"""Called with each piece as it arrives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +39,8 @@ class ModelRequest:
 
     Args:
         system: The rendered prompt.
-        messages: The conversation, oldest first; results follow the reply with their calls.
+        messages: The conversation, oldest first; the message after a reply with calls has all
+            their results, in call order.
         tools: The tools that the model may call.
         output: The JSON Schema of the answer, None where any text will do.
         settings: The settings of the model that were given, such as `temperature`.
@@ -32,7 +51,7 @@ class ModelRequest:
     messages: Sequence[Message]
     tools: Sequence[Tool[Any, Any]] = ()
     output: Mapping[str, Any] | None = None
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     timeout: float | None = None
 
 
@@ -51,10 +70,6 @@ class FaultType(StrEnum):
     """The provider does not take the request."""
 
 
-RETRIED = frozenset({FaultType.RATE_LIMIT, FaultType.TIMEOUT, FaultType.UNAVAILABLE})
-"""The types of faults after which the same request is sent again."""
-
-
 class ProviderError(PromptEvaluationError):
     """A provider could not, or would not, answer; its own exception is the cause.
 
@@ -62,7 +77,33 @@ class ProviderError(PromptEvaluationError):
         message: The text for a person.
         type_: The type of the fault.
         retry_after: Seconds after which the provider wants to be asked again.
-        attempts: How often it was asked.
+    """
+
+    def __init__(
+        self,
+        message: str,
+        type_: FaultType = FaultType.UNAVAILABLE,
+        *,
+        retry_after: float | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.type = type_
+        self.retry_after = retry_after
+
+    @property
+    def retry_safe(self) -> bool:
+        """True when the same request may succeed later."""
+        return self.type not in {FaultType.QUOTA, FaultType.REFUSED}
+
+
+class ThrottleError(ProviderError):
+    """A provider did not answer, however often it was asked; its last fault is the cause.
+
+    Args:
+        message: The text for a person.
+        type_: The type of the last fault.
+        retry_after: Seconds after which the provider wants to be asked again.
+        attempts: The number of requests.
     """
 
     def __init__(
@@ -73,15 +114,8 @@ class ProviderError(PromptEvaluationError):
         retry_after: float | None = None,
         attempts: int = 1,
     ) -> None:
-        super().__init__(message)
-        self.type = type_
-        self.retry_after = retry_after
+        super().__init__(message, type_, retry_after=retry_after)
         self.attempts = attempts
-
-    @property
-    def retry_safe(self) -> bool:
-        """True when the same request may succeed later."""
-        return self.type in RETRIED
 
 
 class ProviderAdapter(Protocol):

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any, ClassVar, Final
 
 import pytest
@@ -20,6 +21,8 @@ from toolstile_hookspecs.agents.messages import (
     Usage,
 )
 from toolstile_hookspecs.agents.provider import (
+    CallDelta,
+    Delta,
     FaultType,
     ModelRequest,
     ProviderAdapter,
@@ -60,6 +63,16 @@ def asking(*messages: Message, **more: Any) -> ModelRequest:
     return ModelRequest("You explain words.", messages, [look_up], timeout=20, **more)
 
 
+def calls_of(deltas: Iterable[Delta]) -> list[tuple[str, str, Any]]:
+    """Return the calls that the deltas of a stream come to: their ids, names and arguments."""
+    made: dict[str, CallMade] = {}
+    for delta in deltas:
+        if isinstance(delta, CallDelta):
+            before = made.get(delta.id, CallMade(delta.id, delta.name, ""))
+            made[delta.id] = replace(before, arguments=before.arguments + delta.arguments)
+    return [(call.id, call.name, call.params) for call in made.values()]
+
+
 class ProviderAdapterContract(Contract):
     """Tests of an adapter; a subclass says with `play` how its provider is made to answer.
 
@@ -94,7 +107,7 @@ class ProviderAdapterContract(Contract):
         is_async, is_streamed = request.param
 
         def ask(adapter: ProviderAdapter, request: ModelRequest) -> Turn:
-            heard: list[str] = []
+            heard: list[Delta] = []
             listen = heard.append if is_streamed else None
 
             async def asked() -> Turn:
@@ -105,7 +118,10 @@ class ProviderAdapterContract(Contract):
 
             turn = asyncio.run(asked()) if is_async else adapter.send(request, listen)
             if is_streamed:
-                assert "".join(heard) == turn.text
+                assert "".join(delta for delta in heard if isinstance(delta, str)) == turn.text
+                assert calls_of(heard) == [
+                    (call.id, call.name, call.params) for call in turn.tool_calls
+                ]
             return turn
 
         return ask
@@ -137,8 +153,7 @@ class ProviderAdapterContract(Contract):
         adapter = play(calling(*CALLS), saying("Both are numbers."), saying("Good-bye."))
         first = ask(adapter, asking(USER)).message
         answers = [CallAnswer(call.id, call.name, "a number") for call in first.calls]
-        # Results may come apart, and late ones first.
-        told = [USER, first, *(Message.results([each]) for each in reversed(answers))]
+        told = [USER, first, Message.results(answers)]
         second = ask(adapter, asking(*told)).message
         assert second.text == "Both are numbers."
         last = ask(adapter, asking(*told, second, Message.user("Thank you.")))
@@ -198,8 +213,8 @@ class ProviderAdapterContract(Contract):
     def test_an_exception_of_the_listener_is_no_fault_of_the_provider(self, play: Play) -> None:
         """Standard output that is closed, say, is told as it is."""
 
-        def listen(text: str) -> None:
-            raise BrokenPipeError(text)
+        def listen(_: Delta) -> None:
+            raise BrokenPipeError
 
         with pytest.raises(BrokenPipeError):
             play(saying("Words, words.")).send(asking(USER), listen)

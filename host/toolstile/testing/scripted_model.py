@@ -15,7 +15,7 @@ from toolstile_hookspecs.agents.messages import (
     Turn,
     Usage,
 )
-from toolstile_hookspecs.agents.provider import Listener, ModelRequest
+from toolstile_hookspecs.agents.provider import CallDelta, Listener, ModelRequest
 
 Scripted = str | list[tuple[str, Mapping[str, Any]]] | Turn | Exception
 """A text, calls by name and arguments, a whole turn, or an exception to raise."""
@@ -70,8 +70,11 @@ class ScriptedModel:
         if isinstance(answer, Exception):
             raise answer
         turn = answer if isinstance(answer, Turn) else self._turn(answer, number)
-        if listen is not None and turn.text:
-            listen(turn.text)
+        if listen is not None:
+            if turn.text:
+                listen(turn.text)
+            for call in turn.tool_calls:
+                listen(CallDelta(call.id, call.name, call.arguments))
         return turn
 
     async def asend(self, request: ModelRequest, listen: Listener | None = None) -> Turn:

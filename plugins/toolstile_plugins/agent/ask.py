@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from toolstile_hookspecs import ConfigurationError, Heartbeat, HostHandle, ToolInvoked, hookimpl
 from toolstile_hookspecs.agents.messages import StopReason
-from toolstile_hookspecs.agents.provider import ProviderAdapter
+from toolstile_hookspecs.agents.provider import Delta, ProviderAdapter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.agent.agent import Agent
@@ -95,7 +95,7 @@ class Screen:
     @property
     def listen(self) -> Any:
         """Receives the text as it arrives; None where nobody looks."""
-        return self._write if self._streams else None
+        return self._hear if self._streams else None
 
     def end_line(self) -> None:
         """End a line that text has begun."""
@@ -144,6 +144,10 @@ class Screen:
     def calls(self) -> list[dict[str, Any]]:
         """Return the envelopes of the calls, in the order in which they ended."""
         return [{"id": event.call_id, **event.envelope()} for event in self._events]
+
+    def _hear(self, delta: Delta) -> None:
+        if isinstance(delta, str):
+            self._write(delta)
 
     def _write(self, text: str) -> None:
         sys.stdout.write(printable(text, keep="\n\t"))

@@ -86,25 +86,6 @@ def in_call_order(messages: Sequence[Message]) -> list[Message]:
     return ordered
 
 
-def with_joined_answers(messages: Iterable[Message]) -> list[Message]:
-    """Return messages in which the results of a reply are one, in the order of its calls.
-
-    Calls that have waited for a person get theirs later than those beside them.
-    """
-    joined: list[Message] = []
-    order: dict[str, int] = {}
-    for message in messages:
-        if message.role is Role.ASSISTANT:
-            order = {call.id: index for index, call in enumerate(message.calls)}
-        answers = message.answers
-        if message.role is Role.TOOL:
-            if joined and joined[-1].role is Role.TOOL:
-                answers = (*joined.pop().answers, *answers)
-            message = Message.results(sorted(answers, key=lambda each: order.get(each.call_id, -1)))  # noqa: PLW2901
-        joined.append(message)
-    return joined
-
-
 def answer_of(call: CallMade, outcome: Outcome | BaseException | str) -> CallAnswer:
     """Return what the model reads of a call."""
     if isinstance(outcome, str):

@@ -18,6 +18,7 @@ from toolstile_hookspecs import (
     ToolResult,
 )
 from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Usage
+from toolstile_hookspecs.agents.provider import CallDelta, Delta
 from toolstile_plugins.agent import AgentConfig, ModelReplied, RunFailed
 from toolstile_plugins.agent.evaluation import Evaluation
 
@@ -157,7 +158,7 @@ def test_a_run_uses_the_host_of_the_adapter(is_async: bool):
 
 
 def test_a_run_uses_the_executor_that_is_given(is_async: bool):
-    heard: list[str] = []
+    heard: list[Delta] = []
     with Host(discover=False) as host, host.executor(prompt=PROMPT) as tools:
         result = evaluate(
             Model(AGAIN, "Written."), is_async, executor=tools, said="Go", listen=heard.append
@@ -166,7 +167,9 @@ def test_a_run_uses_the_executor_that_is_given(is_async: bool):
         assert tools.session[Message].all() == result.messages
         # It is still open.
         assert tools.dispatch(result.messages[1].calls[0].as_call()).success
-    assert heard == ["Written."]
+    [delta, text] = heard
+    assert isinstance(delta, CallDelta)
+    assert (delta.name, text) == ("write_file", "Written.")
 
 
 def test_a_run_goes_on_with_the_results_of_a_step(is_async: bool):

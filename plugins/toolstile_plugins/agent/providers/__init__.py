@@ -1,8 +1,41 @@
 """Providers: adapters over the client libraries of those who serve models.
 
-`adapter_named("openai:MODEL")` finds one by name; each imports its library when it is first asked.
+Each is an entry point, and imports its library when it is first asked.
 """
 
 from __future__ import annotations
 
-from toolstile_plugins.agent.providers.lookup import adapter_named as adapter_named
+from importlib.metadata import entry_points
+from typing import Any, Final
+
+from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.agents.provider import ProviderAdapter
+from toolstile_hookspecs.support.text import suggest
+
+ADAPTERS: Final = "toolstile.adapters"
+"""The group of entry points; each is a class, or a function, that takes a model."""
+
+
+def adapter_named(name: str, **options: Any) -> ProviderAdapter:
+    """Return an adapter by `provider:model`; its client is made when it is first asked.
+
+    Args:
+        name: The provider, and after a colon the model.
+        **options: Options of the adapter, such as `base_url`.
+
+    Raises:
+        ConfigurationError: When there is no such provider, or it cannot be imported.
+    """
+    provider, _, model = name.partition(":")
+    found = {each.name: each for each in entry_points(group=ADAPTERS)}
+    if provider not in found or not model:
+        raise ConfigurationError(
+            f"{name!r} names no model of a known provider{suggest(provider, found) or '.'} "
+            f"Write PROVIDER:MODEL; the providers are {', '.join(sorted(found))}."
+        )
+    try:
+        make = found[provider].load()
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(f"The adapter {provider!r} cannot be imported: {error}") from error
+    adapter: ProviderAdapter = make(model, **options)
+    return adapter

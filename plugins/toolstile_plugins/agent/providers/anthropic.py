@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final, cast
 
 from toolstile_hookspecs import Dialect
-from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
-from toolstile_hookspecs.agents.provider import Listener, ModelRequest
-from toolstile_plugins.agent.conversation import with_joined_answers
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamReader, library_named
+from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Turn, Usage
+from toolstile_hookspecs.agents.provider import Delta, ModelRequest
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply
 from toolstile_plugins.dialects.anthropic import TOOL_USE, Anthropic as AnthropicDialect
 from toolstile_plugins.dialects.openai_strict import strict_schema
-from toolstile_plugins.dialects.parse import items as items_of
 
 MAX_TOKENS: Final = 16_000
 """The bound of a reply where no setting gives one; the API requires one."""
@@ -63,7 +60,7 @@ class Anthropic(ClientAdapter):
             if strict_schema(dict(schema)) is None:  # open objects, which the API would close
                 system += f"\n\nAnswer with JSON alone, of this JSON Schema: {json.dumps(schema)}"
             else:
-                fitting = library_named(self.library).transform_schema(dict(schema))
+                fitting = self.imported().transform_schema(dict(schema))
                 config["format"] = {"type": "json_schema", "schema": fitting}
         told: dict[str, Any] = {"system": system, "output_config": config}
         if request.tools:
@@ -81,35 +78,30 @@ class Anthropic(ClientAdapter):
 
         return create
 
-    def stream_reader(self, listen: Listener) -> StreamReader:
-        """Collect the events; the last has the whole message."""
-        events: list[Any] = []
+    def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
+        """Yield the text or the call that an event adds."""
+        match event.type:
+            case "text":
+                yield event.text
+            case "content_block_start" if (block := event.content_block).type == TOOL_USE:
+                yield stream.call(event.index, "", block.id, block.name)
+            case "content_block_delta" if event.delta.type == "input_json_delta":
+                yield stream.call(event.index, event.delta.partial_json)
+            case _:
+                pass
 
-        def add(event: Any) -> None:
-            events.append(event)
-            if event.type == "text":
-                listen(event.text)
+    def whole(self, events: list[Any]) -> Any:
+        """Return the events; the last one has the whole message."""
+        return events if events[-1].type == "message_stop" else None
 
-        return add, lambda: events
-
-    @contextmanager
-    def faults(self, key: object = None) -> Generator[None]:
-        """Raise errors of the client library as a `ProviderError`; see `ClientAdapter`."""
-        with super().faults(key):
-            try:
-                yield
-            except ValueError as error:
-                # Of the library, for arguments in a stream that can never become JSON.
-                if type(error) is ValueError:
-                    raise self.cut_off() from error
-                raise
+    def fault(self, error: Exception) -> Exception | None:
+        """Return a fault, also for arguments in a stream that can never become JSON."""
+        return self.cut_off() if type(error) is ValueError else super().fault(error)
 
     def turn(self, reply: Any) -> Turn:
         """Read a message, or the events of one."""
-        events = items_of(reply)
-        ended = next((event.message for event in events if event.type == "message_stop"), None)
-        said: Any = ended if isinstance(reply, list) else reply
-        if said is None or said.stop_reason is None:
+        said: Any = cast("Any", reply)[-1].message if isinstance(reply, list) else reply
+        if said.stop_reason is None:
             raise self.cut_off()
         # Not from the message of a stream: the library completes arguments that broke off.
         calls = self.calls(reply)
@@ -140,7 +132,7 @@ def _choice(settings: dict[str, Any]) -> dict[str, Any]:
 
 def _messages(request: ModelRequest, dialect: str) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
-    for message in with_joined_answers(request.messages):
+    for message in request.messages:
         role = "assistant" if message.role is Role.ASSISTANT else "user"
         content = [*message.items] if message.dialect == dialect else _blocks(message)
         if content:
@@ -154,21 +146,13 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
     if message.text.strip():
         blocks.append({"type": "text", "text": message.text})
     for call in message.calls:
-        told = {"id": call.id, "name": call.name, "input": _input(call)}
+        told = {"id": call.id, "name": call.name, "input": call.params}
         blocks.append({"type": TOOL_USE, **told})
-    for each in message.answers:
-        result = {"type": "tool_result", "tool_use_id": each.call_id, "is_error": each.is_error}
-        blocks.append({**result, "content": each.text} if each.text else result)
+    for answer in message.answers:
+        result = {"type": "tool_result", "tool_use_id": answer.call_id}
+        content = {"content": answer.text} if answer.text else {}
+        blocks.append({**result, "is_error": answer.is_error, **content})
     return blocks
-
-
-def _input(call: CallMade) -> dict[str, Any]:
-    """Return the arguments of a call; the API takes an object alone."""
-    try:
-        given: object = json.loads(call.arguments)
-    except ValueError:
-        return {}
-    return cast("dict[str, Any]", given) if isinstance(given, dict) else {}
 
 
 def _item(block: Any) -> dict[str, Any] | None:

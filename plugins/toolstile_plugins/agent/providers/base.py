@@ -1,4 +1,4 @@
-"""The base of adapters: settings, faults, streams, and the lifetime of the provider's client."""
+"""The base of adapters: settings, streams, faults, and the lifetime of the provider's client."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from importlib import import_module
 from inspect import isawaitable
@@ -14,24 +14,27 @@ from time import monotonic
 from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
-from toolstile_hookspecs import ConfigurationError, Dialect, HostHandle
+from toolstile_hookspecs import ConfigurationError, Dialect, HostHandle, hide
 from toolstile_hookspecs.agents.messages import CallMade, Turn
-from toolstile_hookspecs.agents.provider import FaultType, Listener, ModelRequest, ProviderError
+from toolstile_hookspecs.agents.provider import (
+    CallDelta,
+    Delta,
+    FaultType,
+    Listener,
+    ModelRequest,
+    ProviderError,
+)
 from toolstile_hookspecs.support.text import extra_remedy, suggest
 from toolstile_plugins.agent.evaluation import Evaluation
 from toolstile_plugins.agent.providers.provider_errors import fault_of
-
-StreamReader = tuple[Callable[[Any], object], Callable[[], Any]]
-"""Takes each event of a stream; returns the reply as it would have come without a stream."""
 
 
 class ClientAdapter(Evaluation, ABC):
     """A `ProviderAdapter` over a client library with a sync and an async client.
 
     The client's own retries are off: the loop retries, within its deadline. A client that is given
-    is used with its own settings and never closed. Others are made when they are first needed, the
-    async one for each event loop, with which it ends; `close` and `aclose` close them before, as
-    does the end of a `with`.
+    is never closed. Others are made when they are first needed, the async one for each event loop,
+    with which it ends; `close`, `aclose` and the end of a `with` close them before.
 
     Args:
         model: The model.
@@ -68,8 +71,7 @@ class ClientAdapter(Evaluation, ABC):
         self.host = host
         self._options = {"max_retries": 0, **options}
         self._given, self._async_given = (
-            None if each is None else each.with_options(max_retries=0)
-            for each in (client, async_client)
+            given and given.with_options(max_retries=0) for given in (client, async_client)
         )
         self._own: Any = None
         self._async_own: WeakKeyDictionary[asyncio.AbstractEventLoop, _Kept] = WeakKeyDictionary()
@@ -88,51 +90,57 @@ class ClientAdapter(Evaluation, ABC):
         """Return the method of a client that sends; it takes `stream=True` and `timeout`."""
 
     @abstractmethod
-    def stream_reader(self, listen: Listener) -> StreamReader:
-        """Return the reader of one stream, which passes text on."""
+    def deltas(self, event: Any, stream: StreamedReply) -> Iterable[Delta]:
+        """Return what an event of a stream adds to the reply."""
+
+    @abstractmethod
+    def whole(self, events: list[Any]) -> Any:
+        """Return the reply that the events of a stream come to, None without its end."""
 
     @abstractmethod
     def turn(self, reply: Any) -> Turn:
         """Read a reply."""
 
+    def fault(self, error: Exception) -> Exception | None:
+        """Return what is raised in place of an exception of the client, None for other ones."""
+        return fault_of(error, self.name)
+
     def send(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
         """Send one request and read its reply; see `ProviderAdapter`."""
         given, client = self._timed(request), self.client()
         end = None if request.timeout is None else monotonic() + request.timeout
-        with self.faults(getattr(client, "api_key", None)):
+        with self._faults(client):
             if listen is None:
-                return self.turn(self.method(client)(**given))
-            add, whole = self.stream_reader(listen)
-            with self.method(client)(**given, stream=True) as stream:
-                for event in stream:
-                    add(event)
+                return self._read(self.method(client)(**given))
+            reply = StreamedReply(self, listen)
+            with self.method(client)(**given, stream=True) as events:
+                for event in events:
+                    reply.add(event)
                     # The client's own timeout bounds the time from one event to the next.
                     if end is not None and monotonic() > end:
                         raise TimeoutError(f"no whole reply in {request.timeout:g} seconds")
-            return self.turn(whole())
+            return self._read(reply.whole())
 
     async def asend(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
         """Send one request and read its reply; see `ProviderAdapter`."""
         given, client = self._timed(request), self.async_client()
-        with self.faults(getattr(client, "api_key", None)):
+        with self._faults(client):
             async with asyncio.timeout(request.timeout):
                 if listen is None:
-                    return self.turn(await self.method(client)(**given))
-                add, whole = self.stream_reader(listen)
+                    return self._read(await self.method(client)(**given))
+                reply = StreamedReply(self, listen)
                 opened = self.method(client)(**given, stream=True)
-                async with await opened if isawaitable(opened) else opened as stream:
-                    async for event in stream:
-                        add(event)
-                return self.turn(whole())
+                async with await opened if isawaitable(opened) else opened as events:
+                    async for event in events:
+                        reply.add(event)
+            return self._read(reply.whole())
 
     def client(self) -> Any:
         """Return the sync client."""
-        if self._given is not None:
-            return self._given
         with self._lock:
-            if self._own is None:
+            if self._given is None and self._own is None:
                 self._own = self._made(self.clients[0])
-            return self._own
+            return self._given or self._own
 
     def async_client(self) -> Any:
         """Return the async client of the running event loop."""
@@ -185,48 +193,101 @@ class ClientAdapter(Evaluation, ABC):
                 )
         return {self.takes[name]: value for name, value in given.items()}
 
-    @contextmanager
-    def faults(self, key: object = None) -> Generator[None]:
-        """Raise errors of the client library as a `ProviderError`, without the key in its text."""
-        try:
-            yield
-        except ProviderError:
-            raise
-        except Exception as error:
-            if (fault := fault_of(error, self.name)) is None:
-                raise
-            if isinstance(key, str) and key:
-                fault.args = (str(fault).replace(key, "***"),)
-            raise fault from error
-
     def calls(self, reply: Any) -> tuple[CallMade, ...]:
         """Return the calls of a reply, with their arguments as text."""
-        calls = self.dialect.calls(reply)
-        return tuple(CallMade(call.id, call.name, _text(call.arguments)) for call in calls)
+        return tuple(
+            CallMade(
+                call.id,
+                call.name,
+                call.arguments
+                if isinstance(call.arguments, str)
+                else json.dumps(call.arguments, ensure_ascii=False),
+            )
+            for call in self.dialect.calls(reply)
+        )
 
     def cut_off(self) -> ProviderError:
         """Return the fault of a reply whose end did not come."""
-        msg = f"{self.name}: the reply has ended before it was whole."
-        return ProviderError(msg, FaultType.UNAVAILABLE)
+        return ProviderError(
+            f"{self.name}: the reply has ended before it was whole.", FaultType.UNAVAILABLE
+        )
 
-    def _timed(self, request: ModelRequest) -> dict[str, Any]:
-        given = self.arguments(request)
-        return given if request.timeout is None else {**given, "timeout": request.timeout}
+    def imported(self) -> Any:
+        """Return the client library.
+
+        Raises:
+            ConfigurationError: When it is not installed; it names the extra.
+        """
+        try:
+            return import_module(self.library)
+        except ImportError as error:
+            raise ConfigurationError(
+                f"The client library {self.library} is not installed. {extra_remedy(self.library)}"
+            ) from error
 
     def _made(self, name: str) -> Any:
-        library = library_named(self.library)
+        library = self.imported()
         try:
             return getattr(library, name)(**self._options)
         except Exception as error:
             msg = f"The client of {self.library} cannot be made: {error}"
             raise ConfigurationError(msg) from error
 
+    def _timed(self, request: ModelRequest) -> dict[str, Any]:
+        given = self.arguments(request)
+        return given if request.timeout is None else {**given, "timeout": request.timeout}
+
+    def _read(self, reply: Any) -> Turn:
+        if reply is None:
+            raise self.cut_off()
+        return self.turn(reply)
+
+    @contextmanager
+    def _faults(self, client: Any) -> Generator[None]:
+        """Raise errors of the client as faults; the texts of both are without its key."""
+        try:
+            yield
+        except ProviderError:
+            raise
+        except Exception as error:
+            if (fault := self.fault(error)) is None:
+                raise
+            given = [getattr(client, name, None) for name in ("api_key", "auth_token")]
+            keys = [key for key in (*given, self._options.get("api_key")) if isinstance(key, str)]
+            for told in (fault, error):
+                told.args = (hide(str(told), keys),)
+            raise fault from error
+
+
+class StreamedReply:
+    """The events of one stream; what they add to the reply is passed on."""
+
+    def __init__(self, adapter: ClientAdapter, listen: Listener) -> None:
+        self._adapter = adapter
+        self._listen = listen
+        self._events: list[Any] = []
+        self._calls: dict[Any, CallDelta] = {}
+
+    def add(self, event: Any) -> None:
+        """Take the next event."""
+        self._events.append(event)
+        for delta in self._adapter.deltas(event, self):
+            self._listen(delta)
+
+    def call(
+        self, index: Any, arguments: str | None, id_: str | None = "", name: str | None = ""
+    ) -> CallDelta:
+        """Return a piece of a call; only the first one at an index has an id and a name."""
+        begun = self._calls.setdefault(index, CallDelta(id_ or "", name or ""))
+        return CallDelta(begun.id, begun.name, arguments or "")
+
+    def whole(self) -> Any:
+        """Return the reply, None where its end did not come."""
+        return self._adapter.whole(self._events) if self._events else None
+
 
 class _Kept:
-    """An async client that is closed with its event loop, where nobody closes it before.
-
-    Event loops close the async generators that were begun in them.
-    """
+    """An async client that ends with its event loop, which closes the generators begun in it."""
 
     def __init__(self, client: Any) -> None:
         self.client = client
@@ -239,22 +300,3 @@ class _Kept:
             yield
         finally:
             await self.client.close()
-
-
-def library_named(name: str) -> Any:
-    """Import a client library.
-
-    Raises:
-        ConfigurationError: When it is not installed; it names the extra.
-    """
-    try:
-        return import_module(name)
-    except ImportError as error:
-        msg = f"The client library {name} is not installed. {extra_remedy(name)}"
-        raise ConfigurationError(msg) from error
-
-
-def _text(arguments: str | bytes | Mapping[str, Any]) -> str:
-    if isinstance(arguments, Mapping):
-        return json.dumps(arguments, ensure_ascii=False)
-    return arguments if isinstance(arguments, str) else arguments.decode(errors="replace")

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar
 
 from toolstile_hookspecs import ConfigurationError, Dialect
-from toolstile_hookspecs.agents.provider import Listener
-from toolstile_plugins.agent.providers.base import StreamReader, library_named
 from toolstile_plugins.agent.providers.openai_chat import OpenAIChat
 from toolstile_plugins.dialects.openai import OpenAI
 
@@ -20,9 +17,6 @@ class _Dialect(OpenAI):
 
 class LiteLLM(OpenAIChat):
     """A model behind LiteLLM, as LiteLLM names it: `gemini/gemini-2.5-pro`, `ollama_chat/qwen3`.
-
-    In a stream LiteLLM leaves out the text with which a model of OpenAI refuses; the loop then
-    takes the reply as an empty one.
 
     Args:
         model: The model.
@@ -40,11 +34,11 @@ class LiteLLM(OpenAIChat):
 
     def client(self) -> Any:
         """Return `litellm.completion`; LiteLLM keeps its clients itself."""
-        return self._library().completion
+        return self.imported().completion
 
     def async_client(self) -> Any:
         """Return `litellm.acompletion`."""
-        return self._library().acompletion
+        return self.imported().acompletion
 
     def method(self, client: Any) -> Callable[..., Any]:
         """Return the function with the options."""
@@ -56,31 +50,18 @@ class LiteLLM(OpenAIChat):
 
         return create
 
-    def stream_reader(self, listen: Listener) -> StreamReader:
-        """Return LiteLLM's own way to put chunks together."""
-        chunks: list[Any] = []
+    def whole(self, events: list[Any]) -> Any:
+        """Return what LiteLLM makes of its chunks."""
+        return self.imported().stream_chunk_builder(events)
 
-        def add(chunk: Any) -> None:
-            chunks.append(chunk)
-            for choice in chunk.choices[:1]:
-                if choice.delta.content:
-                    listen(choice.delta.content)
+    def fault(self, error: Exception) -> Exception | None:
+        """Return a fault, or the error of a setting that the model behind does not take."""
+        if type(error).__name__ == "UnsupportedParamsError":
+            return ConfigurationError(str(error))
+        return super().fault(error)
 
-        return add, lambda: self._library().stream_chunk_builder(chunks)
-
-    @contextmanager
-    def faults(self, key: object = None) -> Generator[None]:
-        """Raise errors of LiteLLM as a `ProviderError`; see `ClientAdapter`."""
-        with super().faults(key or self._options.get("api_key")):
-            try:
-                yield
-            except Exception as error:
-                if type(error).__name__ == "UnsupportedParamsError":
-                    raise ConfigurationError(str(error)) from error
-                raise
-
-    def _library(self) -> Any:
-        library = library_named(self.library)
-        # It would print advice beside the answer of `toolstile ask`.
+    def imported(self) -> Any:
+        """Return LiteLLM, which would print advice beside the answer of `toolstile ask`."""
+        library = super().imported()
         library.suppress_debug_info = True
         return library

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
-from toolstile_hookspecs.agents.provider import Listener, ModelRequest
-from toolstile_plugins.agent.conversation import with_joined_answers
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamReader
+from toolstile_hookspecs.agents.provider import Delta, ModelRequest
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply
 from toolstile_plugins.dialects.openai import OpenAI
 from toolstile_plugins.dialects.openai_strict import strict_schema
 
@@ -66,25 +65,28 @@ class OpenAIChat(ClientAdapter):
 
         return create
 
-    def stream_reader(self, listen: Listener) -> StreamReader:
-        """Return the client library's own way to put chunks together."""
+    def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
+        """Yield what a chunk adds; of several choices the first counts."""
+        for choice in event.choices[:1]:
+            said = choice.delta
+            if text := said.content or getattr(said, "refusal", None):
+                yield text
+            for call in said.tool_calls or ():
+                given = call.function
+                yield stream.call(call.index, given.arguments, call.id, given.name)
+
+    def whole(self, events: list[Any]) -> Any:
+        """Return what the client library makes of its chunks."""
         from openai.lib.streaming.chat import ChatCompletionStreamState  # of an extra
 
         state: Any = ChatCompletionStreamState()
-        last: list[Any] = []
-
-        def add(chunk: Any) -> None:
+        for chunk in events:
             state.handle_chunk(chunk)
-            last[:] = [state.current_completion_snapshot]
-            for choice in chunk.choices[:1]:
-                if text := choice.delta.content or choice.delta.refusal:
-                    listen(text)
-
-        return add, lambda: last[0] if last else None
+        return state.current_completion_snapshot
 
     def turn(self, reply: Any) -> Turn:
         """Read a completion; of several choices the first counts."""
-        choice = next(iter((reply and reply.choices) or ()), None)
+        choice = next(iter(reply.choices or ()), None)
         if choice is None or choice.finish_reason in {None, "error"}:
             raise self.cut_off()
         said, calls = choice.message, self.calls(reply)
@@ -126,21 +128,19 @@ def usage_of(usage: Any, read: str, written: str) -> Usage | None:
 
 def _messages(request: ModelRequest, dialect: str) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = [{"role": "system", "content": request.system}]
-    for message in with_joined_answers(request.messages):
-        match message.role:
-            case Role.USER:
-                sent.append({"role": "user", "content": message.text})
-            case Role.TOOL:
-                sent += [
-                    {"role": "tool", "tool_call_id": each.call_id, "content": each.text}
-                    for each in message.answers
-                ]
-            case Role.ASSISTANT if message.dialect == dialect:
-                sent += message.items
-            case Role.ASSISTANT:
-                calls = [_call(call) for call in message.calls]
-                said = {"role": "assistant", "content": message.text or None}
-                sent.append({**said, "tool_calls": calls} if calls else said)
+    for message in request.messages:
+        if message.dialect == dialect:
+            sent += message.items
+            continue
+        if message.role is not Role.TOOL:
+            calls = [_call(call) for call in message.calls]
+            said = {"role": message.role.value, "content": message.text}
+            more = {"content": message.text or None, "tool_calls": calls} if calls else {}
+            sent.append({**said, **more})
+        sent += [
+            {"role": "tool", "tool_call_id": answer.call_id, "content": answer.text}
+            for answer in message.answers
+        ]
     return sent
 
 

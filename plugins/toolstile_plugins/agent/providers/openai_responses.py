@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
-from toolstile_hookspecs.agents.provider import FaultType, Listener, ModelRequest, ProviderError
-from toolstile_plugins.agent.conversation import with_joined_answers
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamReader
+from toolstile_hookspecs.agents.provider import Delta, FaultType, ModelRequest, ProviderError
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply
 from toolstile_plugins.agent.providers.openai_chat import (
     OF_TOOLS,
     answer_schema,
@@ -30,7 +29,6 @@ _TAKEN: Final = (
     *OF_TOOLS,
 )
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
-_TEXTS: Final = frozenset({"response.output_text.delta", "response.refusal.delta"})
 _FAULTS: Final = {
     "rate_limit_exceeded": FaultType.RATE_LIMIT,
     "server_error": FaultType.UNAVAILABLE,
@@ -77,23 +75,29 @@ class OpenAIResponses(ClientAdapter):
         create: Callable[..., Any] = client.responses.create
         return create
 
-    def stream_reader(self, listen: Listener) -> StreamReader:
-        """Wait for the event that brings the whole response."""
-        responses: list[Any] = []
+    def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
+        """Yield the text or the call that an event adds."""
+        match event.type:
+            case "response.output_text.delta" | "response.refusal.delta":
+                yield event.delta
+            case "response.output_item.added" if event.item.type == "function_call":
+                call = event.item
+                yield stream.call(event.output_index, call.arguments, call.call_id, call.name)
+            case "response.function_call_arguments.delta":
+                yield stream.call(event.output_index, event.delta)
+            case _:
+                pass
 
-        def add(event: Any) -> None:
-            if event.type in _TEXTS:
-                listen(event.delta)
-            elif event.type in _ENDS:
-                responses.append(event.response)
-            elif event.type == "error":
-                raise self._failed(event)
-
-        return add, lambda: responses[-1] if responses else None
+    def whole(self, events: list[Any]) -> Any:
+        """Return the response that the last event brings."""
+        last = events[-1]
+        if last.type == "error":
+            raise self._failed(last)
+        return last.response if last.type in _ENDS else None
 
     def turn(self, reply: Any) -> Turn:
         """Read a response."""
-        if reply is None or reply.status in {"queued", "in_progress", "cancelled"}:
+        if reply.status in {"queued", "in_progress", "cancelled"}:
             raise self.cut_off()
         if reply.status == "failed":
             raise self._failed(reply.error)
@@ -119,7 +123,7 @@ class OpenAIResponses(ClientAdapter):
 
 def _input(request: ModelRequest, dialect: str) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
-    for message in with_joined_answers(request.messages):
+    for message in request.messages:
         if message.dialect == dialect:
             sent += [item for item in message.items if _is_whole(item)]
             continue
@@ -127,8 +131,8 @@ def _input(request: ModelRequest, dialect: str) -> list[dict[str, Any]]:
             sent.append({"role": message.role.value, "content": message.text})
         sent += [_call(call) for call in message.calls]
         sent += [
-            {"type": "function_call_output", "call_id": each.call_id, "output": each.text}
-            for each in message.answers
+            {"type": "function_call_output", "call_id": answer.call_id, "output": answer.text}
+            for answer in message.answers
         ]
     return sent
 

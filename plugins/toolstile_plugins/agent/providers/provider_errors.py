@@ -1,32 +1,40 @@
-"""The faults of providers, as their client libraries raise them, in the types that the loop knows.
+"""Errors of client libraries, as the faults of providers that they stand for.
 
-The libraries share their exceptions' names and attributes, and each brings an HTTP client of its
-own, so that they are known by these and none has to be imported.
+The libraries share the names and the attributes of their exceptions, and each brings an HTTP client
+of its own: by these they are known without an import.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from toolstile_hookspecs.agents.provider import FaultType, ProviderError
 from toolstile_plugins.dialects.parse import field
 
-QUOTA_CODES: Final = frozenset(
-    {"insufficient_quota", "billing_not_active", "billing_hard_limit_reached", "billing_error"}
-)
-"""Codes of an account that may spend no more, though the status is that of a rate limit."""
-
-_LIMIT_CODES: Final = frozenset({"rate_limit_exceeded", "rate_limit_error"})
-_TIMEOUTS: Final = frozenset({"APITimeoutError", "Timeout", "TimeoutException", "TimeoutError"})
-_UNAVAILABLE: Final = frozenset(
-    {"APIConnectionError", "TransportError", "APIError", "JSONDecodeError"}
-)
-"""The names of exceptions; those of libraries stand above their more special ones."""
+_CODES: Final = {
+    **dict.fromkeys(("insufficient_quota", "billing_error"), FaultType.QUOTA),
+    **dict.fromkeys(("billing_not_active", "billing_hard_limit_reached"), FaultType.QUOTA),
+    **dict.fromkeys(("rate_limit_exceeded", "rate_limit_error"), FaultType.RATE_LIMIT),
+}
+_STATUSES: Final[dict[int, FaultType]] = {
+    HTTPStatus.PAYMENT_REQUIRED: FaultType.QUOTA,
+    HTTPStatus.TOO_MANY_REQUESTS: FaultType.RATE_LIMIT,
+    HTTPStatus.REQUEST_TIMEOUT: FaultType.TIMEOUT,
+    HTTPStatus.GATEWAY_TIMEOUT: FaultType.TIMEOUT,
+    HTTPStatus.CONFLICT: FaultType.UNAVAILABLE,
+}
+_CLASSES: Final = {
+    **dict.fromkeys(("Timeout", "TimeoutError", "TimeoutException"), FaultType.TIMEOUT),
+    "APITimeoutError": FaultType.TIMEOUT,
+    **dict.fromkeys(("APIError", "TransportError", "JSONDecodeError"), FaultType.UNAVAILABLE),
+}
+"""Names of exceptions; in the libraries' hierarchies the more special ones come first."""
 
 
 def fault_of(error: BaseException, provider: str) -> ProviderError | None:
@@ -36,25 +44,12 @@ def fault_of(error: BaseException, provider: str) -> ProviderError | None:
         error: The exception.
         provider: The provider, for the message.
     """
-    names = {each.__name__ for each in type(error).__mro__}
     status = getattr(error, "status_code", None)
     if status == HTTPStatus.OK:  # the fault came in the midst of a stream
         status = None
-    told = (error, getattr(error, "body", None))  # LiteLLM writes codes of its own above
-    codes = {str(field(each, name)) for each in told for name in ("code", "type", "error_code")}
-    if isinstance(status, int):
-        type_ = _of_status(status, codes)
-    elif codes & QUOTA_CODES:
-        type_ = FaultType.QUOTA
-    elif codes & _LIMIT_CODES:
-        type_ = FaultType.RATE_LIMIT
-    elif names & _TIMEOUTS:
-        type_ = FaultType.TIMEOUT
-    elif names & _UNAVAILABLE:
-        type_ = FaultType.UNAVAILABLE
-    else:
+    if (type_ := _type_of(error, status)) is None:
         return None
-    where = f"{provider} ({status})" if isinstance(status, int) else provider
+    where = provider if status is None else f"{provider} ({status})"
     said = getattr(error, "api_message", "") or getattr(error, "message", "")
     text = str(said or error) or type(error).__name__
     headers = getattr(getattr(error, "response", None), "headers", None)
@@ -72,30 +67,22 @@ def retry_after(headers: Mapping[str, Any], now: datetime | None = None) -> floa
         20.0
     """
     for name, parts in (("retry-after-ms", 1_000), ("retry-after", 1)):
-        try:
-            seconds = float(headers[name]) / parts
-        except (KeyError, ValueError):
-            continue
-        return seconds if math.isfinite(seconds) and seconds >= 0 else None
-    try:
-        moment = parsedate_to_datetime(cast("str", headers["retry-after"]))
-    except (KeyError, ValueError):
-        return None
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return max(0.0, (aware - (now or datetime.now(UTC))).total_seconds())
+        with suppress(ValueError):
+            seconds = float(headers.get(name, "")) / parts
+            return seconds if 0 <= seconds < math.inf else None
+    with suppress(ValueError):
+        moment = parsedate_to_datetime(headers.get("retry-after", ""))
+        aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+        return max(0.0, (aware - (now or datetime.now(UTC))).total_seconds())
+    return None
 
 
-def _of_status(status: int, codes: set[str]) -> FaultType:
-    match status:
-        case HTTPStatus.PAYMENT_REQUIRED:
-            return FaultType.QUOTA
-        case HTTPStatus.TOO_MANY_REQUESTS:
-            return FaultType.QUOTA if codes & QUOTA_CODES else FaultType.RATE_LIMIT
-        case HTTPStatus.REQUEST_TIMEOUT | HTTPStatus.GATEWAY_TIMEOUT:
-            return FaultType.TIMEOUT
-        case HTTPStatus.CONFLICT:
-            return FaultType.UNAVAILABLE
-        case _ if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            return FaultType.UNAVAILABLE
-        case _:
-            return FaultType.REFUSED
+def _type_of(error: BaseException, status: int | None) -> FaultType | None:
+    told = (error, getattr(error, "body", None))  # LiteLLM writes codes of its own above
+    codes = [str(field(each, name)) for each in told for name in ("code", "type", "error_code")]
+    by_code = next((_CODES[code] for code in codes if code in _CODES), None)
+    if status is None or by_code is FaultType.QUOTA:
+        names = (each.__name__ for each in type(error).__mro__)
+        return by_code or next((_CLASSES[name] for name in names if name in _CLASSES), None)
+    is_broken = status >= HTTPStatus.INTERNAL_SERVER_ERROR
+    return _STATUSES.get(status, FaultType.UNAVAILABLE if is_broken else FaultType.REFUSED)

@@ -31,13 +31,16 @@ class Cut:
 
     turn: Turn
     is_clean: bool = False
+    after: int | None = None
+    """The number of events that come, None for half of them."""
 
 
 @dataclass(frozen=True)
 class Hang:
-    """A request that is not answered until the server is closed, or a stream after its start."""
+    """A request that is not answered until the server is closed, or a stream after some events."""
 
     turn: Turn | None = None
+    after: int | None = None
 
 
 @dataclass(frozen=True)
@@ -191,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
-        half = len(events) // 2
+        half = getattr(entry, "after", None) or len(events) // 2
         for number, (name, data) in enumerate(events):
             if number == half and isinstance(entry, (Cut, Hang)):
                 break

@@ -15,7 +15,7 @@ from tests.plugins.agent.providers.responses_wire import ResponsesWire
 
 from toolstile import tool
 from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, Role, StopReason
-from toolstile_hookspecs.agents.provider import FaultType, ModelRequest, ProviderError
+from toolstile_hookspecs.agents.provider import Delta, FaultType, ModelRequest, ProviderError
 from toolstile_plugins.agent.providers.openai_chat import OpenAIChat
 from toolstile_plugins.agent.providers.openai_responses import OpenAIResponses
 
@@ -351,10 +351,10 @@ def test_a_stream_gives_the_items_that_a_whole_reply_gives():
         return [data for _, data in wire.events(wire.reply(made, 1, body), body)[:-1]]
 
     whole, _ = ask_chat(lambda body: wire.reply(made, 1, body))
-    heard: list[str] = []
+    heard: list[Delta] = []
     turn, body = ask_chat(streamed, listen=heard.append)
     assert body["stream_options"] == {"include_usage": True}
-    assert "".join(heard) == "Let me see."
+    assert "".join(delta for delta in heard if isinstance(delta, str)) == "Let me see."
     [item], [other] = whole.message.items, turn.message.items
     assert item.pop("annotations") == []
     assert item == other

@@ -18,6 +18,7 @@ from tests.plugins.agent.providers.test_scenarios import COUNTING, WAYS, Story, 
 from toolstile.testing import ScriptedModel
 from toolstile_hookspecs.agents.messages import StopReason, Turn
 from toolstile_hookspecs.agents.provider import FaultType, ProviderError
+from toolstile_hookspecs.testing.provider_adapter import calls_of
 from toolstile_plugins.agent import request as requesting
 
 pytestmark = pytest.mark.slow
@@ -82,7 +83,8 @@ def told(provider: Any, way: tuple[bool, bool], script: list[Scripted]) -> dict[
         ],
         "notes": story.notes,
         "events": _ordered(story.events),
-        "heard": "".join(story.heard),
+        "heard": story.text_heard,
+        "calls heard": [call[1:] for call in calls_of(story.heard)],
         **_result(story),
     }
 

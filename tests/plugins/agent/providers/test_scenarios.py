@@ -34,7 +34,15 @@ from toolstile_hookspecs import (
     ToolResult,
 )
 from toolstile_hookspecs.agents.messages import Message, StopReason
-from toolstile_hookspecs.agents.provider import FaultType, ModelRequest, ProviderError
+from toolstile_hookspecs.agents.provider import (
+    CallDelta,
+    Delta,
+    FaultType,
+    ModelRequest,
+    ProviderError,
+    ThrottleError,
+)
+from toolstile_hookspecs.testing.provider_adapter import calls_of
 from toolstile_plugins.agent import (
     Agent,
     AgentConfig,
@@ -91,7 +99,11 @@ class Story:
     conversation: list[Any]
     notes: list[str]
     events: list[str]
-    heard: list[str] = field(default_factory=list)
+    heard: list[Delta] = field(default_factory=list)
+
+    @property
+    def text_heard(self) -> str:
+        return "".join(delta for delta in self.heard if isinstance(delta, str))
 
     @property
     def answers(self) -> list[tuple[str, bool]]:
@@ -236,7 +248,10 @@ def test_two_calls_are_carried_out_and_answered(teller: Teller):
     ended = [RENDERED, USED, "note succeeded", "note succeeded", RENDERED, ENDED, "executed end"]
     assert story.events == ended
     if teller.is_streamed:
-        assert "".join(story.heard) == "I note both.Both are noted."
+        assert story.text_heard == "I note both.Both are noted."
+        calls = [(name, given) for _, name, given in calls_of(story.heard)]
+        assert calls == [("note", {"text": "a"}), ("note", {"text": "b"})]
+        assert len(story.heard) > len(calls) + 2
 
 
 def test_the_model_recovers_from_a_denial(teller: Teller):
@@ -293,7 +308,8 @@ def test_a_fault_that_stays_ends_the_run_at_once(teller: Teller, type_: FaultTyp
 
     assert story.error is not None
     assert isinstance(story.error.__cause__, ProviderError)
-    assert (story.error.__cause__.type, story.error.__cause__.attempts) == (type_, 1)
+    assert not isinstance(story.error.__cause__, ThrottleError)
+    assert (story.error.__cause__.type, story.error.__cause__.retry_safe) == (type_, False)
     assert "No more." in story.result.error
     assert "sk-of-nobody" not in story.result.error
     assert len(story.played.requests) == 1
@@ -305,9 +321,12 @@ def test_a_fault_that_lasts_ends_the_run_after_all_tries(teller: Teller):
     story = teller.tell(*[fault] * 3)
 
     assert story.error is not None
-    assert isinstance(story.error.__cause__, ProviderError)
-    assert story.error.__cause__.attempts == 3
-    assert story.error.__cause__.retry_safe
+    throttled = story.error.__cause__
+    assert isinstance(throttled, ThrottleError)
+    assert (throttled.type, throttled.attempts) == (FaultType.UNAVAILABLE, 3)
+    assert (throttled.retry_after, throttled.retry_safe) == (0.01, True)
+    assert "Overloaded." in str(throttled)
+    assert isinstance(throttled.__cause__, ProviderError)
 
 
 def test_a_reply_that_does_not_come_is_asked_for_again(teller: Teller):
@@ -319,7 +338,7 @@ def test_a_reply_that_does_not_come_is_asked_for_again(teller: Teller):
 
 @streamed
 def test_a_stream_that_stands_still_is_asked_for_again(teller: Teller):
-    hung = Hang(called(("note", {"text": "a long text for a note"})))
+    hung = Hang(called(("note", {"text": "a long text for a note"})), after=1)
     story = teller.tell(hung, said("Here."), config=AgentConfig(timeout=1.0))
 
     assert story.result.text == "Here."
@@ -328,12 +347,30 @@ def test_a_stream_that_stands_still_is_asked_for_again(teller: Teller):
 
 @pytest.mark.parametrize("is_clean", [False, True], ids=["broken", "ended"])
 @streamed
-def test_a_stream_that_is_cut_in_a_call_is_asked_for_again(teller: Teller, is_clean: bool):
+def test_a_stream_that_is_cut_in_a_call_runs_nothing_and_is_not_told_twice(
+    teller: Teller, is_clean: bool
+):
     turn = called(("note", {"text": "a long text for a note"}))
-    story = teller.tell(Cut(turn, is_clean), turn, said("Noted."))
+    story = teller.tell(Cut(turn, is_clean=is_clean), said("never"))
+
+    assert story.error is not None
+    assert isinstance(story.error.__cause__, ProviderError)
+    assert story.error.__cause__.retry_safe
+    assert isinstance(story.heard[-1], CallDelta)
+    assert story.conversation == [("user", "Go", [], [])]
+    assert (story.notes, len(story.played.requests)) == ([], 1)
+
+
+@pytest.mark.parametrize("is_clean", [False, True], ids=["broken", "ended"])
+@streamed
+def test_a_stream_that_is_cut_before_anything_was_heard_is_asked_for_again(
+    teller: Teller, is_clean: bool
+):
+    turn = called(("note", {"text": "a"}))
+    story = teller.tell(Cut(turn, is_clean=is_clean, after=1), turn, said("Noted."))
 
     assert story.result.text == "Noted."
-    assert story.notes == ["a long text for a note"]
+    assert story.notes == ["a"]
 
 
 @streamed
@@ -342,7 +379,7 @@ def test_a_stream_that_is_cut_after_text_is_not_told_twice(teller: Teller):
 
     assert story.error is not None
     assert len(story.played.requests) == 1
-    assert "".join(story.heard) in "A long answer that breaks off."
+    assert story.text_heard in "A long answer that breaks off."
 
 
 def test_malformed_arguments_are_told_to_the_model(teller: Teller):
@@ -415,8 +452,8 @@ def test_a_cancelled_run_ends_while_the_model_is_asked(teller: Teller):
 def test_a_stream_is_not_heard_after_its_run_was_cancelled(provider: Provider):
     paused, stop, heard = Paused(said("One two three four five six.")), Cancellation(), []
 
-    def listen(text: str) -> None:
-        heard.append(text)
+    def listen(delta: Delta) -> None:
+        heard.append(delta)
         stop.cancel()
 
     with ExitStack() as stack, Host(discover=False) as host:

@@ -17,7 +17,13 @@ from tests.plugins.agent.providers.played_server import STATUS, Json, serving
 
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
-from toolstile_hookspecs.agents.provider import FaultType, Listener, ModelRequest, ProviderError
+from toolstile_hookspecs.agents.provider import (
+    CallDelta,
+    FaultType,
+    Listener,
+    ModelRequest,
+    ProviderError,
+)
 from toolstile_hookspecs.testing import ProviderAdapterContract
 from toolstile_plugins.agent.providers import adapter_named
 
@@ -37,6 +43,8 @@ class TheirAdapter:
         turn = self._read(self._post(request))
         if listen is not None:
             listen(turn.text)
+            for call in turn.tool_calls:
+                listen(CallDelta(call.id, call.name, call.arguments))
         return turn
 
     async def asend(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
