@@ -2,26 +2,33 @@
 
 from __future__ import annotations
 
+import logging
+import math
 import threading
-from collections.abc import Callable
-from contextlib import AbstractContextManager, nullcontext, suppress
-from contextvars import copy_context
+from collections.abc import Callable, Generator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
-from queue import SimpleQueue
+from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import Cancellation, ConfigurationError, Deadline
 from toolstile_hookspecs.agents.messages import Turn
 from toolstile_hookspecs.agents.provider import (
+    Delta,
     Listener,
     ModelRequest,
     ProviderAdapter,
     ProviderError,
+    ThrottleError,
 )
 from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.agent.threads import on_thread
 
 if TYPE_CHECKING:
     from toolstile_plugins.agent.spans import RunSpans
+
+log = logging.getLogger("toolstile.agent")
 
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 8.0
@@ -53,7 +60,7 @@ class Ask:
         adapter: The adapter of the provider.
         request: The request.
         retries: The bounds of asking once more.
-        listen: Receives the text as it arrives.
+        listen: Receives text and calls as they arrive.
         deadline: The end of the run.
         cancellation: Cancels the run.
         spans: Opens a span for each try, None where nothing is traced.
@@ -69,29 +76,19 @@ class Ask:
 
     def perform(self) -> Turn:
         """Send the request; where it can be cancelled, on a thread that is left to itself then."""
-        stop = self.cancellation
-        if stop is None:
-            return self._tried(threading.Event())
-        stopped, ended = threading.Event(), SimpleQueue[Callable[[], Turn]]()
-
-        def work() -> None:
-            try:
-                turn = self._tried(stopped)
-            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-                ended.put(_raising(error))
-            else:
-                ended.put(lambda: turn)
+        stopped, cancelled = threading.Event(), Future[Turn]()
+        if self.cancellation is None:
+            return self._tried(stopped)
 
         def cancel() -> None:
             stopped.set()
-            ended.put(_raising(RunCancelled()))
+            cancelled.set_exception(RunCancelled())
 
-        forget = stop.on_cancel(cancel)
+        forget = self.cancellation.on_cancel(cancel)
         try:
-            threading.Thread(
-                target=copy_context().run, args=(work,), name="toolstile-model", daemon=True
-            ).start()
-            return ended.get()()
+            ended = on_thread(partial(self._tried, stopped), "toolstile-model")
+            wait([ended, cancelled], return_when=FIRST_COMPLETED)
+            return (ended if ended.done() else cancelled).result()
         finally:
             stopped.set()
             forget()
@@ -100,8 +97,7 @@ class Ask:
         """Send the request on the event loop."""
         import asyncio  # heavy, and only here
 
-        stop = self.cancellation
-        if stop is None:
+        if (stop := self.cancellation) is None:
             return await self._atried()
         loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self._atried())
 
@@ -122,82 +118,88 @@ class Ask:
             forget()
 
     def _tried(self, stopped: threading.Event) -> Turn:
-        tenacity = _tenacity()
-        heard = _Heard(self.listen, stopped)
-        retrying = tenacity.Retrying(
-            sleep=tenacity.sleep_using_event(stopped), **self._policy(tenacity, heard)
-        )
+        heard, tenacity = _Heard(self.listen, stopped), _tenacity()
 
         def attempt() -> Turn:
-            if stopped.is_set():
-                raise RunCancelled
-            request = self._request()
-            with self._span(request) as answered:
+            with self._attempt(stopped) as (request, answered):
                 return answered(self.adapter.send(request, heard.listener))
 
-        turn: Turn = retrying(attempt)
+        sleep = tenacity.sleep_using_event(stopped)
+        turn: Turn = tenacity.Retrying(sleep=sleep, **self._policy(tenacity, heard))(attempt)
         return turn
 
     async def _atried(self) -> Turn:
-        tenacity = _tenacity()
-        heard = _Heard(self.listen, threading.Event())
+        heard, tenacity = _Heard(self.listen, threading.Event()), _tenacity()
 
         async def attempt() -> Turn:
-            request = self._request()
-            with self._span(request) as answered:
+            with self._attempt() as (request, answered):
                 return answered(await self.adapter.asend(request, heard.listener))
 
         turn: Turn = await tenacity.AsyncRetrying(**self._policy(tenacity, heard))(attempt)
         return turn
 
-    def _request(self) -> ModelRequest:
-        """Return the request with the time that the deadline leaves."""
-        if self.deadline is None:
-            return self.request
-        self.deadline.check()
-        left = self.deadline.remaining()
-        given = self.request.timeout
-        return replace(self.request, timeout=left if given is None else min(left, given))
+    @contextmanager
+    def _attempt(
+        self, stopped: threading.Event | None = None
+    ) -> Generator[tuple[ModelRequest, Callable[[Turn], Turn]]]:
+        """Give the request, with the time that the deadline leaves, and what reads its reply."""
+        if stopped is not None and stopped.is_set():
+            raise RunCancelled
+        request, deadline = self.request, self.deadline
+        if deadline is not None:
+            deadline.check()
+            left = deadline.remaining()
+            given = left if request.timeout is None else min(left, request.timeout)
+            request = replace(request, timeout=given)
+        with _UNTRACED if self.spans is None else self.spans.chat(request) as note:
 
-    def _span(self, request: ModelRequest) -> AbstractContextManager[Callable[[Turn], Turn]]:
-        return _UNTRACED if self.spans is None else self.spans.chat(request)
+            def answered(turn: Turn) -> Turn:
+                if turn.usage is None:
+                    _note_missing_usage(self.adapter.name, self.adapter.model)
+                return note(turn)
+
+            yield request, answered
 
     def _policy(self, tenacity: Any, heard: _Heard) -> dict[str, Any]:
-        """Return when to ask again, when to stop, and how long to wait."""
+        """Return when to ask again, how long to wait, and when to stop."""
         backoff = tenacity.wait_exponential_jitter(
             multiplier=FIRST_WAIT, max=LONGEST_WAIT, jitter=FIRST_WAIT
         )
 
         def may_retry(error: BaseException) -> bool:
-            # Text that somebody has read cannot be taken back.
+            # What somebody has read cannot be taken back.
             return isinstance(error, ProviderError) and error.retry_safe and not heard.anything
 
-        def wait(state: Any) -> float:
-            asked: float | None = getattr(state.outcome.exception(), "retry_after", None)
-            seconds: float = backoff(state)
-            return seconds if asked is None else asked
+        def pause(state: Any) -> float:
+            asked: float | None = state.outcome.exception().retry_after
+            seconds: float = backoff(state) if asked is None else asked
+            return seconds
 
-        def give_up(state: Any) -> bool:
-            error = state.outcome.exception()
-            if isinstance(error, ProviderError):
-                error.attempts = state.attempt_number
-            delay = state.idle_for + state.upcoming_sleep
-            is_late = self.deadline is not None and (
-                state.upcoming_sleep >= self.deadline.remaining()
-            )
+        def is_over(state: Any) -> bool:
+            left = math.inf if self.deadline is None else self.deadline.remaining()
+            delay: float = state.idle_for + state.upcoming_sleep
             is_last: bool = state.attempt_number >= self.retries.attempts
-            return is_last or is_late or delay > self.retries.total_delay
+            return is_last or state.upcoming_sleep >= left or delay > self.retries.total_delay
+
+        def give_up(state: Any) -> None:
+            last: ProviderError = state.outcome.exception()
+            raise ThrottleError(
+                str(last),
+                last.type,
+                retry_after=last.retry_after,
+                attempts=state.attempt_number,
+            ) from last
 
         return {
             "retry": tenacity.retry_if_exception(may_retry),
-            "wait": wait,
-            "stop": give_up,
-            "reraise": True,
+            "wait": pause,
+            "stop": is_over,
+            "retry_error_callback": give_up,
         }
 
 
 class _Heard:
-    """Passes text on until the run has ended, and knows whether there was any."""
+    """Passes deltas on until the run has ended, and knows whether there was any."""
 
     def __init__(self, listen: Listener | None, stopped: threading.Event) -> None:
         self.anything = False
@@ -205,22 +207,21 @@ class _Heard:
         self._listen = listen
         self.listener: Listener | None = None if listen is None else self._hear
 
-    def _hear(self, text: str) -> None:
+    def _hear(self, delta: Delta) -> None:
         self.anything = True
         if self._stopped.is_set():
             raise RunCancelled  # which ends the stream
         if self._listen is not None:
-            self._listen(text)
+            self._listen(delta)
 
 
 _UNTRACED: Final = nullcontext[Callable[[Turn], Turn]](lambda turn: turn)
 
 
-def _raising(error: BaseException) -> Callable[[], Turn]:
-    def answer() -> Turn:
-        raise error
-
-    return answer
+@cache
+def _note_missing_usage(provider: str, model: str) -> None:
+    """Log it once; nothing is guessed."""
+    log.warning("%s does not tell the tokens of %s: no budget counts them.", provider, model)
 
 
 def _tenacity() -> Any:

@@ -3,23 +3,24 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
-from concurrent.futures import Future
-from contextlib import contextmanager
-from contextvars import copy_context
+from concurrent.futures import wait
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from queue import SimpleQueue
 from typing import Any, TypeVar
 
 from toolstile_hookspecs import Cancellation, SessionProtocol, ToolInvoked
 from toolstile_hookspecs.agents.messages import CallMade, Message
+from toolstile_hookspecs.agents.provider import Delta
 from toolstile_plugins.agent.events import ModelReplied
 from toolstile_plugins.agent.result import RunResult
+from toolstile_plugins.agent.threads import on_thread
 
 O = TypeVar("O")  # noqa: E741 - the output
 
-Piece = str | CallMade | ToolInvoked
-"""Text as it arrives, a call that the model has made, or one that has ended."""
+Piece = Delta | CallMade | ToolInvoked
+"""Text and calls as they arrive, a call that the model has made, or one that has ended."""
 Tell = Callable[[Piece], None]
 
 
@@ -30,27 +31,15 @@ def read(work: Callable[[Tell, Cancellation], RunResult[O]]) -> Generator[Piece 
         work: Runs the request; is given what to tell pieces to, and what cancels it.
     """
     pieces, stop = SimpleQueue[Piece | None](), Cancellation()
-    ended: Future[RunResult[O]] = Future()
-
-    def run() -> None:
-        try:
-            ended.set_result(work(pieces.put, stop))
-        except BaseException as error:  # noqa: BLE001 - raised where it is read
-            ended.set_exception(error)
-        finally:
-            pieces.put(None)
-
-    thread = threading.Thread(
-        target=copy_context().run, args=(run,), name="toolstile-run", daemon=True
-    )
-    thread.start()
+    ended = on_thread(partial(work, pieces.put, stop), "toolstile-run")
+    ended.add_done_callback(lambda _: pieces.put(None))
     try:
         while (piece := pieces.get()) is not None:
             yield piece
         yield ended.result()
     finally:
         stop.cancel()
-        thread.join()
+        wait([ended])
 
 
 async def aread(
@@ -87,10 +76,7 @@ def calls_told(session: SessionProtocol, tell: Tell) -> Generator[None]:
         if event.parent_id is None:
             tell(event)
 
-    leave_made = session.dispatcher.subscribe(ModelReplied, made)
-    leave_ended = session.dispatcher.subscribe(ToolInvoked, ended)
-    try:
+    with ExitStack() as stack:
+        stack.callback(session.dispatcher.subscribe(ModelReplied, made))
+        stack.callback(session.dispatcher.subscribe(ToolInvoked, ended))
         yield
-    finally:
-        leave_made()
-        leave_ended()
