@@ -8,8 +8,7 @@ from pathlib import Path
 
 from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, tool
 from toolstile.testing import ScriptedModel
-from toolstile_hookspecs.agents.feedback import FeedbackTrigger
-from toolstile_hookspecs.agents.guidance import FeedbackProviderConfig
+from toolstile_hookspecs.agents.guidance import FeedbackProviderConfig, FeedbackTrigger
 from toolstile_plugins.agent import Agent
 
 sys.path.insert(0, str(Path(__file__).parent))

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from toolstile_hookspecs.agents.feedback import Feedback, Observation, Severity
-from toolstile_hookspecs.agents.guidance import GuidanceContext, TaskCompletionResult
+from toolstile_hookspecs.agents.guidance import (
+    Feedback,
+    GuidanceContext,
+    Observation,
+    Severity,
+    TaskCompletionResult,
+)
 
 
 @dataclass

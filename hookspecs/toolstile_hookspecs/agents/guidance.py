@@ -2,19 +2,130 @@
 
 from __future__ import annotations
 
+import html
+import re
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from datetime import datetime
+from enum import StrEnum
+from typing import Any, Final, Protocol
 
-from toolstile_hookspecs.agents.feedback import Feedback, FeedbackTrigger
 from toolstile_hookspecs.agents.messages import StopReason
-from toolstile_hookspecs.calls import ToolInvoked
+from toolstile_hookspecs.calls import Outcome, ToolInvoked
 from toolstile_hookspecs.errors import DefinitionError
 from toolstile_hookspecs.limits import BudgetTracker, Clock, Deadline, SystemClock
 from toolstile_hookspecs.prompts import Prompt
 from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.services.filesystem import Filesystem
 from toolstile_hookspecs.sessions import SessionProtocol
+from toolstile_hookspecs.stored_names import stored_as
+
+_DELIMITER: Final = re.compile(r"<(?=\s*/?\s*feedback\b)", re.IGNORECASE)
+
+
+class Severity(StrEnum):
+    """The weight of feedback."""
+
+    INFO = "info"
+    CAUTION = "caution"
+    WARNING = "warning"
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One thing that a provider has seen.
+
+    Args:
+        category: Its topic in a word.
+        description: The thing seen.
+        evidence: The proof, such as a line of output.
+    """
+
+    category: str
+    description: str
+    evidence: str = ""
+
+
+@stored_as("agent.Feedback")
+@dataclass(frozen=True, slots=True)
+class Feedback:
+    """Feedback of one provider; the loop fills in the last four fields.
+
+    Args:
+        summary: The whole in a sentence.
+        observations: The things seen.
+        suggestions: The things to do next.
+        severity: The weight.
+        provider_name: The name of the provider.
+        timestamp: The moment it was given, aware.
+        call_index: The number of calls before it, of all runs of the prompt in the session.
+        prompt: The namespace and key of the prompt.
+
+    Example:
+        >>> print(Feedback("Half of the time is over.", suggestions=("Write now.",)).render())
+        <feedback provider="" severity="info">
+        Half of the time is over.
+        Suggestion: Write now.
+        </feedback>
+    """
+
+    summary: str
+    observations: tuple[Observation, ...] = ()
+    suggestions: tuple[str, ...] = ()
+    severity: Severity = Severity.INFO
+    provider_name: str = ""
+    timestamp: datetime | None = None
+    call_index: int = 0
+    prompt: str = ""
+
+    def render(self) -> str:
+        """Return one delimited block; its texts cannot close the delimiter."""
+        seen = [
+            f"{each.category}: {each.description}{f' ({each.evidence})' if each.evidence else ''}"
+            for each in self.observations
+        ]
+        advice = [f"Suggestion: {suggestion}" for suggestion in self.suggestions]
+        text = _DELIMITER.sub("&lt;", "\n".join([self.summary, *seen, *advice]))
+        name = html.escape(self.provider_name)
+        return f'<feedback provider="{name}" severity="{self.severity}">\n{text}\n</feedback>'
+
+
+@dataclass(frozen=True)
+class GuidedOutcome(Outcome):
+    """The outcome of a call, and the feedback that dialects append to its result.
+
+    Args:
+        feedback: The feedback on the batch of the call; event, envelope and record are without it.
+    """
+
+    feedback: tuple[Feedback, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FeedbackTrigger:
+    """The moments at which a provider is asked; one of them is enough.
+
+    Args:
+        every_n_calls: After so many calls since its own last feedback.
+        every_n_seconds: After so many seconds since then; at once where there was none.
+        on_file_created: Once in a session, when the workspace has this file and had not at first.
+
+    Raises:
+        DefinitionError: When it would never fire.
+    """
+
+    every_n_calls: int | None = None
+    every_n_seconds: float | None = None
+    on_file_created: str | None = None
+
+    def __post_init__(self) -> None:
+        """Check that it can fire."""
+        numbers = [n for n in (self.every_n_calls, self.every_n_seconds) if n is not None]
+        if not (self.on_file_created or numbers):
+            msg = "FeedbackTrigger never fires; give every_n_calls, every_n_seconds or "
+            raise DefinitionError(f"{msg}on_file_created.")
+        if not all(number > 0 for number in numbers):
+            raise DefinitionError("FeedbackTrigger: its numbers must be more than 0.")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,10 +194,7 @@ class GuidanceContext:
 
 
 class FeedbackProvider(Protocol):
-    """Says something to the model after its calls, and never stops one.
-
-    What it raises, or takes longer than a second for, is logged and left out.
-    """
+    """Says something to the model after its calls; what it raises is logged and left out."""
 
     @property
     def name(self) -> str:

@@ -29,8 +29,6 @@ from toolstile_plugins.agent.guidance.completion import (
     FileOutputChecker as FileOutputChecker,
     PlanChecker as PlanChecker,
     ToolsCalledChecker as ToolsCalledChecker,
-    acheck_completion as acheck_completion,
-    check_completion as check_completion,
 )
 from toolstile_plugins.agent.guidance.feedback import (
     BudgetFeedback as BudgetFeedback,
@@ -39,10 +37,12 @@ from toolstile_plugins.agent.guidance.feedback import (
     PlanFeedback as PlanFeedback,
     RepeatedFailureFeedback as RepeatedFailureFeedback,
     StaticFeedback as StaticFeedback,
+)
+from toolstile_plugins.agent.guidance.prompt_guidance import (
+    Guidance as Guidance,
     acollect_feedback as acollect_feedback,
     collect_feedback as collect_feedback,
 )
-from toolstile_plugins.agent.guidance.prompt_guidance import Guidance as Guidance
 from toolstile_plugins.agent.output import OutputError as OutputError
 from toolstile_plugins.agent.request import Retries as Retries
 from toolstile_plugins.agent.result import (

@@ -17,6 +17,7 @@ from toolstile_hookspecs import (
     RunContext,
     SessionProtocol,
 )
+from toolstile_hookspecs.agents.guidance import FeedbackProviderConfig, TaskCompletionChecker
 from toolstile_hookspecs.agents.provider import Listener
 from toolstile_plugins.agent.budget import Budget, Price, TokenBudgetTracker
 from toolstile_plugins.agent.compaction import Compaction
@@ -44,6 +45,8 @@ class AgentConfig:
         prices: By model, for budgets that limit the cost; else those of `[plugins.agent.prices]`.
         resources: Resources for the tools; those of a request win, type by type.
         approver: Answers for a person, else the host's.
+        feedback_providers: The `FeedbackProviderConfig`s beside those of the prompt.
+        task_completion: The `TaskCompletionChecker` beside that of the prompt.
         slices: The types in a session that is read from the state of a run, as no section has them.
     """
 
@@ -60,6 +63,8 @@ class AgentConfig:
     prices: Mapping[str, Price] | None = None
     resources: Resources = ()
     approver: Approver | None = None
+    feedback_providers: Sequence[FeedbackProviderConfig] = ()
+    task_completion: TaskCompletionChecker | None = None
     slices: Sequence[type[Any]] = ()
 
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
 from typing import Any, Unpack, cast
 
 from toolstile_hookspecs import (
     ConfigurationError,
-    ExecutorHandle,
     HostHandle,
     Prompt,
     SessionProtocol,
@@ -19,6 +17,7 @@ from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.agent.agent import UNSAID, Agent
 from toolstile_plugins.agent.config import AgentConfig, RequestArguments
 from toolstile_plugins.agent.conversation import Conversation, answer_of
+from toolstile_plugins.agent.guidance.prompt_guidance import nowhere
 from toolstile_plugins.agent.result import RunResult
 from toolstile_plugins.agent.run import Run, Surroundings
 
@@ -102,7 +101,8 @@ def _step(adapter: Evaluation, prompt: Prompt, given: EvaluationArguments) -> Ru
     around = Surroundings(cast("ProviderAdapter", adapter), None, config)
     run = Run(around, prompt, given)
     # Nothing is carried out, so that no executor is needed.
-    run.begin(cast("ExecutorHandle", SimpleNamespace(session=session, prompt=prompt)))
+    executor = given.get("executor")
+    run.begin(nowhere(prompt, session, None if executor is None else executor.resources))
     if said is not None:
         run.conversation.add(Message.user(said, run.context.request_id))
     return run

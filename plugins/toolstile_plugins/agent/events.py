@@ -106,10 +106,10 @@ class GuidanceProgress:
         prompt: The namespace and key of the prompt.
         calls: The calls of the prompt so far.
         succeeded: The tools that have succeeded.
-        files: The providers whose file was there, each with the file.
+        files: The files of triggers that have been there.
     """
 
     prompt: str
-    calls: int
+    calls: int = 0
     succeeded: tuple[str, ...] = ()
-    files: tuple[tuple[str, str], ...] = ()
+    files: tuple[str, ...] = ()

@@ -17,7 +17,7 @@ from toolstile_hookspecs import (
     ToolInvoked,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.agents.feedback import Feedback
+from toolstile_hookspecs.agents.guidance import Feedback
 from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, StopReason, Turn
 from toolstile_hookspecs.agents.provider import ProviderError
 from toolstile_hookspecs.sections import OpenedSections
@@ -113,16 +113,14 @@ def _accept(run: Run, turn: Turn) -> Loop[RunResult[Any] | None]:
             raise
         run.conversation.add(Message.user(error.for_model))
         return None
-    missing = yield from run.guidance.objection(
-        text=turn.text, tentative_output=output, stop_reason=turn.stop_reason
-    )
+    verdict = yield from run.guidance.completion(output, turn.text, turn.stop_reason)
     run.check(Phase.RESPONSE)
-    if missing is None:
+    if verdict.complete:
         return run.result(StopReason.END, output)
     if run.guidance.refusals >= run.config.max_refusals:
-        msg = f"{run.name} ended before its task was complete: {missing}"
+        msg = f"{run.name} ended before its task was complete: {verdict.feedback}"
         raise RunFailed(msg, StopReason.INCOMPLETE, Phase.RESPONSE)
-    run.conversation.add(Message.user(f"{missing} {_GO_ON}"))
+    run.conversation.add(Message.user(f"{verdict.feedback} {_GO_ON}"))
     return None
 
 

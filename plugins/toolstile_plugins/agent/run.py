@@ -167,7 +167,13 @@ class Run:
         self.conversation = Conversation(session)
         session[ModelReplied].register(ModelReplied, append_all, SlicePolicy.LOG)
         self.guidance = Guidance(
-            tools, self.clock, self._deadline, self.adapter, self.context.run_id, self._tell_bus
+            tools,
+            self._around.host,
+            self.config,
+            deadline=self._deadline,
+            adapter=self.adapter,
+            run_id=self.context.run_id,
+            publish=self._tell_bus,
         )
         if self.said is not None and self._given.get("executor") is not None:
             tools.request(self.said)

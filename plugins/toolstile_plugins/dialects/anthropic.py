@@ -101,4 +101,7 @@ def _block(result: Answer) -> dict[str, Any]:
     }
     if result.text:
         block["content"] = result.text
+    if result.feedback:
+        texts = filter(None, (result.text, result.feedback))
+        block["content"] = [{"type": "text", "text": text} for text in texts]
     return block

@@ -135,7 +135,7 @@ def _calls_in(parts: list[Any]) -> list[ToolCall]:
 def _response(result: Answer) -> dict[str, Any]:
     response: dict[str, Any] = {
         "name": _escaped(result.name),
-        "response": {"output" if result.success else "error": result.text},
+        "response": {"output" if result.success else "error": result.whole_text},
     }
     if result.call is not None and NO_ID not in result.call.meta:
         response["id"] = result.call_id

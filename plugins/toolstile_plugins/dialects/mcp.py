@@ -117,7 +117,7 @@ class Mcp:
 
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one result of `tools/call` for each outcome."""
-        return [_result(outcome) for outcome in map(answer, outcomes)]
+        return [_with_feedback(_result(each), each.feedback) for each in map(answer, outcomes)]
 
     def recorded(self, document: Any) -> list[ToolCall] | None:
         """Return the `tools/call` requests of recorded JSON-RPC, None for anything else."""
@@ -191,6 +191,12 @@ def _output(tool: Tool[Any, Any]) -> _Output | None:
     wrapped: Schema = {"type": "object", **with_keys(declared, DEFINITIONS)}
     wrapped["properties"] = {WRAPPED: without_keys(declared, frozenset(DEFINITIONS))}
     return _Output(opened(wrapped), wraps=True)
+
+
+def _with_feedback(shape: dict[str, Any], feedback: str) -> dict[str, Any]:
+    if feedback:
+        shape["content"] = [*shape["content"], {"type": "text", "text": feedback}]
+    return shape
 
 
 def _result(result: Answer) -> dict[str, Any]:

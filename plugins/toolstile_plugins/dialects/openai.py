@@ -68,7 +68,7 @@ class OpenAI:
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one message of role `tool` for each outcome."""
         return [
-            {"role": "tool", "tool_call_id": outcome.call_id, "content": outcome.text}
+            {"role": "tool", "tool_call_id": outcome.call_id, "content": outcome.whole_text}
             for outcome in map(answer, outcomes)
         ]
 
@@ -111,7 +111,11 @@ class OpenAIResponses(OpenAI):
     def results(self, outcomes: Sequence[Outcome | BaseException]) -> list[dict[str, Any]]:
         """Return one `function_call_output` item for each outcome."""
         return [
-            {"type": "function_call_output", "call_id": outcome.call_id, "output": outcome.text}
+            {
+                "type": "function_call_output",
+                "call_id": outcome.call_id,
+                "output": outcome.whole_text,
+            }
             for outcome in map(answer, outcomes)
         ]
 

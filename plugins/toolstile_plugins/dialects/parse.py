@@ -18,6 +18,7 @@ from toolstile_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
+from toolstile_hookspecs.agents.guidance import GuidedOutcome
 from toolstile_hookspecs.execution.schemas import examples_of
 
 CUT_OFF: Final = "{"
@@ -158,6 +159,7 @@ class Answer:
         data: The value as compact JSON, where there is one to show.
         contents: The value, where it is more than text.
         preface: The text before the contents.
+        feedback: The feedback on the batch of the call, to be read after its result.
     """
 
     call_id: str
@@ -170,6 +172,12 @@ class Answer:
     data: bytes | None = None
     contents: Contents | None = None
     preface: str = ""
+    feedback: str = ""
+
+    @property
+    def whole_text(self) -> str:
+        """The text for the model, and the feedback below it."""
+        return "\n\n".join(filter(None, (self.text, self.feedback)))
 
 
 def answer(item: Outcome | BaseException) -> Answer:
@@ -201,7 +209,12 @@ def answer(item: Outcome | BaseException) -> Answer:
         data=item.data,
         contents=contents,
         preface=item.result.message if contents is not None else "",
+        feedback=_rendered(item) if isinstance(item, GuidedOutcome) else "",
     )
+
+
+def _rendered(outcome: GuidedOutcome) -> str:
+    return "\n\n".join(each.render() for each in outcome.feedback)
 
 
 def _explain(error: BaseException) -> str:

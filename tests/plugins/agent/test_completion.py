@@ -34,9 +34,6 @@ from toolstile_plugins.agent import (
     PlanChecker,
     RunFailed,
     ToolsCalledChecker,
-    acheck_completion,
-    check_completion,
-    collect_feedback,
 )
 from toolstile_plugins.agent.run import CONVERSATION
 from toolstile_plugins.planning import Plan, PlanStep
@@ -322,7 +319,7 @@ def check(checker: Any, *, session: Any = None, **resources: Any) -> TaskComplet
         Host(discover=False, **resources) as host,
         host.executor(prompt=prompt_of(checker), **options) as tools,
     ):
-        return check_completion(Guidance(tools, host.clock))
+        return Guidance(tools, host).check_completion()
 
 
 def planned(*statuses: Any) -> Session:
@@ -384,7 +381,7 @@ def test_several_checkers_stop_at_the_first_that_decides(class_: Any) -> None:
 def test_completion_is_checked_without_a_loop_and_not_in_a_dry_run() -> None:
     checker = Checker([MORE])
     with Host(discover=False) as host, host.executor(prompt=prompt_of(checker)) as tools:
-        found = asyncio.run(acheck_completion(Guidance(tools), {"a": 1}, "text"))
+        found = asyncio.run(Guidance(tools, host).acheck_completion({"a": 1}, "text"))
     assert (found, checker.seen[0].tentative_output) == (MORE, {"a": 1})
 
     with (
@@ -392,6 +389,6 @@ def test_completion_is_checked_without_a_loop_and_not_in_a_dry_run() -> None:
         host.executor(prompt=prompt_of(checker), dry_run=True) as tools,
     ):
         guidance = Guidance(tools)
-        collect_feedback(guidance, [tools.dispatch(ToolCall("look"))])
-        assert check_completion(guidance) == OK
+        guidance.with_feedback([tools.dispatch(ToolCall("look"))])
+        assert guidance.check_completion() == OK
         assert verdicts(tools.session)[-1][1] == "skipped"

@@ -15,6 +15,7 @@ from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, Session, Se
 from toolstile.testing import FakeClock, ScriptedModel
 from toolstile_hookspecs import (
     ApprovalAnswer,
+    Deadline,
     DefinitionError,
     Filesystem,
     PolicyDecision,
@@ -24,8 +25,15 @@ from toolstile_hookspecs import (
     ToolResult,
     hookimpl,
 )
-from toolstile_hookspecs.agents.feedback import Feedback, FeedbackTrigger, Observation, Severity
-from toolstile_hookspecs.agents.guidance import FeedbackProviderConfig, GuidanceContext
+from toolstile_hookspecs.agents.guidance import (
+    Feedback,
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    GuidanceContext,
+    GuidedOutcome,
+    Observation,
+    Severity,
+)
 from toolstile_plugins.agent import (
     Agent,
     AgentConfig,
@@ -36,6 +44,7 @@ from toolstile_plugins.agent import (
     acollect_feedback,
     collect_feedback,
 )
+from toolstile_plugins.agent.evaluation import Evaluation
 from toolstile_plugins.record.file import RecordFile
 from toolstile_plugins.record.reader import Recording
 from toolstile_plugins.record.recorder import Recorder
@@ -473,7 +482,7 @@ def test_a_dry_run_gives_no_feedback() -> None:
         host.executor(prompt=prompt_of(every(1)), dry_run=True) as tools,
     ):
         outcome = tools.dispatch(ToolCall("look"))
-        assert collect_feedback(Guidance(tools), [outcome]) == []
+        assert Guidance(tools).with_feedback([outcome]) == [outcome]
 
 
 def test_a_replay_gives_no_feedback_and_compares_none(tmp_path: Path) -> None:
@@ -496,15 +505,50 @@ def test_a_replay_gives_no_feedback_and_compares_none(tmp_path: Path) -> None:
 # --- Without the loop
 
 
-def test_feedback_is_collected_without_the_loop() -> None:
+def test_feedback_is_part_of_the_outcomes_and_never_of_their_events() -> None:
     with Host(discover=False) as host, host.executor(prompt=prompt_of(every(2))) as tools:
-        guidance = Guidance(tools, host.clock)
-        assert collect_feedback(guidance) == []
-        [given] = collect_feedback(guidance, [tools.dispatch(ToolCall("look"))])
-        assert given.summary == "2 calls"
-        assert asyncio.run(acollect_feedback(guidance)) == []
-        [given] = asyncio.run(acollect_feedback(Guidance(tools)))
-        assert given.call_index == 4
+        guidance = Guidance(tools, host)
+        first = guidance.with_feedback([tools.dispatch(ToolCall("look"))])
+        assert not isinstance(first[0], GuidedOutcome)
+        outcome = tools.dispatch(ToolCall("look"))
+        [guided] = asyncio.run(guidance.awith_feedback([outcome]))
+    assert isinstance(guided, GuidedOutcome)
+    assert [each.summary for each in guided.feedback] == ["2 calls"]
+    assert guided.feedback == tuple(tools.session[Feedback].all())
+    assert (guided.event, guided.text, guided.data) == (outcome.event, "saw it", outcome.data)
+    assert guided.envelope() == outcome.envelope()
+
+
+def test_the_last_call_that_has_ended_has_the_feedback() -> None:
+    with (
+        Host(discover=False, approver=lambda _: ApprovalAnswer.pending("t")) as host,
+        host.executor(prompt=prompt_of(every(1))) as tools,
+    ):
+        outcomes = tools.dispatch_all([ToolCall("look"), ToolCall("send")])
+        guided = Guidance(tools, host).with_feedback([*outcomes, KeyError("left the call")])
+    assert [isinstance(each, GuidedOutcome) for each in guided] == [True, False, False]
+    assert guided[1] is outcomes[1]
+
+
+def test_feedback_after_calls_past_the_host_is_counted_in_the_session() -> None:
+    session, seen = Session(), Provider()
+    prompt = prompt_of(every(2, seen))
+    deadline = Deadline.after(60)
+    assert collect_feedback(prompt, session, deadline) == []
+    [given] = collect_feedback(prompt, session, deadline)
+    assert (given.summary, given.call_index) == ("2 calls", 2)
+    assert asyncio.run(acollect_feedback(prompt, session)) == []
+    assert [each.call_index for each in asyncio.run(acollect_feedback(prompt, session))] == [4]
+    assert [each.deadline for each in seen.seen] == [deadline, None]
+    assert given_in(session) == [("counter", 2), ("counter", 4)]
+
+
+def test_a_step_needs_no_executor_for_a_prompt_with_feedback() -> None:
+    class Model(Evaluation, ScriptedModel): ...
+
+    config = FeedbackProviderConfig(Provider(), FeedbackTrigger(on_file_created="a.txt"))
+    turn = Model("Hello.").step(prompt_of(config), session=Session(), said="Hi")
+    assert turn.text == "Hello."
 
 
 def test_a_static_provider_says_the_same_each_time() -> None:

@@ -7,8 +7,12 @@ from typing import Any
 from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, Session, ToolCall, tool
 from toolstile.testing import FakeClock
 from toolstile_hookspecs import BudgetTracker, Deadline, ToolResult
-from toolstile_hookspecs.agents.feedback import Feedback, FeedbackTrigger, Severity
-from toolstile_hookspecs.agents.guidance import FeedbackProviderConfig
+from toolstile_hookspecs.agents.guidance import (
+    Feedback,
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    Severity,
+)
 from toolstile_plugins.agent import (
     Budget,
     BudgetFeedback,
@@ -18,7 +22,6 @@ from toolstile_plugins.agent import (
     PlanFeedback,
     RepeatedFailureFeedback,
     TokenBudgetTracker,
-    collect_feedback,
 )
 from toolstile_plugins.planning import Plan, PlanStep
 
@@ -47,9 +50,10 @@ def feedback(provider: Any, *calls: Any, session: Any = None, **options: Any) ->
         Host(discover=False) as host,
         host.executor(prompt=prompt, **arguments, **options) as tools,
     ):
-        guidance = Guidance(tools, host.clock)
+        guidance = Guidance(tools, host)
         for name, params in calls:
-            given += collect_feedback(guidance, [tools.dispatch(ToolCall(name, params))])
+            [outcome] = guidance.with_feedback([tools.dispatch(ToolCall(name, params))])
+            given += getattr(outcome, "feedback", ())
     return given
 
 
@@ -67,9 +71,10 @@ def at(seconds: float, limit: float | None = 600.0) -> Feedback | None:
     configs = [FeedbackProviderConfig(DeadlineFeedback(), FeedbackTrigger(every_n_calls=1))]
     prompt = Prompt(PromptTemplate("demo", "p", feedback_providers=configs))
     with Host(discover=False, clock=clock) as host, host.executor(prompt=prompt) as tools:
-        guidance = Guidance(tools, clock, deadline)
+        guidance = Guidance(tools, host, deadline=deadline)
         clock.advance(seconds)
-        return next(iter(collect_feedback(guidance)), None)
+        [outcome] = guidance.with_feedback([tools.dispatch(ToolCall("unknown"))])
+        return next(iter(getattr(outcome, "feedback", ())), None)
 
 
 def test_a_deadline_is_told_in_words_and_warned_of_near_its_end() -> None:

@@ -1,11 +1,10 @@
-"""The built-in checkers of a task's completion, and a check for those who have no loop."""
+"""The built-in checkers of a task's completion."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from toolstile_hookspecs import ToolInvoked
 from toolstile_hookspecs.agents.guidance import (
@@ -13,41 +12,13 @@ from toolstile_hookspecs.agents.guidance import (
     TaskCompletionChecker,
     TaskCompletionResult,
 )
-from toolstile_hookspecs.agents.messages import StopReason
-from toolstile_plugins.agent.effects import Consult, Loop, adrive, drive
+from toolstile_plugins.agent.effects import Consult
 from toolstile_plugins.agent.events import GuidanceProgress
-from toolstile_plugins.agent.guidance.prompt_guidance import CHECK_SECONDS, Guidance
+from toolstile_plugins.agent.guidance.prompt_guidance import CHECK_SECONDS
 from toolstile_plugins.planning.model import Plan
 
 MAX_NAMED = 3
 """The most open steps or missing files that a checker names."""
-
-
-def check_completion(
-    guidance: Guidance, output: Any = None, text: str = ""
-) -> TaskCompletionResult:
-    """Return whether the task of a prompt is complete, as the loop would ask at its end.
-
-    Args:
-        guidance: The guidance of an executor's prompt, `Guidance(tools)`.
-        output: The typed answer.
-        text: The model's text.
-    """
-    return drive(_checked(guidance, output, text))
-
-
-async def acheck_completion(
-    guidance: Guidance, output: Any = None, text: str = ""
-) -> TaskCompletionResult:
-    """Return whether the task of a prompt is complete; see `check_completion`."""
-    return await adrive(_checked(guidance, output, text))
-
-
-def _checked(guidance: Guidance, output: Any, text: str) -> Loop[TaskCompletionResult]:
-    missing = yield from guidance.objection(
-        text=text, tentative_output=output, stop_reason=StopReason.END
-    )
-    return TaskCompletionResult(missing is None, missing)
 
 
 @dataclass(frozen=True)

@@ -1,34 +1,12 @@
-"""The built-in providers of feedback, and feedback for those who run tools without the loop."""
+"""The built-in providers of feedback."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
-from toolstile_hookspecs import Outcome
-from toolstile_hookspecs.agents.feedback import Feedback, Severity
-from toolstile_hookspecs.agents.guidance import GuidanceContext
+from toolstile_hookspecs.agents.guidance import Feedback, GuidanceContext, Severity
 from toolstile_hookspecs.support.text import duration
-from toolstile_plugins.agent.effects import adrive, drive
-from toolstile_plugins.agent.guidance.prompt_guidance import Guidance
 from toolstile_plugins.planning.model import Plan
-
-Outcomes = Sequence[Outcome | BaseException]
-
-
-def collect_feedback(guidance: Guidance, outcomes: Outcomes = ()) -> list[Feedback]:
-    """Return the feedback on a batch of calls, as the loop would give it to the model.
-
-    Args:
-        guidance: The guidance of an executor's prompt, `Guidance(tools)`.
-        outcomes: The outcomes of the batch; none for one call that ran past the host.
-    """
-    return drive(guidance.feedback(outcomes, int(not outcomes)))
-
-
-async def acollect_feedback(guidance: Guidance, outcomes: Outcomes = ()) -> list[Feedback]:
-    """Return the feedback on a batch of calls, on the event loop; see `collect_feedback`."""
-    return await adrive(guidance.feedback(outcomes, int(not outcomes)))
 
 
 class _Ready:

@@ -1,4 +1,4 @@
-"""Guidance of a run: feedback after its calls, and checks before its end is accepted.
+"""Guidance of a prompt: feedback after its calls, and checks before its end is accepted.
 
 Calls of a dry run and of a replay get neither.
 """
@@ -6,35 +6,39 @@ Calls of a dry run and of a replay get neither.
 from __future__ import annotations
 
 import logging
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any, Final
+from types import SimpleNamespace
+from typing import Any, Final, TypeGuard, cast
 
 from toolstile_hookspecs import (
-    Clock,
     Deadline,
     DefinitionError,
     ExecutorHandle,
-    Filesystem,
+    HostHandle,
     Outcome,
+    PluginError,
+    Prompt,
+    SessionProtocol,
     Status,
     SystemClock,
-    ToolInvoked,
+    ToolContext,
 )
-from toolstile_hookspecs.agents.feedback import Feedback
 from toolstile_hookspecs.agents.guidance import (
-    FeedbackProvider,
+    Feedback,
     FeedbackProviderConfig,
     GuidanceContext,
+    GuidedOutcome,
     TaskCompletionChecker,
     TaskCompletionResult,
 )
+from toolstile_hookspecs.agents.messages import StopReason
 from toolstile_hookspecs.calls import DRY_RUN
+from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.sessions import SlicePolicy, append_all
-from toolstile_plugins.agent.effects import Consult, Loop, NotInTime
+from toolstile_plugins.agent.effects import Consult, Loop, NotInTime, adrive, drive
 from toolstile_plugins.agent.events import CompletionChecked, GuidanceProgress
 
 log = logging.getLogger("toolstile.agent")
@@ -51,225 +55,297 @@ _UNCHECKED: Final = (
     "Whether the task is complete could not be checked. See for yourself that nothing is missing."
 )
 
+Configs = Sequence[FeedbackProviderConfig]
+Outcomes = Sequence[Outcome | BaseException]
 
-@dataclass(slots=True)
+
+@dataclass(eq=False)
 class Guidance:
-    """The guidance of a prompt in a session, from its template and its enabled sections.
+    """The guidance of a prompt in a session.
+
+    It comes from the configuration of the host and of the agent, from the prompt's template and
+    from its enabled sections.
 
     Args:
         tools: The executor.
-        clock: The source of time.
+        host: The host, for its clock and its configuration.
+        config: The configuration of the agent.
         deadline: The end of the run.
         adapter: The adapter of the provider.
         run_id: The id of the run.
         publish: Receives feedback and verdicts, beside the session's dispatcher.
+
+    Attributes:
+        refusals: How often in a row the model's stop was refused.
 
     Raises:
         DefinitionError: When a provider has no trigger, or two have one name.
     """
 
     tools: ExecutorHandle
-    clock: Clock = field(default_factory=SystemClock)
+    host: HostHandle | None = None
+    config: Any = None
     deadline: Deadline | None = None
     adapter: Any = None
     run_id: str = ""
     publish: Callable[[object], object] = lambda _: None
     refusals: int = 0
-    _prompt: str = ""
-    _is_used: bool = False
-    _is_apart: bool = False
-    _started: float = 0.0
-    _count: int = 0
-    _calls: deque[ToolInvoked] = field(default_factory=lambda: deque(maxlen=MAX_RECENT))
-    _given: dict[str, Feedback] = field(default_factory=dict[str, Feedback])
-    _files: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
-    _abandoned: set[str] = field(default_factory=set[str])
 
     def __post_init__(self) -> None:
-        """Go on from what the session has, or note the files that are there before any call."""
-        prompt, session = self.tools.prompt, self.tools.session
-        self._prompt, self._started = f"{prompt.ns}:{prompt.key}", self.clock.monotonic()
-        sources = [prompt.template, *prompt.everywhere()]
-        configs = list(_configs(sources))
-        _check(self._prompt, configs)
-        self._is_used = bool(configs) or any(True for _ in _checkers(sources))
-        if not self._is_used:
-            return
-        for type_ in (Feedback, CompletionChecked):
-            session[type_].register(type_, append_all, SlicePolicy.LOG)
-        if (before := self._progress()) is not None:
-            self._count, self._files = before.calls, set(before.files)
-        else:
-            files = [(each.provider.name, each.trigger.on_file_created or "") for each in configs]
-            self._files = {file for file in files if self._has(file[1])}
-            self._advance()
-        for given in session[Feedback].where(lambda each: each.prompt == self._prompt):
-            # A restored session may have fewer calls than when it was given.
-            self._remember(replace(given, call_index=min(given.call_index, self._count)))
+        """Find its sources, and go on from what the session has of them."""
+        prompt, clock = self.tools.prompt, self.host.clock if self.host else SystemClock()
+        self._now = GuidanceContext(
+            session=self.tools.session,
+            prompt=prompt,
+            resources=self.tools.resources,
+            clock=clock,
+            started=clock.monotonic(),
+            deadline=self.deadline,
+            adapter=self.adapter,
+        )
+        self._progress = GuidanceProgress(f"{prompt.ns}:{prompt.key}")
+        self._abandoned, self._is_apart = set[str](), False
+        self._beyond = [self.config]
+        with suppress(PluginError):  # the host may go without the plugin
+            self._beyond.append(self.host and self.host.settings("agent"))
+        sources = [*self._beyond, prompt.template, *prompt.everywhere()]
+        configs = _configs(sources)
+        _check(self._progress.prompt, configs)
+        self._is_used = bool(configs or _checkers(sources))
+        if self._is_used:
+            self._go_on(configs)
 
-    def feedback(
-        self, outcomes: Sequence[Outcome | BaseException], elsewhere: int = 0
-    ) -> Loop[list[Feedback]]:
+    def feedback(self, outcomes: Outcomes, elsewhere: int = 0) -> Loop[list[Feedback]]:
         """Count the calls of a batch, and return what the providers say about it.
 
         Args:
             outcomes: The outcomes; those that wait for a person count when they have ended.
             elsewhere: The number of further calls, which the host has not seen.
         """
-        found = [each.event for each in outcomes if isinstance(each, Outcome)]
-        ended = [event for event in found if event.status is not Status.PENDING]
-        if any(event.success for event in ended):
-            self.refusals = 0
+        ended = [each.event for each in outcomes if _has_ended(each)]
+        succeeded = {event.tool_name for event in ended if event.success}
+        self.refusals = 0 if succeeded else self.refusals
         self._is_apart |= any(each.replayed or each.attributes.get(DRY_RUN) for each in ended)
         count, given = len(ended) + elsewhere, list[Feedback]()
         if not self._is_used or self._is_apart or not count:
             return given
-        self._count += count
-        self._calls.extend(ended)
-        due = [each.provider for each in _configs(self._sources()) if self._is_due(each)]
-        self._advance(ended)
-        context = self._context() if due else None
+        configs, before = _configs(self._sources()), self._progress
+        created = self._created(configs)
+        self._advance(
+            calls=before.calls + count,
+            succeeded=tuple(sorted(succeeded.union(before.succeeded))),
+            files=(*before.files, *created),
+        )
+        self._now = replace(self._now, calls=(*self._now.calls, *ended)[-MAX_RECENT:])
+        due = [each.provider for each in configs if self._is_due(each, created)]
+        context = self._context() if due else self._now
         for provider in due:
-            said = yield from self._asked(provider, context)
-            if said is not None:
-                given.append(self._give(provider.name, said))
+            ask = partial(self._answer, provider.name, context, FEEDBACK_SECONDS)
+            if (yield from ask(provider.should_run, object)):
+                said = yield from ask(provider.provide, Feedback | None)
+                given += [] if said is None else [self._give(provider.name, said)]
         return given
 
-    def objection(self, **stopped: Any) -> Loop[str | None]:
-        """Return what is missing before the model may stop, None where nothing is.
+    def completion(
+        self, output: Any = None, text: str = "", stop_reason: StopReason = StopReason.END
+    ) -> Loop[TaskCompletionResult]:
+        """Return whether the model may stop; the first checker that objects decides.
 
         Args:
-            stopped: The fields of the context that say how it stopped.
+            output: The typed answer.
+            text: The model's text.
+            stop_reason: Why it stopped.
         """
-        if not self._is_used:
-            return None
         if self._is_apart:
             self.skip("its calls are those of a dry run or a replay")
-            return None
-        context = self._context(refusals=self.refusals, **stopped)
-        for checker in _checkers(self._sources()):
-            result = yield from self._checked(checker, context)
-            if not result.complete:
-                self.refusals += 1
-                return result.feedback
-        return None
+        elif checkers := _checkers(self._sources()):
+            stopped = {"tentative_output": output, "text": text, "stop_reason": stop_reason}
+            context = self._context(refusals=self.refusals, **stopped)
+            for checker in checkers:
+                result = yield from self._checked(checker, context)
+                if not result.complete:
+                    self.refusals += 1
+                    return result
+        return TaskCompletionResult.ok()
 
     def skip(self, reason: str) -> None:
         """Note that completion is not checked, and why."""
-        for checker in _checkers(self._sources()) if self._is_used else ():
+        for checker in _checkers(self._sources()):
             self._note(CompletionChecked(self.run_id, name_of(checker), "skipped", reason))
 
-    def _asked(self, provider: FeedbackProvider, context: Any) -> Loop[Feedback | None]:
-        said: object = None
+    # --- For those who have no loop
+
+    def with_feedback(self, outcomes: Outcomes) -> Outcomes:
+        """Return the outcomes of a batch; the last that has ended has the feedback for dialects."""
+        return _guided(outcomes, drive(self.feedback(outcomes)))
+
+    async def awith_feedback(self, outcomes: Outcomes) -> Outcomes:
+        """Return the outcomes of a batch with feedback; see `with_feedback`."""
+        return _guided(outcomes, await adrive(self.feedback(outcomes)))
+
+    def check_completion(self, output: Any = None, text: str = "") -> TaskCompletionResult:
+        """Return whether the task is complete; see `completion`."""
+        return drive(self.completion(output, text))
+
+    async def acheck_completion(self, output: Any = None, text: str = "") -> TaskCompletionResult:
+        """Return whether the task is complete; see `completion`."""
+        return await adrive(self.completion(output, text))
+
+    # --- Its parts
+
+    def _go_on(self, configs: Configs) -> None:
+        """Take the progress of the session, or note the files that are there before any call."""
+        session, name = self.tools.session, self._progress.prompt
+        for type_ in (Feedback, CompletionChecked):
+            session[type_].register(type_, append_all, SlicePolicy.LOG)
+        if known := session[GuidanceProgress].where(lambda each: each.prompt == name):
+            self._progress = known[0]
+            self._now = replace(self._now, tool_call_count=known[0].calls)
+        else:
+            self._advance(files=self._created(configs))
+        for given in session[Feedback].where(lambda each: each.prompt == name):
+            # A restored session may have fewer calls than when it was given.
+            index = min(given.call_index, self._progress.calls)
+            self._remember(replace(given, call_index=index))
+
+    def _answer(
+        self,
+        name: str,
+        context: GuidanceContext,
+        seconds: float,
+        question: Callable[[GuidanceContext], Any],
+        type_: Any,
+    ) -> Loop[Any]:
+        """Return the answer of a provider or a checker, None where it is of no use."""
         try:
-            if (yield Consult(partial(provider.should_run, context), FEEDBACK_SECONDS)):
-                said = yield Consult(partial(provider.provide, context), FEEDBACK_SECONDS)
+            answer = yield Consult(partial(question, context), seconds)
         except NotInTime:
-            self._abandoned.add(provider.name)
-            log.warning("Feedback provider %s takes too long, and is left out", provider.name)
+            self._abandoned.add(name)
+            log.warning("%s takes too long to guide a model, and is left out", name)
         except Exception:
-            log.exception("Feedback provider %s raised, and is left out", provider.name)
-        if said is None or isinstance(said, Feedback):
-            return said
-        log.warning("Feedback provider %s gave something else: %r", provider.name, said)
+            log.exception("%s raised as it was to guide a model, and is left out", name)
+        else:
+            if isinstance(answer, type_):
+                return answer
+            log.warning("%s is to guide a model, and gave something else: %r", name, answer)
         return None
 
     def _checked(
         self, checker: TaskCompletionChecker, context: GuidanceContext
     ) -> Loop[TaskCompletionResult]:
-        left = CHECK_SECONDS if self.deadline is None else self.deadline.remaining()
-        began, name, result = self.clock.monotonic(), name_of(checker), None
-        try:
-            result = yield Consult(partial(checker.check, context), min(CHECK_SECONDS, left))
-        except Exception:
-            log.exception("Completion checker %s raised, or took too long", name)
-        if not isinstance(result, TaskCompletionResult):
-            log.warning("Completion checker %s came to no verdict: %r", name, result)
-            result = TaskCompletionResult.incomplete(_UNCHECKED)
+        began, name = context.clock.monotonic(), name_of(checker)
+        left = context.deadline.remaining() if context.deadline else CHECK_SECONDS
+        ask = self._answer(
+            name, context, min(CHECK_SECONDS, left), checker.check, TaskCompletionResult
+        )
+        result = (yield from ask) or TaskCompletionResult.incomplete(_UNCHECKED)
         verdict = "complete" if result.complete else "incomplete"
-        took = self.clock.monotonic() - began
+        took = context.clock.monotonic() - began
         self._note(CompletionChecked(self.run_id, name, verdict, result.feedback, took))
         return result
 
-    def _is_due(self, config: FeedbackProviderConfig) -> bool:
-        name, trigger = config.provider.name, config.trigger
-        last, file = self._given.get(name), (name, trigger.on_file_created or "")
-        since = self._count - last.call_index if last else self._count
+    def _is_due(self, config: FeedbackProviderConfig, created: Sequence[str]) -> bool:
+        name, trigger, now = config.provider.name, config.trigger, self._now
+        calls, seconds = trigger.every_n_calls, trigger.every_n_seconds
         if name in self._abandoned:
             return False
-        if file not in self._files and self._has(file[1]):
-            self._files.add(file)
+        if trigger.on_file_created in created or (calls and now.calls_since(name) >= calls):
             return True
-        if trigger.every_n_calls is not None and since >= trigger.every_n_calls:
-            return True
-        if trigger.every_n_seconds is None or last is None or last.timestamp is None:
-            return trigger.every_n_seconds is not None
-        return (self.clock.now() - last.timestamp).total_seconds() >= trigger.every_n_seconds
+        last = now.last_feedback_for(name)
+        if seconds is None or last is None or last.timestamp is None:
+            return seconds is not None
+        return (now.clock.now() - last.timestamp).total_seconds() >= seconds
 
-    def _has(self, filename: str) -> bool:
-        files = self.tools.resources.get(Filesystem, None)  # type: ignore[type-abstract]  # a protocol
-        with suppress(OSError, ValueError):
-            return bool(filename) and files is not None and files.exists(filename)
-        return False
+    def _created(self, configs: Configs) -> tuple[str, ...]:
+        """Return the files of triggers that are there and were not so far."""
+        files, found = self._now.filesystem, list[str]()
+        watched = {each.trigger.on_file_created or "" for each in configs}
+        for file in sorted(watched - {"", *self._progress.files}):
+            with suppress(OSError, ValueError):
+                found += [file] if files is not None and files.exists(file) else []
+        return tuple(found)
 
     def _give(self, name: str, said: Feedback) -> Feedback:
-        now, count = self.clock.now(), self._count
         given = replace(
-            said, provider_name=name, timestamp=now, call_index=count, prompt=self._prompt
+            said,
+            provider_name=name,
+            timestamp=self._now.clock.now(),
+            call_index=self._progress.calls,
+            prompt=self._progress.prompt,
         )
         self._remember(given)
         self._note(given)
         return given
 
     def _remember(self, given: Feedback) -> None:
-        self._given.pop(given.provider_name, None)  # so that the last one stands last
-        self._given[given.provider_name] = given
+        name = given.provider_name
+        others = {key: said for key, said in self._now.given.items() if key != name}
+        self._now = replace(self._now, given={**others, name: given})
 
-    def _advance(self, ended: Sequence[ToolInvoked] = ()) -> None:
-        progress, before = self.tools.session[GuidanceProgress], self._progress()
-        names = {event.tool_name for event in ended if event.success}
-        names.update(before.succeeded if before else ())
-        now = (self._prompt, self._count, tuple(sorted(names)), tuple(sorted(self._files)))
-        others = progress.where(lambda each: each.prompt != self._prompt)
-        progress.seed(*others, GuidanceProgress(*now))
-
-    def _progress(self) -> GuidanceProgress | None:
-        found = self.tools.session[GuidanceProgress].where(lambda each: each.prompt == self._prompt)
-        return found[0] if found else None
+    def _advance(self, **changes: Any) -> None:
+        self._progress = now = replace(self._progress, **changes)
+        self._now = replace(self._now, tool_call_count=now.calls)
+        progress = self.tools.session[GuidanceProgress]
+        progress.seed(*progress.where(lambda each: each.prompt != now.prompt), now)
 
     def _note(self, event: object) -> None:
         self.tools.session.dispatch(event)
         self.publish(event)
 
     def _sources(self) -> list[Any]:
-        prompt = self.tools.prompt
-        return [prompt.template, *(each.section for each in prompt.places(self.tools.session))]
+        prompt = self._now.prompt
+        sections = (place.section for place in prompt.places(self.tools.session))
+        return [*self._beyond, prompt.template, *sections]
 
     def _context(self, **more: Any) -> GuidanceContext:
-        return GuidanceContext(
-            session=self.tools.session.clone(id=self.tools.session.id),
-            prompt=self.tools.prompt,
-            resources=self.tools.resources,
-            clock=self.clock,
-            started=self._started,
-            deadline=self.deadline,
-            adapter=self.adapter,
-            tool_call_count=self._count,
-            calls=tuple(self._calls),
-            given=dict(self._given),
-            **more,
+        return replace(
+            self._now, session=self.tools.session.clone(id=self.tools.session.id), **more
         )
 
 
-def _configs(sources: Iterable[Any]) -> Iterator[FeedbackProviderConfig]:
-    for source in sources:
-        yield from getattr(source, "feedback_providers", ())
+def collect_feedback(
+    prompt: Prompt, session: SessionProtocol, deadline: Deadline | None = None
+) -> list[Feedback]:
+    """Return the feedback after a call that ran past the host, as in a hook of another agent.
+
+    Args:
+        prompt: The prompt.
+        session: The session, which counts the calls.
+        deadline: The end of the run.
+    """
+    return drive(Guidance(nowhere(prompt, session), deadline=deadline).feedback((), 1))
 
 
-def _checkers(sources: Iterable[Any]) -> Iterator[TaskCompletionChecker]:
-    for source in sources:
-        if (checker := getattr(source, "task_completion", None)) is not None:
-            yield checker
+async def acollect_feedback(
+    prompt: Prompt, session: SessionProtocol, deadline: Deadline | None = None
+) -> list[Feedback]:
+    """Return the feedback after a call that ran past the host; see `collect_feedback`."""
+    return await adrive(Guidance(nowhere(prompt, session), deadline=deadline).feedback((), 1))
+
+
+def nowhere(
+    prompt: Prompt, session: SessionProtocol, resources: ResourceResolver | None = None
+) -> ExecutorHandle:
+    """Return what stands in for an executor where nothing is carried out."""
+    found = ToolContext(session=session).resources if resources is None else resources
+    return cast("ExecutorHandle", SimpleNamespace(prompt=prompt, session=session, resources=found))
+
+
+def name_of(checker: TaskCompletionChecker) -> str:
+    """Return the name of a checker, that of its class where it has none."""
+    return str(getattr(checker, "name", type(checker).__name__))
+
+
+def _configs(sources: Iterable[Any]) -> list[FeedbackProviderConfig]:
+    return [config for each in sources for config in getattr(each, "feedback_providers", ())]
+
+
+def _checkers(sources: Iterable[Any]) -> list[TaskCompletionChecker]:
+    checkers: list[Any] = []
+    for each in sources:
+        found: Any = getattr(each, "task_completion", None) or ()
+        checkers += found if isinstance(found, tuple) else [found]
+    return checkers
 
 
 def _check(prompt: str, configs: Sequence[Any]) -> None:
@@ -283,6 +359,14 @@ def _check(prompt: str, configs: Sequence[Any]) -> None:
         raise DefinitionError(f"{prompt}: two feedback providers have the name {twice[0]}.")
 
 
-def name_of(checker: TaskCompletionChecker) -> str:
-    """Return the name of a checker, that of its class where it has none."""
-    return str(getattr(checker, "name", type(checker).__name__))
+def _has_ended(outcome: Outcome | BaseException) -> TypeGuard[Outcome]:
+    return isinstance(outcome, Outcome) and outcome.status is not Status.PENDING
+
+
+def _guided(outcomes: Outcomes, given: Sequence[Feedback]) -> Outcomes:
+    guided = list(outcomes)
+    if given:
+        last = max(index for index, each in enumerate(outcomes) if _has_ended(each))
+        outcome = cast("Outcome", outcomes[last])
+        guided[last] = GuidedOutcome(outcome.event, outcome.held_result, tuple(given))
+    return guided
