@@ -16,7 +16,7 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs import Command, HostHandle, hookimpl
 from toolstile_plugins.agent.settings import AgentSettings as AgentSettings, asked_for
-from toolstile_plugins.command_options.agent import ASK
+from toolstile_plugins.command_options.agent import ASK, CHECK_DONE
 
 if TYPE_CHECKING:
     from toolstile_plugins.agent.api import *  # noqa: F403 - loaded when first used
@@ -40,8 +40,12 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_commands() -> list[Command]:
-    """Offer `toolstile ask`."""
-    return [Command(ASK.command, ASK.help, run=_run, configure=ASK.configure, settings=asked_for)]
+    """Offer `toolstile ask` and `toolstile check-done`."""
+    check, configure = CHECK_DONE, CHECK_DONE.configure
+    return [
+        Command(ASK.command, ASK.help, run=_run, configure=ASK.configure, settings=asked_for),
+        Command(check.command, check.help, run=_check_done, configure=configure),
+    ]
 
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:
@@ -49,3 +53,9 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
     from toolstile_plugins.agent.ask import ask
 
     return ask(host, args)
+
+
+def _check_done(host: HostHandle, args: argparse.Namespace) -> int:
+    from toolstile_plugins.agent.guidance.check_done import check_done  # as above
+
+    return check_done(host, args)

@@ -3,13 +3,29 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, ConfigDict, Field, JsonValue, PositiveInt
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PositiveInt
 
 from toolstile_plugins.agent.budget import Price
 
 MAX_TURNS: Final = 50
+
+
+Table = Mapping[str, Any]
+
+
+def _provider(table: Table) -> Any:
+    from toolstile_plugins.agent.guidance.kinds import provider_of  # few configure any
+
+    return provider_of(table)
+
+
+def _checker(table: Table) -> Any:
+    from toolstile_plugins.agent.guidance.kinds import checker_of  # few configure any
+
+    return checker_of(table)
 
 
 class AgentSettings(BaseModel):
@@ -22,6 +38,8 @@ class AgentSettings(BaseModel):
         settings: The settings of the model, such as `temperature`; only these are sent.
         max_turns: The most replies of the model in one run.
         prices: By model, the prices of a million tokens, `input`, `output` and `cached`.
+        feedback_providers: Tables with a `kind` of feedback, its fields and those of a trigger.
+        task_completion: Tables with a `kind` of checker and its fields; all must pass.
 
     Example:
         >>> AgentSettings(model="openai:qwen3", base_url="http://localhost:11434/v1").max_turns
@@ -35,6 +53,8 @@ class AgentSettings(BaseModel):
     settings: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
     max_turns: PositiveInt = MAX_TURNS
     prices: dict[str, Price] = Field(default_factory=dict[str, Price])
+    feedback_providers: tuple[Annotated[Any, BeforeValidator(_provider)], ...] = ()
+    task_completion: tuple[Annotated[Any, BeforeValidator(_checker)], ...] = ()
 
 
 def asked_for(args: argparse.Namespace) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The arguments of `toolstile ask`."""
+"""The arguments of `toolstile ask` and `toolstile check-done`."""
 
 from __future__ import annotations
 
@@ -14,6 +14,11 @@ examples:
   toolstile ask "Hello" --model openai:qwen3 --base-url http://localhost:11434/v1
   toolstile ask "And now?" --session chores                     go on with a stored conversation
   toolstile ask - --json < request.txt                          read stdin, answer in JSON
+"""
+_CHECK_HELP: Final = """\
+examples:
+  toolstile check-done --workspace .         ask the checkers about the files of a directory
+  toolstile check-done --session chores      and about a stored session, which has a plan
 """
 
 
@@ -39,6 +44,15 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def _configure_check(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _CHECK_HELP
+    parser.add_argument("text", metavar="TEXT", nargs="?", default="", help="the last answer")
+    parser.add_argument(
+        "--session", type=_session_name, metavar="NAME", help="the stored session of the task"
+    )
+
+
 def _session_name(text: str) -> str:
     if not text or not text.isprintable():
         raise argparse.ArgumentTypeError("a session has a name, of printable characters")
@@ -46,4 +60,7 @@ def _session_name(text: str) -> str:
 
 
 ASK: Final = Arguments("ask", _configure, "ask a model, which may use the tools")
-ARGUMENTS: Final = (ASK,)
+CHECK_DONE: Final = Arguments(
+    "check-done", _configure_check, "tell whether a task is complete, and what is missing"
+)
+ARGUMENTS: Final = (ASK, CHECK_DONE)

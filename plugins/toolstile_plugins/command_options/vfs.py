@@ -30,5 +30,6 @@ def _directory(text: str) -> str:
 
 
 ARGUMENTS: Final = tuple(
-    Arguments(name, _add_workspace) for name in ("run", "call", "replay", "mcp", "ask")
+    Arguments(name, _add_workspace)
+    for name in ("run", "call", "replay", "mcp", "ask", "check-done")
 )

@@ -20,7 +20,7 @@ BENEATH = (
     *(f"sessions {name}" for name in ("list", "show", "export", "delete")),
 )
 """The commands beneath commands."""
-ALL = (*COMMANDS, "ask", "ledger", "mcp", "record", "replay", "sessions", *BENEATH)
+ALL = (*COMMANDS, "ask", "check-done", "ledger", "mcp", "record", "replay", "sessions", *BENEATH)
 
 
 @pytest.fixture(scope="module")

@@ -106,10 +106,20 @@ def test_an_unknown_command_suggests_the_nearest(toolstile, typed, meant):
 @pytest.mark.slow
 def test_an_unknown_command_like_none_lists_them(toolstile):
     _, _, err = toolstile("xyzzy")
-    listed = re.search(r"There are ([a-z, ]+)\.$", err, re.MULTILINE)
+    listed = re.search(r"There are ([a-z, -]+)\.$", err, re.MULTILINE)
     assert listed
     found = listed[1].replace(" and ", ", ").split(", ")
-    assert found == [*COMMANDS, "ask", "ledger", "mcp", "record", "replay", "sessions", "greet"]
+    assert found == [
+        *COMMANDS,
+        "ask",
+        "check-done",
+        "ledger",
+        "mcp",
+        "record",
+        "replay",
+        "sessions",
+        "greet",
+    ]
 
 
 @pytest.mark.slow
