@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from inspect import isawaitable
 from typing import Any, ClassVar
 
 from toolstile_hookspecs import ConfigurationError, Dialect
@@ -44,9 +45,11 @@ class LiteLLM(OpenAIChat):
         """Return the function with the options."""
 
         def create(**given: Any) -> Any:
-            if given.get("stream"):
-                given["stream_options"] = {"include_usage": True}
-            return client(**{**self._options, **given}, num_retries=0)
+            given = {**self._options, **given, "num_retries": 0}
+            if not given.get("stream"):
+                return client(**given)
+            opened = client(**given, stream_options={"include_usage": True})
+            return _opened_async(opened) if isawaitable(opened) else _with_refusals(opened)
 
         return create
 
@@ -65,3 +68,28 @@ class LiteLLM(OpenAIChat):
         library = super().imported()
         library.suppress_debug_info = True
         return library
+
+
+def _with_refusals(stream: Any) -> Any:
+    """Return a stream whose refusals are text; LiteLLM drops chunks that hold nothing else."""
+    chunks, is_refused = stream.completion_stream, False
+
+    def shown(chunk: Any) -> Any:
+        nonlocal is_refused
+        for choice in getattr(chunk, "choices", None) or ():
+            if refusal := getattr(getattr(choice, "delta", None), "refusal", None):
+                is_refused, choice.delta.content = True, refusal
+            if is_refused and choice.finish_reason == "stop":
+                choice.finish_reason = "content_filter"
+        return chunk
+
+    async def ashown() -> AsyncIterator[Any]:
+        async for chunk in chunks:
+            yield shown(chunk)
+
+    stream.completion_stream = ashown() if hasattr(chunks, "__aiter__") else map(shown, chunks)
+    return stream
+
+
+async def _opened_async(opened: Awaitable[Any]) -> Any:
+    return _with_refusals(await opened)

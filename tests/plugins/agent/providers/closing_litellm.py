@@ -6,26 +6,11 @@ import os
 from typing import Any
 
 import openai
-from tests.plugins.agent.providers.chat_wire import ChatWire
-from tests.plugins.agent.providers.played_server import Json
 
-from toolstile_hookspecs.agents.messages import StopReason, Turn
 from toolstile_plugins.agent.providers.litellm import LiteLLM
 
 # The table of prices that LiteLLM would fetch when it is imported.
 os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")
-
-
-class FilteringWire(ChatWire):
-    """Chat Completions of a provider that says by the finish reason that it refuses."""
-
-    def reply(self, turn: Turn, number: int, body: Json) -> Json:
-        reply = super().reply(turn, number, body)
-        if turn.stop_reason is StopReason.REFUSED:
-            choice = reply["choices"][0]
-            choice["finish_reason"] = "content_filter"
-            choice["message"] |= {"content": turn.text, "refusal": None}
-        return reply
 
 
 class ClosingLiteLLM(LiteLLM):

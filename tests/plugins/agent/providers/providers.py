@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from tests.plugins.agent.providers.anthropic_wire import AnthropicWire
 from tests.plugins.agent.providers.chat_wire import ChatWire
-from tests.plugins.agent.providers.closing_litellm import ClosingLiteLLM, FilteringWire
+from tests.plugins.agent.providers.closing_litellm import ClosingLiteLLM
 from tests.plugins.agent.providers.played_server import Played, Scripted, Wire, serving
 from tests.plugins.agent.providers.responses_wire import ResponsesWire
 
@@ -59,7 +59,7 @@ def _anthropic(url: str) -> dict[str, Any]:
 
 KNOWN = {
     "anthropic": Provider(Anthropic, AnthropicWire, "claude-sonnet-4-6", _anthropic),
-    "litellm": Provider(ClosingLiteLLM, FilteringWire, "openai/gpt-5-mini", _litellm),
+    "litellm": Provider(ClosingLiteLLM, ChatWire, "openai/gpt-5-mini", _litellm),
     "openai-chat": Provider(OpenAIChat, ChatWire, "gpt-5-mini", _openai),
     "openai-responses": Provider(OpenAIResponses, ResponsesWire, "gpt-5-mini", _openai),
 }
