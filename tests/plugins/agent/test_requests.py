@@ -29,7 +29,12 @@ from toolstile_hookspecs import (
     ToolInvoked,
 )
 from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Turn, Usage
-from toolstile_hookspecs.agents.provider import FaultType, ModelRequest, ProviderError
+from toolstile_hookspecs.agents.provider import (
+    FaultType,
+    ModelRequest,
+    ProviderError,
+    ThrottleError,
+)
 from toolstile_plugins.agent import (
     Agent,
     AgentConfig,
@@ -530,6 +535,35 @@ def test_a_cancelled_run_of_the_event_loop_ends_at_once() -> None:
         result = asyncio.run(main(Agent[str](PROMPT, adapter=model, host=host)))
 
     assert (result.stop_reason, model.requests) == (StopReason.CANCELLED, 1)
+
+
+def test_a_provider_that_lets_the_agent_wait_too_long_is_told_with_its_tries(execute: Any) -> None:
+    limited = ProviderError("slow down", FaultType.RATE_LIMIT, retry_after=WAIT)
+    config = AgentConfig(retries=Retries(total_delay=WAIT / 2))
+    model = ScriptedModel(limited, "never")
+    with Host(discover=False) as host, pytest.raises(RunFailed, match="slow down") as failed:
+        execute(Agent[str](PROMPT, adapter=model, host=host, config=config), "Go")
+
+    throttled = failed.value.__cause__
+    assert isinstance(throttled, ThrottleError)
+    assert (throttled.type, throttled.attempts) == (FaultType.RATE_LIMIT, 1)
+    assert (throttled.retry_after, throttled.retry_safe) == (WAIT, True)
+    assert throttled.__cause__ is limited
+
+
+def test_missing_usage_is_noted_once_and_not_guessed(
+    execute: Any, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
+) -> None:
+    class Silent(ScriptedModel):
+        model = f"silent {request.node.name}"
+
+    model = Silent([("note", {"text": "a"})], "Done.", usage=None)
+    with Host(discover=False) as host:
+        result, _ = execute(Agent[str](PROMPT, adapter=model, host=host), "Go")
+
+    assert result.usage == Usage()
+    noted = [each.getMessage() for each in caplog.records if Silent.model in each.getMessage()]
+    assert noted == [f"scripted does not tell the tokens of {Silent.model}: no budget counts them."]
 
 
 def test_nothing_is_asked_again_after_cancelling() -> None:

@@ -14,7 +14,7 @@ from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, tool
 from toolstile.testing import ScriptedModel
 from toolstile_hookspecs import Cancellation, RunContext, ToolInvoked
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
-from toolstile_hookspecs.agents.provider import FaultType, ModelRequest, ProviderError
+from toolstile_hookspecs.agents.provider import CallDelta, FaultType, ModelRequest, ProviderError
 from toolstile_plugins.agent import Agent, PromptExecuted, RunFailed, RunResult
 
 WAIT = 30.0
@@ -129,6 +129,15 @@ def test_text_arrives_in_pieces_and_the_result_is_that_of_execute(reader: Reader
 
 def same(result: RunResult[Any]) -> RunResult[Any]:
     return replace(result, run_context=None)
+
+
+def test_pieces_of_a_call_arrive_before_it_is_made(reader: Reader) -> None:
+    model = ScriptedModel([("add", {"a": 1, "b": 2})], "3.")
+    with Host(discover=False) as host:
+        arriving, made, ended, *_ = reader.read(Agent[str](PROMPT, adapter=model, host=host))
+
+    assert arriving == CallDelta(made.id, "add", '{"a": 1, "b": 2}')
+    assert ended.call_id == made.id
 
 
 def test_events_tell_of_calls_that_are_made_and_ended(reader: Reader) -> None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
+from traceback import format_exception
 from typing import Any
 
 import openai
@@ -124,9 +126,15 @@ def test_no_key_is_shown(provider: Provider):
         adapter, _ = provider.serve(stack, fault)
         with pytest.raises(ProviderError) as raised:
             adapter.send(REQUEST)
-    assert KEY not in str(raised.value)
+    # The client's own error is the cause, and a log shows both.
+    assert KEY not in "".join(format_exception(raised.value))
     assert "Incorrect API key provided" in str(raised.value)
     assert KEY not in repr(adapter)
+
+
+def test_settings_that_may_hold_a_key_are_not_in_the_repr_of_a_request():
+    settings = {"extra_headers": {"authorization": KEY}}
+    assert KEY not in repr(replace(REQUEST, settings=settings))
 
 
 def test_the_time_for_a_request_is_the_clients_timeout(provider: Provider):
