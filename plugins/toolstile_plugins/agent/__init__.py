@@ -56,6 +56,6 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def _check_done(host: HostHandle, args: argparse.Namespace) -> int:
-    from toolstile_plugins.agent.guidance.check_done import check_done  # as above
+    from toolstile_plugins.agent.guidance.completion import check_done  # as above
 
     return check_done(host, args)

@@ -235,6 +235,42 @@ def test_a_nested_agent_is_checked_by_its_own_prompt_alone() -> None:
     assert session[Message].all()[2].answers[0].text == "from below"
 
 
+def test_each_check_is_one_event_on_the_session_and_the_bus() -> None:
+    clock, heard, published = FakeClock(), list[CompletionChecked](), list[object]()
+
+    @dataclass
+    class Thorough(Checker):
+        name: str = "thorough"
+
+        def check(self, context: GuidanceContext) -> TaskCompletionResult:
+            clock.advance(2)
+            return super().check(context)
+
+    class Bus:
+        def subscribe(self, event: Any, handler: Any) -> Any: ...
+
+        def publish(self, event: object) -> None:
+            published.append(event)
+
+    session = Session()
+    session.dispatcher.subscribe(CompletionChecked, heard.append)
+    model, prompt = ScriptedModel("1", "2"), prompt_of(Thorough([MORE, OK]))
+    with Host(discover=False, clock=clock) as host:
+        agent = Agent[str](prompt, adapter=model, host=host, bus=Bus())
+        result, _ = agent.execute("Go", session=session)
+    assert result.run_context is not None
+    told = [
+        (each.run_id, each.checker, each.verdict, each.feedback, each.duration) for each in heard
+    ]
+    run_id = result.run_context.run_id
+    assert told == [
+        (run_id, "thorough", "incomplete", "A title is missing.", 2.0),
+        (run_id, "thorough", "complete", None, 2.0),
+    ]
+    assert list(session[CompletionChecked].all()) == heard
+    assert [each for each in published if isinstance(each, CompletionChecked)] == heard
+
+
 # --- No check
 
 

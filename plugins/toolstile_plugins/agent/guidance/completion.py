@@ -1,20 +1,23 @@
-"""The built-in checkers of a task's completion."""
+"""The built-in checkers of a task's completion, and `toolstile check-done`, which asks them."""
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from toolstile_hookspecs import ToolInvoked
+from toolstile_hookspecs import HostHandle, ToolInvoked
 from toolstile_hookspecs.agents.guidance import (
     GuidanceContext,
     TaskCompletionChecker,
     TaskCompletionResult,
 )
+from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.agent.effects import Consult
 from toolstile_plugins.agent.events import GuidanceProgress
-from toolstile_plugins.agent.guidance.prompt_guidance import CHECK_SECONDS
+from toolstile_plugins.agent.guidance.prompt_guidance import CHECK_SECONDS, Guidance
 from toolstile_plugins.planning.model import Plan
 
 MAX_NAMED = 3
@@ -95,3 +98,14 @@ def _unless(what: str, missing: Sequence[str], most: int = MAX_NAMED) -> TaskCom
         return TaskCompletionResult.ok()
     more = f", and {len(missing) - most} more" if len(missing) > most else ""
     return TaskCompletionResult.incomplete(f"{what}: {', '.join(missing[:most])}{more}.")
+
+
+def check_done(host: HostHandle, args: argparse.Namespace) -> int:
+    """Ask the checkers of the configuration and of the sections; return the exit status."""
+    with host.executor(session_id=args.session) as tools:
+        verdict = Guidance(tools, host).check_completion(text=args.text)
+    if args.out is not None:
+        args.out.write({"complete": verdict.complete, "feedback": verdict.feedback})
+    elif not verdict.complete:
+        sys.stdout.write(f"{printable(verdict.feedback or '')}\n")
+    return 0 if verdict.complete else 1

@@ -31,12 +31,7 @@ class StaticFeedback(_Ready):
 
 @dataclass(frozen=True)
 class DeadlineFeedback(_Ready):
-    """Says how much time is left, where there is a deadline.
-
-    Args:
-        warning_threshold: The seconds left below which it warns.
-        name: The name.
-    """
+    """Says how much time is left; with fewer seconds than the threshold, as a warning."""
 
     warning_threshold: float = 120.0
     name: str = "deadline"
@@ -94,13 +89,7 @@ class NoProgressFeedback(_Ready):
 
 @dataclass(frozen=True)
 class BudgetFeedback(_Ready):
-    """Says that little of the budget is left.
-
-    Args:
-        least: The amount below which it speaks.
-        unit: The unit, such as `output_tokens` or `cost`.
-        name: The name.
-    """
+    """Says that less of the budget is left than `least`, in tokens or another unit."""
 
     least: float
     unit: str = "tokens"

@@ -94,7 +94,7 @@ class Guidance:
     def __post_init__(self) -> None:
         """Find its sources, and go on from what the session has of them."""
         prompt, clock = self.tools.prompt, self.host.clock if self.host else SystemClock()
-        self._now = GuidanceContext(
+        self._context = self._now = GuidanceContext(
             session=self.tools.session,
             prompt=prompt,
             resources=self.tools.resources,
@@ -138,11 +138,12 @@ class Guidance:
         )
         self._now = replace(self._now, calls=(*self._now.calls, *ended)[-MAX_RECENT:])
         due = [each.provider for each in configs if self._is_due(each, created)]
-        context = self._context() if due else self._now
+        if due:
+            self._look()
         for provider in due:
-            ask = partial(self._answer, provider.name, context, FEEDBACK_SECONDS)
-            if (yield from ask(provider.should_run, object)):
-                said = yield from ask(provider.provide, Feedback | None)
+            more = provider.name, FEEDBACK_SECONDS
+            if (yield from self._answer(provider.should_run, *more, object)):
+                said = yield from self._answer(provider.provide, *more, Feedback | None)
                 given += [] if said is None else [self._give(provider.name, said)]
         return given
 
@@ -160,9 +161,9 @@ class Guidance:
             self.skip("its calls are those of a dry run or a replay")
         elif checkers := _checkers(self._sources()):
             stopped = {"tentative_output": output, "text": text, "stop_reason": stop_reason}
-            context = self._context(refusals=self.refusals, **stopped)
+            self._look(refusals=self.refusals, **stopped)
             for checker in checkers:
-                result = yield from self._checked(checker, context)
+                result = yield from self._checked(checker)
                 if not result.complete:
                     self.refusals += 1
                     return result
@@ -209,16 +210,11 @@ class Guidance:
             self._remember(replace(given, call_index=index))
 
     def _answer(
-        self,
-        name: str,
-        context: GuidanceContext,
-        seconds: float,
-        question: Callable[[GuidanceContext], Any],
-        type_: Any,
+        self, question: Callable[[GuidanceContext], Any], name: str, seconds: float, type_: Any
     ) -> Loop[Any]:
         """Return the answer of a provider or a checker, None where it is of no use."""
         try:
-            answer = yield Consult(partial(question, context), seconds)
+            answer = yield Consult(partial(question, self._context), seconds)
         except NotInTime:
             self._abandoned.add(name)
             log.warning("%s takes too long to guide a model, and is left out", name)
@@ -230,17 +226,13 @@ class Guidance:
             log.warning("%s is to guide a model, and gave something else: %r", name, answer)
         return None
 
-    def _checked(
-        self, checker: TaskCompletionChecker, context: GuidanceContext
-    ) -> Loop[TaskCompletionResult]:
-        began, name = context.clock.monotonic(), name_of(checker)
-        left = context.deadline.remaining() if context.deadline else CHECK_SECONDS
-        ask = self._answer(
-            name, context, min(CHECK_SECONDS, left), checker.check, TaskCompletionResult
-        )
-        result = (yield from ask) or TaskCompletionResult.incomplete(_UNCHECKED)
-        verdict = "complete" if result.complete else "incomplete"
-        took = context.clock.monotonic() - began
+    def _checked(self, checker: TaskCompletionChecker) -> Loop[TaskCompletionResult]:
+        clock, deadline, name = self._now.clock, self._now.deadline, name_of(checker)
+        seconds = min(CHECK_SECONDS, deadline.remaining() if deadline else CHECK_SECONDS)
+        began = clock.monotonic()
+        result = yield from self._answer(checker.check, name, seconds, TaskCompletionResult)
+        result = result or TaskCompletionResult.incomplete(_UNCHECKED)
+        verdict, took = "complete" if result.complete else "incomplete", clock.monotonic() - began
         self._note(CompletionChecked(self.run_id, name, verdict, result.feedback, took))
         return result
 
@@ -266,13 +258,9 @@ class Guidance:
         return tuple(found)
 
     def _give(self, name: str, said: Feedback) -> Feedback:
-        given = replace(
-            said,
-            provider_name=name,
-            timestamp=self._now.clock.now(),
-            call_index=self._progress.calls,
-            prompt=self._progress.prompt,
-        )
+        calls, prompt = self._progress.calls, self._progress.prompt
+        given = replace(said, provider_name=name, call_index=calls, prompt=prompt)
+        given = replace(given, timestamp=self._now.clock.now())
         self._remember(given)
         self._note(given)
         return given
@@ -297,22 +285,16 @@ class Guidance:
         sections = (place.section for place in prompt.places(self.tools.session))
         return [*self._beyond, prompt.template, *sections]
 
-    def _context(self, **more: Any) -> GuidanceContext:
-        return replace(
-            self._now, session=self.tools.session.clone(id=self.tools.session.id), **more
-        )
+    def _look(self, **more: Any) -> None:
+        """Make the context of all questions from now on, on a copy of the session."""
+        session = self.tools.session.clone(id=self.tools.session.id)
+        self._context = replace(self._now, session=session, **more)
 
 
 def collect_feedback(
     prompt: Prompt, session: SessionProtocol, deadline: Deadline | None = None
 ) -> list[Feedback]:
-    """Return the feedback after a call that ran past the host, as in a hook of another agent.
-
-    Args:
-        prompt: The prompt.
-        session: The session, which counts the calls.
-        deadline: The end of the run.
-    """
+    """Return the feedback after one more call that ran past the host; the session counts them."""
     return drive(Guidance(nowhere(prompt, session), deadline=deadline).feedback((), 1))
 
 
@@ -350,10 +332,8 @@ def _checkers(sources: Iterable[Any]) -> list[TaskCompletionChecker]:
 
 def _check(prompt: str, configs: Sequence[Any]) -> None:
     if any(not isinstance(each, FeedbackProviderConfig) for each in configs):
-        raise DefinitionError(
-            f"{prompt}: write FeedbackProviderConfig(provider, FeedbackTrigger(...)) for each of "
-            "its feedback_providers."
-        )
+        msg = "feedback_providers are FeedbackProviderConfig(provider, FeedbackTrigger(...))."
+        raise DefinitionError(f"{prompt}: {msg}")
     names = [each.provider.name for each in configs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise DefinitionError(f"{prompt}: two feedback providers have the name {twice[0]}.")
