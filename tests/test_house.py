@@ -216,6 +216,14 @@ BUDGETS = {
         "statements": 2820,
         "files": 40,
     },
+    # Rules in the configuration: expressions, their check against schemas.
+    "rules": {
+        "contract": 5,
+        "host": 9,
+        "lines": 1766,  # 1,800 with what comes
+        "statements": 858,
+        "files": 12,
+    },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""
 

@@ -15,7 +15,12 @@ from toolstile_hookspecs._schema.core_schema import (
     is_immutable_type as is_immutable_type,
     may_lose as may_lose,
 )
-from toolstile_hookspecs._schema.navigation import pointed as pointed
+from toolstile_hookspecs._schema.navigation import (
+    alternatives as alternatives,
+    of_item as of_item,
+    pointed as pointed,
+    schemas_among as schemas_among,
+)
 from toolstile_hookspecs._schema.schema_codec import (
     SchemaCodec as SchemaCodec,
     Unchecked as Unchecked,

@@ -362,7 +362,10 @@ class Host:
             return faults_of(policies, tools, absent)
         own = self.policies[: len(self.configuration.policies)]
         own = (*own, *ruled_by_tables(self.configuration, self.plugins))
-        return faults_of(own, tools, absent) + faults_of_sections(prompt, tools, absent)
+        # A model, which is told of what comes late, is not told of the file.
+        path = None if self.is_open else self.configuration.path
+        source = "" if path is None else f"{path}: "
+        return faults_of(own, tools, absent, source) + faults_of_sections(prompt, tools, absent)
 
     def close(self) -> None:
         """Stop what the plugins keep running, in reverse order; a fork leaves it to its parent."""

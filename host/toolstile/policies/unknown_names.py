@@ -48,10 +48,13 @@ Absent = Mapping[str, str | None]
 """The remedies for tools that are not there, by their names; None for names that come later."""
 
 
-def faults_of(policies: Iterable[ToolPolicy], tools: Tools, absent: Absent) -> list[str]:
+def faults_of(
+    policies: Iterable[ToolPolicy], tools: Tools, absent: Absent, source: str = ""
+) -> list[str]:
     """Return for each policy that names what none of the tools has, what that is.
 
-    Nothing is said of names, and globs of them, that come later.
+    Nothing is said of names, and globs of them, that come later. A misfit that ends with a full
+    stop has told its remedy. `source` stands before each.
     """
 
     def may_come(name: str) -> bool:
@@ -64,9 +67,11 @@ def faults_of(policies: Iterable[ToolPolicy], tools: Tools, absent: Absent) -> l
         if not any(each.missing(tools) for each in selectors):
             faults += getattr(policy, "misfits", _none)(tools, may_come)
         if faults:
-            told = f"Policy {policy.name!r} {'; it '.join(faults)}. It governs nothing by that."
-            missing = [name for each in selectors for name in each.missing(tools)]
-            found.append(f"{told} {_remedy(missing, absent)}")
+            told = f"Policy {policy.name!r} {'; it '.join(faults)}"
+            if not told.endswith("."):
+                missing = [name for each in selectors for name in each.missing(tools)]
+                told += f". It governs nothing by that. {_remedy(missing, absent)}"
+            found.append(f"{source}{told}")
     return found
 
 

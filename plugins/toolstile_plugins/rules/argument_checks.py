@@ -1,0 +1,295 @@
+"""The check of an expression against the schema of a tool: paths, types, what may be left out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from toolstile_hookspecs.support.text import nearest
+from toolstile_plugins.rules.shapes import (
+    ANYTHING,
+    INTEGER,
+    Place,
+    Schema,
+    Shape,
+    field_of,
+    item_shape,
+    literal_shape,
+    names_in,
+    place_shape,
+)
+from toolstile_plugins.rules.syntax_tree import (
+    FieldOf,
+    ListOf,
+    Literal,
+    Loop,
+    Name,
+    Node,
+    Operation,
+)
+
+ARGUMENTS: Final = "args"
+_BOOLEAN: Final = Shape(frozenset({"boolean"}))
+_INTEGER: Final = Shape(frozenset({"number"}), exact=INTEGER)
+_TEXT: Final = Shape(frozenset({"string"}))
+_TEXTS: Final = Shape(frozenset({"array"}), schemas=({"items": {"type": "string"}},))
+_STRING, _ARRAY = frozenset({"string"}), frozenset({"array"})
+_SIZED: Final = "string array object bytes"
+_ORDERED: Final = ("number", "string", "boolean", "timestamp", "duration", "bytes")
+PARTS_OF_MOMENTS: Final = (
+    *("FullYear", "Month", "Date", "DayOfMonth", "DayOfWeek", "DayOfYear"),
+    *("Hours", "Minutes", "Seconds", "Milliseconds"),
+)
+
+FUNCTIONS: Final[Mapping[str, tuple[str, Shape]]] = {
+    **dict.fromkeys(("contains", "startsWith", "endsWith", "matches"), ("string", _BOOLEAN)),
+    **dict.fromkeys(("path", "host"), ("string", _TEXT)),
+    "words": ("string", _TEXTS),
+    "size": (_SIZED, _INTEGER),
+    "int": ("number string timestamp", _INTEGER),
+    "double": ("number string", Shape(frozenset({"number"}), exact="double")),
+    "string": ("number string boolean timestamp duration bytes", _TEXT),
+    "timestamp": ("string timestamp", Shape(frozenset({"timestamp"}))),
+    "duration": ("string duration", Shape(frozenset({"duration"}))),
+    "!_": ("boolean", _BOOLEAN),
+    "@not_strictly_false": ("boolean", _BOOLEAN),
+    **{f"get{part}": ("timestamp duration", _INTEGER) for part in PARTS_OF_MOMENTS},
+}
+"""The types that the operands of functions can have, and the shape of what they give."""
+
+Fact = tuple[str, Place]
+"""Known where an expression stands: `("has", place)`, or `("value", place)` for not null."""
+Facts = frozenset[Fact]
+_NOTHING: Final[Facts] = frozenset()
+
+
+@dataclass
+class ArgumentChecks:
+    """Faults of an expression for the arguments of one tool.
+
+    Args:
+        root: The schema of the arguments.
+        others: The schemas of the other variables.
+        is_filled: Whether arguments that were left out are there with their defaults.
+
+    Attributes:
+        missing: The paths that the schema does not have, with the nearest that it has.
+        faults: What else is wrong, each as what the expression does.
+    """
+
+    root: Schema
+    others: Mapping[str, Schema]
+    is_filled: bool
+    missing: dict[Place, str | None] = field(default_factory=dict[Place, Any])
+    faults: list[str] = field(default_factory=list[str])
+    _bound: dict[str, Shape] = field(default_factory=dict[str, Shape])
+
+    def check(self, tree: Node) -> None:
+        """Find what is missing, and what is wrong."""
+        self._want(self._shape(tree, _NOTHING), "boolean", "is")
+
+    def _shape(self, node: Node, facts: Facts) -> Shape:  # noqa: PLR0911 - one a kind of node
+        match node:
+            case Literal(value):
+                return literal_shape(value)
+            case Name(name):
+                return self._variable(name)
+            case FieldOf(owner, name, is_test):
+                return self._field(self._shape_of_owner(owner, facts), name, facts, is_test=is_test)
+            case ListOf(items):
+                return self._list([self._shape(item, facts) for item in items])
+            case Loop():
+                return self._loop(node, facts)
+            case Operation(("_&&_" | "_||_") as name, operands):
+                for place, operand in enumerate(operands):
+                    rest = operands[:place] + operands[place + 1 :]
+                    known = facts.union(*(facts_of(each, is_true=name == "_&&_") for each in rest))
+                    self._want(self._shape(operand, known), "boolean", "takes for a condition")
+                return _BOOLEAN
+            case Operation("_?_:_", (condition, one, other)):
+                self._want(self._shape(condition, facts), "boolean", "takes for a condition")
+                first = self._shape(one, facts | facts_of(condition, is_true=True))
+                second = self._shape(other, facts | facts_of(condition, is_true=False))
+                exact = first.exact if first.exact == second.exact else None
+                return replace(first, types=first.types | second.types, place=(), exact=exact)
+            case Operation(name, operands):
+                return self._operation(name, [self._known(each, facts) for each in operands])
+
+    def _known(self, node: Node, facts: Facts) -> Shape:
+        shape = self._shape(node, facts)
+        return shape.without_null() if ("value", shape.place) in facts else shape
+
+    def _variable(self, name: str) -> Shape:
+        if name in self._bound:
+            return self._bound[name]
+        if name == ARGUMENTS:
+            self.faults.append("uses args as a whole; name the arguments, as in args.path")
+        return self._root(name)
+
+    def _root(self, name: str) -> Shape:
+        schema = self.root if name == ARGUMENTS else self.others.get(name, {})
+        if schema.get("type") == "timestamp":
+            return Shape(frozenset({"timestamp"}), name)
+        return place_shape([schema], schema, (name,))
+
+    def _shape_of_owner(self, owner: Node, facts: Facts) -> Shape:
+        return self._root(ARGUMENTS) if owner == Name(ARGUMENTS) else self._known(owner, facts)
+
+    def _field(self, owner: Shape, name: str, facts: Facts, *, is_test: bool) -> Shape:
+        place = (*owner.place, name) if owner.place else ()
+        self._want(owner, "object", f"reads {name} of")
+        found = field_of(owner, name, self.root, is_filled=self.is_filled)
+        if found is None:
+            self._miss(owner, place or (owner.label, name))
+            return Shape(ANYTHING, place=place)
+        if is_test:
+            return _BOOLEAN
+        if not found.is_required and ("has", place) not in facts:
+            shown = ".".join(place) or f"{name} of {owner.label}"
+            self.faults.append(f"reads {shown}, which may be left out; write has({shown}) && ...")
+        return found.shape
+
+    def _miss(self, owner: Shape, place: Place) -> None:
+        near = nearest(place[-1], names_in(owner, self.root))
+        if place[0] == ARGUMENTS:
+            self.missing[place] = near
+            return
+        meant = f"; did you mean {near}?" if near else "; name one that is"
+        self.faults.append(f"reads {'.'.join(place)}, which is not there{meant}")
+
+    def _list(self, items: list[Shape]) -> Shape:
+        types = frozenset[str]().union(*(item.types for item in items))
+        known = [item.values for item in items]
+        values = None if None in known else frozenset[str]().union(*(each or () for each in known))
+        label = f"[{', '.join(item.label for item in items)}]"
+        inner = {"type": [*types]} if items else {}
+        return Shape(frozenset({"array"}), label, schemas=({"items": inner},), values=values)
+
+    def _loop(self, loop: Loop, facts: Facts) -> Shape:
+        over = self._known(loop.over, facts)
+        self._want(over, "array object", "goes through")
+        item = item_shape(over, self.root) if "array" in over.types else _TEXT
+        before = dict(self._bound)
+        self._bound[loop.item] = replace(item, place=(loop.item,), label=loop.item)
+        start = self._shape(loop.start, facts)
+        if "array" in start.types:
+            start = replace(start, schemas=())
+        self._bound[loop.total] = start
+        self._shape(loop.step, facts)
+        result = self._shape(loop.result, facts)
+        self._bound = before
+        return result
+
+    def _operation(self, name: str, operands: list[Shape]) -> Shape:
+        if name in FUNCTIONS:
+            wanted, given = FUNCTIONS[name]
+            self._want(operands[0], wanted, f"calls {name}() of")
+            for operand in operands[1:]:
+                self._want(operand, "string", f"gives {name}()")
+            return replace(given, label=f"{name}(...)")
+        if name in {"_==_", "_!=_"}:
+            self._compare(*operands)
+        elif name in {"_<_", "_<=_", "_>_", "_>=_"}:
+            self._order(operands)
+        elif name == "@in":
+            self._search(*operands)
+        elif name == "_[_]":
+            return self._item(*operands)
+        elif name in {"_+_", "_-_", "_*_", "_/_", "_%_", "-_"}:
+            return self._calculate(operands)
+        else:
+            self.faults.append(f"calls {name}(), which rules do not have")
+        return _BOOLEAN
+
+    def _compare(self, one: Shape, other: Shape) -> None:
+        if one.types.isdisjoint(other.types):
+            self.faults.append(
+                f"compares {one.shown} with {other.shown}, which are never equal; compare values "
+                "of one type"
+            )
+        for given, place in ((one, other), (other, one)):
+            strays = (given.values or frozenset()) - (place.values or frozenset())
+            if strays and place.values and place.place and given.types == _STRING:
+                told = f"compares {place.label} with {', '.join(sorted(strays))}, which it never "
+                self.faults.append(f"{told}is; it is one of {', '.join(sorted(place.values))}")
+
+    def _order(self, operands: list[Shape]) -> None:
+        if operands[0].types.isdisjoint(operands[1].types):
+            self._compare(*operands)
+            return
+        for each, other in (operands, operands[::-1]):
+            common = [name for name in _ORDERED if name in other.types] or [*_ORDERED]
+            self._want(each, " ".join(common), "compares the order of")
+
+    def _search(self, item: Shape, within: Shape) -> None:
+        self._want(within, "array object", "searches with `in`")
+        if "array" in within.types:
+            listed = item_shape(within, self.root)
+            self._compare(item, replace(listed, values=within.values))
+
+    def _item(self, owner: Shape, index: Shape) -> Shape:
+        is_array = owner.types == _ARRAY
+        self._want(owner, "array object", "takes an item of")
+        self._want(index, "number" if is_array else "number string", "takes item")
+        return item_shape(owner, self.root) if is_array else Shape(ANYTHING)
+
+    def _calculate(self, operands: list[Shape]) -> Shape:
+        types = frozenset[str]().union(*(each.types for each in operands))
+        if types & {"timestamp", "duration"}:
+            is_moment = sum("timestamp" in each.types for each in operands) == 1
+            return Shape(frozenset({"timestamp" if is_moment else "duration"}))
+        if types in (_STRING, _ARRAY):
+            return Shape(types)
+        for each in operands:
+            self._want(each, "number", "calculates with")
+        exact = {each.exact for each in operands}
+        if None in exact or len(exact) > 1:
+            shown = next((each.label for each in operands if each.exact is None), "it")
+            told = f"calculates with {shown}, a number that may be whole or not; write "
+            self.faults.append(f"{told}double({shown}), and other numbers as 1.0")
+        return Shape(frozenset({"number"}), exact=next(iter(exact), None))
+
+    def _want(self, shape: Shape, wanted: str, doing: str) -> None:
+        """Note a fault where a value of such a shape may not be used as it is."""
+        others = shape.types.difference(wanted.split())
+        if not others or shape.types == ANYTHING:
+            return
+        expected = " or ".join(wanted.split())
+        if others == shape.types:
+            self.faults.append(f"{doing} {shape.shown}, not {expected}")
+        elif others == frozenset({"null"}):
+            told = f"{doing} {shape.label}, which may be null"
+            self.faults.append(f"{told}; write {shape.label} != null && ...")
+        else:
+            told = f"{doing} {shape.label}, which may also be {' or '.join(sorted(others))}"
+            self.faults.append(f"{told}; convert it, as in string({shape.label})")
+
+
+def facts_of(node: Node, *, is_true: bool) -> Facts:
+    """Return what is known where an expression has come out true, or false."""
+    match node:
+        case FieldOf(owner, name, True) if is_true:
+            return frozenset({("has", (*_place_of(owner), name))})
+        case Operation("!_", (inner,)):
+            return facts_of(inner, is_true=not is_true)
+        case Operation(("_&&_" | "_||_") as name, operands):
+            found = [facts_of(each, is_true=is_true) for each in operands]
+            if (name == "_&&_") is is_true:
+                return _NOTHING.union(*found)
+            return found[0].intersection(*found[1:])
+        case Operation(("_!=_" | "_==_") as name, (inner, Literal(None))):
+            is_known = (name == "_!=_") is is_true
+            return frozenset({("value", _place_of(inner))}) if is_known else _NOTHING
+        case _:
+            return _NOTHING
+
+
+def _place_of(node: Node) -> Place:
+    match node:
+        case Name(name):
+            return (name,)
+        case FieldOf(owner, name) if above := _place_of(owner):
+            return (*above, name)
+        case _:
+            return ()

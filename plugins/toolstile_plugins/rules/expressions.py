@@ -1,0 +1,177 @@
+"""Expressions of rules: CEL, compiled once, with the variables and functions that rules have.
+
+The library is the runtime of those who make the language. It alone gives the syntax tree, which
+the checks of `argument_checks` read; it counts letters as the language says, bounds its loops, and
+its regular expressions take linear time.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import cache, partial
+from pathlib import Path
+from typing import Any, Final
+
+from toolstile_hookspecs import DefinitionError
+from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.rules.helpers import host_of, path_in, words_of
+from toolstile_plugins.rules.syntax_tree import (
+    FieldOf,
+    Literal,
+    Loop,
+    Name,
+    Node,
+    Operation,
+    syntax_tree as tree_of,
+    within,
+)
+
+LIBRARY: Final = "cel_expr_python.cel"
+VARIABLES: Final = {
+    "args": "dyn",
+    "tool": "dyn",
+    "principal": "dyn",
+    "session": "dyn",
+    "request": "list",
+    "now": "timestamp",
+}
+CONVERSIONS: Final = frozenset({"timestamp", "duration", "int", "double"})
+
+
+class EvaluationFailed(Exception):
+    """An expression came to nothing; the text says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Expression:
+    """A compiled expression.
+
+    Args:
+        source: Its text.
+        tree: Its syntax tree.
+        program: What the library made of it.
+        names: The variables in it.
+    """
+
+    source: str
+    tree: Node
+    program: Any
+    names: frozenset[str]
+
+    @property
+    def has_paths(self) -> bool:
+        """True where it settles paths."""
+        calls = (each for each in within(self.tree) if isinstance(each, Operation))
+        return any(call.name == "path" for call in calls)
+
+    def evaluate(self, values: Mapping[str, Any]) -> bool:
+        """Return the truth of the expression with these values of its variables.
+
+        Raises:
+            EvaluationFailed: When it cannot be told.
+        """
+        try:
+            found = self.program.eval(data=values)
+            value = found.value()
+        except Exception as error:  # noqa: BLE001 - of whatever type it is, nothing is known
+            raise EvaluationFailed(_first_line(str(error))) from None
+        if value is True or value is False:
+            return bool(value)
+        if found.type().name() != "ERROR":
+            raise EvaluationFailed("it is neither true nor false")
+        raise EvaluationFailed(_first_line(str(value)))
+
+
+def compiled(source: str, root: Path | None = None) -> Expression:
+    """Return an expression, ready to be evaluated.
+
+    Args:
+        source: Its text.
+        root: The directory of the paths that `path()` settles; see `path_in`.
+
+    Raises:
+        DefinitionError: When the library is not there, or the text is not such an expression.
+    """
+    try:
+        program = _environment(root).compile(source)
+        if program.return_type().name() not in {"BOOL", "DYN"}:
+            raise DefinitionError(f"it is {program.return_type().name()}, not true or false")
+        tree = tree_of(program.serialize())
+    except RuntimeError as error:
+        raise DefinitionError(_first_line(str(error))) from None
+    for fault in _literal_faults(tree):
+        raise DefinitionError(fault)
+    found = frozenset(each.name for each in within(tree) if isinstance(each, Name))
+    return Expression(source, tree, program, found & VARIABLES.keys())
+
+
+def argument_names(expression: Expression) -> frozenset[str]:
+    """Return the names of the arguments that an expression reads."""
+    return frozenset(
+        each.name
+        for each in within(expression.tree)
+        if isinstance(each, FieldOf) and each.owner == Name("args")
+    )
+
+
+@cache
+def _library() -> Any:
+    try:
+        return importlib.import_module(LIBRARY)
+    except ImportError:
+        raise DefinitionError(f"it needs a library for CEL. {extra_remedy('rules')}") from None
+
+
+@cache
+def _environment(root: Path | None) -> Any:
+    cel = _library()
+    text, texts = cel.Type.STRING, cel.Type.List(cel.Type.STRING)
+    types = {"dyn": cel.Type.DYN, "list": texts, "timestamp": cel.Type.TIMESTAMP}
+    functions = [
+        cel.FunctionDecl(name, [cel.Overload(name, returned, [text], False, impl)])  # noqa: FBT003 - takes no names
+        for name, returned, impl in (
+            ("path", text, partial(path_in, root)),
+            ("host", text, host_of),
+            ("words", texts, words_of),
+        )
+    ]
+    variables = {name: types[kind] for name, kind in VARIABLES.items()}
+    return cel.NewEnv(variables=variables, functions=functions)
+
+
+def _literal_faults(tree: Node) -> Iterator[str]:
+    """Yield faults of what the library only reads when it comes to it: patterns and moments."""
+    for node in within(tree):
+        match node:
+            case Loop(item) if item in VARIABLES:
+                yield f"{item} is a variable of rules; call the items otherwise"
+                continue
+            case Operation("matches", (_, Literal(str() as pattern))):
+                text = f"''.matches({_quoted(pattern)})"
+            case Operation("matches", _):
+                yield "matches() takes its pattern from the rule; write it out"
+                continue
+            case Operation(name, (Literal(str() as given),)) if name in CONVERSIONS:
+                text = f"{name}({_quoted(given)}) == {name}({_quoted(given)})"
+            case _:
+                continue
+        found = _environment(None).compile(text).eval(data={})
+        if found.value() is True or found.value() is False:
+            continue
+        yield _first_line(str(found.value()))
+
+
+def _quoted(text: str) -> str:
+    escaped = "".join(f"\\U{ord(char):08x}" for char in text)
+    return f'"{escaped}"'
+
+
+def _first_line(text: str) -> str:
+    """Return the reason in a message of the library, without its code and the place."""
+    first = text.split("\n", 1)[0]
+    reason = first.partition(": ")[2] or first
+    reason = reason.removeprefix("ERROR: <input>:").strip()
+    is_mixed = "int, double)" in reason or "double, int)" in reason
+    return f"{reason}; write whole numbers as 1.0 beside others" if is_mixed else reason

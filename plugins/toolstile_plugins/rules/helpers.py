@@ -1,0 +1,88 @@
+"""The functions of expressions that settle on one spelling: of a path, a host, the words of a text.
+
+Each refuses what programs read in several ways, so a rule that uses it cannot be talked around.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+import posixpath
+import re
+import unicodedata
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from toolstile_plugins.policies.governed_files import WORKSPACE, DirectoryFiles
+
+_ADDRESS: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_DOUBTFUL: Final = re.compile(
+    r"[\\\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}|%\w+%|\$\w|\$\{|\A[~\s\"'`]|[\s\"'`]\Z|[. ](?:/|\Z)"
+)
+_UP: Final = re.compile(r"(?:\A|/)\.\.?(?=/|\Z)")
+_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]+)(?:[/?#]\S*)?")
+_MAIL: Final = re.compile(r"[A-Za-z0-9.!#$&'*+/=?^_`{|}~-]+@([^@]+)")
+_HOST: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
+_LONGEST: Final = 253
+_PORT: Final = re.compile(r":[0-9]{0,5}\Z")
+_NUMERIC: Final = re.compile(r"(?:\A|\.)(?:[0-9]+|0x[0-9a-f]*)\Z")
+
+
+def path_in(root: Path | None, path: str) -> str:
+    """Return the one spelling of a path, by the rules of read-before-write.
+
+    Args:
+        root: The directory that it is relative to; links are followed, and names alike are one.
+            Without one it is of the workspace, and only spelt out.
+        path: The path as the call has it.
+
+    Raises:
+        ValueError: When it leads outside, or programs may read it in several ways.
+    """
+    if root is not None:
+        return _in_directory(DirectoryFiles(root), path)
+    if not path or _ADDRESS.match(path) or _DOUBTFUL.search(_UP.sub("", path)):
+        raise ValueError(f"{path!a} may be read in several ways. Give the plain path.")
+    if not path.isascii() and unicodedata.normalize("NFKC", path) != path:
+        raise ValueError(f"{path!a} looks like another path. Give it in the form NFKC of Unicode.")
+    if path == WORKSPACE or path.startswith(f"{WORKSPACE}/"):
+        path = path.removeprefix(WORKSPACE).lstrip("/")
+    found = posixpath.normpath(path or ".")
+    if found.split("/", 1)[0] == posixpath.pardir:
+        raise ValueError(f"{path!a} leads outside of the workspace. Give a path within it.")
+    return f"/{found.lstrip('/')}" if found.startswith("/") else found
+
+
+def _in_directory(files: DirectoryFiles, path: str) -> str:
+    found = files.canonical(path)
+    if files.kind(found) is not None:
+        return found
+    # A file that is not there yet may be in a directory that is, under a name that is alike.
+    above, name = posixpath.split(found)
+    return files.taken_for(posixpath.join(_in_directory(files, above) if above else "", name))
+
+
+def host_of(address: str) -> str:
+    """Return the host of a URL, or of an e-mail address, in lower case.
+
+    Raises:
+        ValueError: When it has none, or programs may read it as another.
+    """
+    found = _URL.fullmatch(address) or _MAIL.fullmatch(address)
+    host = _PORT.sub("", found[1]).lower().removesuffix(".") if found else ""
+    with suppress(ValueError):
+        if host.startswith("[") and host.endswith("]"):
+            return f"[{ipaddress.IPv6Address(host[1:-1])}]"
+        if len(host) <= _LONGEST and _HOST.fullmatch(host):
+            return str(ipaddress.IPv4Address(host)) if _NUMERIC.search(host) else host
+    raise ValueError(
+        f"{address!a} has no host that all programs agree on. Give scheme://host/path or "
+        "name@host, in ASCII and without a password."
+    )
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text, without case, accents of spelling and invisible characters."""
+    plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
+    seen = "".join(char for char in plain if unicodedata.category(char) != "Cf")
+    return re.findall(r"\w+", seen)

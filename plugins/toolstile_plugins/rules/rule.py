@@ -1,0 +1,241 @@
+"""The policy `rule`: an expression over a call, and what follows where it holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, Final, Literal, cast
+from weakref import WeakKeyDictionary
+
+from pydantic_core import from_json
+
+from toolstile_hookspecs import (
+    DefinitionError,
+    PolicyDecision,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolSelector,
+)
+from toolstile_hookspecs.selectors import ALL
+from toolstile_plugins.policies.checks import check_fields
+from toolstile_plugins.policies.path_arguments import schema_of
+from toolstile_plugins.rules.argument_checks import ARGUMENTS, ArgumentChecks
+from toolstile_plugins.rules.expressions import (
+    EvaluationFailed,
+    Expression,
+    argument_names,
+    compiled,
+)
+from toolstile_plugins.rules.shapes import Place
+from toolstile_plugins.rules.variables import MAKERS, SCHEMAS
+
+Effect = Literal["allow", "ask", "deny"]
+ALLOW: Final = PolicyDecision.allow()
+
+
+@dataclass(frozen=True, slots=True)
+class RuleFit:
+    """The way a rule fits a tool.
+
+    Args:
+        expression: The rule's expression.
+        missing: The paths that the tool's schema does not have, with the nearest it has.
+        faults: What else keeps the rule from being evaluated for the tool.
+        arguments: The names of the arguments that the expression reads.
+        is_closed: Whether no call of the tool has an argument that its schema does not declare.
+    """
+
+    expression: Expression
+    missing: Mapping[Place, str | None]
+    faults: tuple[str, ...]
+    arguments: frozenset[str]
+    is_closed: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class RulePolicy(ToolSelector):
+    """Allows, asks or denies where an expression over the call holds; else it says nothing.
+
+    The expression is CEL, over `args`, `tool`, `principal`, `request` and `now`. It is checked
+    against the schema of each tool it governs. For a tool without one of its paths the rule is
+    silent, unless a call has such an argument all the same. What cannot be evaluated denies.
+
+    Args:
+        effect: `allow`, `ask` or `deny`; of several rules that hold, the strictest counts.
+        when: The expression; without one the rule always holds.
+        reason: The reason, for the person who is asked and the model that is denied.
+        root: The directory of paths, for `path()` of tools that do not use the workspace.
+        tools: The tools it governs, also as globs; all where not given.
+        tags: Tags, of which each of these tools has one.
+        servers: Servers, or other origins, of which each of these tools comes from one.
+        category: Their categories.
+        consequence: Their consequences.
+        name: The instance's name; made of kind, place and position if not given.
+
+    Raises:
+        DefinitionError: When the expression is wrong, or its library is not installed.
+    """
+
+    wants_params: ClassVar = True
+
+    effect: Effect
+    when: str = "true"
+    reason: str = ""
+    root: Path | None = None
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Compile the expression."""
+        check_fields(self)
+        super().__post_init__()
+        if self.root is not None:
+            object.__setattr__(self, "root", Path(self.root).absolute())
+            if not self.root.is_dir():
+                told = f"root: there is no directory at {self.root}. Make it, or name another."
+                raise DefinitionError(f"RulePolicy: {told}")
+        try:
+            compiled(self.when, self.root)
+        except DefinitionError as error:
+            raise DefinitionError(f"RulePolicy: when = {self.when!r}: {error}.") from None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Return the fields, for copies and pickles."""
+        return {each.name: getattr(self, each.name) for each in fields(self)}
+
+    @property
+    def selector(self) -> ToolSelector:
+        """The tools it governs."""
+        return self
+
+    def checks(self, tool: Tool[Any, Any]) -> bool:
+        """Tell whether the rule may hold for a call of the tool."""
+        fit = self.fit(tool)
+        return bool(fit.faults) or not (fit.missing and fit.is_closed)
+
+    def hears(self, tool: Tool[Any, Any]) -> bool:
+        """Follow no tool."""
+        return False
+
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        """Decide by the effect where the expression holds."""
+        try:
+            if not self.holds(tool, params, context):
+                return ALLOW
+        except EvaluationFailed as error:
+            return PolicyDecision.deny(
+                f"Cannot call {tool.name}: a rule on it cannot be evaluated: {_sentence(error)} "
+                f"Correct that, then retry {tool.name}; where the arguments are right, this "
+                "requires human intervention."
+            )
+        return self.decision_on(tool)
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """Do nothing: it remembers nothing."""
+
+    def holds(self, tool: Tool[Any, Any], params: Any, context: ToolContext) -> bool:
+        """Tell whether the expression holds for a call.
+
+        Raises:
+            EvaluationFailed: When it cannot be told.
+        """
+        fit = self.fit(tool)
+        if fit.faults:
+            raise EvaluationFailed(f"the rule {self.name} {'; it '.join(fit.faults)}")
+        values: dict[str, Any] = {}
+        names = fit.expression.names
+        if fit.arguments:
+            given: Any = from_json(tool.params_codec.encode(params)) or {}
+            if any(not _is_there(given, place) for place in fit.missing):
+                return False
+            values[ARGUMENTS] = {name: given[name] for name in fit.arguments if name in given}
+        for name in names:
+            if name != ARGUMENTS:
+                values[name] = MAKERS[name](tool, context)
+        return fit.expression.evaluate(values)
+
+    def decision_on(self, tool: Tool[Any, Any]) -> PolicyDecision:
+        """Return the decision where the expression holds."""
+        if self.effect == "deny":
+            told = f"{tool.name} cannot be called with such arguments here. Go on without it."
+            return PolicyDecision.deny(self.reason or told)
+        if self.effect == "ask":
+            told = f"A person decides on such calls of {tool.name}."
+            return PolicyDecision.ask(self.reason or told)
+        # A reason makes it more than the absence of an objection.
+        return PolicyDecision(allowed=True, reason=self.reason or f"Allowed by {self.name}.")
+
+    def misfits(
+        self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
+    ) -> list[str]:
+        """Return which paths none of its tools has, and what else is wrong for one of them."""
+        fits = {tool.name: self.fit(tool) for tool in tools if self.selects(tool)}
+        found: dict[str, str] = {}
+        for name, fit in fits.items():
+            for fault in () if fit.missing else fit.faults:
+                found.setdefault(fault, name)
+        told = [f"{fault}, for the tool {name}" for fault, name in found.items()]
+        will_come = any(map(may_come, self.tools or {ALL}))
+        if not will_come and all(fit.missing for fit in fits.values()):
+            told += self._strays(list(fits.values()))
+        return [f"{'; it '.join(told)}. Fix when = {self.when!r}."] if told else []
+
+    def _strays(self, fits: Sequence[RuleFit]) -> list[str]:
+        places = {place: near for fit in fits for place, near in fit.missing.items()}
+        nowhere = [place for place in places if all(place in fit.missing for fit in fits)]
+        shown = [
+            f"{'.'.join(place)}{f' (did you mean {places[place]}?)' if places[place] else ''}"
+            for place in sorted(nowhere or places)
+        ]
+        if not shown:
+            return []
+        which = "none of its tools has" if nowhere else "none of its tools has together"
+        return [f"reads {', '.join(shown)}, which {which}"]
+
+    def fit(self, tool: Tool[Any, Any]) -> RuleFit:
+        """Return how the rule fits a tool; found once per tool."""
+        found = self._rule_fits.get(tool)
+        if found is None:
+            found = self._rule_fits[tool] = self._found_fit(tool)
+        return found
+
+    @cached_property
+    def _rule_fits(self) -> WeakKeyDictionary[Tool[Any, Any], RuleFit]:
+        return WeakKeyDictionary()
+
+    def _found_fit(self, tool: Tool[Any, Any]) -> RuleFit:
+        expression = compiled(self.when, self.root)
+        schema = schema_of(tool)
+        checks = ArgumentChecks(schema or {}, SCHEMAS, is_filled=tool.params_schema is None)
+        names = argument_names(expression)
+        if schema is None and names:
+            checks.faults.append("reads arguments of a tool whose types have no JSON Schema")
+        else:
+            checks.check(expression.tree)
+        if tool.origin is not None and self.root is None and expression.has_paths:
+            checks.faults.append(
+                f"settles paths of {tool.name} of the server {tool.origin}, whose files are not "
+                "those of the workspace; give root"
+            )
+        faults = tuple(dict.fromkeys(checks.faults))
+        is_closed = tool.params_schema is None
+        return RuleFit(expression, checks.missing, faults, names, is_closed)
+
+
+def _is_there(given: Mapping[str, Any], place: Place) -> bool:
+    """Tell whether a call has an argument, though the schema does not declare it."""
+    value: Any = given
+    for name in place[1:]:
+        if not isinstance(value, Mapping) or name not in value:
+            return False
+        value = cast("Mapping[str, Any]", value)[name]
+    return True
+
+
+def _sentence(error: EvaluationFailed) -> str:
+    text = str(error)
+    return text if text.endswith((".", "?", "!")) else f"{text}."

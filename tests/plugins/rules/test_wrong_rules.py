@@ -1,0 +1,138 @@
+"""A rule that can never do what it says keeps the host from opening.
+
+Right rules are changed a little, in each name, type, path, operator and effect. Each of these is
+refused with file, rule and remedy; or it means the same for every call there is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from toolstile_hookspecs import ConfigurationError
+
+from .conftest import Office
+
+RIGHT: list[dict[str, Any]] = [
+    {"tools": ["pay"], "when": "args.amount > 500", "effect": "deny"},
+    {"tools": ["pay"], "when": "args.memo == 'gift' && args.amount >= 10.5", "effect": "ask"},
+    {"tools": ["write_note"], "when": "path(args.path).startsWith('etc/')", "effect": "ask"},
+    {"tools": ["read_note"], "when": "args.path.matches('^etc/.*$')", "effect": "deny"},
+    {"tools": ["fetch"], "when": "host(args.url) != 'example.com'", "effect": "deny"},
+    {"tools": ["send_email"], "when": "args.to.exists(one, host(one) != 'x.com')"},
+    {"tools": ["send_email"], "when": "args.cc != null && size(args.cc) > 3", "effect": "deny"},
+    {"tools": ["send_email"], "when": "args.priority == 'high' && args.to.size() > 5"},
+    {"tools": ["order"], "when": "args.urgent && args.lines.all(line, line.count < 3)"},
+    {"tools": ["order"], "when": "args.lines.exists(line, line.article == 'bolt')"},
+    {"tools": ["upload"], "when": "has(args.size) && args.size > 1000", "effect": "deny"},
+    {"tools": ["upload"], "when": "has(args.owner) && args.owner.id == 'eve'"},
+    {"when": "tool.category == 'write' && now.getHours() >= 18", "effect": "ask"},
+    {"when": "'staff' in principal.groups && principal.id != 'eve'", "effect": "ask"},
+    {"when": "request.exists(said, said.contains('send'))", "effect": "ask"},
+]
+_WORD = re.compile(r"(?<!['\w])[A-Za-z_]\w*(?![\w'])")
+_KEPT = {"has", "null", "one", "line", "said", "exists", "all", "true"}
+_TEXT = re.compile(r"(?<=[=(,] )'[^']*'|(?<=\()'[^']*'")
+_NUMBER = re.compile(r"(?<= )\d+(?:\.\d+)?")
+
+
+def misspelt(when: str) -> Iterator[str]:
+    """Yield expressions in which one name has a letter more, fewer, another, or other case."""
+    texts = [found.span() for found in _TEXT.finditer(when)]
+    for found in _WORD.finditer(when):
+        if any(start < found.start() < end for start, end in texts):
+            continue
+        name = found[0]
+        changed = [f"{name}x", name[1:], f"{name[0]}{name}", name.swapcase(), f"{name[:-1]}_"]
+        # The name of an item is free, where it is given; all else is somebody's.
+        for other in changed if name not in _KEPT else ():
+            yield f"{when[: found.start()]}{other or 'q'}{when[found.end() :]}"
+
+
+def of_another_type(when: str) -> Iterator[str]:
+    """Yield expressions in which one literal has another JSON type."""
+    for pattern, others in ((_TEXT, ("3", "true", "['a']")), (_NUMBER, ("'3'", "true", "[3]"))):
+        for found in pattern.finditer(when):
+            for other in others:
+                yield f"{when[: found.start()]}{other}{when[found.end() :]}"
+
+
+def of_another_operator(when: str) -> Iterator[str]:
+    """Yield expressions with an operator that CEL does not have, or that has no place there."""
+    for old, new in ((" > ", " => "), (" == ", " = "), (" && ", " & "), (" && ", " and ")):
+        if old in when:
+            yield when.replace(old, new, 1)
+    for old, new in ((" >= ", " =+ "), (" != ", " <> "), (" > ", " >> "), (" == ", " === ")):
+        if old in when:
+            yield when.replace(old, new, 1)
+    yield from (f"({when}", f"{when})", f"{when} &&", f"{when}; true", f"size({when}) > 0")
+    yield from (f"({when}) + 1", f"-({when})", f"{when} ? 1 : 2", f"'{when.replace(chr(39), '')}'")
+
+
+def unguarded(when: str) -> Iterator[str]:
+    """Yield expressions without the test whether an argument is there."""
+    for guard in (r"has\([a-z.]+\) && ", r"[a-z.]+ != null && "):
+        if re.search(guard, when):
+            yield re.sub(guard, "", when)
+            yield re.sub(guard, lambda found: found[0].replace("&&", "||"), when)
+
+
+def wrong_rules() -> Iterator[dict[str, Any]]:
+    """Yield each right rule with each change."""
+    for rule in ({"effect": "deny", **each} for each in RIGHT):
+        when = rule["when"]
+        for change in (misspelt, of_another_type, of_another_operator, unguarded):
+            yield from ({**rule, "when": each} for each in change(when))
+        for effect in ("dny", "DENY", "", "denied", 1, True):
+            yield {**rule, "effect": effect}
+        for key in rule:
+            yield {f"{own}x" if own == key else own: each for own, each in rule.items()}
+        if "tools" in rule:
+            yield {**rule, "tools": [f"{rule['tools'][0]}s"]}
+            yield {**rule, "tools": []}
+            yield {**rule, "tools": [3]}
+            yield {**rule, "tools": ["tidy"]} if "path" not in when else {**rule, "tools": ["pay"]}
+        yield {**rule, "tags": ["letters"]}
+        yield {**rule, "category": ["deleted"]}
+        yield {**rule, "root": "/nowhere/at/all"}
+
+
+WRONG = list({repr(each): each for each in wrong_rules()}.values())
+
+
+def test_there_are_enough_of_them():
+    assert len(WRONG) >= 300
+
+
+@pytest.fixture(scope="module")
+def opened(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """Return what the host says to a rule, None where it opens."""
+    folder = tmp_path_factory.mktemp("wrong")
+
+    def told(rule: dict[str, Any]) -> str | None:
+        with ExitStack() as stack:
+            try:
+                Office("sync", folder, stack).open(rule, discover={"rules"})
+            except ConfigurationError as error:
+                return str(error)
+        return None
+
+    return told
+
+
+@pytest.mark.parametrize("rule", RIGHT, ids=lambda rule: rule["when"])
+def test_right_rules_are_taken(opened, rule):
+    assert opened({"effect": "deny", **rule}) is None
+
+
+@pytest.mark.parametrize("rule", WRONG, ids=repr)
+def test_wrong_rules_are_refused_with_file_rule_and_remedy(opened, rule):
+    told = opened(rule)
+    assert told is not None
+    assert "toolstile.toml" in told
+    assert "number 1" in told or "'rule@host#1'" in told
+    assert "Traceback" not in told
