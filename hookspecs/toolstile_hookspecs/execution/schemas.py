@@ -35,7 +35,7 @@ class ToolSchema:
     @classmethod
     def of(cls, tool: Tool[Any, Any]) -> ToolSchema:
         """Return the schema of a tool; `DefinitionError` where its params have none."""
-        examples = tuple((said, json.loads(given)) for said, given in examples_of(tool))
+        examples = tuple((said, json.loads(given)) for said, given, _ in examples_of(tool))
         return cls(
             tool.name, tool.long_description or tool.description, params_schema(tool), examples
         )
@@ -67,8 +67,8 @@ def params_schema(tool: Tool[Any, Any]) -> dict[str, Any]:
         ) from error
 
 
-def examples_of(tool: Tool[Any, Any]) -> Iterator[tuple[str, str]]:
-    """Yield the description and the arguments of each example that fits the schema.
+def examples_of(tool: Tool[Any, Any]) -> Iterator[tuple[str, str, str]]:
+    """Yield the description, the arguments and the output of each example that fits the schema.
 
     A provider that knows the schema refuses the whole request for another.
     """
@@ -76,4 +76,5 @@ def examples_of(tool: Tool[Any, Any]) -> Iterator[tuple[str, str]]:
         encoded = tool.params_codec.encode(example.input)
         with suppress(ToolValidationError):
             tool.params_codec.decode(encoded)
-            yield example.description, encoded.decode()
+            output = tool.result_codec.encode(example.output)
+            yield example.description, encoded.decode(), output.decode()

@@ -64,7 +64,7 @@ def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
         "description": tool.long_description or tool.description,
         "input_schema": object_rooted(params_schema(tool)),
     }
-    if examples := [json.loads(given) for _, given in examples_of(tool)]:
+    if examples := [json.loads(given) for _, given, _ in examples_of(tool)]:
         definition["input_examples"] = examples
     return definition
 

@@ -132,10 +132,13 @@ def with_examples(tool: Tool[Any, Any]) -> str:
     For providers whose tools have no field for examples.
     """
     text, label = tool.long_description or tool.description, "\n\nExamples:"
-    for description, given in examples_of(tool):
+    for description, given, output in examples_of(tool):
         longer = f"{text}{label}\n- {description.rstrip('.')}: {given}"
-        if len(longer) <= MAX_DESCRIPTION:
-            text, label = longer, ""
+        with_output = longer if output == "null" else f"{longer} -> {output}"
+        for shown in (with_output, longer):
+            if len(shown) <= MAX_DESCRIPTION:
+                text, label = shown, ""
+                break
     return text
 
 

@@ -49,7 +49,8 @@ def _search(params, *, context):
 @pytest.fixture
 def with_example() -> str:
     """Return the description of `search` where the provider has no field for examples."""
-    return 'Search the library.\n\nExamples:\n- One word: {"query":"whale","limit":3}'
+    example = 'One word: {"query":"whale","limit":3} -> {"titles":["Moby-Dick"]}'
+    return f"Search the library.\n\nExamples:\n- {example}"
 
 
 @pytest.fixture

@@ -38,3 +38,11 @@ def test_a_description_with_examples_stays_within_what_providers_take(host, make
     text = json.dumps(shown)
     assert "Number 10: " in text
     assert "Number 199" not in text
+
+
+@pytest.mark.parametrize("provider", ["openai", "gemini", "mcp"])
+def test_an_output_for_which_there_is_no_room_is_left_out(host, make_tool, provider):
+    examples = (ToolExample("Long", {"a": 1}, "x" * 1_024), ToolExample("Short", {"a": 2}, "y"))
+    made = make_tool(dict[str, int], str, examples=examples)
+    text = json.dumps(host.dialect(provider).schemas([made])).replace("\\", "")
+    assert '- Long: {"a":1}n- Short: {"a":2} -> "y"' in text
