@@ -261,6 +261,20 @@ def test_all_whose_trigger_holds_are_asked_each_with_a_cadence_of_its_own() -> N
     assert quiet.seen == []
 
 
+def test_all_are_asked_on_the_same_state() -> None:
+    @dataclass
+    class Writer(Provider):
+        def provide(self, context: GuidanceContext) -> Feedback | None:
+            told = Provider.provide(self, context)
+            self.written = len(context.session[Feedback].all())
+            return told
+
+    one, other = Writer("one"), Writer("other")
+    run_of(prompt_of(every(1, one), every(1, other)), CALL, CALL)
+    assert (one.written, other.written) == (2, 2)
+    assert [each.last_feedback for each in other.seen] == [each.last_feedback for each in one.seen]
+
+
 def test_a_cadence_counts_from_the_providers_own_last_feedback() -> None:
     class Once(Provider):
         def should_run(self, context: GuidanceContext) -> bool:

@@ -15,7 +15,13 @@ from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, Settings, t
 from toolstile.testing import ScriptedModel
 from toolstile_hookspecs import ConfigurationError, DefinitionError
 from toolstile_hookspecs.agents.guidance import Feedback, FeedbackProviderConfig, FeedbackTrigger
-from toolstile_plugins.agent import Agent, AgentConfig, RunFailed, StaticFeedback
+from toolstile_plugins.agent import (
+    Agent,
+    AgentConfig,
+    RunFailed,
+    StaticFeedback,
+    ToolsCalledChecker,
+)
 
 EVERY = FeedbackTrigger(every_n_calls=1)
 STATIC = {"kind": "static", "text": "Be brief.", "every_n_calls": 1}
@@ -167,3 +173,26 @@ def test_a_command_says_what_is_missing_and_has_the_status_of_its_verdict(tmp_pa
     assert (status, json.loads(out)) == (1, {"complete": False, "feedback": missing})
     (tmp_path / "a.md").write_text("a")
     assert check_done(tmp_path, "--workspace", ".") == (0, "", "")
+
+
+@pytest.mark.slow
+def test_a_command_asks_about_a_stored_session_and_refuses_one_that_is_not(tmp_path: Path) -> None:
+    (tmp_path / "toolstile.toml").write_text(
+        '[plugins.sessions]\npath = "all.db"\n[plugins.ledger]\npath = "all.db"\n'
+        '[[plugins.agent.task_completion]]\nkind = "tools_called"\nnames = ["look"]\n'
+    )
+    given = Settings(plugins={"sessions": {"path": str(tmp_path / "all.db")}})
+    prompt = Prompt.of("demo", "p", [MarkdownSection(key="s", title="S", tools=[look])])
+    config = AgentConfig(task_completion=ToolsCalledChecker(["look"]))
+    for name, script in [("done", [[("look", {})], "Done."]), ("open", ["1", "2", "3"])]:
+        with Host(settings=given, discover=["agent", "sessions"]) as host:
+            model = ScriptedModel(*script)
+            agent = Agent[str](prompt, adapter=model, host=host, config=config)
+            agent.run("Go", session_id=name)
+
+    assert check_done(tmp_path, "--session", "done") == (0, "", "")
+    missing = "These tools have not succeeded yet: look.\n"
+    assert check_done(tmp_path, "--session", "open") == (1, missing, "")
+    status, out, err = check_done(tmp_path, "--session", "opne")
+    assert (status, out) == (2, "")
+    assert "No session 'opne' is stored here" in err

@@ -8,12 +8,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from toolstile_hookspecs import HostHandle, ToolInvoked
+from toolstile_hookspecs import HostHandle, StateError, ToolInvoked
 from toolstile_hookspecs.agents.guidance import (
     GuidanceContext,
     TaskCompletionChecker,
     TaskCompletionResult,
 )
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.agent.effects import Consult
 from toolstile_plugins.agent.events import GuidanceProgress
@@ -101,7 +102,17 @@ def _unless(what: str, missing: Sequence[str], most: int = MAX_NAMED) -> TaskCom
 
 
 def check_done(host: HostHandle, args: argparse.Namespace) -> int:
-    """Ask the checkers of the configuration and of the sections; return the exit status."""
+    """Ask the checkers of the configuration and of the sections; return the exit status.
+
+    Raises:
+        StateError: When no session of that name is stored: an empty one may pass all checks.
+    """
+    with host.executor() as tools:
+        store = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]  # a protocol
+    known = {info.id for info in store.sessions()} if store is not None else set[str]()
+    if args.session is not None and args.session not in known:
+        msg = f"No session {printable(args.session)!r} is stored here; list those that are with "
+        raise StateError(f"{msg}`toolstile sessions list`.")
     with host.executor(session_id=args.session) as tools:
         verdict = Guidance(tools, host).check_completion(text=args.text)
     if args.out is not None:
