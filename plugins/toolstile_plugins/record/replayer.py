@@ -69,6 +69,10 @@ class _StandIn(ReplayedResult):
     """Stands for a result that a person, who is asked once there is one, did not let be kept."""
 
 
+FROM_RECORD: Final = "record.replayed"
+"""The attribute of a call that a record answers; one that a ledger answers is without it."""
+
+
 class Replayer:
     """A plugin that answers calls from a record; their handlers do not run.
 
@@ -137,6 +141,7 @@ class Replayer:
         """Answer in the handler's place."""
         if self._only is not None and tool.name not in self._only:
             return None
+        context.set_attribute(FROM_RECORD, True)  # noqa: FBT003 - its value
         shown = _shown(tool, params, context)
         asked = self._asked_once_run(tool, context.tool_call)
         if asked is not None and not _was_kept(asked.call, shown):

@@ -17,8 +17,10 @@ from toolstile_hookspecs import (
     Deadline,
     DefinitionError,
     Filesystem,
+    IdempotencyConfig,
     ToolCall,
     ToolContext,
+    ToolInvoked,
     ToolResult,
 )
 from toolstile_hookspecs.agents.guidance import GuidanceContext, TaskCompletionResult
@@ -412,6 +414,21 @@ def test_several_checkers_stop_at_the_first_that_decides(class_: Any) -> None:
     assert check(CompositeChecker([])) == OK
     assert check(CompositeChecker([], all_must_pass=False)) == OK
     assert last.seen == []
+
+
+def test_calls_that_a_ledger_answers_do_not_open_the_gate() -> None:
+    @tool(category="side_effect", idempotency=IdempotencyConfig("auto"))
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    checker = Checker([MORE, OK])
+    prompt = prompt_of(checker, sections=[MarkdownSection(key="p", title="P", tools=[pay])])
+    with Host(discover=["ledger"]) as host:
+        agent = agent_of(host, prompt, [("pay", {})], [("pay", {})], "1", "2")
+        result, session = agent.execute("Go")
+    assert [each.replayed for each in session[ToolInvoked].all()] == [False, True]
+    assert (result.text, len(checker.seen)) == ("2", 2)
 
 
 def test_completion_is_checked_without_a_loop_and_not_in_a_dry_run() -> None:

@@ -193,6 +193,6 @@ def test_a_command_asks_about_a_stored_session_and_refuses_one_that_is_not(tmp_p
     assert check_done(tmp_path, "--session", "done") == (0, "", "")
     missing = "These tools have not succeeded yet: look.\n"
     assert check_done(tmp_path, "--session", "open") == (1, missing, "")
-    status, out, err = check_done(tmp_path, "--session", "opne")
+    status, out, err = check_done(tmp_path, "--session", "opened")
     assert (status, out) == (2, "")
-    assert "No session 'opne' is stored here" in err
+    assert "No session 'opened' is stored here" in err

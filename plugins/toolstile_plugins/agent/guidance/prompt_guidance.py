@@ -51,6 +51,8 @@ MAX_RECENT: Final = 100
 """The most calls that a context tells of."""
 GUIDANCE: Final = (Feedback, CompletionChecked, GuidanceProgress)
 """The types that guidance keeps in a session."""
+_APART: Final = {DRY_RUN, "record.replayed"}
+"""The attributes of calls that are not real."""
 _UNCHECKED: Final = (
     "Whether the task is complete could not be checked. See for yourself that nothing is missing."
 )
@@ -125,7 +127,7 @@ class Guidance:
         ended = [each.event for each in outcomes if _has_ended(each)]
         succeeded = {event.tool_name for event in ended if event.success}
         self.refusals = 0 if succeeded else self.refusals
-        self._is_apart |= any(each.replayed or each.attributes.get(DRY_RUN) for each in ended)
+        self._is_apart |= any(_APART & each.attributes.keys() for each in ended)
         count, given = len(ended) + elsewhere, list[Feedback]()
         if not self._is_used or self._is_apart or not count:
             return given
