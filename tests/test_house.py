@@ -219,9 +219,9 @@ BUDGETS = {
     # Rules in the configuration: expressions, their check against schemas.
     "rules": {
         "contract": 5,
-        "host": 9,
-        "lines": 1766,  # 1,800 with what comes
-        "statements": 858,
+        "host": 37,
+        "lines": 1832,  # 1,800 with what comes
+        "statements": 920,
         "files": 12,
     },
 }

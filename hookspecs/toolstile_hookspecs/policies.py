@@ -34,7 +34,7 @@ class PolicyDecision:
 
     Args:
         allowed: Whether the call may go on, possibly after asking.
-        reason: Why not, or why to ask; the model reads it, so say what to do.
+        reason: Why not, or why to ask, as the model reads it; or why to allow what is else denied.
         asks: Whether a person has to decide.
         policy: The name of the policy; the host fills it in.
 

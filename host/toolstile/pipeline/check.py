@@ -24,7 +24,7 @@ from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
 from toolstile.plugins.hook_manager import Implementation
-from toolstile.policies.rules import Rule
+from toolstile.policies.rules import DENIED_BY_DEFAULT, Rule
 from toolstile.resources.reserving import ReservingResources, counts_elsewhere
 from toolstile_hookspecs import (
     Answer,
@@ -312,7 +312,7 @@ def recheck_policies(run: ActiveCall) -> Staged:
     return (yield from check_policies(run))
 
 
-def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Staged:
+def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Staged:  # noqa: C901 - one walk
     """Ask every rule from a place on; return why a person has to be asked.
 
     The first of them may have been asked: then its decision is given.
@@ -322,8 +322,7 @@ def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Sta
     """
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
-    denials: list[str] = []
-    asks: list[str] = []
+    denials, asks, is_allowed = list[str](), list[str](), False
     tool = plan.tool
     for rule in plan.checks[place:]:
         if decision is None:
@@ -337,6 +336,9 @@ def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Sta
             except Exception:  # noqa: BLE001 - logged without secrets
                 answer = _deny_for_failure(run, rule)
         if answer is None or (answer.__class__ is PolicyDecision and _plain(answer)):
+            is_allowed |= answer is not None and answer.reason is not None
+            continue
+        if rule is DENIED_BY_DEFAULT and (is_allowed or asks):
             continue
         if not isinstance(answer, PolicyDecision):
             found = type(answer).__qualname__

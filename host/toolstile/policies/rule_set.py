@@ -9,6 +9,7 @@ from typing import Any, Final, Protocol
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rules import (
     CONTAINED_ONLY,
+    DENIED_BY_DEFAULT,
     Rule,
     knowing,
     named,
@@ -42,6 +43,7 @@ from toolstile_hookspecs.support.text import suggest
 class Governed(Protocol):
     """The host, as far as rules are made of it."""
 
+    configuration: Settings
     policies: tuple[ToolPolicy, ...]
     plugins: Plugins
     stray_names: set[str]
@@ -82,7 +84,11 @@ class PromptRules:
         if wrong:
             # Of the tools of a server that came when the host was open already.
             rules.append(refusing_servers(" ".join(dict.fromkeys(wrong))))
-        self.shared = [*rules, CONTAINED_ONLY] if dry_run else rules
+        if dry_run:
+            rules.append(CONTAINED_ONLY)
+        if host.configuration.policy.default == "deny":
+            rules.append(DENIED_BY_DEFAULT)
+        self.shared = rules
 
     def of(self, section: Section) -> list[Rule]:
         """Return the rules of a section's tools."""

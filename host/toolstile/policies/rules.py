@@ -192,6 +192,12 @@ def _uncontained(tool: Tool[Any, Any]) -> str | None:
 CONTAINED_ONLY: Final = _refusing("dry run", _uncontained)
 """The rule of a dry run."""
 
+DENIED_BY_DEFAULT: Final = _refusing(
+    "policy.default",
+    lambda tool: f"{tool.name} cannot be called so: no rule allows it. Go on without it.",
+)
+"""The rule, asked last, of `default = "deny"`; it holds where no other allows or asks."""
+
 
 def refusing_servers(why: str) -> Rule:
     """Return the rule that no tool of a server is called, as a policy may be meant for it."""

@@ -7,7 +7,7 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Annotated, Any, Final, Self
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -102,6 +102,18 @@ class ToolCorrection(BaseModel):
     timeout: Seconds = None
 
 
+class PolicyTable(BaseModel):
+    """The table `[policy]`: what holds beside the `[[policies]]` tables.
+
+    Args:
+        default: The decision on calls that no policy allows by name: `deny` denies them.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    default: Literal["allow", "deny"] = "allow"
+
+
 class HostTable(BaseModel):
     """The keys of `toolstile.toml` or `[tool.toolstile]`; see `Settings`."""
 
@@ -117,6 +129,7 @@ class HostTable(BaseModel):
     history_events: Annotated[int, Field(ge=0, strict=True)] = HISTORY_EVENTS
     history_bytes: Annotated[int, Field(ge=0, strict=True)] = HISTORY_BYTES
     policies: tuple[Annotated[dict[str, Any], AfterValidator(_policy)], ...] = ()
+    policy: PolicyTable = PolicyTable()
     plugins: Plugins = Field(default_factory=dict[str, Mapping[str, Any]], validate_default=True)
     plugin_files: tuple[Path, ...] = ()
     prompt_overrides: Path | None = None
@@ -158,6 +171,8 @@ class Settings(HostTable):
         history_bytes: The most bytes of arguments, texts and values in these events; 0 for any
             number.
         policies: The `[[policies]]` tables: `kind`, maybe `name`, and the kind's fields.
+        policy: The `[policy]` table; with `default = "deny"` what no policy allows is denied,
+            nested calls and those of servers' tools, too.
         plugins: The `[plugins.NAME]` tables as written, by name.
         plugin_files: Python files to load as plugins.
         prompt_overrides: The file whose texts take the place of those of prompts.

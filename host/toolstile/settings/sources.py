@@ -109,7 +109,7 @@ BLOCK: Final = "TOOLSTILE_BLOCK"
 TABLES: Final = "TOOLSTILE_PLUGINS__"
 
 PREFIX: Final = "TOOLSTILE_"
-_OF_FILES: Final = frozenset({"plugin_files", "policies", "prompt_overrides", "tools"})
+_OF_FILES: Final = frozenset({"plugin_files", "policies", "policy", "prompt_overrides", "tools"})
 """Keys that only a file can give."""
 KEYS: Final = {
     f"{PREFIX}{key.upper()}": key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 from toolstile_hookspecs import (
     DefinitionError,
@@ -17,19 +17,23 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.selectors import fits
 from toolstile_hookspecs.tools import Category, Consequence
-from toolstile_plugins.policies.checks import check_fields
+from toolstile_plugins.policies.checks import check_fields, entries_for
 
 Rule = Literal["allow", "ask", "deny"]
+_STRICTNESS: Final[tuple[Rule, ...]] = ("allow", "ask", "deny")
 
 
 @dataclass(frozen=True, kw_only=True)
 class CategoryPolicy:
     """Allows, asks or denies by a tool's category and consequence; the stronger rule wins.
 
+    A rule `allow` that is written lets through what is denied by default.
+
     Args:
         category: The rule for each category; `allow` for those not named.
         consequence: The rule for each consequence; `allow` for those not named.
-        tools: The tools it governs, also as globs; all where not given.
+        tools: The tools it governs, also as globs; all where not given. Or a table with the rule
+            for each: one's own wins over those of globs, and of several globs the strictest.
         tags: Tags, of which each of these tools has one.
         servers: Servers, or other origins, of which each of these tools comes from one.
         name: The instance's name; made of kind, place and position if not given.
@@ -46,7 +50,7 @@ class CategoryPolicy:
 
     category: Mapping[Category, Rule] = field(default_factory=dict[Category, Rule])
     consequence: Mapping[Consequence, Rule] = field(default_factory=dict[Consequence, Rule])
-    tools: AbstractSet[str] | None = None
+    tools: Mapping[str, Rule] | AbstractSet[str] | None = None
     tags: AbstractSet[str] | None = None
     servers: AbstractSet[str] | None = None
     name: str = ""
@@ -54,7 +58,7 @@ class CategoryPolicy:
     def __post_init__(self) -> None:
         """Check that there is a rule, and something to govern."""
         check_fields(self)
-        if not self.category and not self.consequence:
+        if not self.category and not self.consequence and not self._by_name:
             msg = "CategoryPolicy: give a rule, such as category = {delete = 'ask'}."
             raise DefinitionError(msg)
         _ = self.selector
@@ -62,7 +66,15 @@ class CategoryPolicy:
     @cached_property
     def selector(self) -> ToolSelector:
         """The tools it governs."""
-        return ToolSelector(tools=self.tools, tags=self.tags, servers=self.servers)
+        # Where names have rules of their own, the others hold for all tools.
+        names = None if self._by_name and (self.category or self.consequence) else self.tools
+        tools = None if names is None else frozenset(names)
+        return ToolSelector(tools=tools, tags=self.tags, servers=self.servers)
+
+    @property
+    def governed(self) -> frozenset[str]:
+        """The names of tools that have rules of their own."""
+        return frozenset(self._by_name)
 
     def misfits(
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
@@ -79,28 +91,41 @@ class CategoryPolicy:
 
     def checks(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether there is a rule about such tools."""
-        return self._rules_on(tool) != ("allow", "allow")
+        return bool(self._rules_on(tool))
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
-        """Decide by the stronger of the two rules."""
-        category, consequence = self._rules_on(tool)
-        if category == "allow" and consequence == "allow":
+        """Decide by the strictest of the rules."""
+        rules = self._rules_on(tool)
+        if not rules:
             return PolicyDecision.allow()
-        rule: Rule = "deny" if "deny" in {category, consequence} else "ask"
-        reasons = [f"category {tool.category}"] if category == rule else []
-        reasons += [f"{tool.consequence} consequence"] if consequence == rule else []
+        rule = max(rules.values(), key=_STRICTNESS.index)
+        reasons = [what for what, each in rules.items() if each == rule]
         kind = f"tools of {' and '.join(reasons)}"
         if rule == "deny":
             return PolicyDecision.deny(
                 f"{tool.name} cannot be called here: {kind} are not allowed. Do without it."
             )
-        return PolicyDecision.ask(f"A person decides on {kind}, such as {tool.name}.")
+        if rule == "ask":
+            return PolicyDecision.ask(f"A person decides on {kind}, such as {tool.name}.")
+        # With a reason it is more than no objection.
+        return PolicyDecision(allowed=True, reason=f"{kind} are allowed.")
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Do nothing: it remembers nothing."""
 
-    def _rules_on(self, tool: Tool[Any, Any]) -> tuple[Rule, Rule]:
-        category = self.category.get(tool.category, "allow")
-        return category, self.consequence.get(tool.consequence, "allow")
+    @property
+    def _by_name(self) -> Mapping[str, Rule]:
+        return self.tools if isinstance(self.tools, Mapping) else {}
+
+    def _rules_on(self, tool: Tool[Any, Any]) -> dict[str, Rule]:
+        """Return the rules about a tool, by which of its qualities they go."""
+        found: dict[str, Rule] = {}
+        if tool.category in self.category:
+            found[f"category {tool.category}"] = self.category[tool.category]
+        if tool.consequence in self.consequence:
+            found[f"{tool.consequence} consequence"] = self.consequence[tool.consequence]
+        if own := entries_for(tool, self._by_name):
+            found[f"name {tool.name}"] = max(own, key=_STRICTNESS.index)
+        return found

@@ -361,7 +361,7 @@ def test_a_name_that_no_tool_has_is_an_error(run, capsys, table, name, near):
     status, envelopes, said = run(f"[[policies]]\n{table}\n", "lint", "lint")
 
     assert (status, envelopes) == (2, [])
-    assert said.count("toolstile: error: Policy") == 1
+    assert said.count("toolstile.toml: Policy") == 1
     assert f"'{name}' (did you mean '{near}'" in said
     for command, end in (("tools", 2), ("plugins", 2), ("doctor", 1)):
         assert main(["--plugin", "ops.py", command]) == end
