@@ -8,9 +8,12 @@ from typing import Any, Final, TypeVar
 T = TypeVar("T")
 
 _NAMES: Final = "__toolstile_stored_as__"
+_OF_POLICY: Final = "__toolstile_of_policy__"
 
 
-def stored_as(name: str, *, formerly: tuple[str, ...] = ()) -> Callable[[type[T]], type[T]]:
+def stored_as(
+    name: str, *, formerly: tuple[str, ...] = (), of_policy: bool = False
+) -> Callable[[type[T]], type[T]]:
     """Give a class the name under which its items are stored, wherever the class moves.
 
     Without it the name is the outermost package that exports the class, and its path.
@@ -18,6 +21,8 @@ def stored_as(name: str, *, formerly: tuple[str, ...] = ()) -> Callable[[type[T]
     Args:
         name: The name in stored sessions.
         formerly: Names under which items were stored before.
+        of_policy: Whether policies remember calls by the items: then these are neither shown nor
+            replayed as changes of a call.
 
     Example:
         >>> @stored_as("tickets.Ticket", formerly=("toolstile_tickets:Ticket",))
@@ -29,6 +34,7 @@ def stored_as(name: str, *, formerly: tuple[str, ...] = ()) -> Callable[[type[T]
 
     def mark(class_: type[T]) -> type[T]:
         setattr(class_, _NAMES, (name, *formerly))
+        setattr(class_, _OF_POLICY, of_policy)
         return class_
 
     return mark
@@ -38,3 +44,8 @@ def stored_names(class_: type[Any]) -> tuple[str, ...]:
     """Return the names of a class itself, the present one first; none where it has none."""
     names: tuple[str, ...] = vars(class_).get(_NAMES, ())
     return names
+
+
+def is_of_policy(class_: object) -> bool:
+    """Tell whether the items of a class are what policies remember of calls."""
+    return getattr(class_, _OF_POLICY, False) is True

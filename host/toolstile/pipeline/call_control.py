@@ -20,6 +20,7 @@ from toolstile.pipeline.masking import holds_secrets, log_failure, without_maske
 from toolstile.resources.waiting import CallOwner
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
+    Answer,
     CallRecord,
     Cancellation,
     Deadline,
@@ -32,6 +33,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
+from toolstile_hookspecs.calls import APPROVAL
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import renewed_in_forks
 
@@ -42,6 +44,7 @@ if TYPE_CHECKING:
 
 
 log = logging.getLogger("toolstile.pipeline")
+_APPROVED = frozenset({Answer.APPROVED.value, Answer.EDITED.value})
 _registering = renewed_in_forks(__name__, "_registering", threading.Lock)
 
 
@@ -59,6 +62,11 @@ class CallControlImpl:
         self._run.check_open()
 
     # --- asked by the handler ---
+
+    @property
+    def is_approved(self) -> bool:
+        """True once a person has approved the call; see `execution.approved`."""
+        return self._run.attributes.get(APPROVAL) in _APPROVED
 
     def call(self, call: ToolCall) -> Outcome:
         """Dispatch a nested call and wait for it."""

@@ -29,6 +29,7 @@ from toolstile_hookspecs.errors import ConflictError, StateError
 from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sessions import Reducer, SessionProtocol, SliceView
+from toolstile_hookspecs.stored_names import is_of_policy
 
 S = TypeVar("S")
 E = TypeVar("E")
@@ -334,8 +335,9 @@ class Branch(Transaction):
         Records of policies and marks of effects are left out: the call did not ask for them.
         """
         with self.lock:
-            changed = (cell for cell in self._cells.values() if cell.ops)
-            return [described(cell) for cell in changed if cell.kind is not AppliedEffect]
+            changed = [cell for cell in self._cells.values() if cell.ops]
+            shown = [cell for cell in changed if not is_of_policy(cell.kind)]
+            return [described(cell) for cell in shown if cell.kind is not AppliedEffect]
 
     # --- used by views of slices
 

@@ -12,6 +12,7 @@ from toolstile.state.replay import Change
 from toolstile.state.slices import CallSlice
 from toolstile_hookspecs.errors import CallClosed, StateError
 from toolstile_hookspecs.sessions import Reducer, append_all
+from toolstile_hookspecs.stored_names import is_of_policy
 
 
 class CellOwner(Protocol):
@@ -94,7 +95,8 @@ class Cell(CallSlice):
             self._check_writable()
             new = keep(self.kind, (item,))
             self.ops.append((append_all, new[0]))
-            self._owner.log.append(Change("append", self.kind, (new[0],)))
+            if not is_of_policy(self.kind):
+                self._owner.log.append(Change("append", self.kind, (new[0],)))
             self.items = self.items.extended(self.token, new)
 
     def seed(self, *items: Any) -> None:
