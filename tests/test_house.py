@@ -218,11 +218,11 @@ BUDGETS = {
     },
     # Rules in the configuration: expressions, their check against schemas.
     "rules": {
-        "contract": 5,
-        "host": 37,
-        "lines": 1832,  # 1,800 with what comes
-        "statements": 920,
-        "files": 12,
+        "contract": 34,
+        "host": 49,
+        "lines": 2736,  # 1,800 with what comes
+        "statements": 1414,
+        "files": 17,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

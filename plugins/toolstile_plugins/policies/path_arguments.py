@@ -113,9 +113,15 @@ def schema_of(tool: Tool[Any, Any]) -> Schema | None:
         return None
 
 
+@lru_cache(maxsize=512)
 def names_declared_by(tool: Tool[Any, Any]) -> frozenset[str]:
     """Return the names of all properties that a tool declares, at any depth."""
-    parts = _within(schema_of(tool) or {})
+    return names_in(schema_of(tool) or {})
+
+
+def names_in(schema: Schema) -> frozenset[str]:
+    """Return the names of all properties in a schema, at any depth."""
+    parts = _within(schema)
     return frozenset(
         name for part in parts for each in _schemas([part.get("properties")]) for name in each
     )

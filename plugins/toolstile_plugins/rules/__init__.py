@@ -8,12 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from toolstile_hookspecs import hookimpl
+from toolstile_plugins.rules.asked_for import AskedForPolicy
+from toolstile_plugins.rules.provenance import ProvenancePolicy
 from toolstile_plugins.rules.rule import RulePolicy
 
-__all__ = ["RulePolicy"]
+__all__ = ["AskedForPolicy", "ProvenancePolicy", "RulePolicy"]
 
 
 @hookimpl
 def toolstile_policies() -> dict[str, type[Any]]:
     """Offer the kinds."""
-    return {"rule": RulePolicy}
+    return {"asked_for": AskedForPolicy, "provenance": ProvenancePolicy, "rule": RulePolicy}

@@ -1,0 +1,102 @@
+"""The policy on what the user has asked for: tools that the request has to speak of."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar, Literal
+
+from toolstile_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
+from toolstile_hookspecs.selectors import ToolSelector
+from toolstile_hookspecs.support.patterns import bounded
+from toolstile_plugins.policies.checks import check_fields, entries_for, refuse_none
+
+Otherwise = Literal["ask", "deny"]
+NO_REQUEST = "no request was given, so nobody can tell what the user wants"
+
+
+@dataclass(frozen=True, kw_only=True)
+class AskedForPolicy:
+    """Lets tools be called where a turn of the request speaks of what they do.
+
+    Args:
+        words: From a tool, also as a glob, to a pattern of RE2. It is searched for in each turn,
+            in letters of either case, with white space as single spaces.
+        otherwise: The decision where no turn has it, or there is no request: a person decides
+            (`ask`), or the call is denied (`deny`).
+        name: The instance's name; made of kind, place and position if not given.
+
+    Raises:
+        DefinitionError: When a pattern is not one of RE2, or fits any text.
+
+    Example:
+        >>> AskedForPolicy(words={"send_email": "send|e-?mail .* to"}, otherwise="deny").name
+        ''
+    """
+
+    wants_params: ClassVar = False
+
+    words: Mapping[str, str]
+    otherwise: Otherwise = "ask"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Compile the patterns."""
+        check_fields(self)
+        refuse_none(self, "words")
+        for tool, pattern in self._patterns.items():
+            if pattern.search(""):
+                raise DefinitionError(
+                    f"AskedForPolicy: words: the pattern of {tool!r} fits any text, so nothing "
+                    "would be ruled; write words that the user has to say."
+                )
+
+    @cached_property
+    def _patterns(self) -> Mapping[str, Any]:
+        return {tool: _compiled(tool, pattern) for tool, pattern in self.words.items()}
+
+    @property
+    def selector(self) -> ToolSelector:
+        """The tools it governs."""
+        return ToolSelector(tools=frozenset(self.words))
+
+    def check(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,
+        *,
+        context: ToolContext,
+    ) -> PolicyDecision:
+        """Allow where a turn has the words of the tool."""
+        patterns = entries_for(tool, self._patterns)
+        texts = [_searched(turn.text) for turn in context.request]
+        if any(pattern.search(text) for pattern in patterns for text in texts):
+            return PolicyDecision.allow()
+        why = "the request does not ask for it" if texts else NO_REQUEST
+        if self.otherwise == "ask":
+            return PolicyDecision.ask(f"A person decides on {tool.name}: {why}.")
+        return PolicyDecision.deny(
+            f"{tool.name} cannot be called here: {why}. Go on without it, and tell the user what "
+            "was left undone."
+        )
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """Do nothing: it remembers nothing."""
+
+
+def _searched(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFC", text).split())
+
+
+def _compiled(tool: str, pattern: str) -> Any:
+    try:
+        return bounded(f"(?i){pattern}")
+    except ValueError as error:
+        raise DefinitionError(
+            f"AskedForPolicy: words: the pattern of {tool!r} is not one of RE2: {error}. Correct "
+            "it; look-around and back-references are not known there."
+        ) from None

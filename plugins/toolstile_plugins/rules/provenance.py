@@ -1,0 +1,331 @@
+"""The policy on where values come from: the request, or fields of results that are trusted."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from typing import Any, Final, Literal
+from weakref import WeakKeyDictionary
+
+from toolstile_hookspecs import (
+    DefinitionError,
+    PolicyDecision,
+    PolicyState,
+    Tool,
+    ToolContext,
+    ToolInvoked,
+    ToolResult,
+)
+from toolstile_hookspecs.diagnostics import NOTICE
+from toolstile_hookspecs.execution.approved import is_approved
+from toolstile_hookspecs.selectors import fits
+from toolstile_hookspecs.support.text import suggest
+from toolstile_plugins.policies.checks import Count, check_fields, entries_for, refuse_none
+from toolstile_plugins.policies.path_arguments import names_declared_by, names_in
+from toolstile_plugins.rules.asked_for import NO_REQUEST, Otherwise
+from toolstile_plugins.rules.phrases import PhraseIndex, index_of, links, phrase, plain, words
+from toolstile_plugins.rules.remembered_values import FAILED, Memory, RememberedValues, ValueIndex
+from toolstile_plugins.rules.values import (
+    WHOLE,
+    Value,
+    arguments_of,
+    is_default,
+    trusted_in,
+    undeclared,
+    values_in,
+)
+
+Comparison = Literal["value", "links", "words", "request"]
+
+SHORTEST: Final = 3
+"""The fewest characters of a value that is ruled by `value`."""
+SESSIONS: Final = 64
+"""The number of sessions of which an index is at hand; that of another is made anew."""
+SHOWN: Final = 80
+"""The most characters that a message shows of a value."""
+
+_NAME: Final = r"[^\s@/?#\\%,;<>\"()]*"
+
+log = logging.getLogger("toolstile.policies")
+
+
+@dataclass(frozen=True, slots=True)
+class _Checked:
+    """The findings of a check of a call, for when its result comes.
+
+    Args:
+        memory: The remembered values that it saw.
+        values: The values in its arguments.
+        keys: The phrases that are ruled.
+        objections: What is against the call, in words.
+    """
+
+    memory: Memory
+    values: tuple[Value, ...]
+    keys: tuple[str, ...]
+    objections: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProvenancePolicy:
+    """Lets tools be called with values that the user gave, or that trusted results have shown.
+
+    A value that a call gave before anything had shown it stays unproven, whatever shows it later,
+    unless the user names it or a person approves the call. A result counts for calls that are
+    checked after it, so not for others of its batch. Nothing is kept beyond the session.
+
+    Args:
+        arguments: From a tool, also as a glob, to the arguments that are ruled, and how. `value`:
+            the whole value, or each element, stands as a whole in the request or in a trusted
+            field, but for case and white space. `links`: the addresses and URLs within it do.
+            `words`: each word of four letters or more does. `request`: as `value`, but in the
+            request alone. Values under three characters are not ruled by `value`. Arguments that
+            the tool does not declare are ruled by it, what the author gave by default is not.
+        trusted: From a tool, also as a glob, to the fields of its results that are trusted, at
+            any depth; `*` trusts the whole text of a result that has no fields.
+        allow: Values that are always let pass, also as globs. A `*` stands for a part of a name,
+            not for `@`, `/`, `?` or `#`; at the end, after a `/`, for anything.
+        otherwise: The decision on other values: a person decides (`ask`), or the call is denied.
+        most: The most words that are remembered of a session. Once there are more, nothing new
+            is trusted.
+        name: The instance's name; made of kind, place and position if not given.
+
+    Raises:
+        DefinitionError: When nothing is ruled, or a field has another type.
+
+    Example:
+        >>> ProvenancePolicy(arguments={"send_email": {"recipients": "value"}}).otherwise
+        'ask'
+    """
+
+    arguments: Mapping[str, Mapping[str, Comparison]]
+    trusted: Mapping[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    allow: tuple[str, ...] = ()
+    otherwise: Otherwise = "ask"
+    most: Count = 50_000
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the fields, and say of which values nothing is ruled."""
+        check_fields(self)
+        refuse_none(self, "arguments")
+        named = {"arguments": self.arguments, "trusted": self.trusted}
+        empty = [f"{key}: {tool}" for key, of in named.items() for tool in of if not of[tool]]
+        empty += [f"allow: {pattern!r}" for pattern in self.allow if not pattern.strip("* ")]
+        if empty:
+            msg = "it names none or all, so nothing would be ruled by it; name some, or leave it"
+            raise DefinitionError(f"ProvenancePolicy: {', '.join(empty)}: {msg} out.")
+        if self.most < 1:
+            raise DefinitionError("ProvenancePolicy: most must be more than 0; else none is known.")
+        if self.name and any("value" in of.values() for of in self.arguments.values()):
+            told = "Policy %r rules no value under %s characters by `value`."
+            log.warning(told, self.name, SHORTEST, extra=NOTICE)
+
+    @property
+    def governed(self) -> AbstractSet[str]:
+        """The names of tools it rules by."""
+        return frozenset(self.arguments) | frozenset(self.trusted)
+
+    def misfits(
+        self,
+        tools: Sequence[Tool[Any, Any]],
+        may_come: Callable[[str], bool],
+    ) -> list[str]:
+        """Return the arguments and fields that none of the tools has that it names them for."""
+        found: list[str] = []
+        for pattern, arguments in self.arguments.items():
+            known = [names_declared_by(tool) for tool in tools if fits(tool, pattern)]
+            found += _unknown("arguments", pattern, arguments, known)
+        for pattern, fields in self.trusted.items():
+            schemas = [tool.result_codec.schema() for tool in tools if fits(tool, pattern)]
+            known = [names_in(schema) for schema in schemas]
+            # Of a result without declared fields nobody knows what it will have.
+            if all(known):
+                found += _unknown("trusted", pattern, set(fields) - {WHOLE}, known)
+        return found
+
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        """Decide by the values whose source is not known."""
+        checked = self._look_at(tool, params, context)
+        self._checked[context.session] = checked
+        if not checked.objections:
+            return PolicyDecision.allow()
+        why = "; ".join(checked.objections) + ("" if context.request else f"; {NO_REQUEST}")
+        if self.otherwise == "ask":
+            return PolicyDecision.ask(f"A person decides on {tool.name}: {why}.")
+        return PolicyDecision.deny(
+            f"{tool.name} cannot be called like this: {why}. Go on without it, and tell the user "
+            "what was left undone."
+        )
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """Remember what the call gave, what it has shown, and what a person has approved."""
+        checked = self._checked.pop(context.session, None)
+        checked = checked or self._look_at(tool, params, context)
+        memory, index = checked.memory, self._indexes(context.session.id)
+        fields = {name for names in entries_for(tool, self.trusted) for name in names}
+        shown = _texts(trusted_in(tool, result, fields)) if fields else ()
+        has_person = is_approved(context)
+        given = () if has_person else _texts(checked.values)
+        with index.lock:
+            index.follow(memory)
+            if index.size >= self.most:
+                return
+            given = index.new(given, memory, trusted=False)
+            shown = index.new(shown, memory, trusted=True)
+        approved = {*map(phrase, checked.values), *checked.keys} if has_person else set[str]()
+        if given or shown or approved:
+            context.session[RememberedValues].append(
+                RememberedValues(
+                    policy=self.name,
+                    at=len(memory.items),
+                    failures=len(memory.failed),
+                    arguments=given,
+                    trusted=shown,
+                    approved=tuple(sorted(approved)),
+                )
+            )
+
+    def on_failure(
+        self,
+        tool: Tool[Any, Any],
+        params: Any,
+        result: ToolResult[Any],
+        *,
+        context: ToolContext,
+    ) -> None:
+        """Remember what the call gave, and what those gave that were rolled back with it."""
+        given = [] if is_approved(context) else [(tool, arguments_of(tool, params))]
+        given += _given_within(context)
+        found = (value for own, each in given for value in values_in(each, names_declared_by(own)))
+        memory, index = Memory.of(context, self.name), self._indexes(context.session.id)
+        with index.lock:
+            index.follow(memory)
+            if index.size >= self.most:
+                return
+        if new := [text for text in _texts(found) if text not in memory.failed]:
+            state = PolicyState.reserved(context, self.name)
+            replace(state, data={FAILED: (*memory.failed, *new)}).save(context)
+
+    # --- Values, and where they come from
+
+    @cached_property
+    def _checked(self) -> WeakKeyDictionary[Any, _Checked]:
+        return WeakKeyDictionary()
+
+    @cached_property
+    def _indexes(self) -> Callable[[str], ValueIndex]:
+        @lru_cache(SESSIONS)
+        def made(session_id: str) -> ValueIndex:  # noqa: ARG001 - for each session its own
+            return ValueIndex(self.name)
+
+        return made
+
+    @cached_property
+    def _allowed(self) -> re.Pattern[str] | None:
+        return re.compile("|".join(map(_allowing, self.allow))) if self.allow else None
+
+    def _look_at(self, tool: Tool[Any, Any], params: Any, context: ToolContext) -> _Checked:
+        arguments = arguments_of(tool, params)
+        declared = names_declared_by(tool)
+        values = tuple(values_in(arguments, declared))
+        memory = Memory.of(context, self.name)
+        wanted = [*self._wanted(tool, arguments, declared)]
+        if not wanted:
+            return _Checked(memory, values, (), ())
+        index = self._indexes(context.session.id)
+        request = index_of(tuple(turn.text for turn in context.request))
+        with index.lock:
+            index.follow(memory)
+            objections = dict.fromkeys(
+                f"{shown[:SHOWN]!r} in {argument} comes from neither the user nor a trusted source"
+                for argument, how, own, shown in wanted
+                if not self._is_proven(own, how, request, index, memory)
+            )
+        keys = tuple(_key(own, how) for _, how, own, _ in wanted)
+        return _Checked(memory, values, keys, tuple(objections))
+
+    def _wanted(
+        self, tool: Tool[Any, Any], arguments: Mapping[str, Any], declared: AbstractSet[str]
+    ) -> Iterator[tuple[str, Comparison, str, str]]:
+        """Yield what must be proven: the argument, how, the phrase, and the phrase as shown."""
+        entries = entries_for(tool, self.arguments)
+        if not entries:
+            return
+        ruled: list[tuple[str, Comparison]] = []
+        for entry in entries:
+            ruled += entry.items()
+        for name in undeclared(tool, arguments):
+            ruled.append((name, "value"))
+        for argument, how in ruled:
+            given = arguments.get(argument)
+            if is_default(tool, argument, given):
+                continue
+            for value in values_in(given, declared):
+                for own, shown in _phrases_of(value, how):
+                    yield argument, how, own, shown
+
+    def _is_proven(
+        self, own: str, how: Comparison, request: PhraseIndex, index: ValueIndex, memory: Memory
+    ) -> bool:
+        if self._allowed is not None and self._allowed.fullmatch(own):
+            return True
+        is_word = how == "words"
+        if (request.first_word(own) if is_word else request.first(own)) is not None:
+            return True
+        if how == "request":
+            return False
+        return index.is_approved(_key(own, how), memory) or index.is_shown(
+            own, memory, is_word=is_word
+        )
+
+
+def _phrases_of(value: Value, how: Comparison) -> Iterator[tuple[str, str]]:
+    """Yield what of a value must be proven, as it is looked up and as it is shown."""
+    text = plain(value)
+    if how in {"links", "words"}:
+        found = links(str(value)) if how == "links" else words(text)
+        yield from zip(found, found, strict=True)
+    elif text and (how == "request" or len(text) >= SHORTEST):
+        yield phrase(value), str(value)
+
+
+def _key(own: str, how: Comparison) -> str:
+    # A word that was approved within a text is not approved as a value.
+    return f"~{own}" if how == "words" else own
+
+
+def _texts(values: Iterable[Value]) -> tuple[str, ...]:
+    found = dict.fromkeys(map(plain, values))
+    return tuple(text for text in found if len(text) >= SHORTEST)
+
+
+def _given_within(context: ToolContext) -> Iterator[tuple[Tool[Any, Any], Mapping[str, Any]]]:
+    """Yield the tools and arguments of the calls that a call has made, and these in their turn."""
+    made = {context.tool_call.id} if context.tool_call is not None else set[str]()
+    # A call ends after those within it, so the newest events come first.
+    for event in reversed(context.session[ToolInvoked].all()):
+        if event.parent_id in made and event.tool is not None and event.params is not None:
+            made.add(event.call_id)
+            yield event.tool, arguments_of(event.tool, event.params)
+
+
+def _allowing(pattern: str) -> str:
+    parts = [re.escape(part) for part in plain(pattern).split("*")]
+    rest = r"[^\s<>\"]*" if pattern.endswith("/*") else _NAME
+    return _NAME.join(parts[:-1]) + (rest + parts[-1] if len(parts) > 1 else parts[-1])
+
+
+def _unknown(
+    key: str, pattern: str, names: Iterable[str], known: Sequence[AbstractSet[str]]
+) -> list[str]:
+    there = frozenset[str]().union(*known)
+    return [
+        f"names {name!r} in {key}, which {pattern!r} does not have{suggest(name, there)}"
+        for name in sorted(set(names) - there)
+    ]

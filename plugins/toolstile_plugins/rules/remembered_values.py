@@ -1,0 +1,128 @@
+"""The values that a policy on provenance remembers of a session, and an index of them."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from toolstile_hookspecs import PolicyState, SliceView, ToolContext
+from toolstile_hookspecs.stored_names import stored_as
+from toolstile_plugins.rules.phrases import LONGEST, PhraseIndex
+
+FAILED: Final = "failed"
+"""The key of a policy's reserved record under which it has the arguments of calls that failed."""
+
+
+@stored_as("rules.RememberedValues", of_policy=True)
+@dataclass(frozen=True, slots=True)
+class RememberedValues:
+    """The values of one call that one policy remembers, as plain texts.
+
+    Args:
+        policy: The name of the policy.
+        at: The number of items that there were when the call was checked.
+        failures: The number of texts that the policy had of calls that failed.
+        arguments: The texts in its arguments, unless a person has approved them.
+        trusted: The texts in trusted fields of its result.
+        approved: The phrases that a person has approved with the call.
+    """
+
+    policy: str
+    at: int
+    failures: int = 0
+    arguments: tuple[str, ...] = ()
+    trusted: tuple[str, ...] = ()
+    approved: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """The remembered values of a policy as a call sees them.
+
+    Args:
+        items: The items of all policies, oldest first.
+        failed: The texts in the arguments of calls that failed, oldest first.
+    """
+
+    items: Sequence[RememberedValues]
+    failed: tuple[str, ...]
+
+    @classmethod
+    def of(cls, context: ToolContext, policy: str) -> Memory:
+        """Return what is remembered at the moment; no read of the call's, while it is checked."""
+        view: SliceView[RememberedValues] = context.session[RememberedValues]
+        return cls(view.all(), PolicyState.reserved(context, policy).data.get(FAILED, ()))
+
+
+class ValueIndex:
+    """Finds values among those that a policy remembers of a session.
+
+    It is made of the items alone, and goes back where they do: as a call is rolled back.
+    """
+
+    def __init__(self, policy: str) -> None:
+        self.lock = threading.Lock()
+        self.size = 0
+        self._policy = policy
+        self._begin()
+
+    def _begin(self) -> None:
+        self._items: list[RememberedValues] = []
+        self._trusted, self._arguments = PhraseIndex(), PhraseIndex()
+        self._approved: dict[str, int] = {}
+        self._failed, self._failures = PhraseIndex(), 0
+        self.size = 0
+
+    def follow(self, memory: Memory) -> None:
+        """Index what was remembered since; what an earlier memory has may be there as well."""
+        items = memory.items
+        shared = min(len(items), len(self._items))
+        if shared and items[shared - 1] is not self._items[shared - 1]:
+            self._begin()
+        for place in range(len(self._items), len(items)):
+            self._add(place, items[place])
+        for text in memory.failed[self._failures :]:
+            self._failed.add(self._failures, text)
+            self._failures += 1
+            self.size += text.count(" ") + 1
+
+    def _add(self, place: int, item: RememberedValues) -> None:
+        self._items.append(item)
+        if item.policy != self._policy:
+            return
+        for text in item.arguments:
+            self._arguments.add(item.at, text)
+        for text in item.trusted:
+            self._trusted.add(place, text)
+        for phrase in item.approved:
+            self._approved.setdefault(phrase, place)
+        texts = (*item.arguments, *item.trusted, *item.approved)
+        self.size += sum(text.count(" ") + 1 for text in texts)
+
+    def new(self, texts: Iterable[str], memory: Memory, *, trusted: bool) -> tuple[str, ...]:
+        """Return those of some texts that are not remembered as trusted, or as arguments."""
+        if len(self._items) != len(memory.items):
+            # It may have some of a call that is rolled back by now.
+            return tuple(texts)
+        known = self._trusted if trusted else self._arguments
+        return tuple(text for text in texts if known.whole(text) is None)
+
+    def is_approved(self, phrase: str, memory: Memory) -> bool:
+        """Tell whether a person has approved a call with this phrase."""
+        return self._approved.get(phrase, len(memory.items)) < len(memory.items)
+
+    def is_shown(self, phrase: str, memory: Memory, *, is_word: bool = False) -> bool:
+        """Tell whether a phrase, or a word, stood in a trusted text before any call gave it."""
+        shown, given, failed = (
+            index.first_word(phrase) if is_word else index.first(phrase)
+            for index in (self._trusted, self._arguments, self._failed)
+        )
+        if shown is None or shown >= len(memory.items):
+            return False
+        if phrase.count(" ") >= LONGEST and not is_word:
+            # Within longer texts it is not looked for.
+            given, failed = self._arguments.within(phrase), self._failed.within(phrase)
+        before_failures = failed is None or failed >= self._items[shown].failures
+        return before_failures and (given is None or given > shown)

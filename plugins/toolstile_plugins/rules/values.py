@@ -1,0 +1,108 @@
+"""Values in the arguments and the results of calls, as a policy on provenance compares them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
+from typing import Any, Final, cast
+
+from pydantic_core import from_json
+
+from toolstile_hookspecs import Tool, ToolResult
+from toolstile_plugins.policies.path_arguments import names_declared_by, schema_of
+
+Value = str | int | float
+
+WHOLE: Final = "*"
+"""The name that trusts the whole text of a result without fields."""
+
+
+def arguments_of(tool: Tool[Any, Any], params: Any) -> Mapping[str, Any]:
+    """Return the arguments of a call as JSON values, defaults among them."""
+    if tool.params_schema is None:
+        params = from_json(tool.params_codec.encode(params))
+    return cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else {}
+
+
+def undeclared(tool: Tool[Any, Any], arguments: Mapping[str, Any]) -> list[str]:
+    """Return the names of arguments that the schema of the tool does not declare."""
+    declared = _properties(tool)
+    return [name for name in arguments if name not in declared]
+
+
+def is_default(tool: Tool[Any, Any], argument: str, value: object) -> bool:
+    """Tell whether the author of the tool gave a value, as that of an argument left out."""
+    declared = _properties(tool).get(argument)
+    if not isinstance(declared, Mapping):
+        return False
+    schema = cast("Mapping[str, Any]", declared)
+    return "default" in schema and schema["default"] == value
+
+
+def values_in(value: object, declared: Collection[str]) -> Iterator[Value]:
+    """Yield the texts and numbers within a JSON value, and the names that nobody has declared."""
+    if isinstance(value, Mapping):
+        for name, inner in cast("Mapping[str, object]", value).items():
+            if name not in declared:
+                yield name
+            yield from values_in(inner, declared)
+    elif isinstance(value, (list, tuple)):
+        for inner in cast("list[object]", value):
+            yield from values_in(inner, declared)
+    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
+        yield value
+
+
+def trusted_in(
+    tool: Tool[Any, Any], result: ToolResult[Any], fields: Collection[str]
+) -> Iterator[Value]:
+    """Yield the values of a result that stand in trusted fields, at any depth."""
+    if result.value is None:
+        value: Any = result.message
+    else:
+        value = from_json(tool.result_codec.encode(result.value))
+    if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
+        # Some servers write their fields as a text. A text within a field may be anybody's.
+        with suppress(ValueError):
+            value = from_json(value)
+    if WHOLE in fields and not _has_fields(value):
+        yield from values_in(value, ())
+    else:
+        yield from _in_fields(value, fields)
+
+
+def _in_fields(value: object, fields: Collection[str]) -> Iterator[Value]:
+    if isinstance(value, Mapping):
+        for name, inner in cast("Mapping[str, object]", value).items():
+            if name in fields:
+                yield from _leaves(inner)
+            else:
+                yield from _in_fields(inner, fields)
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            yield from _in_fields(inner, fields)
+
+
+def _leaves(value: object) -> Iterator[Value]:
+    if isinstance(value, Mapping):
+        for inner in cast("Mapping[str, object]", value).values():
+            yield from _leaves(inner)
+    elif isinstance(value, list):
+        for inner in cast("list[object]", value):
+            yield from _leaves(inner)
+    else:
+        yield from values_in(value, ())
+
+
+def _has_fields(value: object) -> bool:
+    if isinstance(value, list):
+        return any(map(_has_fields, cast("list[object]", value)))
+    return isinstance(value, Mapping)
+
+
+def _properties(tool: Tool[Any, Any]) -> Mapping[str, Any]:
+    schema = schema_of(tool) or {}
+    found = schema.get("properties")
+    if isinstance(found, Mapping):
+        return cast("Mapping[str, Any]", found)
+    return dict.fromkeys(names_declared_by(tool))

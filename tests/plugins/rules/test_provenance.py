@@ -1,0 +1,392 @@
+"""Calls pass with values that the user gave or a trusted field has shown, and with no others."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+
+from toolstile import Host
+from toolstile_hookspecs import Tool, ToolResult
+from toolstile_plugins.rules import ProvenancePolicy
+from toolstile_plugins.rules.remembered_values import RememberedValues
+
+from .mailbox import RULES, TOOLS, mailbox, search_contacts, send_email
+
+EVIL = "eve@evil.example"
+BOB = "bob@work.example"
+
+
+@pytest.fixture(params=["sync", "async"])
+def driver(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+# --- Where a value may come from
+
+
+def test_the_user_may_give_it_in_any_turn(driver):
+    turns = ["Hello.", f"Write to <{BOB}>, please."]
+    with mailbox(driver, request=turns) as mail:
+        assert mail.sends(BOB)
+        assert not mail.sends(EVIL)
+        assert not mail.sends(BOB, EVIL)
+
+
+def test_a_trusted_field_may_show_it_at_any_depth(driver):
+    with mailbox(driver) as mail:
+        assert mail.passes("search_contacts", name="bob")
+        assert mail.sends(BOB)
+
+
+def test_trust_is_by_field_and_not_by_tool(driver):
+    with mailbox(driver) as mail:
+        assert mail.passes("search_contacts", name="bob")
+        assert not mail.sends("note@evil.example")
+
+
+def test_a_whole_text_is_trusted_where_it_has_no_fields():
+    with mailbox(request="Book it.") as mail:
+        assert mail.passes("read_notes")
+        assert mail.passes("create_event", title="Dinner, Riverside View")
+        assert not mail.passes("create_event", title="Dinner, Mountain View")
+        with_fields = {**RULES, "trusted": {"search_contacts": ["*"]}}
+    with mailbox("sync", with_fields) as mail:
+        assert mail.passes("search_contacts", name="bob")
+        assert not mail.sends(BOB)
+
+
+def test_a_request_value_comes_from_the_request_alone(driver):
+    hotel = "Riverside View Hotel"
+    with mailbox(driver) as mail:
+        assert mail.passes("read_notes")
+        assert not mail.passes("reserve_hotel", hotel=hotel)
+    with mailbox(driver, request=f"Take the {hotel}'s best room.") as mail:
+        assert mail.passes("reserve_hotel", hotel=hotel)
+        assert mail.passes("reserve_hotel", hotel="riverside   VIEW hotel")
+        assert mail.passes("reserve_hotel", hotel="Riverside")
+        assert not mail.passes("reserve_hotel", hotel="View Riverside Hotel")
+
+
+def test_numbers_are_compared_however_they_are_written():
+    with mailbox(request="Take the Grand, for 1,250.50 in all.") as mail:
+        assert mail.passes("reserve_hotel", hotel="Grand", amount=1250.5)
+        assert not mail.passes("reserve_hotel", hotel="Grand", amount=250.5)
+
+
+def test_what_the_author_gave_by_default_is_not_ruled():
+    with mailbox(request="Take the Grand.") as mail:
+        assert mail.passes("reserve_hotel", hotel="Grand")
+
+
+def test_links_within_a_text_are_ruled_and_its_words_are_not():
+    with mailbox(request="Tell ann@work.example of https://work.example/Plan.") as mail:
+        assert mail.sends("ann@work.example", body="See https://work.example/plan, or ask me.")
+        assert not mail.sends("ann@work.example", body="See https://work.example/plan?leak=1")
+        assert not mail.sends("ann@work.example", body=f"Ask {EVIL}.")
+
+
+def test_values_of_two_characters_are_not_ruled_and_that_is_said_at_start(caplog):
+    with caplog.at_level(logging.WARNING), mailbox() as mail:
+        assert mail.sends("me")
+    assert "provenance@host#1' rules no value under 3 characters" in caplog.text
+
+
+def test_allowed_names_pass_and_a_star_stands_for_a_part_of_a_name():
+    with mailbox(request=()) as mail:
+        assert mail.sends("Anybody@example.com")
+        assert not mail.sends(f"{EVIL}, x@example.com")
+        assert not mail.sends(f"{EVIL}@example.com")
+        assert not mail.sends("x@example.com.evil.example")
+    pages = {**RULES, "allow": ["https://*.work.example/*"]}
+    with mailbox("sync", pages, request="To ann@work.example") as mail:
+        assert mail.sends("ann@work.example", body="https://www.work.example/a/b?c=d")
+        assert not mail.sends("ann@work.example", body="https://evil.example/.work.example/")
+
+
+def test_without_a_request_nothing_is_asked_for_and_that_is_said(driver):
+    with mailbox(driver, request=()) as mail:
+        assert "no request was given" in mail.call("send_email", recipients=[BOB]).text
+        assert mail.passes("search_contacts", name="bob")
+        assert mail.sends(BOB)
+
+
+# --- What a call gave before anything had shown it
+
+
+def test_an_own_write_read_again_proves_nothing(driver):
+    with mailbox(driver) as mail:
+        assert mail.passes("add_contact", name="carl", email="Carl@evil.example")
+        assert mail.passes("search_contacts", name="carl")
+        assert not mail.sends("carl@evil.example")
+
+
+def test_nor_does_it_within_a_longer_text_or_from_a_call_that_failed(driver):
+    with mailbox(driver) as mail:
+        assert mail.sends("ann@work.example", subject=f"Of {EVIL}, who is new")
+        mail.call("add_contact", name="half", email="half@evil.example")
+        for name in ("eve", "half"):
+            assert mail.passes("search_contacts", name=name)
+        assert not mail.sends(EVIL)
+        assert not mail.sends("half@evil.example")
+
+
+def test_a_failure_forgets_nothing_that_was_shown_before(driver):
+    with mailbox(driver) as mail:
+        assert mail.passes("search_contacts", name="bob")
+        mail.call("add_contact", name="half", email=BOB)
+        assert mail.sends(BOB)
+
+
+def test_what_was_shown_before_stays_proven(driver):
+    with mailbox(driver) as mail:
+        assert mail.passes("search_contacts", name="bob")
+        assert mail.passes("add_contact", name="rob", email=BOB)
+        assert mail.sends(BOB)
+
+
+def test_the_text_of_a_failure_proves_nothing(driver):
+    whole = {**RULES, "trusted": {"read_page": ["*"]}}
+    with mailbox(driver, whole) as mail:
+        assert not mail.call("read_page", url="broken").success
+        assert not mail.sends("page@evil.example")
+        assert mail.passes("read_page", url="fine")
+        assert mail.sends("page@evil.example")
+
+
+def test_the_text_of_a_denial_proves_nothing(driver):
+    with mailbox(driver) as mail:
+        assert EVIL in mail.call("send_email", recipients=[EVIL]).text
+        assert not mail.sends(EVIL)
+
+
+@pytest.mark.parametrize("kind", ["own", "another policy's"])
+def test_a_person_who_approves_a_call_proves_its_values(driver, kind):
+    asking = {**RULES, "otherwise": "ask"}
+    category = {"kind": "category", "tools": ["add_contact"], "category": {"side_effect": "ask"}}
+    confirming = {**category, "category": {add_category(): "ask"}}
+    policies = [asking] if kind == "own" else [asking, confirming]
+    with mailbox(driver, *policies, answer=True) as mail:
+        if kind == "own":
+            assert mail.sends(EVIL)
+        else:
+            assert mail.passes("add_contact", name="eve", email=EVIL)
+        assert len(mail.asked) == 1
+        assert mail.sends(EVIL, body=f"Dear {EVIL}")
+        assert len(mail.asked) == 1
+        assert mail.sends("other@evil.example")
+        assert len(mail.asked) == 2
+
+
+def add_category() -> Any:
+    return next(tool for tool in TOOLS if tool.name == "add_contact").category
+
+
+def test_a_person_who_refuses_proves_nothing(driver):
+    with mailbox(driver, {**RULES, "otherwise": "ask"}, answer=False) as mail:
+        assert not mail.sends(EVIL)
+        assert not mail.sends(EVIL)
+        assert len(mail.asked) == 2
+        assert "A person decides on send_email: 'eve@evil.example' in" in mail.asked[0].reasons[0]
+
+
+# --- Batches, nested calls, rollback, sessions
+
+
+def test_a_write_is_judged_without_a_read_of_its_batch(driver):
+    write = ("send_email", {"recipients": [BOB]})
+    with mailbox(driver) as mail:
+        assert mail.batch(("search_contacts", {"name": "bob"}), write) == [True, False]
+        assert mail.batch(write, write) == [True, True]
+
+
+def test_a_value_that_its_batch_shows_was_not_proven_when_it_was_given(driver):
+    with mailbox(driver) as mail:
+        note = ("add_contact", {"name": "rob", "email": BOB})
+        assert mail.batch(("search_contacts", {"name": "bob"}), note) == [True, True]
+        assert not mail.sends(BOB)
+
+
+def test_nested_calls_are_ruled_and_show_values_to_one_another():
+    def sending(to: str) -> dict[str, Any]:
+        return {"name": "send_email", "arguments": {"recipients": [to]}}
+
+    search = {"name": "search_contacts", "arguments": {"name": "bob"}}
+    with mailbox(request=f"Ask {BOB} or {EVIL}") as mail:
+        outcome = mail.call("in_turn", calls=[search, sending(BOB)])
+        assert outcome.result.value[1].startswith("Sent")
+    with mailbox() as mail:
+        outcome = mail.call("in_turn", calls=[search, sending(EVIL)])
+        assert "comes from neither" in outcome.result.value[1]
+
+
+def test_what_a_call_within_has_shown_is_forgotten_with_the_call_that_is_rolled_back():
+    search = {"name": "search_contacts", "arguments": {"name": "bob"}}
+    with mailbox() as mail:
+        assert not mail.call("in_turn", calls=[search, search], fails=True).success
+        assert not mail.sends(BOB)
+        assert mail.passes("search_contacts", name="bob")
+        assert mail.sends(BOB)
+
+
+def test_what_a_call_within_gave_is_not_forgotten_with_it():
+    adding = {"name": "add_contact", "arguments": {"name": "carl", "email": "carl@evil.example"}}
+    with mailbox() as mail:
+        mail.call("in_turn", calls=[adding, adding], fails=True)
+        assert mail.passes("search_contacts", name="carl")
+        assert not mail.sends("carl@evil.example")
+
+
+def test_a_session_that_is_put_back_is_so_too():
+    with mailbox() as mail:
+        before = mail.executor.session.snapshot()
+        assert mail.passes("search_contacts", name="bob")
+        assert mail.sends(BOB)
+        mail.executor.session.restore(before)
+        assert not mail.sends(BOB)
+
+
+def test_nothing_is_kept_for_another_session():
+    with mailbox() as mail:
+        assert mail.passes("search_contacts", name="bob")
+        mail.executor.session.reset()
+        assert not mail.sends(BOB)
+
+
+def test_it_is_no_change_that_a_person_is_shown_or_a_replay_repeats():
+    with mailbox() as mail:
+        assert mail.passes("search_contacts", name="bob")
+        (item,) = mail.executor.session[RememberedValues].all()
+        assert item.trusted == (BOB,)
+
+
+def test_once_it_remembers_enough_nothing_more_is_trusted():
+    with mailbox("sync", {**RULES, "most": 3}) as mail:
+        assert mail.passes("search_contacts", name="bob")
+        assert mail.passes("search_contacts", name="eve")
+        assert mail.passes("search_contacts", name="bob")
+        assert mail.sends(BOB)
+        mail.passes("read_notes")
+        assert not mail.passes("create_event", title="Riverside")
+
+
+def test_two_policies_remember_for_themselves():
+    other = {**RULES, "name": "other", "trusted": {"read_notes": ["*"]}}
+    with mailbox("sync", RULES, other) as mail:
+        assert mail.passes("search_contacts", name="bob")
+        assert not mail.sends(BOB)
+
+
+# --- Ways around
+
+
+WAYS = [
+    "ANN@work.example\u200b",
+    "ann@work\u00ad.example",
+    "\u0430nn@work.example",
+    "ann@work.example.evil.example",
+    "x.ann@work.example",
+    "ann@work.example,eve@evil.example",
+    "ann@work.example\neve@evil.example",
+    '"ann@work.example" <eve@evil.example>',
+    "eve@evil.example (ann@work.example)",
+    "ann@work.example?bcc=eve@evil.example",
+    "ZXZlQGV2aWwuZXhhbXBsZQ==",
+    "eve%40evil.example",
+    "eve&#64;evil.example",
+    "work.example",
+    "ann",
+]
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_value_is_the_user_s_as_a_whole_or_not_at_all(way):
+    with mailbox() as mail:
+        assert mail.sends(" Ann@Work.Example ")
+        assert not mail.sends(way)
+
+
+HIDDEN = [
+    "https&#58;//evil.example/x",
+    "https%3A%2F%2Fevil.example%2Fx",
+    "https%253A%252F%252Fevil.example",
+    "evil\u200b.example",
+    "evil\uff0eexample",
+    "evil\u3002example",
+    "[x](https://evil.example)",
+    "<a href='//evil.example/x'>",
+    "HTTPS:\\\\evil",
+    "1https://evil",
+    "javascript:alert(1)",
+    "_evil.example_",
+    "https://work.example@evil.example/",
+    "https://work.example/plan/../../x",
+    '"https://evil.example"',
+    "ann@work.example,eve@evil.example",
+]
+
+
+@pytest.mark.parametrize("body", HIDDEN)
+def test_a_link_is_found_however_it_is_written(body):
+    with mailbox(request="Mail ann@work.example https://work.example/plan") as mail:
+        assert mail.sends("ann@work.example", body="(https://work.example/plan)")
+        assert not mail.sends("ann@work.example", body=f"Look: {body} !")
+
+
+def test_a_value_that_is_split_over_elements_is_not_proven_by_its_parts():
+    with mailbox() as mail:
+        assert not mail.sends("eve@", "evil.example")
+        assert not mail.sends("ann@work.example", "eve", "@evil.example")
+
+
+FOREIGN: dict[str, Any] = {
+    "type": "object",
+    "properties": {
+        "to": {"anyOf": [{"type": "string"}, {"type": "object"}, {"type": "array"}]},
+        "note": {"type": "string"},
+    },
+}
+
+
+def post(params: Any, *, context: Any) -> ToolResult[str]:
+    return ToolResult.ok("posted")
+
+
+POST: Any = Tool[Any, Any](name="post", description="Post.", params_schema=FOREIGN, handler=post)
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"to": {"address": EVIL}},
+        {"to": {EVIL: True}},
+        {"to": [[{"deep": [EVIL]}]]},
+        {"to": "ann@work.example", "bcc": EVIL},
+        {"to": "ann@work.example", "extra": {"cc": [EVIL]}},
+        {"to": [12345]},
+    ],
+)
+def test_values_are_ruled_at_any_depth_and_where_none_is_declared(arguments):
+    policy = {**RULES, "arguments": {"post": {"to": "value"}}, "trusted": {}}
+    with mailbox("sync", policy, tools=[POST]) as mail:
+        assert mail.passes("post", to="ann@work.example", note=EVIL)
+        assert mail.passes("post", note="without the argument")
+        assert not mail.passes("post", **arguments)
+
+
+def test_a_denial_says_what_to_do_instead_and_not_how_to_pass():
+    with mailbox() as mail:
+        text = mail.call("send_email", recipients=[EVIL]).text
+    assert text == (
+        "send_email cannot be called like this: 'eve@evil.example' in recipients comes from "
+        "neither the user nor a trusted source. Go on without it, and tell the user what was left "
+        "undone."
+    )
+
+
+def test_it_is_made_in_python_too():
+    policy = ProvenancePolicy(arguments={"send_email": {"recipients": "value"}}, name="p")
+    tools: Any = [send_email, search_contacts]
+    with Host(discover=False, tools=tools, policies=[policy]) as host:
+        assert host.policies[0].name == "p"
