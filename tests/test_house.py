@@ -219,10 +219,10 @@ BUDGETS = {
     # Rules in the configuration: expressions, their check against schemas.
     "rules": {
         "contract": 34,
-        "host": 49,
-        "lines": 2736,  # 1,800 with what comes
-        "statements": 1414,
-        "files": 17,
+        "host": 241,
+        "lines": 2928,  # 1,800 with what comes
+        "statements": 1512,
+        "files": 18,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -15,9 +15,9 @@ from toolstile.policies.rules import (
     named,
     refuse_duplicates,
     refusing_servers,
-    rule_of,
     rules_of_plugins,
 )
+from toolstile.policies.scoped_policy import PolicyScope, ScopedPolicy
 from toolstile.policies.unknown_names import (
     faults_of,
     tools_known_to,
@@ -77,7 +77,7 @@ class PromptRules:
         self._shared = [*named(prompt.policies, place="prompt"), *host.policies]
         self._tools = tools_within(prompt, host.catalog)
         self._absent = host.plugins.absent_tools()
-        rules = [*map(rule_of, self._shared), *self._hook_rules()]
+        rules = [*map(ScopedPolicy.rule_of, self._shared), *self._hook_rules()]
         wrong = host.wrong_rules()
         if prompt is host.prompt:
             wrong += faults_of(host.policies, self._tools, self._absent)
@@ -106,7 +106,7 @@ class PromptRules:
             policies += self._policies_of(section)
             rules += self._own(section)
         refuse_duplicates([*policies, *self._shared])
-        unique = {rule.name: rule for rule in [*rules, *map(rule_of, self._shared)]}
+        unique = {rule.name: rule for rule in [*rules, *map(ScopedPolicy.rule_of, self._shared)]}
         return [*unique.values(), *self._hook_rules()]
 
     def tell_of_strays(self) -> None:
@@ -116,7 +116,7 @@ class PromptRules:
         warn_once(wrong, self._host.stray_names)
 
     def _own(self, section: Section) -> list[Rule]:
-        rules = [rule_of(policy) for policy in self._policies_of(section)]
+        rules = [ScopedPolicy.rule_of(policy) for policy in self._policies_of(section)]
         # Of the tools of a plugin that the configuration has renamed.
         originals: Mapping[str, Tool[Any, Any]] | None = getattr(section, "originals", None)
         return rules if originals is None else [knowing(rule, originals) for rule in rules]
@@ -162,6 +162,8 @@ def _places(sections: Sequence[Section], above: str = "") -> dict[int, str]:
 
 OWN_KEYS: Final = ("kind", "keep")
 """The keys of a table that are the host's; all others are the kind's fields."""
+SCOPE_KEYS: Final = frozenset({"users", "groups", "shadow"})
+"""Keys that are the host's, too, where the kind has no fields of these names."""
 
 
 def make_policies(settings: Settings, kinds: Mapping[str, type[Any]]) -> list[ToolPolicy]:
@@ -196,12 +198,17 @@ def _policy(
     directory: Path,
 ) -> ToolPolicy:
     kind = _kind(table, kinds, place)
-    given = {key: value for key, value in table.items() if key not in OWN_KEYS}
+    others = (*OWN_KEYS, *sorted(SCOPE_KEYS.difference(fields(kind))))
+    given = {key: value for key, value in table.items() if key not in others}
     if "name" in fields(kind):
         given.setdefault("name", f"{table['kind']}@host#{position}")
     policy: ToolPolicy = validate_table(
-        kind, beside(directory, given, kind), plugin=None, source=place, others=OWN_KEYS
+        kind, beside(directory, given, kind), plugin=None, source=place, others=others
     )
+    scope = {key: table[key] for key in others if key in table and key in SCOPE_KEYS}
+    if scope:
+        found = validate_table(PolicyScope, scope, plugin=None, source=place)
+        policy = ScopedPolicy(policy, found)
     return _kept(policy, table, directory, place) if "keep" in table else policy
 
 

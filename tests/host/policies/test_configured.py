@@ -100,7 +100,9 @@ def test_all_faults_of_a_table_are_told_at_once():
 def test_the_hosts_keys_are_known_keys_too():
     with pytest.raises(ConfigurationError, match=r"kep: is not a known key; did you mean 'keep'\?"):
         made({"kind": "hours", "kep": "state.json"})
-    with pytest.raises(ConfigurationError, match=r"x: .*\(known: .*, name, kind, keep\)"):
+    with pytest.raises(
+        ConfigurationError, match=r"x: .*\(known: .*, name, kind, keep, groups, shadow, users\)"
+    ):
         made({"kind": "hours", "x": 1})
 
 

@@ -1,0 +1,185 @@
+"""Policies of tables that hold for some principals only, or are tried out in the shadow."""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+import logging
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from typing import Any, Final
+
+from pydantic import StrictBool
+
+from toolstile.policies.rules import Question, Rule, rule_of
+from toolstile_hookspecs import (
+    DefinitionError,
+    PersistentPolicy,
+    PolicyDecision,
+    Principal,
+    Tool,
+    ToolContext,
+    ToolPolicy,
+    ToolResult,
+    Verdict,
+)
+
+SHADOW: Final = "shadow"
+"""The attributes of events of calls, `shadow.NAME`, with what policies in the shadow say."""
+_FAILED: Final = "Policy %s failed in the shadow; no call is affected."
+log = logging.getLogger("toolstile.policies")
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyScope:
+    """The calls for which a policy decides.
+
+    Args:
+        users: The ids of principals, or their source, a space and the id; None for all.
+        groups: Groups, of which each of these principals is in one; None for all.
+        shadow: Whether it decides nothing, and only notes what it would have said.
+    """
+
+    users: frozenset[str] | None = None
+    groups: frozenset[str] | None = None
+    shadow: StrictBool = False
+
+    def __post_init__(self) -> None:
+        """Refuse lists that name nobody."""
+        for name in ("users", "groups"):
+            if getattr(self, name) is not None and not getattr(self, name):
+                told = "it names none, so nobody would be ruled; name some, or leave it out"
+                raise DefinitionError(f"{name}: {told}.")
+
+    def narrowed(self, rule: Rule) -> Rule:
+        """Return the rule as it decides for these calls."""
+        if self.users is not None or self.groups is not None:
+            rule = dataclasses.replace(
+                rule,
+                check=self._of_principals(rule.check),
+                reserve=self._of_principals(rule.reserve),
+            )
+        if self.shadow:
+            rule = dataclasses.replace(
+                rule,
+                check=_noting(rule.check, rule.name),
+                reserve=_noting(rule.reserve, rule.name),
+                on_result=_harmless(rule.on_result, rule.name),
+            )
+        return rule
+
+    def concerns(self, principal: Principal) -> bool:
+        """Tell whether a principal is one of these."""
+        spelt = {principal.id, f"{principal.source} {principal.id}"}
+        return (self.users is None or not self.users.isdisjoint(spelt)) and (
+            self.groups is None or not self.groups.isdisjoint(principal.groups)
+        )
+
+    def _of_principals(self, question: Question | None) -> Question | None:
+        if question is None:
+            return None
+
+        def ask(*args: Any, context: ToolContext) -> Any:
+            if context.principal is not None:
+                concerned = self.concerns(context.principal)
+                return question(*args, context=context) if concerned else PolicyDecision.allow()
+            # Nobody is named, so it may be one of these: it objects, and allows nothing.
+            return _then(question(*args, context=context), _objections)
+
+        return ask
+
+
+@dataclass(frozen=True, slots=True)
+class ScopedPolicy:
+    """A policy with the calls for which it decides; all else is the policy's own."""
+
+    policy: ToolPolicy
+    scope: PolicyScope
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.policy, name)
+
+    @property
+    def name(self) -> str:
+        """The policy's name."""
+        return self.policy.name
+
+    def check(
+        self, tool: Tool[Any, Any], params: Any, *, context: ToolContext
+    ) -> PolicyDecision | Awaitable[PolicyDecision]:
+        """Let the policy decide, as for any call."""
+        return self.policy.check(tool, params, context=context)
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> Awaitable[None] | None:
+        """Let the policy remember."""
+        return self.policy.on_result(tool, params, result, context=context)
+
+    @classmethod
+    def rule_of(cls, policy: ToolPolicy) -> Rule:
+        """Return the rule that a policy is, narrowed where it has a scope."""
+        inner = policy.policy if isinstance(policy, PersistentPolicy) else policy
+        return (
+            inner.scope.narrowed(rule_of(inner.policy))
+            if isinstance(inner, cls)
+            else rule_of(policy)
+        )
+
+
+def _objections(decision: Any) -> Any:
+    is_plain = isinstance(decision, PolicyDecision) and decision.verdict is Verdict.ALLOW
+    return PolicyDecision.allow() if is_plain else decision
+
+
+def _noting(question: Question | None, name: str) -> Question | None:
+    """Return a question that notes the decision, and allows the call."""
+    if question is None:
+        return None
+
+    def ask(*args: Any, context: ToolContext) -> Any:
+        def note(decision: Any) -> PolicyDecision:
+            if isinstance(decision, PolicyDecision) and decision is not PolicyDecision.allow():
+                context.set_attribute(f"{SHADOW}.{name}", decision.verdict.value)
+            return PolicyDecision.allow()
+
+        def failed() -> PolicyDecision:
+            log.exception(_FAILED, name)  # noqa: LOG004 - called in handlers
+            return note(PolicyDecision.deny("It could not decide."))
+
+        try:
+            return _then(question(*args, context=context), note, failed)
+        except Exception:  # noqa: BLE001 - logged
+            return failed()
+
+    return ask
+
+
+def _harmless(question: Question | None, name: str) -> Question | None:
+    if question is None:
+        return None
+
+    def tell(*args: Any, context: ToolContext) -> Any:
+        try:
+            return question(*args, context=context)
+        except Exception:
+            log.exception(_FAILED, name)
+            return None
+
+    return tell
+
+
+def _then(decision: Any, change: Question, failed: Question | None = None) -> Any:
+    """Return what is made of a decision, now or once it is awaited."""
+    if not inspect.isawaitable(decision):
+        return change(decision)
+
+    async def later() -> Any:
+        try:
+            return change(await decision)
+        except Exception:
+            if failed is None:
+                raise
+            return failed()
+
+    return later()
