@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from toolstile_hookspecs import (
     DefinitionError,
@@ -18,12 +18,12 @@ from toolstile_hookspecs import (
     ToolSelector,
 )
 from toolstile_hookspecs.selectors import fits
-from toolstile_plugins.policies.checks import check_fields, refuse_none
+from toolstile_plugins.policies.checks import check_fields, entries_for, refuse_none
 
 
 @dataclass(frozen=True, kw_only=True)
 class SequentialDependencyPolicy:
-    """Lets a tool be called only after others have succeeded.
+    """Lets a tool be called only after others have succeeded, or before others were called.
 
     A success counts for the rest of the session, whichever section the tool is in.
 
@@ -31,6 +31,10 @@ class SequentialDependencyPolicy:
         dependencies: From a tool to the tools that must have succeeded before it. Both may be
             globs. One that waits holds for each tool but those it waits for; one that is waited
             for is satisfied by any tool that fits it.
+        any_of: From a tool to tools of which one must have succeeded before it, also as globs.
+        not_after: From a tool to tools after which it is not called just so, also as globs: a
+            page that anybody may have written, say. A failure counts, since its text was read.
+        otherwise: The decision after these: a person decides (`ask`), or the call is denied.
         name: The instance's name; made of kind, place and position if not given.
 
     Raises:
@@ -44,42 +48,66 @@ class SequentialDependencyPolicy:
 
     wants_params: ClassVar = False
 
-    dependencies: Mapping[str, AbstractSet[str]]
+    dependencies: Mapping[str, AbstractSet[str]] = field(default_factory=dict[str, Any])
+    any_of: Mapping[str, AbstractSet[str]] = field(default_factory=dict[str, Any])
+    not_after: Mapping[str, AbstractSet[str]] = field(default_factory=dict[str, Any])
+    otherwise: Literal["ask", "deny"] = "ask"
     name: str = ""
 
     def __post_init__(self) -> None:
         """Refuse dependencies that could never be satisfied."""
         check_fields(self)
-        settled = {tool: frozenset(needed) for tool, needed in self.dependencies.items()}
-        object.__setattr__(self, "dependencies", settled)
-        refuse_none(self, "dependencies")
-        if not all(settled.values()):
-            free = ", ".join(sorted(tool for tool, needed in settled.items() if not needed))
-            msg = f"SequentialDependencyPolicy: {free} waits for nothing; name what comes first."
-            raise DefinitionError(msg)
+        if not self.any_of and not self.not_after:
+            refuse_none(self, "dependencies")
+        for key in ("dependencies", "any_of", "not_after"):
+            settled = {tool: frozenset(names) for tool, names in getattr(self, key).items()}
+            object.__setattr__(self, key, settled)
+            if not all(settled.values()):
+                free = ", ".join(sorted(tool for tool, names in settled.items() if not names))
+                waits = "comes after nothing" if key == "not_after" else "waits for nothing"
+                msg = f"SequentialDependencyPolicy: {free} {waits}; name what comes first."
+                raise DefinitionError(msg)
         for tool in sorted(self.governed):
-            circle = _circle(tool, settled)
+            circle = _circle(tool, self.dependencies)
             if circle:
                 msg = f"These tools wait for one another in a circle: {' -> '.join(circle)}."
                 raise DefinitionError(msg)
 
     @property
     def governed(self) -> frozenset[str]:
-        """The names of tools it rules by: those that wait, and those waited for."""
-        return self._awaited.union(self.dependencies)
+        """The names of tools it rules by: those that wait, and those waited for or not."""
+        return self._awaited.union(self._waiters)
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Deny while anything is missing, naming all of it and what to call next."""
         if not self.checks(tool):
             return PolicyDecision.allow()
-        required = _NOTHING.union(*map(self._needs, tool.policy_names))
         succeeded = PolicyState.of(context, self.name).invoked_tools
+        required = _NOTHING.union(*map(self._needs, tool.policy_names))
         missing = sorted(required - succeeded)
-        if not missing:
+        if missing:
+            return PolicyDecision.deny(self._first(tool, missing, succeeded))
+        for several in entries_for(tool, self.any_of):
+            if several.isdisjoint(succeeded):
+                names = " or ".join(sorted(several))
+                told = f"Cannot call {tool.name!r} yet: call {names} first, then retry {tool.name}."
+                return PolicyDecision.deny(told)
+        seen = succeeded | PolicyState.reserved(context, self.name).invoked_tools
+        after = _NOTHING.union(*entries_for(tool, self.not_after)) & seen
+        if not after:
             return PolicyDecision.allow()
+        told = f"after {', '.join(sorted(after))} was called in this session"
+        if self.otherwise == "ask":
+            return PolicyDecision.ask(f"A person decides on {tool.name} {told}.")
+        return PolicyDecision.deny(
+            f"{tool.name} cannot be called {told}. Go on without it, and tell the user what was "
+            "left undone."
+        )
+
+    def _first(self, tool: Tool[Any, Any], missing: list[str], succeeded: frozenset[str]) -> str:
         steps = [" and ".join(sorted(step)) for step in self._steps_to(missing, succeeded)]
         first, *then = steps
-        return PolicyDecision.deny(
+        return (
             f"Cannot call {tool.name!r} yet: missing {', '.join(missing)}. Call {first} first, "
             f"{''.join(f'then {step}, ' for step in then)}then retry {tool.name}."
         )
@@ -95,8 +123,18 @@ class SequentialDependencyPolicy:
         if not names <= state.invoked_tools:
             replace(state, invoked_tools=state.invoked_tools | names).save(context)
 
+    def on_failure(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """Remember that the model has read a text of the tool, though it failed."""
+        read = _NOTHING.union(*self.not_after.values())
+        names = frozenset(name for name in read if fits(tool, name))
+        state = PolicyState.reserved(context, self.name)
+        if not names <= state.invoked_tools:
+            replace(state, invoked_tools=state.invoked_tools | names).save(context)
+
     def checks(self, tool: Tool[Any, Any]) -> bool:
-        """Tell whether the tool waits for others."""
+        """Tell whether the tool waits for others, or does not come after them."""
         return self._waiting.selects(tool)
 
     def hears(self, tool: Tool[Any, Any]) -> bool:
@@ -108,11 +146,16 @@ class SequentialDependencyPolicy:
 
     @cached_property
     def _waiting(self) -> ToolSelector:
-        return ToolSelector(tools=frozenset(self.dependencies))
+        return ToolSelector(tools=self._waiters)
+
+    @cached_property
+    def _waiters(self) -> frozenset[str]:
+        return frozenset({*self.dependencies, *self.any_of, *self.not_after})
 
     @cached_property
     def _awaited(self) -> frozenset[str]:
-        return frozenset[str]().union(*self.dependencies.values())
+        rules = (self.dependencies, self.any_of, self.not_after)
+        return frozenset[str]().union(*(names for rule in rules for names in rule.values()))
 
     def _steps_to(self, missing: list[str], succeeded: frozenset[str]) -> list[set[str]]:
         """Return what to call, in order: each step needs only what comes before it."""
