@@ -220,8 +220,8 @@ BUDGETS = {
     "rules": {
         "contract": 34,
         "host": 241,
-        "lines": 2971,  # 1,800 with what comes
-        "statements": 1541,
+        "lines": 2975,  # 1,800 with what comes
+        "statements": 1544,
         "files": 18,
     },
 }

@@ -369,6 +369,7 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
         metavar="NAME",
         help="go on with this stored session, or begin it; needs path in [plugins.sessions]",
     )
+    parser.add_argument("--request", action="append", metavar="TEXT", help="what the user asks for")
 
 
 def _session_name(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+from typing import Any
 
 from toolstile.host import Host
 from toolstile_cli.call_reader import STDIN, read_arguments, read_source
@@ -24,7 +25,8 @@ def call(host: Host, args: argparse.Namespace) -> int:
     text = read_source(STDIN)[1] if piped else args.arguments
     wish = ToolCall(args.name, read_arguments(text, quoted=not piped))
     try:
-        with host.executor(dry_run=args.dry_run, session_id=args.session) as tools:
+        given: Any = {"session_id": args.session, "request": args.request or ()}
+        with host.executor(dry_run=args.dry_run, **given) as tools:
             if args.session is not None:
                 report_session(tools.session)
             # A fault that keeps every call from running is reported once, and before any.

@@ -88,6 +88,7 @@ def run(host: Host, args: argparse.Namespace) -> int:
         "on_progress": report.progressed,
         "dry_run": args.dry_run,
         "session_id": args.session,
+        "request": args.request or (),
     }
     with host.executor(**options) as tools:
         if args.session is not None:
