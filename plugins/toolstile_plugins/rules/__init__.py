@@ -1,13 +1,16 @@
 """Rules of the configuration that look at what a call says: kinds of `[[policies]]` tables.
 
 What evaluates their expressions comes with the extra `rules`, and is imported by the first rule.
+`toolstile policy` tries the policies of the configuration, of whichever kind, without any effect.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import argparse
+from typing import Any, Final
 
-from toolstile_hookspecs import hookimpl
+from toolstile_hookspecs import Command, HostHandle, hookimpl
+from toolstile_plugins.command_options.policy import POLICY
 from toolstile_plugins.rules.asked_for import AskedForPolicy
 from toolstile_plugins.rules.provenance import ProvenancePolicy
 from toolstile_plugins.rules.rule import RulePolicy
@@ -19,3 +22,28 @@ __all__ = ["AskedForPolicy", "ProvenancePolicy", "RulePolicy"]
 def toolstile_policies() -> dict[str, type[Any]]:
     """Offer the kinds."""
     return {"asked_for": AskedForPolicy, "provenance": ProvenancePolicy, "rule": RulePolicy}
+
+
+_OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "replay")}
+"""No call of a test is recorded."""
+
+
+@hookimpl
+def toolstile_commands() -> list[Command]:
+    """Offer `toolstile policy`."""
+    return [
+        Command(
+            POLICY.command,
+            POLICY.help,
+            run=_run,
+            configure=POLICY.configure,
+            settings=lambda _: _OFF,
+        )
+    ]
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    # No other command has to wait for it.
+    from toolstile_plugins.rules.cli import run_command
+
+    return run_command(host, args)

@@ -16,11 +16,14 @@ from toolstile_cli.quick_help import quick_help
 BENEATH = (
     *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),
     *(f"mcp {name}" for name in ("check", "import")),
+    *(f"policy {name}" for name in ("test", "backtest")),
     *(f"record {name}" for name in ("show", "list", "verify")),
     *(f"sessions {name}" for name in ("list", "show", "export", "delete")),
 )
 """The commands beneath commands."""
-ALL = (*COMMANDS, "ask", "check-done", "ledger", "mcp", "record", "replay", "sessions", *BENEATH)
+OFFERED = ("ask", "check-done", "ledger", "mcp", "policy", "record", "replay", "sessions")
+"""The commands of plugins."""
+ALL = (*COMMANDS, *OFFERED, *BENEATH)
 
 
 @pytest.fixture(scope="module")
