@@ -43,8 +43,11 @@ def plain(value: str | float) -> str:
         ('bob smith', '12.5')
     """
     if not isinstance(value, str):
+        if isinstance(value, int):
+            return str(value)
         return _canonical(Decimal(repr(value)))
-    return " ".join(unicodedata.normalize("NFC", value).lower().split())
+    text = value if value.isascii() else unicodedata.normalize("NFC", value)
+    return " ".join(text.lower().split())
 
 
 def phrase(value: str | float) -> str:

@@ -53,6 +53,21 @@ log = logging.getLogger("toolstile.policies")
 
 
 @dataclass(frozen=True, slots=True)
+class _Ruled:
+    """The rules on one tool.
+
+    Args:
+        rules: The arguments that are ruled, and how.
+        fields: The trusted fields of its results.
+        declared: The names that its schema declares.
+    """
+
+    rules: tuple[tuple[str, Comparison], ...]
+    fields: AbstractSet[str]
+    declared: AbstractSet[str]
+
+
+@dataclass(frozen=True, slots=True)
 class _Checked:
     """The findings of a check of a call, for when its result comes.
 
@@ -167,11 +182,13 @@ class ProvenancePolicy:
         """Remember what the call gave, what it has shown, and what a person has approved."""
         checked = self._checked.pop(context.session, None)
         checked = checked or self._look_at(tool, params, context)
-        memory, index = checked.memory, self._indexes(context.session.id)
-        fields = {name for names in entries_for(tool, self.trusted) for name in names}
+        fields = self._ruled_of(tool).fields
         shown = _texts(trusted_in(tool, result, fields)) if fields else ()
         has_person = is_approved(context)
         given = () if has_person else _texts(checked.values)
+        if not (shown or given or has_person):
+            return
+        memory, index = checked.memory, self._indexes(context.session.id)
         with index.lock:
             index.follow(memory)
             if index.size >= self.most:
@@ -214,6 +231,19 @@ class ProvenancePolicy:
 
     # --- Values, and where they come from
 
+    def _ruled_of(self, tool: Tool[Any, Any]) -> _Ruled:
+        ruled = self._ruled.get(tool)
+        if ruled is None:
+            rules = [rule for entry in entries_for(tool, self.arguments) for rule in entry.items()]
+            fields = {name for names in entries_for(tool, self.trusted) for name in names}
+            ruled = _Ruled(tuple(rules), frozenset(fields), names_declared_by(tool))
+            self._ruled[tool] = ruled
+        return ruled
+
+    @cached_property
+    def _ruled(self) -> WeakKeyDictionary[Tool[Any, Any], _Ruled]:
+        return WeakKeyDictionary()
+
     @cached_property
     def _checked(self) -> WeakKeyDictionary[Any, _Checked]:
         return WeakKeyDictionary()
@@ -231,11 +261,10 @@ class ProvenancePolicy:
         return re.compile("|".join(map(_allowing, self.allow))) if self.allow else None
 
     def _look_at(self, tool: Tool[Any, Any], params: Any, context: ToolContext) -> _Checked:
-        arguments = arguments_of(tool, params)
-        declared = names_declared_by(tool)
-        values = tuple(values_in(arguments, declared))
+        arguments, ruled = arguments_of(tool, params), self._ruled_of(tool)
+        values = tuple(values_in(arguments, ruled.declared))
+        wanted = [*_wanted(tool, arguments, ruled)] if ruled.rules else []
         memory = Memory.of(context, self.name)
-        wanted = [*self._wanted(tool, arguments, declared)]
         if not wanted:
             return _Checked(memory, values, (), ())
         index = self._indexes(context.session.id)
@@ -250,26 +279,6 @@ class ProvenancePolicy:
         keys = tuple(_key(own, how) for _, how, own, _ in wanted)
         return _Checked(memory, values, keys, tuple(objections))
 
-    def _wanted(
-        self, tool: Tool[Any, Any], arguments: Mapping[str, Any], declared: AbstractSet[str]
-    ) -> Iterator[tuple[str, Comparison, str, str]]:
-        """Yield what must be proven: the argument, how, the phrase, and the phrase as shown."""
-        entries = entries_for(tool, self.arguments)
-        if not entries:
-            return
-        ruled: list[tuple[str, Comparison]] = []
-        for entry in entries:
-            ruled += entry.items()
-        for name in undeclared(tool, arguments):
-            ruled.append((name, "value"))
-        for argument, how in ruled:
-            given = arguments.get(argument)
-            if is_default(tool, argument, given):
-                continue
-            for value in values_in(given, declared):
-                for own, shown in _phrases_of(value, how):
-                    yield argument, how, own, shown
-
     def _is_proven(
         self, own: str, how: Comparison, request: PhraseIndex, index: ValueIndex, memory: Memory
     ) -> bool:
@@ -283,6 +292,22 @@ class ProvenancePolicy:
         return index.is_approved(_key(own, how), memory) or index.is_shown(
             own, memory, is_word=is_word
         )
+
+
+def _wanted(
+    tool: Tool[Any, Any], arguments: Mapping[str, Any], ruled: _Ruled
+) -> Iterator[tuple[str, Comparison, str, str]]:
+    """Yield what must be proven: the argument, how, the phrase, and the phrase as shown."""
+    rules: list[tuple[str, Comparison]] = [*ruled.rules]
+    for name in undeclared(tool, arguments):
+        rules.append((name, "value"))  # noqa: PERF401 - so that its type is known
+    for argument, how in rules:
+        given = arguments.get(argument)
+        if is_default(tool, argument, given):
+            continue
+        for value in values_in(given, ruled.declared):
+            for own, shown in _phrases_of(value, how):
+                yield argument, how, own, shown
 
 
 def _phrases_of(value: Value, how: Comparison) -> Iterator[tuple[str, str]]:

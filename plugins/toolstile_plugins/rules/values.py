@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import suppress
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from pydantic_core import from_json
@@ -41,7 +42,11 @@ def is_default(tool: Tool[Any, Any], argument: str, value: object) -> bool:
 
 def values_in(value: object, declared: Collection[str]) -> Iterator[Value]:
     """Yield the texts and numbers within a JSON value, and the names that nobody has declared."""
-    if isinstance(value, Mapping):
+    # The commonest first: this is on every call's path.
+    if isinstance(value, (str, int, float)):
+        if not isinstance(value, bool):
+            yield value
+    elif isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, object]", value).items():
             if name not in declared:
                 yield name
@@ -49,8 +54,6 @@ def values_in(value: object, declared: Collection[str]) -> Iterator[Value]:
     elif isinstance(value, (list, tuple)):
         for inner in cast("list[object]", value):
             yield from values_in(inner, declared)
-    elif isinstance(value, (str, int, float)) and not isinstance(value, bool):
-        yield value
 
 
 def trusted_in(
@@ -100,6 +103,7 @@ def _has_fields(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
+@lru_cache(maxsize=512)
 def _properties(tool: Tool[Any, Any]) -> Mapping[str, Any]:
     schema = schema_of(tool) or {}
     found = schema.get("properties")
