@@ -26,6 +26,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "loop": "cases_loop",
     "record": "cases_record",
     "rollback": "cases_rollback",
+    "rules": "cases_rules",
     "workspace": "cases_workspace",
     "startup": "cases_startup",
     "mcp": "cases_mcp",
