@@ -220,9 +220,9 @@ BUDGETS = {
     "rules": {
         "contract": 34,
         "host": 241,
-        "lines": 2975,  # 1,800 with what comes
-        "statements": 1544,
-        "files": 18,
+        "lines": 3158,  # 1,800 with what comes
+        "statements": 1625,
+        "files": 20,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""
