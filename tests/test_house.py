@@ -220,7 +220,7 @@ BUDGETS = {
     "rules": {
         "contract": 34,
         "host": 241,
-        "lines": 3158,  # 1,800 with what comes
+        "lines": 3159,  # 1,800 with what comes
         "statements": 1625,
         "files": 20,
     },

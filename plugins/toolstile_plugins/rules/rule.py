@@ -45,6 +45,7 @@ class RuleFit:
         missing: The paths that the tool's schema does not have, with the nearest it has.
         faults: What else keeps the rule from being evaluated for the tool.
         arguments: The names of the arguments that the expression reads.
+        others: The other variables in it.
         is_closed: Whether no call of the tool has an argument that its schema does not declare.
     """
 
@@ -52,6 +53,7 @@ class RuleFit:
     missing: Mapping[Place, str | None]
     faults: tuple[str, ...]
     arguments: frozenset[str]
+    others: frozenset[str]
     is_closed: bool
 
 
@@ -147,15 +149,13 @@ class RulePolicy(ToolSelector):
         if fit.faults:
             raise EvaluationFailed(f"the rule {self.name} {'; it '.join(fit.faults)}")
         values: dict[str, Any] = {}
-        names = fit.expression.names
         if fit.arguments:
             given: Any = from_json(tool.params_codec.encode(params)) or {}
-            if any(not _is_there(given, place) for place in fit.missing):
+            if fit.missing and not all(_is_there(given, place) for place in fit.missing):
                 return False
             values[ARGUMENTS] = {name: given[name] for name in fit.arguments if name in given}
-        for name in names:
-            if name != ARGUMENTS:
-                values[name] = MAKERS[name](tool, context)
+        for name in fit.others:
+            values[name] = MAKERS[name](tool, context)
         return fit.expression.evaluate(values)
 
     def decision_on(self, tool: Tool[Any, Any]) -> PolicyDecision:
@@ -223,7 +223,8 @@ class RulePolicy(ToolSelector):
             )
         faults = tuple(dict.fromkeys(checks.faults))
         is_closed = tool.params_schema is None
-        return RuleFit(expression, checks.missing, faults, names, is_closed)
+        others = expression.names - {ARGUMENTS}
+        return RuleFit(expression, checks.missing, faults, names, others, is_closed)
 
 
 def _is_there(given: Mapping[str, Any], place: Place) -> bool:
