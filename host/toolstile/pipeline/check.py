@@ -185,9 +185,11 @@ def parse_edited(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Sta
     run.edited = run.edited or canonical(run) != given
 
 
-def has_place(run: ActiveCall) -> bool:
-    """Tell whether the call took its place before it was pending; reservations are for good."""
-    return run.resumption is not None and run.resumption.has_place(digest_of(run))
+def rules_to_reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
+    """Return the rules to take a place with: not those whose place the call has still."""
+    has_place = run.resumption is not None and run.resumption.has_place(digest_of(run))
+    # One that heard of the rollback when the call was pending may have given its place back.
+    return tuple(rule for rule in rules if rule.on_rollback) if has_place else rules
 
 
 def reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> Staged:

@@ -36,9 +36,9 @@ from toolstile.pipeline.call import (
 from toolstile.pipeline.check import (
     check,
     check_again,
-    has_place,
     refuse_endless,
     reserve,
+    rules_to_reserve,
     tell_result,
 )
 from toolstile.pipeline.commit import (
@@ -188,8 +188,8 @@ def pass_stages(call: ActiveCall, table: DispatchTable) -> Staged:  # noqa: C901
 
     # 5. Reserve: a place among the calls in flight, then a branch that can be written.
     call.stage = RESERVE
-    if plan.reserves and not has_place(call):
-        yield from reserve(call, plan.reserves)
+    if plan.reserves and (rules := rules_to_reserve(call, plan.reserves)):
+        yield from reserve(call, rules)
     else:
         # Marked first: interrupted between the two, `end` takes it out all the same.
         call.admitted = True

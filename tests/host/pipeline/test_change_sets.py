@@ -20,15 +20,19 @@ from toolstile_hookspecs import (
     Filesystem,
     IdempotencyConfig,
     Outcome,
+    PolicyDecision,
     PolicyState,
     SnapshotError,
     Status,
     ToolCall,
     ToolContext,
+    ToolPolicy,
     hookimpl,
     tool,
 )
 from toolstile_hookspecs.execution.change_set import ChangeSet
+from toolstile_hookspecs.services.counter import Counter
+from toolstile_plugins.sessions.memory_counter import MemoryCounter
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 MADE: dict[str, Any] = {"contained": True, "requires_confirmation": True, "timeout": None}
@@ -101,6 +105,7 @@ class House:
     def __init__(self, folder: Path, stack: ExitStack, *, retelling: bool) -> None:
         self.root = folder
         self.desk = Desk()
+        self.counter = MemoryCounter()
         self.session = Session(id="s")
         self._stack = stack
         self._plugins = [Retelling()] if retelling else []
@@ -108,7 +113,7 @@ class House:
         (folder / "old.txt").write_text("old")
         self.tools = self.open()
 
-    def open(self) -> Executor:
+    def open(self, *policies: ToolPolicy) -> Executor:
         settings = Settings.model_validate(
             {"approve_diff": True, "plugins": {"ledger": {"path": self.root / ".state" / "l.db"}}}
         )
@@ -122,7 +127,8 @@ class House:
             plugins=self._plugins,
             tools=[roll, count, once],
             approver=self.desk,
-            resources=[files],
+            policies=policies,
+            resources=[files, Binding.instance(Counter, self.counter)],  # type: ignore[type-abstract]
         )
         self._stack.enter_context(host)
         return self._stack.enter_context(host.executor(session=self.session))
@@ -206,6 +212,49 @@ def test_a_commit_meanwhile_counts_where_it_touched_what_was_read_or_written(hou
     assert house.notes == [str(ran[1])]
 
 
+@tool(contained=True)
+def edit(path: str, *, context: ToolContext) -> str:
+    """Change a file."""
+    files: Filesystem = context.resources.get(Filesystem)  # type: ignore[type-abstract]
+    files.write(path, "changed by a call")
+    return path
+
+
+@pytest.mark.parametrize(
+    ("path", "is_kept"),
+    [
+        ("read.txt", False),
+        ("old.txt", False),
+        ("out/rolled.txt", False),
+        ("neither.txt", True),
+    ],
+    ids=["read", "deleted", "written", "neither"],
+)
+def test_a_call_of_another_host_counts_where_it_touched_what_was_read_or_written(
+    house, path, is_kept
+):
+    pending = house.ask("roll")
+    with Host(discover=False, tools=[edit]) as host:
+        files = Binding[Filesystem](
+            Filesystem,  # type: ignore[type-abstract]
+            lambda resources: VirtualFilesystem.on_disk(house.root),
+        )
+        with host.executor(resources=[files]) as others:
+            assert others.dispatch(ToolCall("edit", {"path": path})).success
+    resumed = house.resume(pending)
+    assert (house.root / path).read_text() == "changed by a call"
+    if not is_kept:
+        # It has run again, on what is there now, and a person is asked about that.
+        assert (resumed.status, len(ran), len(house.desk.shown)) == (Status.PENDING, 2, 2)
+        assert house.notes == []
+        resumed = house.resume(resumed)
+    assert resumed.success
+    assert len(ran) == (1 if is_kept else 2)
+    assert house.notes == [str(ran[-1])]
+    read = "read" if is_kept or path != "read.txt" else "changed by a call"
+    assert (house.root / "out" / "rolled.txt").read_text() == f"{ran[-1]} beside {read}"
+
+
 def test_a_slice_that_was_read_counts_and_one_that_was_only_added_to_does_not(house):
     pending = house.ask("count")
     house.session[Note].append(Note("meanwhile"))
@@ -274,6 +323,63 @@ def test_above_the_bound_there_is_none(house, monkeypatch):
     monkeypatch.setattr("toolstile.pipeline.review.MOST_BYTES", 10)
     house.ask("roll")
     assert house.desk.stored == [None]
+
+
+@dataclass(frozen=True)
+class Places:
+    """A policy that lets so many calls be kept, and gives back what is not, where it says so."""
+
+    counter: Counter
+    most: int
+    name: str = "places"
+
+    def check(self, tool: Any, params: Any, *, context: ToolContext) -> PolicyDecision:
+        return PolicyDecision.allow()
+
+    def on_result(self, tool: Any, params: Any, result: Any, *, context: ToolContext) -> None:
+        return None
+
+    def reserve(self, tool: Any, params: Any, *, context: ToolContext) -> PolicyDecision:
+        used = self.counter.read("places", now=context.clock.now())
+        place = self.counter.reserve(
+            "places", 1, self.most, None, f"{self.id_of(context)} {used}", now=context.clock.now()
+        )
+        return PolicyDecision.allow() if place.granted else PolicyDecision.deny("None is left.")
+
+    def id_of(self, context: ToolContext) -> str:
+        assert context.tool_call is not None
+        return context.tool_call.id
+
+
+class Returning(Places):
+    """One that hears of a rollback."""
+
+    def on_rollback(self, tool: Any, params: Any, *, context: ToolContext) -> None:
+        self.counter.settle(f"{self.id_of(context)} 0", 0)
+
+
+@pytest.mark.parametrize(("policy", "while_it_waits"), [(Places, 1), (Returning, 0)])
+def test_a_call_that_was_shown_counts_once_when_it_is_kept(house, policy, while_it_waits):
+    house.tools = house.open(policy(house.counter, 1))
+
+    def counted() -> float:
+        return house.counter.read("places", now=house.tools.clock.now())
+
+    pending = house.ask("roll")
+    assert counted() == while_it_waits
+    assert house.resume(pending).success
+    assert counted() == 1
+    assert len(ran) == 1
+    assert house.tools.dispatch(ToolCall("roll", {})).status is Status.DENIED
+
+
+def test_a_place_that_was_given_back_may_be_taken_when_the_call_is_resumed(house):
+    house.tools = house.open(Returning(house.counter, 1))
+    pending = house.ask("roll")
+    assert house.counter.reserve("places", 1, 1, None, "other", now=house.tools.clock.now()).granted
+    refused = house.resume(pending)
+    assert (refused.status, refused.text) == (Status.DENIED, "None is left.")
+    assert house.notes == []
 
 
 def test_what_is_no_change_set_is_refused():
