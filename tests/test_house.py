@@ -201,10 +201,10 @@ BUDGETS = {
     # counters, selectors, foreign tools, watched workspaces, the end of what runs elsewhere; the
     # figure that was asked for stands behind.
     "seams": {
-        "contract": 1101,  # 1,000
-        "host": 1577,  # 1,200
-        "lines": 5085,
-        "statements": 2690,
+        "contract": 1117,  # 1,000
+        "host": 1696,  # 1,200
+        "lines": 5214,
+        "statements": 2746,
         "files": 32,
     },
     # The loop, adapters of providers, budgets, feedback, completion, `toolstile ask`, and the suite

@@ -332,7 +332,8 @@ class Host:
             try:
                 _refuse(self.wrong_rules())
                 bindings = (*self.plugins.view.bindings, *self.resources)
-                self._sessions = Sessions(self.configuration, opened(bindings, self._running))
+                store = opened(bindings, self._running, self.configuration)
+                self._sessions = Sessions(self.configuration, store)
             except BaseException:
                 self.close()
                 raise

@@ -5,12 +5,15 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable
 from contextlib import ExitStack
+from os.path import realpath
+from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
+from toolstile.resources.reserving import fault_of_counter
 from toolstile.settings import Settings
 from toolstile.state.session import Session
-from toolstile_hookspecs import Binding, ConfigurationError, Decider
+from toolstile_hookspecs import Binding, ConfigurationError, Decider, ResourceResolver
 from toolstile_hookspecs.resources import is_borrowed
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.session_store import SessionStore
@@ -60,15 +63,18 @@ class Sessions:
         return Session(id=session_id, history_events=self._events, history_bytes=self._bytes)
 
 
-def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore | None:
+def opened(
+    bindings: Iterable[Binding[Any]], running: ExitStack, settings: Settings
+) -> SessionStore | None:
     """Return the store of sessions that is bound; None where none is.
 
     Args:
         bindings: Those of the plugins and the application; of one type, the last.
         running: Closes what was built for it.
+        settings: The configuration of the host.
 
     Raises:
-        ConfigurationError: When a ledger would decide, or a counter count, in another database
+        ConfigurationError: When a ledger would decide, a counter count, or an approval be used up
             beside it, or a resource locks the file in which calls are decided.
     """
     by_type = {binding.kind: binding for binding in bindings}
@@ -84,21 +90,29 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack) -> SessionStore
     for kind, each in locking.items():
         resources.check_file(kind, each)
     store: SessionStore | None = resources.get(wanted, None)
-    counter: Any = resources.get(Counter, None) if store else None  # type: ignore[type-abstract]
-    if store is not None and counter and counter.database not in (None, store.database):
-        raise ConfigurationError(
-            f"Calls of stored sessions are counted where they are decided, in {store.database}, "
-            f"and not in {counter.database}. Give the counter the same database, or none."
-        )
-    decider: Any = resources.get(Decider, None) if store else None  # type: ignore[type-abstract]
+    if store is not None and (fault := _beside(store, resources, settings.approval_spent)):
+        raise ConfigurationError(fault)
+    return store
+
+
+def _beside(store: SessionStore, resources: ResourceResolver, spent: Path | None) -> str | None:
+    """Return why not all that calls leave for good is decided in a store; None where it is."""
+    counter: Any = resources.get(Counter, None)  # type: ignore[type-abstract]
+    decider: Any = resources.get(Decider, None)  # type: ignore[type-abstract]
     beside = getattr(decider, "database", None)
-    if store is not None and beside is not None and beside != store.database:
-        raise ConfigurationError(
+    if beside is not None and beside != store.database:
+        return (
             f"Calls of stored sessions are decided once, in {store.database}, and the ledger would "
             f"decide beside it, in {beside}. Give both the same database, with a store of the "
             'ledger that is a JoinsDecision, or give the ledger store = "memory".'
         )
-    return store
+    if spent is not None and realpath(spent) != realpath(store.database or ""):
+        return (
+            f"Approvals in stored sessions are used up where calls are decided, in "
+            f"{store.database}, and not in {spent}. Give approval_spent the same file, or leave "
+            "out approval_spent and approval_key."
+        )
+    return fault_of_counter(counter, store)
 
 
 def _known(binding: Binding[Any]) -> object:

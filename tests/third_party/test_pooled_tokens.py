@@ -50,7 +50,7 @@ def test_four_processes_use_up_a_pool_exactly(file):
     used = sum(map(sum, drawn.values()))
     assert 60 - 4 <= used <= 60
     with closing(SqliteSessions(file)) as sessions:
-        counter = SqliteCounter(sessions.file)
+        counter = SqliteCounter(sessions)
         now = datetime.now(UTC)
         assert counter.read(KEY, now=now) == used
         assert counter.read("pool test bob", now=now) == 0
@@ -61,7 +61,7 @@ def test_what_a_killed_process_held_counts_in_full_until_it_expires(file):
     drawn = draw(file, 1000, 10, "a", "b", "c", "killed")
     assert [sum(each) for each in drawn.values()] == [10, 10, 10, 9]
     with closing(SqliteSessions(file)) as sessions:
-        counter = SqliteCounter(sessions.file)
+        counter = SqliteCounter(sessions)
         now = datetime.now(UTC)
         assert counter.read(KEY, now=now) == 39 + 2
         # Asked again by a host that makes the same call, it counts once.

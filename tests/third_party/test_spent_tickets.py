@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 
 from toolstile import Executor, Host, Settings
-from toolstile_hookspecs import ToolCall
+from toolstile_hookspecs import ToolCall, hookimpl
+from toolstile_hookspecs.services.session_store import Decision
 
-from .spent_tickets import Tickets
+from .spent_tickets import Spending, Tickets, enter
 
 
 @pytest.fixture
@@ -47,6 +48,38 @@ def test_a_ticket_is_spent_once_over_hosts_and_threads(executors, file):
         decided = {id_ for (id_,) in database.execute("SELECT decision_id FROM toolstile_sessions")}
     assert sorted(spent) == ["0", "1", "2", "3", "4"]
     assert set(spent.values()) <= decided
+
+
+class Beside(Spending):
+    """One that opens the file by itself, and so waits for the decision that it is part of."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__("a")
+        self._file = file
+
+    def contribute(self, decision: Decision) -> None:
+        with closing(sqlite3.connect(self._file, timeout=0.1)) as database, database:
+            super().contribute(Decision(decision.id, database))
+
+
+def test_one_with_a_connection_of_its_own_is_told_which_file_is_in_the_way(executors, file):
+    class Plugin:
+        @hookimpl
+        def toolstile_snapshot(self) -> Beside:
+            return Beside(file)
+
+    settings = Settings.model_validate({"plugins": {"sessions": {"path": file}}})
+    with (
+        Host(settings=settings, discover=["sessions"], tools=[enter], plugins=[Plugin()]) as host,
+        host.executor(session_id="door") as tools,
+    ):
+        refused = tools.dispatch(ToolCall("enter", {"ticket": "a"}))
+        assert not refused.success
+        assert "database is locked" in refused.text
+        assert str(file) in refused.text
+        assert "other connection of this one, holds the file" in refused.text
+        assert list(tools.session[str].all()) == []
+    assert executors[0].dispatch(ToolCall("enter", {"ticket": "a"})).success
 
 
 def test_a_refusal_leaves_nothing_and_says_how_to_go_on(executors):

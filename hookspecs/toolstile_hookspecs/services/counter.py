@@ -8,7 +8,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["Counter", "Reservation"]
+from toolstile_hookspecs.services.session_store import SessionStore
+
+__all__ = ["Counter", "CountsWithin", "Reservation"]
 
 
 class Reservation(NamedTuple):
@@ -79,4 +81,18 @@ class Counter(Protocol):
 
     def apart(self, *, anew: bool) -> Counter:
         """Return a counter in memory that goes on from here, or begins anew: for dry runs."""
+        ...
+
+
+@runtime_checkable
+class CountsWithin(Protocol):
+    """A `Counter` that counts in the open transaction of a `SessionStore`, in its database.
+
+    Beside a session store, a counter with a `database` is one: a connection of its own would wait
+    for the transaction that is open on the same thread, so the host does not open.
+    """
+
+    @property
+    def store(self) -> SessionStore:
+        """The store; it says how others write in its transaction, as `SqliteSessions.file`."""
         ...

@@ -162,7 +162,7 @@ class Contributor(Protocol):
         """Record, in the decision's transaction; never waits for another call.
 
         It comes after every `prepare`, when nothing can conflict any more. An exception refuses
-        the decision: all is rolled back.
+        the decision: all is rolled back. Another connection to the database would wait for it.
         """
 
 

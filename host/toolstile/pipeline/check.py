@@ -25,7 +25,7 @@ from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.policies.rules import DENIED_BY_DEFAULT, Rule
-from toolstile.resources.reserving import ReservingResources, counts_elsewhere
+from toolstile.resources.reserving import ReservingResources, fault_of_counter
 from toolstile_hookspecs import (
     Answer,
     ApprovalAnswer,
@@ -203,10 +203,11 @@ def reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> Staged:
     journal, wanted = run.executor.journal, cast("Any", Counter)
     deciding = nullcontext() if journal is None or run.executor.dry_run else journal.moving()
     counter = run.executor.resources.get(wanted, None)
-    if journal is not None and counts_elsewhere(counter, journal.database):
-        why = "its limits are counted elsewhere than its session is kept"
-        told = f"{run.name} cannot be called: {why}. This requires human intervention."
-        raise CallRejected(Status.DENIED, told)
+    # The host has seen to its own when it opened; this is the executor's.
+    if journal is not None and (fault := fault_of_counter(counter, journal.records)):
+        log.error("%s", fault)
+        why = "counted elsewhere than its session is kept. This requires human intervention."
+        raise CallRejected(Status.DENIED, f"{run.name} cannot be called: its limits are {why}")
     if journal is None and (counter is None or not counter.waits):
         _admit(run, rules, deciding)
     else:

@@ -10,6 +10,7 @@ from typing import Any
 from toolstile.resources.bindings import ResourceRegistry
 from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.services.counter import Counter, Reservation
+from toolstile_hookspecs.services.session_store import SessionStore
 
 log = logging.getLogger("toolstile.policies")
 
@@ -65,15 +66,15 @@ class _Noting:
         return answer
 
 
-def counts_elsewhere(counter: Counter | None, database: str | None) -> bool:
-    """Tell whether an executor's counter is beside the database of its sessions; say so in the log.
-
-    The host has seen to its own when it opened.
-    """
-    if counter is None or counter.database in {None, database}:
-        return False
-    log.error("Give the executor's counter the database of its sessions, not %s.", counter.database)
-    return True
+def fault_of_counter(counter: Any, store: SessionStore) -> str | None:
+    """Return why a counter cannot count beside a store of sessions; None where it can."""
+    if counter is None or counter.database is None or getattr(counter, "store", None) is store:
+        return None
+    return (
+        f"Calls of stored sessions are counted where they are decided, within the open transaction "
+        f"of {store.database}, and not in {counter.database}. Give the counter the same store, as "
+        "its `store` (see CountsWithin), or no database."
+    )
 
 
 def counting_apart(registry: ResourceRegistry, *, anew: bool) -> ResourceRegistry:

@@ -37,6 +37,7 @@ class Journal(Store):
         like: The state in memory of the same session, not used yet.
 
     Attributes:
+        records: The store of the entries.
         unnamed_logs: LOG slices as JSON, by the names of types that nobody has named here yet.
     """
 
@@ -44,7 +45,7 @@ class Journal(Store):
 
     def __init__(self, records: SessionStore, like: Store) -> None:
         super().__init__(like.id, like.face, like.lineage, like.logs)
-        self._records = records
+        self.records = records
         self._number = self._condensed = 0
         self._transaction: OpenDecision | None = None
         # The head that is being recorded; None outside of a decision.
@@ -65,21 +66,16 @@ class Journal(Store):
     @property
     def is_behind(self) -> bool:
         """True when others may have moved the head since."""
-        return self._doubted is not None or self._records.has_moved(self.id, self._number)
-
-    @property
-    def database(self) -> str | None:
-        """The database of the store; None where it has none."""
-        return self._records.database
+        return self._doubted is not None or self.records.has_moved(self.id, self._number)
 
     @property
     def waits(self) -> bool:
         """True when a decision may wait, so that it is kept off event loops."""
-        return self._records.waits
+        return self.records.waits
 
     def key_of(self, decision_id: str) -> str:
         """Return the key by which the store knows a decision."""
-        return self._records.key_of(decision_id)
+        return self.records.key_of(decision_id)
 
     def catch_up(self) -> None:
         """Bring the head to where others have moved it; publishes nothing.
@@ -89,7 +85,7 @@ class Journal(Store):
         """
         if self._doubted is not None:
             self._resolve(self._doubted)
-        entries = self._records.after(self.id, self._number)
+        entries = self.records.after(self.id, self._number)
         if any(entry.has_files for entry in entries):
             for recover in self._before_files:
                 recover()
@@ -145,7 +141,7 @@ class Journal(Store):
             entry: Entry | None = None
             is_over = False
             try:
-                with self._records.deciding(self.id) as transaction:
+                with self.records.deciding(self.id) as transaction:
                     self._take_in(transaction.after(self._number))
                     self._transaction, self._staged = transaction, self.head
                     yield
@@ -195,7 +191,7 @@ class Journal(Store):
             if number - self._condensed < MANY or self._untold() or self.unnamed_logs:
                 return
             text = self._changes(Head({}, {}, 0), head, self._logs_from({}), whole=True)
-        self._records.condense(self.id, Entry(number, new_decision_id(), head.epoch, text))
+        self.records.condense(self.id, Entry(number, new_decision_id(), head.epoch, text))
         self._condensed = number
 
     def _entry(self, deciding: Deciding) -> Entry | None:
@@ -331,10 +327,10 @@ class Journal(Store):
         """Return where the decision was made after all; raise where it was not, or nobody knows."""
         patience = min(PATIENCE, PATIENCE if deciding.patience is None else deciding.patience)
         until = time.monotonic() + patience
-        key = self._records.key_of(deciding.id)
+        key = self.records.key_of(deciding.id)
         while True:
             try:
-                found = self._records.decided(key)
+                found = self.records.decided(key)
             except Exception:  # noqa: BLE001 - the store may be anybody's, and is asked again
                 found = None
             if found:
@@ -349,7 +345,7 @@ class Journal(Store):
             time.sleep(_PAUSE)
 
     def _resolve(self, key: str) -> None:
-        found = self._records.decided(key)
+        found = self.records.decided(key)
         if found is None:
             raise StateError(
                 f"Nobody can tell yet what became of the last call of the session "

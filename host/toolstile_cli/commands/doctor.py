@@ -306,7 +306,7 @@ def _of_sessions(host: Host) -> Iterator[Diagnostic]:
         return
     with contextlib.ExitStack() as built:
         try:
-            opened(host.plugins.view.bindings, built)
+            opened(host.plugins.view.bindings, built, host.configuration)
         except ToolstileError as error:
             yield Diagnostic.error("sessions", str(error), "When it is fixed, run this again.")
 

@@ -53,19 +53,24 @@ class SessionsSettings(BaseModel):
             self._store = SqliteSessions(path, synchronous=self.synchronous)
         return self._store
 
-    def counter(self) -> Counter:
-        """Return the one counter of these settings."""
+    def counter(self, bound: SessionStore | None = None) -> Counter:
+        """Return the one counter of these settings, within the store that is bound."""
         if self._counter is None:
-            # Late: few hosts count.
-            if self.path is None:
-                from toolstile_plugins.sessions.memory_counter import MemoryCounter
-
-                self._counter = MemoryCounter()
-            else:
-                from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
-
-                self._counter = SqliteCounter(self.store(self.path).file)
+            self._counter = self._counter_in(bound)
         return self._counter
+
+    def _counter_in(self, bound: SessionStore | None) -> Counter:
+        # Late: few hosts count.
+        from toolstile_plugins.sessions.memory_counter import MemoryCounter
+
+        if bound is None and self.path is None:
+            return MemoryCounter()
+        from toolstile_plugins.sessions.sqlite import SqliteSessions
+        from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
+
+        if isinstance(bound, SqliteSessions):
+            return SqliteCounter(bound)
+        return MemoryCounter() if self.path is None else SqliteCounter(self.store(self.path))
 
     def is_empty(self, store: SessionStore) -> bool:
         """Tell whether a store is the one of these settings, without a file yet."""
@@ -99,7 +104,7 @@ def toolstile_resources(settings: SessionsSettings) -> list[Binding[Any]]:
     offered: list[Binding[Any]] = [
         Binding[Counter](
             Counter,  # type: ignore[type-abstract]
-            lambda resources: settings.counter(),  # noqa: ARG005 - it needs none
+            lambda resources: settings.counter(resources.get(SessionStore, None)),  # type: ignore[type-abstract]
         )
     ]
     path = settings.path

@@ -9,7 +9,7 @@ from typing import Final
 
 from toolstile_hookspecs.services.counter import Reservation
 from toolstile_plugins.sessions.memory_counter import MemoryCounter, check_amount, wait_of
-from toolstile_plugins.sqlite_file import SqliteFile
+from toolstile_plugins.sessions.sqlite import SqliteSessions
 
 # What has no type stays what it was given as: whole numbers are added as such.
 _TABLES: Final = (
@@ -38,13 +38,14 @@ class SqliteCounter:
     Within an open decision of the thread it counts in that transaction, else in one of its own.
 
     Args:
-        file: The file.
+        store: The store of sessions whose file it is.
     """
 
     waits = True
 
-    def __init__(self, file: SqliteFile) -> None:
-        self._file = file
+    def __init__(self, store: SqliteSessions) -> None:
+        self.store = store
+        self._file = store.file
 
     @property
     def database(self) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +24,12 @@ from toolstile_hookspecs import (
     ToolContext,
     tool,
 )
-from toolstile_hookspecs.services.counter import Counter
+from toolstile_hookspecs.services.counter import Counter, Reservation
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.policies import QuotaPolicy, RateLimitPolicy
 from toolstile_plugins.sessions.memory_counter import MemoryCounter
+from toolstile_plugins.sessions.sqlite import SqliteSessions
+from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
 
 ADA, BOB = Principal("test", "ada"), Principal("test", "bob")
 
@@ -204,7 +207,9 @@ class Elsewhere(MemoryCounter):
 
 def test_a_counter_in_another_database_than_the_sessions_is_refused(stored):
     bound = [Binding.instance(Counter, Elsewhere())]  # type: ignore[type-abstract]
-    with pytest.raises(ConfigurationError, match=r"not in elsewhere\.db\. Give the counter"):
+    with pytest.raises(
+        ConfigurationError, match=r"not in elsewhere\.db\. Give the counter the same store"
+    ):
         stored.open(resources=bound)
 
 
@@ -215,3 +220,68 @@ def test_a_counter_of_an_executor_in_another_database_denies(stored, caplog):
     assert outcome.status is Status.DENIED
     assert "counted elsewhere than its session is kept" in outcome.text
     assert "elsewhere.db" in caplog.text
+
+
+class ByItself(MemoryCounter):
+    """A counter that would open the file of the sessions by itself, and then wait for it."""
+
+    def __init__(self, file: Path) -> None:
+        super().__init__()
+        self.database = str(file)  # type: ignore[assignment]
+
+
+class Within(ByItself):
+    """One that writes down what it is asked, in the transaction of the sessions' store."""
+
+    def __init__(self, store: SqliteSessions) -> None:
+        super().__init__(store.path)
+        self.store = store
+
+    def reserve(self, *asked: Any, **named: Any) -> Reservation:
+        with self.store.file.writing() as connection:
+            connection.execute("CREATE TABLE IF NOT EXISTS asked (id TEXT)")
+            connection.execute("INSERT INTO asked VALUES (?)", (asked[4],))
+        return super().reserve(*asked, **named)
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[SqliteSessions]:
+    with closing(SqliteSessions(tmp_path / "state.db")) as store:
+        yield store
+
+
+def test_a_counter_with_a_connection_of_its_own_to_the_sessions_is_refused(stored, store):
+    for counter in (ByItself(store.path), SqliteCounter(store)):
+        bound = [Binding.instance(Counter, counter)]  # type: ignore[type-abstract]
+        with pytest.raises(ConfigurationError, match=r"Give the counter the same store"):
+            stored.open(resources=bound)
+
+
+def test_a_counter_of_an_executor_with_a_connection_of_its_own_denies_at_once(stored, store):
+    host = stored.open(QuotaPolicy(max_calls=2, scope="global", name="q"))
+    with host.executor(session_id="s", resources={Counter: ByItself(store.path)}) as tools:
+        outcome = tools.dispatch(ToolCall("ask"))
+    assert outcome.status is Status.DENIED
+    assert "counted elsewhere than its session is kept" in outcome.text
+
+
+def test_a_strangers_counter_counts_in_the_transaction_of_the_store(stored, store):
+    quota = QuotaPolicy(max_calls=2, scope="global", name="q")
+    bound = [
+        Binding.instance(SessionStore, store),  # type: ignore[type-abstract]
+        Binding.instance(Counter, Within(store)),  # type: ignore[type-abstract]
+    ]
+    host = stored.open(quota, resources=bound)
+    with host.executor(session_id="s") as tools:
+        assert passes(tools, 3) == [True, True, False]
+    # What the refused call wrote down is gone with the decision in which it was to be admitted.
+    assert store.file.read("SELECT count(*) FROM asked") == [(2,)]
+
+
+def test_a_store_of_the_application_brings_the_counter_along(stored, store):
+    quota = QuotaPolicy(max_calls=2, scope="global", name="q")
+    bound = [Binding.instance(SessionStore, store)]  # type: ignore[type-abstract]
+    host = stored.open(quota, resources=bound)
+    with host.executor(session_id="s") as tools:
+        assert passes(tools, 3) == [True, True, False]
+    assert SqliteCounter(store).read('["q", "global", null, "*"]', now=stored.clock.now()) == 2

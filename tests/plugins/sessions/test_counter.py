@@ -42,12 +42,12 @@ class TestInAFile(CounterContract):
 
     @pytest.fixture
     def counter(self, sessions: SqliteSessions) -> SqliteCounter:
-        return SqliteCounter(sessions.file)
+        return SqliteCounter(sessions)
 
     @pytest.fixture
     def again(self, file: Path) -> Iterator[SqliteCounter]:
         with closing(SqliteSessions(file)) as sessions:
-            yield SqliteCounter(sessions.file)
+            yield SqliteCounter(sessions)
 
     def test_it_counts_within_the_open_decision(self, sessions, counter, again):
         with pytest.raises(RuntimeError), sessions.deciding("s"):  # noqa: PT012
