@@ -5,9 +5,10 @@ from __future__ import annotations
 import hashlib
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
-from typing import Final, get_args
+from typing import Any, Final, get_args
 
 from toolstile.drivers.commands import Run, Staged
 from toolstile.drivers.limit import Limit, TimedOut
@@ -17,7 +18,7 @@ from toolstile.pipeline.failures import CallRejected, unreadable
 from toolstile.pipeline.hook_calls import settle
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.plugins.tool_dependencies import names_of_dependencies
-from toolstile.policies.approval_tokens import TokenRefused, TokenSubject
+from toolstile.policies.approval_tokens import RedeemedToken, TokenRefused, TokenSubject
 from toolstile.resources.transactional import ExclusivePart
 from toolstile_hookspecs import (
     Answer,
@@ -73,11 +74,15 @@ def read_answer(answer: object) -> ApprovalAnswer:
 log = logging.getLogger("toolstile.policies")
 
 REFUSED: Final = "refused"
+_NOT_KEPT: Final = " Nothing of it is kept."
+_NOTHING_RAN: Final = " Nothing has run."
 ASKED_BEFORE: Final = "A person was asked about it before."
 
 
 def redeem(run: ActiveCall, resumption: Resumption) -> None:
-    """Use up the token of a resumed call; a call that starts over has done so.
+    """Take the token of a resumed call back; a call that starts over has done so.
+
+    It is used up at once, or in a stored session by the decision that keeps the call.
 
     Raises:
         CallRejected: When it does not hold; the call does not go on.
@@ -85,11 +90,39 @@ def redeem(run: ActiveCall, resumption: Resumption) -> None:
     if resumption.redeemed is not None:
         return
     run.stage = Stage.APPROVE
+    with _refusing(run, _NOTHING_RAN):
+        token = resumption.redeemed = run.executor.seal.redeem(resumption.token, bearer_of(run))
+        if ticket_of(run) is None:
+            token.spend()
+        else:
+            token.hold()
+
+
+def use_up(run: ActiveCall, connection: Any = None) -> None:
+    """Use the token up that a call of a stored session came with, in a decision or at once.
+
+    Raises:
+        CallRejected: When another call did so.
+    """
+    if (token := ticket_of(run)) is not None:
+        with _refusing(run, _NOT_KEPT):
+            token.spend(connection)
+
+
+def ticket_of(run: ActiveCall) -> RedeemedToken | None:
+    """Return the token that is used up with the call: in a stored session, beyond a dry run."""
+    if run.resumption is None or run.executor.journal is None or run.executor.dry_run:
+        return None
+    return run.resumption.redeemed
+
+
+@contextmanager
+def _refusing(run: ActiveCall, what_is_left: str) -> Generator[None]:
     try:
-        resumption.redeemed = run.executor.seal.redeem(resumption.token, bearer_of(run))
+        yield
     except TokenRefused as refused:
         run.set_attribute(APPROVAL, REFUSED)
-        msg = f"{refused} Nothing has run. Call {run.name} without it, to have it asked again."
+        msg = f"{refused}{what_is_left} Call {run.name} without it, to have it asked again."
         raise CallRejected(Status.DENIED, msg) from None
     except OSError as error:
         log_failure(run, log, "A used approval could not be noted; %s is denied.", run)
@@ -110,7 +143,6 @@ def bearer_of(run: ActiveCall) -> TokenSubject:
 
 
 UNANSWERED: Final = "unanswered"
-_NOT_KEPT: Final = " Nothing of it is kept."
 _WEIGHTS: Final = get_args(Consequence)
 _counting = renewed_in_forks(__name__, "_counting", threading.Lock)
 
@@ -265,6 +297,8 @@ def _unanswered(
 
 def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalRequest) -> None:
     kept = "" if request.diff is None else _NOT_KEPT
+    if answer.answer in {Answer.DENIED, Answer.PENDING}:
+        use_up(run)
     if answer.answer is Answer.PENDING:
         if run.parent is not None:
             raise CallRejected(
@@ -278,8 +312,7 @@ def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalReq
         _settle_call(run)
         if answer.ticket is not None:
             run.set_attribute(APPROVAL_TICKET, answer.ticket)
-        state = kept or " Nothing has run."
-        msg = f"{run.name} waits for a person's approval.{state} Ask for it later."
+        msg = f"{run.name} waits for a person's approval.{kept or _NOTHING_RAN} Ask for it later."
         raise CallRejected(Status.PENDING, msg)
     if answer.answer is Answer.DENIED:
         reason = f": {as_sentence(answer.reason.strip())}" if answer.reason else "."

@@ -351,6 +351,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
         if (turns := self.turns) is not None:
             turns.give_back(self)
             self.turns = None
+        if self.resumption is not None and self.resumption.redeemed is not None:
+            self.resumption.redeemed.release()
         if self.opened:
             if not self.committed or self.serial_claim is not None or not self.scope.close_unused():
                 self._let_go()

@@ -11,6 +11,7 @@ from itertools import chain
 from typing import Any
 
 from toolstile.drivers.commands import Staged, WaitFor
+from toolstile.pipeline.approval import ticket_of, use_up
 from toolstile.pipeline.call import COMMIT, ActiveCall
 from toolstile.pipeline.failures import CommitFailed, PluginFailed
 from toolstile.pipeline.hook_calls import (
@@ -128,6 +129,8 @@ def commit_with_participants(run: ActiveCall) -> Staged:
         raise
     except BaseException as error:
         if not run.branch.kept:
+            if (token := ticket_of(run)) is not None:
+                token.signer.spent.give_back(token.id)
             raise
         # It came too late: what takes part is kept with the session first.
         run.stage = COMMIT
@@ -260,7 +263,7 @@ def _deciding(run: ActiveCall, participants: list[Participant]) -> Deciding | No
         deciding = Deciding(is_durable=True) if contributors else None
     else:
         deciding = Deciding(
-            is_durable=bool(contributors or noting),
+            is_durable=bool(contributors or noting or run.resumption),
             has_files=bool(noting),
             patience=run.deadline.remaining() if run.deadline is not None else None,
         )
@@ -270,7 +273,7 @@ def _deciding(run: ActiveCall, participants: list[Participant]) -> Deciding | No
             each.key = key
     if deciding is not None:
         decision_id = None if journal is None else deciding.id
-        deciding.contribute = partial(_contribute, contributors, decision_id)
+        deciding.contribute = partial(_contribute, run, contributors, decision_id)
     return deciding
 
 
@@ -299,10 +302,13 @@ def tell_logs(run: ActiveCall) -> Staged:
         log_failure(run, log, "The log entries of %s are not recorded yet.", run)
 
 
-def _contribute(contributors: list[Any], decision_id: str | None, connection: Any) -> None:
+def _contribute(
+    run: ActiveCall, contributors: list[Any], decision_id: str | None, connection: Any
+) -> None:
     decision = Decision(decision_id, connection)
     for each in contributors:
         each.contribute(decision)
+    use_up(run, connection)
 
 
 def _decide(run: ActiveCall, participants: list[Participant], deciding: Deciding | None) -> Staged:

@@ -284,8 +284,9 @@ def commit(call: ActiveCall, table: DispatchTable) -> Staged | None:
     if call.parent is not None:
         return uninterrupted(join(call, call.parent))
     parts = call.scope._parts  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
-    # A stored session records nothing of a call that changed nothing.
-    alone = executor.keeper is None and (executor.journal is None or not call.branch.has_changed)
+    # A stored session records nothing of a call that changed nothing, and used no approval up.
+    records = executor.journal is not None and (call.branch.has_changed or call.resumption)
+    alone = executor.keeper is None and not records
     if parts or call.participants or call.children or not alone:
         return uninterrupted(commit_with_participants(call))
     try:

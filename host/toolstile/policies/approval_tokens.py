@@ -9,11 +9,12 @@ import json
 import os
 import sqlite3
 import threading
-from contextlib import closing
+from collections.abc import Generator
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from toolstile.settings import Settings
 from toolstile_hookspecs import Clock, Principal, ToolstileError
@@ -33,13 +34,22 @@ class SpentInMemory:
         self._ends: dict[str, float] = {}
         self._lock = threading.Lock()
 
-    def spend(self, token_id: str, expires: float, now: float) -> bool:
+    def spend(self, token_id: str, expires: float, now: float, _connection: Any = None) -> bool:
         """Note a token, which expires in seconds since 1970; tell whether it is the first time."""
         with self._lock:
             self._ends = {id_: end for id_, end in self._ends.items() if end >= now - DAY}
             is_first = token_id not in self._ends
             self._ends[token_id] = expires
             return is_first
+
+    def is_spent(self, token_id: str) -> bool:
+        """Tell whether a token was noted."""
+        return token_id in self._ends
+
+    def give_back(self, token_id: str) -> None:
+        """Forget a token whose call was not decided after all."""
+        with self._lock:
+            self._ends.pop(token_id, None)
 
 
 class SpentInFile:
@@ -48,20 +58,38 @@ class SpentInFile:
     def __init__(self, file: Path) -> None:
         self._file = file
 
-    def spend(self, token_id: str, expires: float, now: float) -> bool:
-        """Note a token; tell whether it is the first time, `OSError` where it cannot be noted."""
+    def spend(self, token_id: str, expires: float, now: float, connection: Any = None) -> bool:
+        """Note a token; tell whether it is the first time, `OSError` where it cannot be noted.
+
+        It is noted in the transaction that is open on a connection to the file, else in its own.
+        """
+        with self._opened(connection) as database:
+            database.execute("DELETE FROM spent WHERE expires < ?", (now - DAY,))
+            row = (token_id, expires)
+            noted = database.execute("INSERT OR IGNORE INTO spent VALUES (?, ?)", row)
+            return bool(noted.rowcount == 1)
+
+    def is_spent(self, token_id: str) -> bool:
+        """Tell whether a token was noted; `OSError` where nobody can tell."""
+        with self._opened() as database:
+            found = database.execute("SELECT 1 FROM spent WHERE id = ?", (token_id,))
+            return found.fetchone() is not None
+
+    def give_back(self, token_id: str) -> None:
+        """Do nothing: a transaction that is undone notes nothing."""
+
+    @contextmanager
+    def _opened(self, connection: Any = None) -> Generator[Any]:
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
-            # The transaction is committed by the inner context, the file closed by the outer.
-            with closing(sqlite3.connect(self._file)) as database, database:
-                database.execute(
+            with ExitStack() as stack:
+                if connection is None:
+                    self._file.parent.mkdir(parents=True, exist_ok=True)
+                    connection = stack.enter_context(closing(sqlite3.connect(self._file)))
+                    stack.enter_context(connection)  # commits
+                connection.execute(
                     "CREATE TABLE IF NOT EXISTS spent (id TEXT PRIMARY KEY, expires REAL NOT NULL)"
                 )
-                database.execute("DELETE FROM spent WHERE expires < ?", (now - DAY,))
-                noted = database.execute(
-                    "INSERT OR IGNORE INTO spent VALUES (?, ?)", (token_id, expires)
-                )
-                return noted.rowcount == 1
+                yield connection
         except sqlite3.Error as error:
             raise OSError(f"{self._file} cannot be written: {error}") from error
 
@@ -70,6 +98,8 @@ class SpentInFile:
 
 
 VERSION: Final = "1"
+_USED: Final = "The approval was used before: it holds for one call."
+_IN_USE: Final = "The approval is in use: another call that it was given for has not ended yet."
 
 
 class TokenRefused(ToolstileError):
@@ -99,13 +129,45 @@ class RedeemedToken:
 
     Args:
         signer: The signer of the token.
+        id: The id of the token.
+        expires: Its end, in seconds since 1970.
         shown: The mark of the digest of what was shown.
         place: The mark of the params with which the call was admitted.
     """
 
     signer: TokenSigner
+    id: str
+    expires: float
     shown: str
     place: str
+
+    def spend(self, connection: Any = None) -> None:
+        """Use the token up, in the transaction that is open on a connection, else at once.
+
+        Raises:
+            TokenRefused: When it was used before.
+            OSError: When it cannot be noted.
+        """
+        now = self.signer.clock.now().timestamp()
+        if not self.signer.spent.spend(self.id, self.expires, now, connection):
+            raise TokenRefused(_USED)
+
+    def hold(self) -> None:
+        """Keep other calls of this host from coming with it, until it is released.
+
+        Raises:
+            TokenRefused: When it is in use, or was used before.
+            OSError: When nobody can tell.
+        """
+        if self.signer.in_use.setdefault(self.id, self) is not self:
+            raise TokenRefused(_IN_USE)
+        if self.signer.spent.is_spent(self.id):
+            raise TokenRefused(_USED)
+
+    def release(self) -> None:
+        """Let the next call come with it, if it is not used up."""
+        if self.signer.in_use.get(self.id) is self:
+            del self.signer.in_use[self.id]
 
     def covers(self, digest: str) -> bool:
         """Tell whether this is the digest of what was shown."""
@@ -126,13 +188,15 @@ class TokenSigner:
         key: Secret; hosts that have the same one take each other's tokens.
         clock: Tells when a token expires.
         expiry: Seconds for which a token holds.
-        spent: Remembers the tokens that were redeemed.
+        spent: Remembers the tokens that were used.
+        in_use: The tokens of calls that have not ended.
     """
 
     key: bytes = field(repr=False)
     clock: Clock
     expiry: float
     spent: SpentInMemory | SpentInFile
+    in_use: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
 
     def seal(self, bearer: TokenSubject, digest: str, *, place: str | None = None) -> str:
         """Return a token for a call with the params, and the diff, that have this digest.
@@ -155,12 +219,10 @@ class TokenSigner:
         return f"{body}.{self._sign('token', body)}"
 
     def redeem(self, token: object, bearer: TokenSubject) -> RedeemedToken:
-        """Take a token back, for good.
+        """Take a token back, which is then to be used up: see `spend` and `hold`.
 
         Raises:
-            TokenRefused: When it is none, altered or made up, too old, another's, or was
-                redeemed before. Another's attempt does not use it up.
-            OSError: When it cannot be noted that it was redeemed.
+            TokenRefused: When it is none, altered or made up, too old, or another's.
         """
         if token is None:
             raise TokenRefused("The approval has no token: only a call that is pending has one.")
@@ -176,9 +238,7 @@ class TokenSigner:
         for name, mark in self._marks(bearer).items():
             if not hmac.compare_digest(claims[name], mark):
                 raise TokenRefused(f"The approval belongs to another {name}.")
-        if not self.spent.spend(claims["id"], expires, now):
-            raise TokenRefused("The approval was used before: it holds for one call.")
-        return RedeemedToken(self, claims["digest"], claims.get("place", ""))
+        return RedeemedToken(self, claims["id"], expires, claims["digest"], claims.get("place", ""))
 
     def mark(self, what: str, value: str) -> str:
         """Return what stands for a value in a token."""

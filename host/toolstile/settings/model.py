@@ -162,7 +162,8 @@ class Settings(HostTable):
         approval_expiry: Seconds for which a call that waits for approval can be resumed.
         approval_key: The secret that seals approvals, for hosts that resume each other's calls, of
             32 characters or more; None for one of the host's own.
-        approval_spent: The file in which these hosts note used approvals.
+        approval_spent: The file in which these hosts note used approvals; that of stored sessions,
+            where there are any.
         approve_diff: Whether contained tools run before a person is asked, who is then shown
             what they would change; or names of those for which it holds, also as globs.
         max_arguments: The most bytes that the arguments of a call may have.

@@ -18,7 +18,7 @@ sys.stdout.write("there\n")
 sys.stdout.flush()
 sys.stdin.read()
 try:
-    seal.redeem(token, bearer)
+    seal.redeem(token, bearer).spend()
 except TokenRefused as refused:
     sys.stdout.write(f"{refused}\n")
 else:

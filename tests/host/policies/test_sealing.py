@@ -73,16 +73,33 @@ def test_a_token_is_good_for_what_was_shown(seal: TokenSigner) -> None:
 
 def test_a_token_holds_once(seal: TokenSigner) -> None:
     token = seal.seal(BEARER, DIGEST)
-    seal.redeem(token, BEARER)
+    seal.redeem(token, BEARER).spend()
     with pytest.raises(TokenRefused, match="used before"):
-        seal.redeem(token, BEARER)
+        seal.redeem(token, BEARER).spend()
+
+
+def test_a_token_that_is_held_is_there_again_when_it_is_released(seal: TokenSigner) -> None:
+    token = seal.seal(BEARER, DIGEST)
+    held, other = seal.redeem(token, BEARER), seal.redeem(token, BEARER)
+    held.hold()
+    with pytest.raises(TokenRefused, match="is in use"):
+        other.hold()
+    other.release()
+    with pytest.raises(TokenRefused, match="is in use"):
+        other.hold()
+    held.release()
+    other.hold()
+    other.spend()
+    other.release()
+    with pytest.raises(TokenRefused, match="used before"):
+        held.hold()
 
 
 def test_no_two_tokens_are_alike(seal: TokenSigner) -> None:
     one, other = seal.seal(BEARER, DIGEST), seal.seal(BEARER, DIGEST)
     assert one != other
-    seal.redeem(one, BEARER)
-    assert seal.redeem(other, BEARER).covers(DIGEST)
+    seal.redeem(one, BEARER).spend()
+    seal.redeem(other, BEARER).spend()
 
 
 def test_a_token_holds_until_it_expires(seal: TokenSigner, clock: Clock) -> None:
@@ -172,7 +189,7 @@ def test_of_many_at_once_one_redeems_a_token(seal: TokenSigner) -> None:
     def redeem() -> None:
         start.wait(30)
         try:
-            seal.redeem(token, BEARER)
+            seal.redeem(token, BEARER).spend()
         except TokenRefused as refused:
             ends.append(str(refused))
         else:
