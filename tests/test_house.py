@@ -203,8 +203,8 @@ BUDGETS = {
     "seams": {
         "contract": 1117,  # 1,000
         "host": 1696,  # 1,200
-        "lines": 5214,
-        "statements": 2746,
+        "lines": 5223,
+        "statements": 2764,
         "files": 32,
     },
     # The loop, adapters of providers, budgets, feedback, completion, `toolstile ask`, and the suite

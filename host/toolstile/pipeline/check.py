@@ -186,9 +186,8 @@ def parse_edited(run: ActiveCall, table: DispatchTable, edited: ToolCall) -> Sta
 
 
 def rules_to_reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> tuple[Rule, ...]:
-    """Return the rules to take a place with: not those whose place the call has still."""
+    """Return the rules to take a place with; one told of the rollback may have given it back."""
     has_place = run.resumption is not None and run.resumption.has_place(digest_of(run))
-    # One that heard of the rollback when the call was pending may have given its place back.
     return tuple(rule for rule in rules if rule.on_rollback) if has_place else rules
 
 
@@ -203,7 +202,6 @@ def reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> Staged:
     journal, wanted = run.executor.journal, cast("Any", Counter)
     deciding = nullcontext() if journal is None or run.executor.dry_run else journal.moving()
     counter = run.executor.resources.get(wanted, None)
-    # The host has seen to its own when it opened; this is the executor's.
     if journal is not None and (fault := fault_of_counter(counter, journal.records)):
         log.error("%s", fault)
         why = "counted elsewhere than its session is kept. This requires human intervention."
