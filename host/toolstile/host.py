@@ -318,8 +318,7 @@ class Host:
         Raises:
             PluginError: Naming the plugin that cannot be started, the cause and the remedy;
                 those started before are stopped again.
-            ConfigurationError: When a setting, a plugin file or a plugin's table keeps one from it,
-                or a policy of the configuration names what no tool has.
+            ConfigurationError: When the configuration does not fit what is there; names what.
         """
         if self._is_of_parent:
             raise StateError(OF_PARENT)
