@@ -86,7 +86,10 @@ class Pool:
 
 
 def main(file: Path, name: str, most: int, draws: int) -> None:
-    """Draw tokens, one session for each process; a draw of 2 uses 1, and the last may kill."""
+    """Draw tokens, one session for each process; a draw of 2 uses 1, and the last may kill.
+
+    One that is refused while others hold theirs is tried again, until one token alone is left.
+    """
     from toolstile import Host, Settings
 
     settings = Settings.model_validate({"plugins": {"sessions": {"path": file}}})
@@ -99,7 +102,10 @@ def main(file: Path, name: str, most: int, draws: int) -> None:
         for number in range(draws):
             kills = name == "killed" and number == draws - 1
             arguments = {"tokens": 2, "uses": -1 if kills else 1}
-            outcome = tools.dispatch(ToolCall("think", arguments, id=f"{name} {number}"))
+            call = ToolCall("think", arguments, id=f"{name} {number}")
+            outcome = tools.dispatch(call)
+            while not outcome.success and f"{most - 1} of {most}" not in outcome.text:
+                outcome = tools.dispatch(call)
             sys.stdout.write(f"{int(outcome.success)}\n")
             sys.stdout.flush()
 
