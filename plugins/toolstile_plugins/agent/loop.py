@@ -10,7 +10,6 @@ from typing import Any
 from toolstile_hookspecs import (
     ConfigurationError,
     DeadlineExceededError,
-    Interrupt,
     Outcome,
     PromptEvaluationError,
     Status,
@@ -19,7 +18,6 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.agents.guidance import Feedback
 from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, StopReason, Turn
-from toolstile_hookspecs.agents.provider import ProviderError
 from toolstile_hookspecs.sections import OpenedSections
 from toolstile_plugins.agent.budget import BudgetExceeded
 from toolstile_plugins.agent.conversation import answer_of
@@ -39,7 +37,6 @@ _INTERRUPTED = (
     "Make it again only where it is still wanted."
 )
 _EMPTY = "Your reply was empty. Give your answer, or call a tool."
-
 
 _ENDS = {
     StopReason.MAX_TOKENS: "the model's reply was cut off at its longest; raise max_tokens",
@@ -135,9 +132,6 @@ def _reply(run: Run) -> Loop[Turn]:
     """Return the model's next reply, once it is part of the conversation."""
     try:
         turn: Turn = yield run.ask()
-    except ProviderError as error:
-        msg = f"{run.name} got no reply from {run.adapter.name}: {error}"
-        raise RunFailed(msg, StopReason.ERROR, Phase.RESPONSE) from error
     except DeadlineExceededError as error:
         raise RunFailed(str(error), StopReason.DEADLINE, Phase.RESPONSE) from error
     except RunCancelled as error:
@@ -147,9 +141,10 @@ def _reply(run: Run) -> Loop[Turn]:
     except (RunFailed, ConfigurationError):
         raise
     except Exception as error:
-        # An adapter that does not classify what its client raises.
-        msg = f"{run.name} got no reply from {run.adapter.name}: {error}"
-        raise RunFailed(msg, StopReason.ERROR, Phase.RESPONSE) from error
+        # A fault of the provider, or what an adapter does not classify.
+        raise RunFailed(
+            f"{run.name} got no reply from {run.adapter.name}: {error}", phase=Phase.RESPONSE
+        ) from error
     run.replied(turn)
     run.check(Phase.RESPONSE)
     return turn
@@ -242,5 +237,5 @@ def _raise_first(outcomes: Sequence[Outcome | BaseException]) -> None:
                 raise RunFailed(str(outcome), StopReason.BUDGET, Phase.BUDGET) from outcome
             case PromptEvaluationError():
                 raise RunFailed(str(outcome), StopReason.ERROR, Phase.TOOL) from outcome
-            case Interrupt() | _:
+            case _:
                 raise outcome

@@ -12,7 +12,6 @@ from toolstile_plugins.agent.budget import Price
 
 MAX_TURNS: Final = 50
 
-
 Table = Mapping[str, Any]
 
 
