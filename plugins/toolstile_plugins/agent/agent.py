@@ -22,7 +22,7 @@ from toolstile_hookspecs.agents.messages import StopReason
 from toolstile_hookspecs.agents.provider import ProviderAdapter
 from toolstile_hookspecs.sessions import Dispatcher
 from toolstile_hookspecs.support.process import renewed_in_forks
-from toolstile_plugins.agent.config import AgentConfig, RequestArguments
+from toolstile_plugins.agent.config import AgentConfig, RequestArguments, known
 from toolstile_plugins.agent.effects import Loop, adrive, drive
 from toolstile_plugins.agent.loop import converse
 from toolstile_plugins.agent.result import Answers, RunResult, RunState
@@ -244,14 +244,15 @@ class MainLoop(ABC, Generic[R, O]):
             yield
 
     def _run(self, request: R, given: RequestArguments) -> Run:
-        prompt = self.prepare(request)
-        return Run(self._around, prompt, given, said=self.message(request))
+        return Run(self._around, self.prepare(request), known(given), said=self.message(request))
 
     def _resumed(
         self, state: RunState, answers: Answers, request: R | None, given: RequestArguments
     ) -> Run:
         prompt = self.prepare(cast("R", request))
-        return Run(self._around, prompt, given, resumed=(state, answers))
+        if state.prompt != f"{prompt.ns}:{prompt.key}":
+            raise StateError(f"This run is one of {state.prompt}; resume it by an agent of that.")
+        return Run(self._around, prompt, known(given), resumed=(state, answers))
 
     def _life(self, run: Run, tools: ExecutorHandle) -> Loop[RunResult[O]]:
         run.begin(tools)

@@ -100,3 +100,10 @@ class RequestArguments(TypedDict, total=False):
     heartbeat: Heartbeat | None
     cancellation: Cancellation | None
     listen: Listener | None
+
+
+def known(given: RequestArguments) -> RequestArguments:
+    """Return the arguments of a request; a misspelt `principal` is not left out in silence."""
+    if unknown := sorted(given.keys() - (names := RequestArguments.__annotations__).keys()):
+        raise TypeError(f"A request takes no {', '.join(unknown)}; it takes {', '.join(names)}.")
+    return given

@@ -97,8 +97,7 @@ def _step(adapter: Evaluation, prompt: Prompt, given: EvaluationArguments) -> Ru
     if calls := Conversation(session).open_calls():
         names = ", ".join(call.name for call in calls)
         raise StateError(f"These calls have no result yet: {names}. Give tool_results.")
-    config = given.get("config") or AgentConfig()
-    around = Surroundings(cast("ProviderAdapter", adapter), None, config)
+    around = Surroundings(cast("Any", adapter), None, given.get("config") or AgentConfig())
     run = Run(around, prompt, given)
     # Nothing is carried out, so that no executor is needed.
     executor = given.get("executor")
@@ -119,7 +118,7 @@ def _agent(
         host=adapter.host,
         config=given.get("config"),
     )
-    more = {key: value for key, value in given.items() if key in RequestArguments.__annotations__}
+    more = {k: v for k, v in given.items() if k not in ("said", "tool_results", "config")}
     return agent, said, cast("RequestArguments", more)
 
 

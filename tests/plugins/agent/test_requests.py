@@ -650,3 +650,26 @@ def test_a_task_that_is_cancelled_in_the_midst_of_calls_repeats_none_of_them() -
         assert asyncio.run(main(agent, tools.session)) == "And now?"
 
     assert desk.runs == 1
+
+
+def test_an_argument_that_a_request_does_not_take_is_refused(run: Any) -> None:
+    model: Any = ScriptedModel("never asked")
+    with Host(discover=False) as host:
+        result = run(Agent[str](PROMPT, adapter=model, host=host), "Go on.", principle=None)
+    assert "takes no principle; it takes" in result.error
+    assert model.requests == []
+
+
+def test_a_run_that_waits_is_resumed_by_its_own_prompt_alone() -> None:
+    model = ScriptedModel([("send", {"to": "Ada"})], "Sent.")
+    other = Prompt.of("demo", "other", [])
+    with Host(discover=False, approver=lambda _: ApprovalAnswer.pending("t")) as host:
+        agent = Agent[str](PROMPT, adapter=model, host=host)
+        asked = agent.run("Send it.")
+        assert asked.state is not None
+        token = asked.waiting[0].approval_token
+        assert token is not None
+        answers = {"t": TicketAnswer(token, ApprovalAnswer.approve())}
+        with pytest.raises(StateError, match="one of demo:desk; resume it by an agent"):
+            Agent[str](other, adapter=model, host=host).resume(asked.state, answers)
+        assert agent.resume(asked.state, answers)[0].text == "Sent."
