@@ -240,8 +240,8 @@ class Run:
     def _end(self) -> Deadline | None:
         if (given := self._given.get("deadline")) is not None:
             return given
-        budgets = (self._given.get("budget"), self.config.budget)
-        limits = [self.config.deadline, *(each.deadline for each in budgets if each)]
+        budget = self._given.get("budget") or self.config.budget
+        limits = [self.config.deadline, None if budget is None else budget.deadline]
         seconds = min((limit for limit in limits if limit is not None), default=None)
         return None if seconds is None else Deadline.after(seconds, clock=self.clock)
 

@@ -673,3 +673,11 @@ def test_a_run_that_waits_is_resumed_by_its_own_prompt_alone() -> None:
         with pytest.raises(StateError, match="one of demo:desk; resume it by an agent"):
             Agent[str](other, adapter=model, host=host).resume(asked.state, answers)
         assert agent.resume(asked.state, answers)[0].text == "Sent."
+
+
+def test_the_time_of_a_requests_budget_wins_over_that_of_the_configuration() -> None:
+    config = AgentConfig(budget=Budget(deadline=1e-9))
+    with Host(discover=False) as host:
+        agent = Agent[str](PROMPT, adapter=ScriptedModel("Done."), host=host, config=config)
+        assert agent.run("Go on.").stop_reason == "deadline"
+        assert agent.run("Go on.", budget=Budget(deadline=WAIT)).text == "Done."
