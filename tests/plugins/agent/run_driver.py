@@ -87,7 +87,7 @@ def opened() -> Host:
     settings = Settings(
         plugins={"ledger": {"path": path}, "sessions": {"path": path}},
         approval_key="k" * 40,
-        approval_spent=folder / "spent.db",
+        approval_spent=folder / "state.db",
     )
     return Host(
         discover=["ledger", "sessions"],
