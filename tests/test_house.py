@@ -212,15 +212,15 @@ BUDGETS = {
     "agent": {
         "contract": 622,
         "host": 1,
-        "lines": 5700,  # 2,800
-        "statements": 2820,
+        "lines": 5716,  # 2,800
+        "statements": 2832,
         "files": 40,
     },
     # Rules in the configuration: expressions, their check against schemas.
     "rules": {
         "contract": 34,
         "host": 241,
-        "lines": 3159,  # 1,800 with what comes
+        "lines": 3165,  # 1,800
         "statements": 1625,
         "files": 20,
     },

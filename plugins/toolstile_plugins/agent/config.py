@@ -74,7 +74,8 @@ class RequestArguments(TypedDict, total=False):
     Args:
         session: The session to go on with.
         session_id: Its id, where a store keeps it.
-        executor: The open executor to run in, which stays open; its session is gone on with.
+        executor: The open executor to run in, which stays open. Session, resources, approver and
+            principal are those of the executor.
         deadline: The end of the run.
         budget: What the run may use.
         tracker: The tracker of a run around this one, which shares its budget.

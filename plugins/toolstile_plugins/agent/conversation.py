@@ -71,18 +71,23 @@ class Conversation:
 def in_call_order(messages: Sequence[Message]) -> list[Message]:
     """Return a conversation in which one message has all results of a reply, in call order.
 
-    Results of calls that waited for a person come later than those beside them.
+    Results of calls that waited for a person come later than those beside them, and than what the
+    user has said meanwhile.
     """
     ordered: list[Message] = []
     for message in messages:
         if message.role is not Role.TOOL:
             ordered.append(message)
             continue
+        after = len(ordered)
+        while ordered[after - 1].role is not Role.ASSISTANT:
+            after -= 1
         answers = [*message.answers]
-        if ordered[-1].role is Role.TOOL:
-            answers += ordered.pop().answers
-        place = {call.id: index for index, call in enumerate(ordered[-1].calls)}
-        ordered.append(Message.results(sorted(answers, key=lambda each: place[each.call_id])))
+        if after < len(ordered) and ordered[after].role is Role.TOOL:
+            answers += ordered.pop(after).answers
+        place = {call.id: index for index, call in enumerate(ordered[after - 1].calls)}
+        answers.sort(key=lambda answer: place[answer.call_id])
+        ordered.insert(after, Message.results(answers))
     return ordered
 
 

@@ -80,13 +80,19 @@ def converse(run: Run) -> Loop[RunResult[Any]]:
 
 def _begin(run: Run) -> Loop[RunResult[Any] | None]:
     """Say what the user says, once; return the end where the request was answered before."""
-    conversation, request_id, said = run.conversation, run.context.request_id, run.said
-    if said is not None and not conversation.has_request(request_id):
-        conversation.add(Message.user(said, request_id))
-    elif (reply := conversation.last_reply()) is not None:
+    if not _say(run) and (reply := run.conversation.last_reply()) is not None:
         run.text = reply.text
         return (yield from _accept(run, Turn(reply)))
     return None
+
+
+def _say(run: Run) -> bool:
+    """Add what the user says, unless it is there already; tell whether it was added."""
+    request_id = run.context.request_id
+    if run.said is None or run.conversation.has_request(request_id):
+        return False
+    run.conversation.add(Message.user(run.said, request_id))
+    return True
 
 
 def _finish_calls(run: Run) -> Loop[RunResult[Any] | None]:
@@ -95,6 +101,7 @@ def _finish_calls(run: Run) -> Loop[RunResult[Any] | None]:
     ready = [call for call in left if call.id not in answers or answers[call.id] is not None]
     waiting = (yield from _carry(run, ready)) if ready else []
     if waiting or len(ready) < len(left):
+        _say(run)
         return run.pending(waiting)
     return None
 

@@ -143,7 +143,8 @@ class Run:
         if (executor := given.get("executor")) is not None:
             return nullcontext(executor)
         if self._around.host is None:
-            raise ConfigurationError("Nothing carries calls out: give executor= or host=.")
+            msg = "Nothing carries calls out: give executor= or an open host=, or use `with loop:`."
+            raise ConfigurationError(msg)
         arguments: ExecutorArguments = {
             "prompt": self._prompt,
             "session": self._session(self._around.host),
@@ -315,13 +316,13 @@ class Run:
         return turn
 
     def _messages(self) -> Sequence[Message]:
-        messages, compaction = self.conversation.all(), self.config.compaction
-        if compaction is not None:
-            shorter = compaction.compact(messages)
+        messages: Sequence[Message] = in_call_order(self.conversation.all())
+        if self.config.compaction is not None:
+            shorter = self.config.compaction.compact(messages)
             if shorter is not messages:
                 self.conversation.replace(shorter)
                 messages = shorter
-        return in_call_order(messages)
+        return messages
 
     # --- Its end --------------------------------------------------------------------------------
 

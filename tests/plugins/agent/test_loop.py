@@ -104,6 +104,26 @@ def test_a_call_that_waits_ends_the_run_as_pending_and_is_resumed_from_json(exec
     assert list(session[Note].all()) == [Note("a")]
 
 
+def test_what_is_said_while_a_call_waits_comes_after_its_result(execute: Any) -> None:
+    model = ScriptedModel([("note", {"text": "a"}), ("send", {"to": "Ada"})], "Sent.")
+    with Host(discover=False, approver=lambda _: ApprovalAnswer.pending("t-7")) as host:
+        agent = Agent[str](PROMPT, adapter=model, host=host)
+        _, session = execute(agent, "Go")
+        waits, _ = execute(agent, "And be kind.", session=session)
+        assert waits.stop_reason is StopReason.PENDING
+        assert waits.state is not None
+        token = waits.waiting[0].approval_token
+        answers = {"t-7": TicketAnswer(token, ApprovalAnswer.approve())}
+        resumed, _ = agent.resume(waits.state, answers, session=session)
+
+    assert resumed.text == "Sent."
+    asked = model.requests[1].messages
+    roles = [Role.USER, Role.ASSISTANT, Role.TOOL, Role.USER]
+    assert [message.role for message in asked] == roles
+    assert [answer.name for answer in asked[2].answers] == ["note", "send"]
+    assert asked[3].text == "And be kind."
+
+
 def test_calls_without_an_answer_go_on_waiting(execute: Any) -> None:
     model = ScriptedModel([("send", {"to": "Ada"})], "never")
     with Host(discover=False, approver=lambda _: ApprovalAnswer.pending()) as host:
