@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from weakref import WeakValueDictionary
 
-from toolstile.resources.reserving import fault_of_counter
 from toolstile.settings import Settings
 from toolstile.state.session import Session
 from toolstile_hookspecs import Binding, ConfigurationError, Decider, ResourceResolver
@@ -113,6 +112,17 @@ def _beside(store: SessionStore, resources: ResourceResolver, spent: Path | None
             "out approval_spent and approval_key."
         )
     return fault_of_counter(counter, store)
+
+
+def fault_of_counter(counter: Any, store: SessionStore) -> str | None:
+    """Return why a counter cannot count beside a store of sessions; None where it can."""
+    if counter is None or counter.database is None or getattr(counter, "store", None) is store:
+        return None
+    return (
+        f"Calls of stored sessions are counted where they are decided, within the open transaction "
+        f"of {store.database}, and not in {counter.database}. Give the counter the same store, as "
+        "its `store` (see CountsWithin), or no database."
+    )
 
 
 def _known(binding: Binding[Any]) -> object:

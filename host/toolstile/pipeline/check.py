@@ -25,7 +25,8 @@ from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.policies.rules import DENIED_BY_DEFAULT, Rule
-from toolstile.resources.reserving import ReservingResources, fault_of_counter
+from toolstile.resources.reserving import ReservingResources
+from toolstile.stored_sessions import fault_of_counter
 from toolstile_hookspecs import (
     Answer,
     ApprovalAnswer,
@@ -199,9 +200,8 @@ def reserve(run: ActiveCall, rules: tuple[Rule, ...]) -> Staged:
     Raises:
         CallRejected: When one of them has none; what the others took is put back.
     """
-    journal, wanted = run.executor.journal, cast("Any", Counter)
+    journal, counter = run.executor.journal, run.executor.resources.get(cast("Any", Counter), None)
     deciding = nullcontext() if journal is None or run.executor.dry_run else journal.moving()
-    counter = run.executor.resources.get(wanted, None)
     if journal is not None and (fault := fault_of_counter(counter, journal.records)):
         log.error("%s", fault)
         why = "counted elsewhere than its session is kept. This requires human intervention."

@@ -10,7 +10,6 @@ from typing import Any
 from toolstile.resources.bindings import ResourceRegistry
 from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.services.counter import Counter, Reservation
-from toolstile_hookspecs.services.session_store import SessionStore
 
 log = logging.getLogger("toolstile.policies")
 
@@ -64,17 +63,6 @@ class _Noting:
         if answer.granted and answer.is_new:
             self._resources.taken.append((self._counter, named.get("id") or asked[4]))
         return answer
-
-
-def fault_of_counter(counter: Any, store: SessionStore) -> str | None:
-    """Return why a counter cannot count beside a store of sessions; None where it can."""
-    if counter is None or counter.database is None or getattr(counter, "store", None) is store:
-        return None
-    return (
-        f"Calls of stored sessions are counted where they are decided, within the open transaction "
-        f"of {store.database}, and not in {counter.database}. Give the counter the same store, as "
-        "its `store` (see CountsWithin), or no database."
-    )
 
 
 def counting_apart(registry: ResourceRegistry, *, anew: bool) -> ResourceRegistry:
