@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, TypeVar, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
@@ -14,6 +15,7 @@ from toolstile_hookspecs import DefinitionError, Tool
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.selectors import fits
 
+_TYPE: Final = re.compile(r"\.(?:dict|set|frozenset)\[.*\](?=: )")
 Count = Annotated[int, Field(strict=True)]
 """A number of calls."""
 Seconds = Annotated[float, Field(strict=True)]
@@ -32,7 +34,9 @@ def check_fields(policy: Any) -> None:
     try:
         _adapter(policy.__class__).validate_python(given)
     except ValidationError as error:
-        raise DefinitionError(f"{type(policy).__name__}: {first_fault(error)}.") from None
+        # A field of several types is named without those that did not fit.
+        told = _TYPE.sub("", first_fault(error))
+        raise DefinitionError(f"{type(policy).__name__}: {told}.") from None
 
 
 @cache

@@ -111,7 +111,7 @@ def drop() -> None:
     [
         ({"category": {"write": "deny"}}, False),
         ({"consequence": {"low": "ask"}}, False),
-        ({"category": {"delete": "allow", "write": "deny"}}, False),
+        ({"category": {"delete": "allow", "write": "deny"}}, True),
         ({"category": {"delete": "ask"}}, True),
         ({"category": {"write": "deny"}, "consequence": {"high": "deny"}}, True),
     ],
