@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 FILES = [
     ("README.md", "tickets.py"),
     ("docs/tutorial.md", "lending.py"),
-    ("docs/tutorial.md", "rules.py"),
+    ("docs/tutorial.md", "house_rules.py"),
 ]
 
 #: Those that are classes, of the blocks down to theirs.

@@ -9,7 +9,7 @@ import pytest
 from toolstile import Settings
 
 DOCS = Path(__file__).parents[2] / "docs"
-NOT_WRITTEN = {"path", "plugins", "policies", "tools", "variables"}
+NOT_WRITTEN = {"path", "plugins", "policies", "policy", "tools", "variables"}
 
 
 @pytest.mark.parametrize("field", [*Settings.model_fields])

@@ -445,7 +445,7 @@ def {hook}():
     return Settings
 """
 UNMET = {
-    "is not there": (None, "rules.py"),
+    "is not there": (None, "hours.py"),
     "cannot be imported": ("import no_such_module", "no_such_module"),
     "misspells a hook": (HOURS.format(hook="toolstile_setings"), "Did you mean toolstile_settings"),
     "marks no hook": ("def toolstile_check(): pass", "Write @hookimpl above it"),
@@ -459,17 +459,17 @@ def test_a_host_does_not_open_without_a_plugin_that_the_configuration_names(
     tmp_path: Path, fault: str
 ) -> None:
     code, told = UNMET[fault]
-    table = "[plugins.rules]\nhuors = 3\n" if "settings" in fault else ""
-    (tmp_path / "toolstile.toml").write_text(f"plugin_files = ['rules.py']\n{table}")
+    table = "[plugins.hours]\nhuors = 3\n" if "settings" in fault else ""
+    (tmp_path / "toolstile.toml").write_text(f"plugin_files = ['hours.py']\n{table}")
     if code is not None:
-        (tmp_path / "rules.py").write_text(code)
+        (tmp_path / "hours.py").write_text(code)
 
     host = Host(config=tmp_path / "toolstile.toml")
     with pytest.raises(ConfigurationError, match=told):
         host.open()
     assert not host.is_open
 
-    with Host(config=tmp_path / "toolstile.toml", block=["rules"]) as host:
+    with Host(config=tmp_path / "toolstile.toml", block=["hours"]) as host:
         assert host.is_open
 
 
