@@ -18,7 +18,7 @@ from toolstile_hookspecs import (
     ToolSelector,
 )
 from toolstile_hookspecs.selectors import fits
-from toolstile_plugins.policies.checks import check_fields, entries_for, refuse_none
+from toolstile_plugins.policies.checks import check_fields, entries_for
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -57,8 +57,9 @@ class SequentialDependencyPolicy:
     def __post_init__(self) -> None:
         """Refuse dependencies that could never be satisfied."""
         check_fields(self)
-        if not self.any_of and not self.not_after:
-            refuse_none(self, "dependencies")
+        if not (self.dependencies or self.any_of or self.not_after):
+            msg = "SequentialDependencyPolicy: give dependencies, any_of or not_after."
+            raise DefinitionError(msg)
         for key in ("dependencies", "any_of", "not_after"):
             settled = {tool: frozenset(names) for tool, names in getattr(self, key).items()}
             object.__setattr__(self, key, settled)

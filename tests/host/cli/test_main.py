@@ -117,6 +117,7 @@ def test_an_unknown_command_like_none_lists_them(toolstile):
         "mcp",
         "record",
         "replay",
+        "policy",
         "sessions",
         "greet",
     ]

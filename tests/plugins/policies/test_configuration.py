@@ -262,7 +262,7 @@ def test_a_spoilt_file_is_told_before_anything_runs(run, tmp_path):
                 "found the text 'drop'."
             ),
         ),
-        ('kind = "sequential_dependency"', "dependencies: is missing."),
+        ('kind = "sequential_dependency"', "give dependencies, any_of or not_after."),
         (
             'kind = "sequential_dependency"\ndependencies = {a = ["b"], b = ["a"]}',
             "These tools wait for one another in a circle: a -> b -> a.",

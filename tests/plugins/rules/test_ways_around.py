@@ -16,7 +16,15 @@ OURS = {"tools": ["fetch"], "when": "host(args.url) != 'example.com'", "effect":
         *("etc/x", "./etc/x", "a/../etc/x", "etc//x", "/workspace/etc/x", "etc/./x", "etc/a/../x"),
         *("/workspace//etc/x", "etc/.hidden", "../etc/x", "a/../../work/etc/x"),
         *("etc\\x", "%65tc/x", "e%74c/x", "~/etc/x", "$HOME/etc/x", "${HOME}/x", "%HOME%/x"),
-        *("file:etc/x", "file:///etc/x", "C:/etc/x", "C:etc/x", " etc/x", '"etc/x"', "etc/x "),
+        *(
+            "file:etc/x",
+            f"file:{'/' * 3}etc/x",
+            "C:/etc/x",
+            "C:etc/x",
+            " etc/x",
+            '"etc/x"',
+            "etc/x ",
+        ),
         *(
             "etc./x",
             "etc /x",
