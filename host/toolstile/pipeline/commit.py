@@ -113,10 +113,11 @@ def commit_with_participants(run: ActiveCall) -> Staged:
     if keeper is not None and (saving := keeper.saving(run.branch.record_changes)) is not None:
         participants.append(saving)
     participants.sort(key=_decides)
-    deciding = _deciding(run, participants)
+    deciders = [each for each in participants if _decides(each)]
+    deciding = _deciding(run, participants, deciders)
     for each in participants:
         yield from perform(run, each, "prepare", settle)
-    if any(_decides(each) and not hasattr(each, "contribute") for each in participants):
+    if any(not hasattr(each, "contribute") for each in deciders):
         _rule_out_rerun(run)
     left = deque(participants)
     try:
@@ -247,20 +248,22 @@ def _commit_each(
             kept.append(each)
 
 
-def _deciding(run: ActiveCall, participants: list[Participant]) -> Deciding | None:
+def _deciding(
+    run: ActiveCall, participants: list[Participant], deciders: list[Participant]
+) -> Deciding | None:
     """Return the call's decision, whose key all note, for their recovery after a crash.
 
-    None where the session alone is committed, in memory.
+    None where the session alone is committed, in memory. The deciders stand at the end.
     """
     journal = run.executor.journal
     contributors: list[Any] = [each for each in participants if getattr(each, "contributes", False)]
-    deciders = [each for each in participants if _decides(each)]
-    noting: list[Any] = [each for each in participants if not _decides(each) and _notes(each)]
+    others = participants[: len(participants) - len(deciders)]
+    noting: list[Any] = [each for each in others if _notes(each)]
     if journal is None:
         # The first record is the decision; after a crash, those that follow are known as unknown.
-        knowing = [*contributors, *deciders]
+        deciding = Deciding(id="", is_durable=True) if contributors else None
+        knowing = [*contributors, *deciders] if noting else []
         key = next((key for each in knowing if (key := getattr(each, "key", None))), None)
-        deciding = Deciding(is_durable=True) if contributors else None
     else:
         deciding = Deciding(
             is_durable=bool(contributors or noting or run.resumption),
