@@ -220,8 +220,8 @@ BUDGETS = {
     "rules": {
         "contract": 34,
         "host": 241,
-        "lines": 3165,  # 1,800
-        "statements": 1625,
+        "lines": 3231,  # 1,800
+        "statements": 1658,
         "files": 20,
     },
 }

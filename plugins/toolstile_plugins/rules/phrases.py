@@ -70,18 +70,26 @@ def links(text: str) -> list[str]:
     found, rest = _links(plain(text))
     for _ in range(_ROUNDS):
         # What is part of a link stays as it is: the link is looked up as a whole.
-        decoded = plain(_decoded(rest))
-        if decoded == rest:
+        readable = decoded(rest)
+        if readable == rest:
             break
-        more, rest = _links(decoded)
+        more, rest = _links(readable)
         found += more
     return list(dict.fromkeys(found))
 
 
-def _decoded(text: str) -> str:
+def decoded(text: str) -> str:
+    """Return a plain text as other programs may read it, which decode HTML and URLs.
+
+    Example:
+        >>> decoded("bob%40example.com"), decoded("bob\uff20example.com")
+        ('bob@example.com', 'bob@example.com')
+    """
+    if text.isascii() and "%" not in text and "&" not in text:
+        return text
     text = unquote(html.unescape(text)).replace("\u3002", ".")
     seen = "".join(char for char in text if unicodedata.category(char) != "Cf")
-    return unicodedata.normalize("NFKC", seen)
+    return plain(unicodedata.normalize("NFKC", seen))
 
 
 def _links(text: str) -> tuple[list[str], str]:

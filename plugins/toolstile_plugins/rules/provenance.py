@@ -29,10 +29,13 @@ from toolstile_plugins.rules.asked_for import NO_REQUEST, Otherwise
 from toolstile_plugins.rules.phrases import PhraseIndex, index_of, links, phrase, plain, words
 from toolstile_plugins.rules.remembered_values import FAILED, Memory, RememberedValues, ValueIndex
 from toolstile_plugins.rules.values import (
+    SHORTEST,
     WHOLE,
     Value,
     arguments_of,
+    given_texts,
     is_default,
+    texts_of,
     trusted_in,
     undeclared,
     values_in,
@@ -40,8 +43,6 @@ from toolstile_plugins.rules.values import (
 
 Comparison = Literal["value", "links", "words", "request"]
 
-SHORTEST: Final = 3
-"""The fewest characters of a value that is ruled by `value`."""
 SESSIONS: Final = 64
 """The number of sessions of which an index is at hand; that of another is made anew."""
 SHOWN: Final = 80
@@ -89,8 +90,10 @@ class ProvenancePolicy:
     """Lets tools be called with values that the user gave, or that trusted results have shown.
 
     A value that a call gave before anything had shown it stays unproven, whatever shows it later,
-    unless the user names it or a person approves the call. A result counts for calls that are
-    checked after it, so not for others of its batch. Nothing is kept beyond the session.
+    unless the user names it or a person approves the call. That holds for calls that failed, and
+    for those that were denied or did not fit, as far as the session's log of calls goes back. A
+    result counts for calls that are checked after it, so not for others of its batch. Nothing is
+    kept beyond the session.
 
     Args:
         arguments: From a tool, also as a glob, to the arguments that are ruled, and how. `value`:
@@ -183,9 +186,9 @@ class ProvenancePolicy:
         checked = self._checked.pop(context.session, None)
         checked = checked or self._look_at(tool, params, context)
         fields = self._ruled_of(tool).fields
-        shown = _texts(trusted_in(tool, result, fields)) if fields else ()
+        shown = texts_of(trusted_in(tool, result, fields)) if fields else ()
         has_person = is_approved(context)
-        given = () if has_person else _texts(checked.values)
+        given = () if has_person else given_texts(checked.values)
         if not (shown or given or has_person):
             return
         memory, index = checked.memory, self._indexes(context.session.id)
@@ -193,6 +196,9 @@ class ProvenancePolicy:
             index.follow(memory)
             if index.size >= self.most:
                 return
+            if shown:
+                # They came first, so what they gave is not proven by what is shown now.
+                given = (*given, *index.refused.among(context.session[ToolInvoked]))
             given = index.new(given, memory, trusted=False)
             shown = index.new(shown, memory, trusted=True)
         approved = {*map(phrase, checked.values), *checked.keys} if has_person else set[str]()
@@ -225,7 +231,7 @@ class ProvenancePolicy:
             index.follow(memory)
             if index.size >= self.most:
                 return
-        if new := [text for text in _texts(found) if text not in memory.failed]:
+        if new := [text for text in given_texts(found) if text not in memory.failed]:
             state = PolicyState.reserved(context, self.name)
             replace(state, data={FAILED: (*memory.failed, *new)}).save(context)
 
@@ -323,11 +329,6 @@ def _phrases_of(value: Value, how: Comparison) -> Iterator[tuple[str, str]]:
 def _key(own: str, how: Comparison) -> str:
     # A word that was approved within a text is not approved as a value.
     return f"~{own}" if how == "words" else own
-
-
-def _texts(values: Iterable[Value]) -> tuple[str, ...]:
-    found = dict.fromkeys(map(plain, values))
-    return tuple(text for text in found if len(text) >= SHORTEST)
 
 
 def _given_within(context: ToolContext) -> Iterator[tuple[Tool[Any, Any], Mapping[str, Any]]]:

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from toolstile_hookspecs import PolicyState, SliceView, ToolContext
+from pydantic_core import from_json, to_json
+
+from toolstile_hookspecs import PolicyState, SliceView, ToolContext, ToolInvoked
 from toolstile_hookspecs.stored_names import stored_as
+from toolstile_plugins.policies.path_arguments import names_declared_by
 from toolstile_plugins.rules.phrases import LONGEST, PhraseIndex
+from toolstile_plugins.rules.values import Value, given_texts, values_in
 
 FAILED: Final = "failed"
 """The key of a policy's reserved record under which it has the arguments of calls that failed."""
@@ -24,7 +28,8 @@ class RememberedValues:
         policy: The name of the policy.
         at: The number of items that there were when the call was checked.
         failures: The number of texts that the policy had of calls that failed.
-        arguments: The texts in its arguments, unless a person has approved them.
+        arguments: The texts in its arguments, unless a person has approved them, and those of
+            calls that were refused before.
         trusted: The texts in trusted fields of its result.
         approved: The phrases that a person has approved with the call.
     """
@@ -60,10 +65,16 @@ class ValueIndex:
     """Finds values among those that a policy remembers of a session.
 
     It is made of the items alone, and goes back where they do: as a call is rolled back.
+
+    Attributes:
+        lock: Held by those who use it.
+        refused: The values of calls that never ran.
+        size: The number of words in it.
     """
 
     def __init__(self, policy: str) -> None:
         self.lock = threading.Lock()
+        self.refused = RefusedValues()
         self.size = 0
         self._policy = policy
         self._begin()
@@ -126,3 +137,39 @@ class ValueIndex:
             given, failed = self._arguments.within(phrase), self._failed.within(phrase)
         before_failures = failed is None or failed >= self._items[shown].failures
         return before_failures and (given is None or given > shown)
+
+
+class RefusedValues:
+    """The texts that the refused calls of a session gave: denied ones, and those that did not fit.
+
+    They are read from the session's log of calls, so a call that is refused costs nothing more.
+    """
+
+    def __init__(self) -> None:
+        self._newest: ToolInvoked | None = None
+        self._texts: dict[str, None] = {}
+
+    def among(self, calls: SliceView[ToolInvoked]) -> Iterable[str]:
+        """Return the texts, those of calls that ended since the last time at the end."""
+        known, newest = self._newest, None
+        for event in reversed(calls.all()):
+            newest = newest or event
+            if event is known:
+                break
+            # Of one that was rolled back a policy hears as it fails.
+            if not (event.success or event.rolled_back):
+                self._texts.update(dict.fromkeys(given_texts(_values_of(event))))
+        self._newest = newest
+        return self._texts
+
+
+def _values_of(event: ToolInvoked) -> Iterator[Value]:
+    given = event.call.arguments if event.arguments is None else event.arguments
+    if isinstance(given, Mapping):
+        given = to_json(dict(given), serialize_unknown=True)
+    try:
+        values = from_json(given)
+    except ValueError:
+        # No JSON, but the model wrote it.
+        values = given if isinstance(given, str) else given.decode(errors="replace")
+    return values_in(values, () if event.tool is None else names_declared_by(event.tool))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -11,11 +11,14 @@ from pydantic_core import from_json
 
 from toolstile_hookspecs import Tool, ToolResult
 from toolstile_plugins.policies.path_arguments import names_declared_by, schema_of
+from toolstile_plugins.rules.phrases import decoded, plain
 
 Value = str | int | float
 
 WHOLE: Final = "*"
 """The name that trusts the whole text of a result without fields."""
+SHORTEST: Final = 3
+"""The fewest characters of a value that is ruled by `value`, and remembered."""
 
 
 def arguments_of(tool: Tool[Any, Any], params: Any) -> Mapping[str, Any]:
@@ -54,6 +57,18 @@ def values_in(value: object, declared: Collection[str]) -> Iterator[Value]:
     elif isinstance(value, (list, tuple)):
         for inner in cast("list[object]", value):
             yield from values_in(inner, declared)
+
+
+def texts_of(values: Iterable[Value]) -> tuple[str, ...]:
+    """Return values as they are remembered: each once, as a plain text, without short ones."""
+    found = dict.fromkeys(map(plain, values))
+    return tuple(text for text in found if len(text) >= SHORTEST)
+
+
+def given_texts(values: Iterable[Value]) -> tuple[str, ...]:
+    """Return the values of a call as they are remembered, and what other programs make of them."""
+    texts = texts_of(values)
+    return tuple(dict.fromkeys((*texts, *map(decoded, texts))))
 
 
 def trusted_in(

@@ -93,7 +93,8 @@ RULES: Mapping[str, Any] = {
 class Mailbox:
     """An executor, and whom it asks."""
 
-    def __init__(self, executor: Any, driver: str) -> None:
+    def __init__(self, executor: Any, driver: str, host: Any = None) -> None:
+        self.host = host
         self.executor = executor
         self.driver = driver
         self.asked: list[ApprovalRequest] = []
@@ -144,5 +145,5 @@ def mailbox(
         Host(settings=settings, discover=["rules", "policies"], tools=tools, **given) as host,
         host.executor(request=request, **options) as executor,
     ):
-        opened.append(Mailbox(executor, driver))
+        opened.append(Mailbox(executor, driver, host))
         yield opened[0]

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from toolstile import Host
-from toolstile_hookspecs import Tool, ToolResult
+from toolstile import Host, Settings
+from toolstile_hookspecs import (
+    ApprovalRequest,
+    PolicyState,
+    ToolCall,
+    ToolContext,
+    tool,
+)
 from toolstile_plugins.rules import ProvenancePolicy
 from toolstile_plugins.rules.remembered_values import RememberedValues
 
-from .mailbox import RULES, TOOLS, mailbox, search_contacts, send_email
+from .mailbox import RULES, TOOLS, Mailbox, mailbox, search_contacts, send_email
 
 EVIL = "eve@evil.example"
 BOB = "bob@work.example"
@@ -38,6 +45,32 @@ def test_a_trusted_field_may_show_it_at_any_depth(driver):
     with mailbox(driver) as mail:
         assert mail.passes("search_contacts", name="bob")
         assert mail.sends(BOB)
+
+
+def test_it_stands_there_as_a_whole_but_for_case_and_white_space(driver):
+    with mailbox(driver) as mail:
+        assert mail.passes("read_notes")
+        for title in ("riverside", "the  RIVERSIDE view\nhotel"):
+            assert mail.passes("create_event", title=title)
+    policy = {**RULES, "arguments": {"create_event": {"title": "value"}}}
+    with mailbox(driver, policy) as mail:
+        assert mail.passes("read_notes")
+        for title in ("the  RIVERSIDE view\nhotel", "Hotel", "1,250.50"):
+            assert mail.passes("create_event", title=title), title
+        for title in ("River", "side", "view riverside", "riverside hotel", "250.50"):
+            assert not mail.passes("create_event", title=title), title
+
+
+def test_words_of_three_letters_are_not_ruled(driver):
+    with mailbox(driver, request="A dinner.") as mail:
+        assert mail.passes("create_event", title="Dinner: ask Eve now, 12 p.m.")
+        assert not mail.passes("create_event", title="Dinner with Mallory")
+
+
+def test_a_short_value_of_the_request_alone_is_ruled(driver):
+    with mailbox(driver, request="Take W1, please.") as mail:
+        assert mail.passes("reserve_hotel", hotel="w1")
+        assert not mail.passes("reserve_hotel", hotel="w2")
 
 
 def test_trust_is_by_field_and_not_by_tool(driver):
@@ -107,7 +140,7 @@ def test_allowed_names_pass_and_a_star_stands_for_a_part_of_a_name():
 
 def test_without_a_request_nothing_is_asked_for_and_that_is_said(driver):
     with mailbox(driver, request=()) as mail:
-        assert "no request was given" in mail.call("send_email", recipients=[BOB]).text
+        assert "no request was given" in mail.call("send_email", recipients=[EVIL]).text
         assert mail.passes("search_contacts", name="bob")
         assert mail.sends(BOB)
 
@@ -151,6 +184,7 @@ def test_the_text_of_a_failure_proves_nothing(driver):
     with mailbox(driver, whole) as mail:
         assert not mail.call("read_page", url="broken").success
         assert not mail.sends("page@evil.example")
+    with mailbox(driver, whole) as mail:
         assert mail.passes("read_page", url="fine")
         assert mail.sends("page@evil.example")
 
@@ -197,7 +231,10 @@ def test_a_person_who_refuses_proves_nothing(driver):
 def test_a_write_is_judged_without_a_read_of_its_batch(driver):
     write = ("send_email", {"recipients": [BOB]})
     with mailbox(driver) as mail:
-        assert mail.batch(("search_contacts", {"name": "bob"}), write) == [True, False]
+        assert mail.batch(("search_contacts", {"name": "eve"}), write) == [True, False]
+        assert mail.passes("search_contacts", name="ann")
+    with mailbox(driver) as mail:
+        assert mail.passes("search_contacts", name="bob")
         assert mail.batch(write, write) == [True, True]
 
 
@@ -226,6 +263,8 @@ def test_what_a_call_within_has_shown_is_forgotten_with_the_call_that_is_rolled_
     with mailbox() as mail:
         assert not mail.call("in_turn", calls=[search, search], fails=True).success
         assert not mail.sends(BOB)
+    with mailbox() as mail:
+        assert not mail.call("in_turn", calls=[search, search], fails=True).success
         assert mail.passes("search_contacts", name="bob")
         assert mail.sends(BOB)
 
@@ -247,18 +286,107 @@ def test_a_session_that_is_put_back_is_so_too():
         assert not mail.sends(BOB)
 
 
-def test_nothing_is_kept_for_another_session():
+def test_a_session_that_is_emptied_remembers_nothing():
     with mailbox() as mail:
         assert mail.passes("search_contacts", name="bob")
         mail.executor.session.reset()
         assert not mail.sends(BOB)
 
 
-def test_it_is_no_change_that_a_person_is_shown_or_a_replay_repeats():
-    with mailbox() as mail:
+def test_nothing_is_kept_for_another_session(driver):
+    with mailbox(driver, request="Hello.") as mail:
         assert mail.passes("search_contacts", name="bob")
-        (item,) = mail.executor.session[RememberedValues].all()
-        assert item.trusted == (BOB,)
+        assert mail.sends(BOB)
+        assert not mail.sends(EVIL)
+        with mail.host.executor(request="Hello.") as executor:
+            other = Mailbox(executor, driver)
+            assert not other.sends(BOB)
+            # What was unproven there is not so here.
+            assert other.passes("search_contacts", name="eve")
+            assert other.sends(EVIL)
+
+
+def test_it_is_kept_in_items_of_the_state_that_never_change():
+    with mailbox() as mail:
+        items = mail.executor.session[RememberedValues]
+        assert mail.passes("search_contacts", name="bob")
+        (first,) = items.all()
+        assert (first.arguments, first.trusted) == (("bob",), (BOB,))
+        assert mail.passes("search_contacts", name="bob")
+        assert mail.passes("search_contacts", name="eve")
+        kept, second = items.all()
+        assert kept is first
+        assert second.trusted == (EVIL,)
+        assert mail.executor.session[PolicyState].all() == []
+
+
+@dataclass(frozen=True)
+class Seen:
+    """A name that was looked up."""
+
+    name: str
+
+
+@tool(category="read")
+def look_up(name: str) -> dict[str, str]:
+    """Look a name up."""
+    return {"email": f"{name}@work.example"}
+
+
+@tool(category="read")
+def look_through(name: str, *, context: ToolContext) -> str:
+    """Look a name up through another tool."""
+    context.session[Seen].append(Seen(name))
+    return context.call("look_up", {"name": name}).text
+
+
+def test_a_person_is_not_shown_it_as_a_change():
+    asking = {"kind": "category", "tools": ["look_through"], "category": {"read": "ask"}}
+    policy = {
+        **RULES,
+        "arguments": {"look_*": {"name": "value"}},
+        "trusted": {"look_up": ["email"]},
+    }
+    shown: list[str | None] = []
+
+    def approve(asked: ApprovalRequest) -> bool:
+        shown.append(asked.diff)
+        return True
+
+    settings = Settings.model_validate({"approve_diff": True, "policies": [policy, asking]})
+    tools: Any = [look_up, look_through]
+    with (
+        Host(
+            settings=settings, discover=["rules", "policies"], tools=tools, approver=approve
+        ) as host,
+        host.executor(request="Look bob up.") as executor,
+    ):
+        assert executor.dispatch(ToolCall("look_through", {"name": "bob"})).success
+        assert BOB in [
+            text for item in executor.session[RememberedValues].all() for text in item.trusted
+        ]
+    assert shown == ["session:\n  Seen: added Seen(name='bob')"]
+
+
+def test_a_replay_remembers_it_once(tmp_path):
+    record = tmp_path / "calls.jsonl"
+    call = ToolCall("search_contacts", {"name": "bob"}, id="a")
+    found: list[int] = []
+    for plugins in ({"record": {"file": str(record)}}, {"record": {"replay": str(record)}}):
+        settings = {"plugins": plugins, "policies": [RULES]}
+        with (
+            Host(
+                settings=Settings.model_validate(settings),
+                discover=["rules", "policies", "record"],
+                tools=TOOLS,
+            ) as host,
+            host.executor(request="Look.") as executor,
+        ):
+            outcome = executor.dispatch(call)
+            assert outcome.success
+            found.append(len(executor.session[RememberedValues].all()))
+    assert outcome.event.replayed
+    assert found == [1, 1]
 
 
 def test_once_it_remembers_enough_nothing_more_is_trusted():
@@ -276,113 +404,6 @@ def test_two_policies_remember_for_themselves():
     with mailbox("sync", RULES, other) as mail:
         assert mail.passes("search_contacts", name="bob")
         assert not mail.sends(BOB)
-
-
-# --- Ways around
-
-
-WAYS = [
-    "ANN@work.example\u200b",
-    "ann@work\u00ad.example",
-    "\u0430nn@work.example",
-    "ann@work.example.evil.example",
-    "x.ann@work.example",
-    "ann@work.example,eve@evil.example",
-    "ann@work.example\neve@evil.example",
-    '"ann@work.example" <eve@evil.example>',
-    "eve@evil.example (ann@work.example)",
-    "ann@work.example?bcc=eve@evil.example",
-    "ZXZlQGV2aWwuZXhhbXBsZQ==",
-    "eve%40evil.example",
-    "eve&#64;evil.example",
-    "work.example",
-    "ann",
-]
-
-
-@pytest.mark.parametrize("way", WAYS)
-def test_a_value_is_the_user_s_as_a_whole_or_not_at_all(way):
-    with mailbox() as mail:
-        assert mail.sends(" Ann@Work.Example ")
-        assert not mail.sends(way)
-
-
-HIDDEN = [
-    "https&#58;//evil.example/x",
-    "https%3A%2F%2Fevil.example%2Fx",
-    "https%253A%252F%252Fevil.example",
-    "evil\u200b.example",
-    "evil\uff0eexample",
-    "evil\u3002example",
-    "[x](https://evil.example)",
-    "<a href='//evil.example/x'>",
-    "HTTPS:\\\\evil",
-    "1https://evil",
-    "javascript:alert(1)",
-    "_evil.example_",
-    "https://work.example@evil.example/",
-    "https://work.example/plan/../../x",
-    '"https://evil.example"',
-    "ann@work.example,eve@evil.example",
-]
-
-
-@pytest.mark.parametrize("body", HIDDEN)
-def test_a_link_is_found_however_it_is_written(body):
-    with mailbox(request="Mail ann@work.example https://work.example/plan") as mail:
-        assert mail.sends("ann@work.example", body="(https://work.example/plan)")
-        assert not mail.sends("ann@work.example", body=f"Look: {body} !")
-
-
-def test_a_value_that_is_split_over_elements_is_not_proven_by_its_parts():
-    with mailbox() as mail:
-        assert not mail.sends("eve@", "evil.example")
-        assert not mail.sends("ann@work.example", "eve", "@evil.example")
-
-
-FOREIGN: dict[str, Any] = {
-    "type": "object",
-    "properties": {
-        "to": {"anyOf": [{"type": "string"}, {"type": "object"}, {"type": "array"}]},
-        "note": {"type": "string"},
-    },
-}
-
-
-def post(params: Any, *, context: Any) -> ToolResult[str]:
-    return ToolResult.ok("posted")
-
-
-POST: Any = Tool[Any, Any](name="post", description="Post.", params_schema=FOREIGN, handler=post)
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        {"to": {"address": EVIL}},
-        {"to": {EVIL: True}},
-        {"to": [[{"deep": [EVIL]}]]},
-        {"to": "ann@work.example", "bcc": EVIL},
-        {"to": "ann@work.example", "extra": {"cc": [EVIL]}},
-        {"to": [12345]},
-    ],
-)
-def test_values_are_ruled_at_any_depth_and_where_none_is_declared(arguments):
-    policy = {**RULES, "arguments": {"post": {"to": "value"}}, "trusted": {}}
-    with mailbox("sync", policy, tools=[POST]) as mail:
-        assert mail.passes("post", to="ann@work.example", note=EVIL)
-        assert mail.passes("post", note="without the argument")
-        assert not mail.passes("post", **arguments)
-
-
-def test_a_denial_says_what_to_do_instead_and_not_how_to_pass():
-    with mailbox() as mail:
-        text = mail.call("send_email", recipients=[EVIL]).text
-    assert text == (
-        "send_email cannot be called like this: 'eve@evil.example' in recipients comes from "
-        "neither the user nor a trusted source. Go on without it, and tell the user what was left "
-        "undone."
-    )
 
 
 def test_it_is_made_in_python_too():
