@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from toolstile_hookspecs import Status
+from toolstile_hookspecs import Status, ToolCall
 
 ETC = {"tools": ["write_note"], "when": "path(args.path).startsWith('etc/')", "effect": "deny"}
 OURS = {"tools": ["fetch"], "when": "host(args.url) != 'example.com'", "effect": "deny"}
@@ -131,3 +131,98 @@ def test_words_are_found_in_any_case_and_form(office, text):
     )
     assert office("write_note", path="a", text=text).status is Status.DENIED
     assert office("write_note", path="a", text="deleted").success
+
+
+# --- Other places for a value
+
+
+def test_a_value_that_is_nested_is_ruled_wherever_it_stands(office):
+    rule = {"tools": ["order"], "when": "args.lines.exists(line, line.article == 'gun')"}
+    office.open({**rule, "effect": "deny"})
+    tea, gun = {"article": "tea"}, {"article": "gun", "count": 2}
+    assert office("order", lines=[tea]).success
+    for lines in ([gun], [tea, gun], [tea, {**gun, "note": "tea"}], [tea] * 50 + [gun]):
+        assert office("order", lines=lines).status is Status.DENIED
+
+
+def test_a_value_that_is_split_over_two_arguments_is_ruled_where_the_rule_joins_them(office):
+    one = {"tools": ["pay"], "when": "host(args.to) == 'evil.org'", "effect": "deny"}
+    both = {"tools": ["pay"], "when": "args.to + '@' + args.memo == 'eve@evil.org'"}
+    office.open({**both, "effect": "deny"})
+    assert office("pay", amount=1, to="eve", memo="evil.org").status is Status.DENIED
+    assert office("pay", amount=1, to="ann", memo="evil.org").success
+    office.open(one)
+    assert office("pay", amount=1, to="eve", memo="evil.org").status is Status.DENIED
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"name": "a", "path": "etc/x"},
+        {"name": "a", "path": {"startsWith": "etc/"}},
+        {"name": "a", "path": ["etc/x"]},
+        {"name": "a", "path": 3},
+    ],
+)
+def test_an_argument_that_a_tool_does_not_declare_is_ruled(office, arguments):
+    office.open({**ETC, "tools": ["write_note", "upload"]})
+    assert office("upload", **arguments).status is Status.DENIED
+    assert office("upload", name="a").success
+
+
+def test_an_argument_that_is_missing_is_what_the_tool_makes_of_it(office):
+    office.open(
+        {"tools": ["pay"], "when": "args.memo == ''", "effect": "deny"},
+        {"tools": ["upload"], "when": "!has(args.size) || args.size > 3", "effect": "deny"},
+    )
+    assert office("pay", amount=1, to="ann").status is Status.DENIED
+    assert office("pay", amount=1, to="ann", memo="tea").success
+    assert office("upload", name="a").status is Status.DENIED
+    assert office("upload", name="a", size=3).success
+
+
+@pytest.mark.parametrize("size", ["9", "9.0", True, None, [9], {"size": 9}])
+def test_a_number_in_another_type_does_not_pass(office, size):
+    office.open({"tools": ["upload"], "when": "has(args.size) && args.size > 3", "effect": "deny"})
+    assert not office("upload", name="a", size=size).success
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        '{"path": "\\u0065tc/x", "text": "a"}',
+        '{"path": "etc\\/x", "text": "a"}',
+        '{"path": "notes/x", "text": "a", "path": "etc/x"}',
+        '{"p\\u0061th": "etc/x", "text": "a"}',
+        ' {"text":"a","path":"etc/x"} ',
+    ],
+)
+def test_no_spelling_of_the_json_leads_around(office, arguments):
+    office.open(ETC)
+    assert not office.tools.dispatch(ToolCall("write_note", arguments)).success
+
+
+def test_a_call_through_another_tool_is_ruled(office):
+    office.open(ETC)
+    assert not office("tidy", path="etc/x").success
+    assert office("tidy", path="notes/x").success
+
+
+@pytest.mark.parametrize("path", ["etc/x", "%65tc/x"])
+def test_a_denial_does_not_say_what_would_pass(office, path):
+    office.open(ETC)
+    text = office("write_note", path=path, text="a").text
+    for hint in ("startsWith", "etc/'", "when", "effect", "args.path"):
+        assert hint not in text
+
+
+# --- What is not stopped; the guide says so
+
+
+@pytest.mark.parametrize(
+    "text", ["ZGVsZXRlIGl0", "64656c657465", "d e l e t e", "d\u0435lete", "remove"]
+)
+def test_words_in_code_or_letters_of_others_are_other_words(office, text):
+    when = "words(args.text).exists(w, w == 'delete')"
+    office.open({"tools": ["write_note"], "when": when, "effect": "deny"})
+    assert office("write_note", path="a", text=text).success
