@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -30,10 +31,16 @@ def pay(amount: int, *, context: ToolContext) -> str:
     return f"paid {amount}"
 
 
+@tool(category="read")
+def price() -> str:
+    """Say the price."""
+    return "It costs 120."
+
+
 class Shop:
     @hookimpl
     def toolstile_sections(self) -> list[MarkdownSection]:
-        return [MarkdownSection(key="shop", title="Shop", tools=[look, pay])]
+        return [MarkdownSection(key="shop", title="Shop", tools=[look, pay, price])]
 
 
 Calls = list[tuple[str, dict[str, Any]]]
@@ -43,7 +50,9 @@ Record = Callable[..., Path]
 def host_with(*policies: dict[str, Any], record: Path | None = None, **options: Any) -> Host:
     plugins = {} if record is None else {"record": {"file": str(record)}}
     settings = Settings(plugins=plugins, policies=list(policies))
-    return Host(settings=settings, plugins=[Shop()], discover=["record", "policies"], **options)
+    return Host(
+        settings=settings, plugins=[Shop()], discover=["record", "policies", "rules"], **options
+    )
 
 
 @pytest.fixture
@@ -130,3 +139,44 @@ def test_what_is_no_record_is_told(tmp_path: Path):
     path.write_text('{"name": "look"}\n')
     with pytest.raises(RecordError, match="is not a record"):
         tried(paths=[path])
+
+
+def limit(most: int) -> dict[str, Any]:
+    rule = {"kind": "rule", "name": "limit", "tools": ["pay"], "when": f"args.amount > {most}"}
+    return {**rule, "effect": "deny", "reason": f"At most {most}."}
+
+
+def test_a_regression_is_found_by_rule_and_tool(record: Record):
+    fine = {"kind": "rule", "name": "tea", "tools": ["look"], "when": "args.name == 'tee'"}
+    policies = (limit(500), {**fine, "effect": "deny"})
+    path = record(
+        *(("pay", {"amount": each}) for each in (5, 500, 501, 500)), LOOK, policies=policies
+    )
+    assert rows(tried(*policies, paths=[path])) == []
+    report = tried(limit(499), policies[1], paths=[path])
+    assert rows(report) == [("pay", "limit", "allow", "deny", 2)]
+    [change] = report.changes
+    assert (change.first, change.reason) == (f"{path}:3", "At most 499.")
+
+
+def test_calls_that_values_of_earlier_ones_allowed_are_found_where_these_are_not_trusted(
+    record: Record,
+):
+    values = {"kind": "provenance", "name": "values", "arguments": {"pay": {"amount": "value"}}}
+    trusting = {**values, "trusted": {"price": ["*"]}, "otherwise": "deny"}
+    path = record(("price", {}), ("pay", {"amount": 120}), policies=[trusting])
+    assert rows(tried(trusting, paths=[path])) == []
+    report = tried({**trusting, "trusted": {}}, paths=[path])
+    assert rows(report) == [("pay", "values", "allow", "deny", 1)]
+
+
+@pytest.mark.long
+def test_a_hundred_thousand_calls_take_less_than_a_minute(record: Record):
+    calls = [("pay", {"amount": each % 501}) if each % 2 else LOOK for each in range(100_000)]
+    path = record(*calls, policies=[limit(500)])
+    began = time.process_time()
+    report = tried(limit(499), LOOK_FIRST, paths=[path])
+    seconds = time.process_time() - began
+    assert report.calls == 100_000
+    assert rows(report) == [("pay", "limit", "allow", "deny", 99)]
+    assert seconds < 60

@@ -80,6 +80,45 @@ def test_a_changed_configuration_is_tried_against_a_record(
     assert (folder / "records.jsonl").read_bytes() == written
 
 
+RULES = """
+[plugins.vfs]
+[[policies]]
+kind = "rule"
+name = "secrets"
+tools = ["write_file"]
+when = "path(args.path) == 'secret.txt'"
+effect = "deny"
+[[policies]]
+kind = "rule"
+name = "etc"
+tools = ["write_file", "read_file"]
+when = "path(args.path).startsWith('%s')"
+effect = "deny"
+"""
+
+
+def test_a_rule_that_denies_more_than_it_did_is_found_by_its_name(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+):
+    (folder / "wide.toml").write_text(RULES % "a", encoding="utf-8")
+    (folder / "right.toml").write_text(RULES % "etc/", encoding="utf-8")
+    assert main(["run", "calls.jsonl", "--record", "records.jsonl", "--config", "right.toml"]) == 0
+    capsys.readouterr()
+    command = ["policy", "backtest", "records.jsonl", "--json", "--config"]
+    assert main([*command, "right.toml"]) == 0
+    assert capsys.readouterr().out == ""
+    assert main([*command, "wide.toml"]) == 1
+    [change] = map(json.loads, capsys.readouterr().out.splitlines())
+    found = {key: change[key] for key in ("policy", "tool", "was", "now", "calls")}
+    assert found == {
+        "policy": "etc",
+        "tool": "write_file",
+        "was": "allow",
+        "now": "deny",
+        "calls": 1,
+    }
+
+
 def test_what_cannot_be_read_is_told(folder: Path, capsys: pytest.CaptureFixture[str]):
     assert main(["policy", "test", "none.toml"]) == 2
     assert "none.toml cannot be read" in capsys.readouterr().err
