@@ -220,9 +220,9 @@ BUDGETS = {
     "rules": {
         "contract": 34,
         "host": 241,
-        "lines": 3231,  # 1,800
-        "statements": 1658,
-        "files": 20,
+        "lines": 3388,  # 1,800
+        "statements": 1748,
+        "files": 22,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -29,8 +29,9 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.mcp.gateway.errors import ServerFault
+from toolstile_plugins.mcp.gateway.variables import filled
 from toolstile_plugins.mcp.options import COMMAND
-from toolstile_plugins.mcp.settings import McpSettings, ServerSettings, filled
+from toolstile_plugins.mcp.settings import McpSettings, ServerSettings
 from toolstile_plugins.mcp.workspace_read import TOOL, handler_of_read
 
 __all__ = ["McpSettings"]

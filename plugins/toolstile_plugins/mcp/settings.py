@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self
-from urllib.parse import parse_qsl, urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
 from toolstile_hookspecs import DefinitionError, IdempotencyConfig
 from toolstile_hookspecs.idempotency import OnError, OnUnknown
+from toolstile_hookspecs.support.text import suggest
 from toolstile_hookspecs.tools import Category, Concurrency, Consequence
-from toolstile_plugins.mcp.gateway.errors import ServerFault
 
 # --- The server
 
@@ -29,6 +26,9 @@ FIVE_MINUTES: Final = 300.0
 HALF_AN_HOUR: Final = 1800.0
 MAX_REQUEST: Final = 4 * 1024 * 1024
 MAX_RESOURCE: Final = 10 * 1024 * 1024
+SHARED_TOKEN: Final = "token"  # noqa: S105 - a name
+"""The principal of the one token that is given on the command line, for all."""
+ANY_CLIENT: Final = "*"
 UNSENDABLE: Final = (
     "cannot be sent in a header; give one of ASCII characters that neither begins nor ends with a "
     "space"
@@ -60,6 +60,10 @@ class ServeSettings(BaseModel):
         tokens: Who may connect over HTTP: the bearer token of each, by their name. Calls run
             with that name as their `user_id`, of a principal whose source is `mcp`. They run in a
             session of theirs where a request names no other; nobody has a part in another's.
+        request_from: The clients that are trusted to say what the user asks for, with
+            `toolstile/request` in `_meta`: the names of their tokens, `token` for that of
+            `--token-file`, or `*` for any client, also over standard input and output. What
+            others say of it is ignored.
         allowed_hosts: What the `Host` header may be, besides the address that is served;
             `name:*` stands for any port.
         allowed_origins: Which `Origin`s may connect, besides that of the server itself where
@@ -80,6 +84,7 @@ class ServeSettings(BaseModel):
     shared_sessions: bool = False
     max_request: Positive = MAX_REQUEST
     tokens: dict[str, SecretStr] = Field(default_factory=dict[str, SecretStr])
+    request_from: frozenset[str] = frozenset()
     allowed_hosts: tuple[str, ...] = ()
     allowed_origins: tuple[str, ...] = ()
 
@@ -93,6 +98,16 @@ class ServeSettings(BaseModel):
             first = owners.setdefault(token, name)
             if first != name:
                 raise ValueError(f"{first!r} and {name!r} have one token; give each its own")
+        return self
+
+    @model_validator(mode="after")
+    def _trusts_clients_that_there_are(self) -> Self:
+        known = {*self.tokens, SHARED_TOKEN, ANY_CLIENT}
+        for name in sorted(self.request_from - known):
+            raise ValueError(
+                f"request_from: there is no token {name!r}{suggest(name, known) or '.'} Name one "
+                f"of [plugins.mcp.serve.tokens], or {ANY_CLIENT!r} for any client"
+            )
         return self
 
 
@@ -314,83 +329,6 @@ def names_tool(glob: str, name: str) -> bool:
 
 
 _NOTHING_KNOWN = ToolSettings()
-
-
-# --- Variables
-
-
-_VARIABLE: Final = re.compile(r"\$\{(?:env:)?([A-Za-z_][A-Za-z0-9_]*)\}")
-
-
-def named_in(text: str) -> Iterator[str]:
-    """Yield the values of the variables that a text names, as far as they are set."""
-    for name in _VARIABLE.findall(text):
-        if name in os.environ:
-            yield os.environ[name]
-
-
-def filled(text: str, where: str) -> str:
-    """Return a text with the values of the variables of this process that it names.
-
-    Args:
-        text: The text.
-        where: The key it stands under, for the message.
-
-    Raises:
-        ServerFault: When there is no such variable; names it, and never a value.
-    """
-
-    def value(found: re.Match[str]) -> str:
-        name = found[1]
-        if name not in os.environ:
-            raise ServerFault(
-                f"{where} names the environment variable {name}, which is not set; set it"
-            )
-        return os.environ[name]
-
-    return _VARIABLE.sub(value, text)
-
-
-# --- Secrets
-
-
-def secrets_of(settings: ServerSettings) -> tuple[str, ...]:
-    """Return the values that are hidden in whatever is said of a server.
-
-    They are those of `env` and `headers`, those of the variables that `args` and `url` name, and
-    the user and the query of `url`.
-    """
-    return tuple(dict.fromkeys(value for value in _found(settings) if value))
-
-
-def _found(settings: ServerSettings) -> Iterator[str]:
-    for value in (*settings.env.values(), *settings.headers.values()):
-        whole = _filled(value)
-        yield whole
-        yield from named_in(value)
-        # Of `Bearer TOKEN` the token alone, too.
-        yield whole.partition(" ")[2].strip()
-    for text in (*settings.args, settings.url or ""):
-        yield from named_in(text)
-    yield from _of_url(_filled(settings.url or ""))
-
-
-def _of_url(url: str) -> Iterator[str]:
-    try:
-        parts = urlsplit(url)
-        yield parts.username or ""
-        yield parts.password or ""
-        yield parts.query
-        yield from (value for _, value in parse_qsl(parts.query))
-    except ValueError:
-        return
-
-
-def _filled(text: str) -> str:
-    try:
-        return filled(text, "")
-    except ServerFault:
-        return text
 
 
 # --- The whole table

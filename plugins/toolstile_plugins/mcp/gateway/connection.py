@@ -23,7 +23,8 @@ from toolstile_plugins.mcp.gateway.tools import Listing, list_tools
 from toolstile_plugins.mcp.gateway.transports.guard import GuardedStream, guarded
 from toolstile_plugins.mcp.gateway.transports.http import Site, http_streams
 from toolstile_plugins.mcp.gateway.transports.stdio import Program, program_streams
-from toolstile_plugins.mcp.settings import ServerSettings, filled, secrets_of
+from toolstile_plugins.mcp.gateway.variables import filled, secrets_of
+from toolstile_plugins.mcp.settings import ServerSettings
 
 if TYPE_CHECKING:
     from mcp.client._transport import TransportStreams

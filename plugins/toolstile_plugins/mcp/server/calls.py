@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import logging
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final, TypeVar, cast
 
 from mcp.shared.exceptions import MCPError
@@ -19,6 +20,7 @@ from toolstile_hookspecs import (
     Deadline,
     Dialect,
     Outcome,
+    RequestTurn,
     Status,
     ToolCall,
     VisibilityExpansionRequired,
@@ -30,13 +32,23 @@ from toolstile_plugins.mcp.server.elicitation import (
     refuse_invalid,
 )
 from toolstile_plugins.mcp.server.notifications import ProgressRelay
-from toolstile_plugins.mcp.server.request import CallRequest, RequestContext, current_request
+from toolstile_plugins.mcp.server.request import (
+    CallRequest,
+    RequestContext,
+    current_request,
+    principal_of,
+)
 from toolstile_plugins.mcp.server.sessions import SESSION_META, ServedSession
+from toolstile_plugins.mcp.settings import ANY_CLIENT, ServeSettings
+
+log = logging.getLogger("toolstile.mcp")
 
 T = TypeVar("T")
 
 DEADLINE_META: Final = "toolstile/deadline"
 """Where a client says after how many seconds it will not wait any longer."""
+REQUEST_META: Final = "toolstile/request"
+"""Where a trusted client says what the user asks for: one text, or all of a conversation."""
 LONGEST_DEADLINE: Final = sys.float_info.max
 """In seconds; JSON has integers beyond it."""
 LATE: Final = (
@@ -44,7 +56,9 @@ LATE: Final = (
     "for less at a time, or do without it."
 )
 RESERVED: Final = "io.modelcontextprotocol/"
-_NOT_FOR_CALLS: Final = frozenset({SESSION_META, DEADLINE_META, "progressToken", "progress_token"})
+_NOT_FOR_CALLS: Final = frozenset(
+    {SESSION_META, DEADLINE_META, REQUEST_META, "progressToken", "progress_token"}
+)
 
 
 class Caller:
@@ -53,13 +67,14 @@ class Caller:
     Args:
         dialect: Makes results of outcomes.
         clock: Where time comes from.
-        deadline: Seconds after which a call is given up, None for never.
+        settings: The deadline of calls, and the clients that say what the user asks for.
     """
 
-    def __init__(self, dialect: Dialect, clock: Clock, deadline: float | None) -> None:
+    def __init__(self, dialect: Dialect, clock: Clock, settings: ServeSettings) -> None:
         self._dialect = dialect
         self._clock = clock
-        self._deadline = deadline
+        self._deadline = settings.deadline
+        self._request_from = settings.request_from
         self._numbers = itertools.count(1)
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -112,8 +127,10 @@ class Caller:
 
         Raises:
             MCPError: When the call is not resumed, since the state that the client gave back does
-                not hold.
+                not hold, or when the request of the user cannot be read.
         """
+        if said := self._newly_said(session, context):
+            session.executor.request(said)
         progress = ProgressRelay(context.session.report_progress)
         request = CallRequest(context, params, progress)
         # In a task of its own: the SDK cancels again and again, and a rollback takes its time.
@@ -162,6 +179,25 @@ class Caller:
                 if key not in _NOT_FOR_CALLS and not key.startswith(RESERVED)
             },
         )
+
+    def _newly_said(self, session: ServedSession, context: RequestContext) -> list[str]:
+        """Return the texts of the user that a trusted client sends and the session does not know.
+
+        Raises:
+            MCPError: When they are not texts.
+        """
+        said: Any = cast("Mapping[str, Any]", context.meta or {}).get(REQUEST_META, [])
+        client = principal_of(context)
+        if self._request_from.isdisjoint({ANY_CLIENT, client.id if client else ANY_CLIENT}):
+            if said:
+                log.info("A client is not trusted to say what the user asks for (request_from).")
+            return []
+        texts = [*cast("Iterable[Any]", said)] if isinstance(said, list) else [said]
+        if not all(isinstance(text, str) and text.strip() for text in texts):
+            told = f"_meta[{REQUEST_META!r}] must be a text of the user, or a list of these."
+            raise MCPError(INVALID_PARAMS, told)
+        known = {turn.text for turn in session.executor.session[RequestTurn].all()}
+        return [text for text in dict.fromkeys(texts) if text not in known]
 
     def _deadline_of(self, meta: Mapping[str, Any]) -> Deadline | None:
         asked = meta.get(DEADLINE_META)

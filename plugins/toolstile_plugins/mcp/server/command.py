@@ -14,10 +14,8 @@ from pydantic import SecretStr
 
 from toolstile_hookspecs import NOTICE, ConfigurationError, HostHandle
 from toolstile_plugins.mcp.server.stdio import serve_stdio
-from toolstile_plugins.mcp.settings import UNSENDABLE, ServeSettings, fits_header
+from toolstile_plugins.mcp.settings import SHARED_TOKEN, UNSENDABLE, ServeSettings, fits_header
 
-PRINCIPAL: Final = "token"
-"""The principal of the one shared token."""
 VARIABLE: Final = "TOOLSTILE_MCP_TOKEN"
 NOTHING: Final = (
     "No tool is served: add --workspace DIR for files, or plugins and servers to the "
@@ -64,7 +62,7 @@ def given_token(file: Path | None) -> Mapping[str, SecretStr]:
         raise ConfigurationError(f"{file} holds no token; write one into it, on a line.")
     if not fits_header(token):
         raise ConfigurationError(f"The token in {file or VARIABLE} {UNSENDABLE}.")
-    return {PRINCIPAL: SecretStr(token)}
+    return {SHARED_TOKEN: SecretStr(token)}
 
 
 def _read(file: Path) -> str:

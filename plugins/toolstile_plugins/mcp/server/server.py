@@ -52,7 +52,7 @@ class HostServer:
         self._changes = changes
         self._tools = ToolList(host)
         self._prompts = PromptList(host)
-        self.caller = Caller(host.dialect(DIALECT), host.clock, settings.deadline)
+        self.caller = Caller(host.dialect(DIALECT), host.clock, settings)
         # Files are read through a tool of this host; one of a server has other files.
         reader = host.catalog.get(TOOL) if settings.workspace else None
         is_own = reader is not None and reader.origin is None
