@@ -23,6 +23,7 @@ from toolstile_hookspecs.agents.provider import ProviderAdapter
 from toolstile_hookspecs.sessions import Dispatcher
 from toolstile_hookspecs.support.process import renewed_in_forks
 from toolstile_plugins.agent.config import AgentConfig, RequestArguments, known
+from toolstile_plugins.agent.conversation import UNSAID
 from toolstile_plugins.agent.effects import Loop, adrive, drive
 from toolstile_plugins.agent.loop import converse
 from toolstile_plugins.agent.result import Answers, RunResult, RunState
@@ -33,8 +34,6 @@ R = TypeVar("R")
 O = TypeVar("O")  # noqa: E741 - the output
 
 Hosts = HostHandle | Callable[[], AbstractContextManager[HostHandle]]
-UNSAID: Final = "Do what the instructions ask for."
-"""The user's words where the prompt holds all of the request."""
 
 _UNCHECKED: Final = {
     StopReason.DEADLINE,

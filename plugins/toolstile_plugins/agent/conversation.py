@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from typing import Final
 
 from toolstile_hookspecs import Outcome, SessionProtocol
 from toolstile_hookspecs.agents.messages import (
@@ -15,6 +16,9 @@ from toolstile_hookspecs.agents.messages import (
     unanswered,
 )
 from toolstile_plugins.dialects.parse import answer
+
+UNSAID: Final = "Do what the instructions ask for."
+"""The message of a user who says nothing, since the prompt holds all of the request."""
 
 
 class Conversation:

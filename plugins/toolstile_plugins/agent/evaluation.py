@@ -14,9 +14,9 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.agents.messages import Message, ToolResults, Turn
 from toolstile_hookspecs.agents.provider import ProviderAdapter
 from toolstile_hookspecs.support.text import counted
-from toolstile_plugins.agent.agent import UNSAID, Agent
+from toolstile_plugins.agent.agent import Agent
 from toolstile_plugins.agent.config import AgentConfig, RequestArguments
-from toolstile_plugins.agent.conversation import Conversation, answer_of
+from toolstile_plugins.agent.conversation import UNSAID, Conversation, answer_of
 from toolstile_plugins.agent.guidance.prompt_guidance import nowhere
 from toolstile_plugins.agent.result import RunResult
 from toolstile_plugins.agent.run import Run, Surroundings

@@ -36,7 +36,7 @@ from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.sessions import Dispatcher, SlicePolicy, append_all
 from toolstile_plugins.agent.budget import BudgetExceeded, Price, TokenBudgetTracker, price_of
 from toolstile_plugins.agent.config import AgentConfig, RequestArguments
-from toolstile_plugins.agent.conversation import Conversation, in_call_order
+from toolstile_plugins.agent.conversation import UNSAID, Conversation, in_call_order
 from toolstile_plugins.agent.events import ModelReplied, PromptExecuted, PromptRendered
 from toolstile_plugins.agent.guidance.prompt_guidance import GUIDANCE, Guidance
 from toolstile_plugins.agent.output import OutputType
@@ -109,6 +109,7 @@ class Run:
         self._state = state
         self._prompt = prompt
         self.said = said
+        self._request = said if said and said != UNSAID else ""
         waiting = () if state is None else state.waiting
         self.answers: dict[str, TicketAnswer | None] = {
             each.call.id: answers.get(each.ticket) for each in waiting
@@ -156,9 +157,8 @@ class Run:
             "heartbeat": given.get("heartbeat"),
             "run_context": self.context,
             "resources": self._resources(),
+            "request": self._request,
         }
-        if self.said is not None:
-            arguments["request"] = self.said
         return self._around.host.executor(**arguments)
 
     def begin(self, tools: ExecutorHandle) -> None:
@@ -176,8 +176,8 @@ class Run:
             run_id=self.context.run_id,
             publish=self._tell_bus,
         )
-        if self.said is not None and self._given.get("executor") is not None:
-            tools.request(self.said)
+        if self._request and self._given.get("executor") is not None:
+            tools.request(self._request)
         if tracker is not None and tracker.budget.key is not None:
             counter: Any = tools.resources.get(Counter)  # type: ignore[type-abstract]  # a protocol
             tracker.count_in(counter, self.clock)
