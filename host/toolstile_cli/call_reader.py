@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from toolstile_cli.errors import UsageError
-from toolstile_cli.transcripts import UnreadCallError, calls_within, known_whole
+from toolstile_cli.transcripts import UnreadCallError
+from toolstile_cli.user_turns import UserTurn, turns_of
 from toolstile_hookspecs import Dialect, ToolCall
 from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.support.text import counted, suggest
@@ -55,10 +56,10 @@ def read_source(path: str) -> tuple[str, str]:
         raise UsageError(msg) from None
 
 
-def read_calls(
+def read_turns(
     text: str, source: str, dialects: Callable[[], Mapping[str, Dialect]]
-) -> list[ToolCall]:
-    """Return the calls that a text holds.
+) -> list[UserTurn]:
+    """Return the calls that a text holds, after what the user says where it is a conversation.
 
     Args:
         text: JSON Lines of `{"id", "name", "arguments"}`, or a recorded conversation: one
@@ -73,22 +74,22 @@ def read_calls(
     if not lines:
         raise UsageError(f"{source} holds no calls; give one JSON object a line.")
     if EVENT_STREAM.match(lines[0].text):
-        calls = _recorded(_events(lines, source), source, dialects())
-        if calls is None:
+        turns = _recorded(_events(lines, source), source, dialects())
+        if turns is None:
             raise _not_a_conversation(source, dialects())
-        return calls
+        return turns
     document = _document(text, lines, source)
     is_one = document is not None
     if is_one:
         lines = [Line(lines[0].number, text)]
     values = [document] if is_one else [_value_or_none(line) for line in lines]
     if not _looks_like_a_call(values[0]) and None not in values:
-        calls = _recorded(document if is_one else values, source, dialects())
-        if calls is not None:
-            return calls
+        turns = _recorded(document if is_one else values, source, dialects())
+        if turns is not None:
+            return turns
         if not _could_be_calls(values):
             raise _not_a_conversation(source, dialects())
-    return _calls(lines, source)
+    return [UserTurn((), _calls(lines, source))]
 
 
 def _could_be_calls(values: list[Any]) -> bool:
@@ -126,22 +127,24 @@ def _events(lines: list[Line], source: str) -> list[Any]:
 
 def _recorded(
     document: object, source: str, dialects: Mapping[str, Dialect]
-) -> list[ToolCall] | None:
-    """Return the calls of a conversation, None for anything else.
+) -> list[UserTurn] | None:
+    """Return the turns of a conversation, None for anything else.
 
     Raises:
         UsageError: When it holds calls that cannot be read.
     """
     readers = list(dialects.values())
     try:
-        calls = known_whole(document, readers) or calls_within(document, readers)
-        is_known = calls or any(dialect.recorded(document) is not None for dialect in readers)
+        turns = turns_of(document, readers)
+        is_known = any(turn.calls for turn in turns) or any(
+            dialect.recorded(document) is not None for dialect in readers
+        )
     except UnreadCallError as error:
         msg = f"{source} holds calls in a form that no dialect reads: {error}. {_GIVE}"
     except RecursionError:
         msg = f"{source} is nested too deeply. {_GIVE}"
     else:
-        return calls if is_known else None
+        return turns if is_known else None
     raise UsageError(msg)
 
 

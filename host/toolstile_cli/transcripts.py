@@ -133,10 +133,12 @@ class _Walk:
 
     def _has_known(self, node: object) -> bool:
         """Tell whether a dialect knows all calls in a part, which are added."""
-        known = known_whole(node, self._dialects) or ()
-        for call in known:
+        dialect = dialect_of(node, self._dialects)
+        if dialect is None:
+            return False
+        for call in dialect.recorded(node) or ():
             self._add(call)
-        return bool(known)
+        return True
 
     def _has_added(self, node: JsonObject) -> bool:
         """Tell whether a part is a call as a whole, which is added."""
@@ -163,12 +165,12 @@ class _Walk:
         self.calls.setdefault((call.id, call.name, _canonical(call.arguments)), call)
 
 
-def known_whole(node: object, dialects: Iterable[Dialect]) -> list[ToolCall] | None:
-    """Return the calls of a part that one dialect knows; None where there are others or none."""
+def dialect_of(node: object, dialects: Iterable[Dialect]) -> Dialect | None:
+    """Return the dialect that knows all calls of a part; None where there are others or none."""
     for dialect in dialects:
         calls = dialect.recorded(node)
         if calls and not any(_is_unread(like, calls) for like in _call_like(node)):
-            return calls
+            return dialect
     return None
 
 

@@ -8,13 +8,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolstile.host import Host
-from toolstile_cli.call_reader import STDIN, read_calls, read_source
+from toolstile_cli.call_reader import STDIN, read_source, read_turns
 from toolstile_cli.call_reports import Ending, Endings
 from toolstile_cli.console import Terminal, undisturbed
 from toolstile_cli.errors import UsageError, report_session, say
 from toolstile_cli.examples import ASKED_FOR, SESSIONS, THE_EXAMPLES
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.run_report import JsonReport, Report, TableReport
+from toolstile_cli.user_turns import UserTurn
 from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
 from toolstile_hookspecs.support.text import counted
 
@@ -80,8 +81,8 @@ def run(host: Host, args: argparse.Namespace) -> int:
     Raises:
         UsageError: When the file is wrong; nothing is run then.
     """
-    calls = _read(host, args)
-    report = _report(args, calls)
+    turns = _read(host, args)
+    report = _report(args, [call for turn in turns for call in turn.calls])
     succeeded = True
     options: dict[str, Any] = {
         "approver": undisturbed(host.approver, report.still),
@@ -98,11 +99,15 @@ def run(host: Host, args: argparse.Namespace) -> int:
         with report:
             args.log.still = report.still
             dispatch = _at_once if args.parallel else _one_by_one
-            for ending in dispatch(tools, calls, report):
-                report.ended(ending)
-                # Calls of an example are meant to fail, but not for want of a person.
-                meant = _is_example(args) and not ending.unanswered
-                succeeded = succeeded and (ending.success or meant)
+            endings = Endings(tools.session)
+            for turn in turns:
+                if turn.said:
+                    tools.request(turn.said)
+                for ending in dispatch(tools, turn.calls, endings, report):
+                    report.ended(ending)
+                    # Calls of an example are meant to fail, but not for want of a person.
+                    meant = _is_example(args) and not ending.unanswered
+                    succeeded = succeeded and (ending.success or meant)
             if args.dry_run:
                 report.rehearsed(tools.rehearsed())
     return Exit.OK if succeeded else Exit.FAILED
@@ -113,7 +118,7 @@ def _is_example(args: argparse.Namespace) -> bool:
     return args.file is None
 
 
-def _read(host: Host, args: argparse.Namespace) -> list[ToolCall]:
+def _read(host: Host, args: argparse.Namespace) -> list[UserTurn]:
     if args.file is not None:
         if args.example and args.file != STDIN and not Path(args.file).exists():
             told = f"there is neither an example nor a file {args.file!r}. {THE_EXAMPLES}"
@@ -123,10 +128,10 @@ def _read(host: Host, args: argparse.Namespace) -> list[ToolCall]:
         source, text = example_session(args.example)
     else:
         raise UsageError("no calls to run; give a FILE, - for standard input, or --example.")
-    calls = read_calls(text, source, host.dialects)
-    if not calls:
+    turns = read_turns(text, source, host.dialects)
+    if not any(turn.calls for turn in turns):
         say("note", f"{source} is a recorded conversation, in which the model made no call.")
-    return calls
+    return turns
 
 
 def _report(args: argparse.Namespace, calls: Sequence[ToolCall]) -> Report:
@@ -138,9 +143,8 @@ def _report(args: argparse.Namespace, calls: Sequence[ToolCall]) -> Report:
 
 
 def _one_by_one(
-    tools: ExecutorHandle, calls: Sequence[ToolCall], report: Report
+    tools: ExecutorHandle, calls: Sequence[ToolCall], endings: Endings, report: Report
 ) -> Iterator[Ending]:
-    endings = Endings(tools.session)
     for call in calls:
         report.running(call.name)
         ending = endings.dispatch(tools, call)
@@ -148,17 +152,18 @@ def _one_by_one(
         yield ending
 
 
-def _at_once(tools: ExecutorHandle, calls: Sequence[ToolCall], report: Report) -> Iterator[Ending]:
-    endings = Endings(tools.session)
-    tools.session.dispatcher.subscribe(
+def _at_once(
+    tools: ExecutorHandle, calls: Sequence[ToolCall], endings: Endings, report: Report
+) -> Iterator[Ending]:
+    report.running(f"{counted(len(calls), 'call')} in parallel")
+    stop = tools.session.dispatcher.subscribe(
         ToolInvoked, lambda event: None if event.parent_id else report.advance()
     )
-    report.running(f"{counted(len(calls), 'call')} in parallel")
     try:
         outcomes = tools.dispatch_all(calls)
     except SystemExit as leaving:
         # All have ended, and some are kept: each is reported as if they ran one by one.
-        yield from (endings.of(call, endings.known(call) or leaving) for call in calls)
-        return
-    for call, outcome in zip(calls, outcomes, strict=True):
-        yield endings.of(call, outcome)
+        outcomes = [endings.known(call) or leaving for call in calls]
+    finally:
+        stop()
+    yield from map(endings.of, calls, outcomes)

@@ -6,7 +6,7 @@ import json
 import pytest
 from hypothesis import given, strategies as st
 
-from toolstile_cli.call_reader import read_arguments, read_calls, read_source
+from toolstile_cli.call_reader import read_arguments, read_source, read_turns
 from toolstile_cli.errors import UsageError
 from toolstile_hookspecs import ToolCall
 
@@ -26,7 +26,8 @@ class Chat:
 
 
 def read(text, source="calls.jsonl"):
-    return read_calls(text, source, lambda: {"chat": Chat()})
+    turns = read_turns(text, source, lambda: {"chat": Chat()})
+    return [call for turn in turns for call in turn.calls]
 
 
 def faults(text):

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from toolstile_cli.call_reader import read_calls
+from toolstile_cli.call_reader import read_turns
 from toolstile_cli.errors import UsageError
 from toolstile_plugins.dialects import toolstile_dialects
 
@@ -31,7 +31,8 @@ STREAM = [
 def read(document, *, lines):
     text = "\n".join(map(json.dumps, document)) if lines else json.dumps(document)
     dialects = {dialect.name: dialect for dialect in toolstile_dialects()}
-    return read_calls(text, "log", lambda: dialects)
+    turns = read_turns(text, "log", lambda: dialects)
+    return [call for turn in turns for call in turn.calls]
 
 
 READ = {
@@ -490,7 +491,8 @@ SAVED = "".join(f"event: {event['type']}\ndata: {json.dumps(event)}\n\n" for eve
 
 def read_text(text):
     dialects = {dialect.name: dialect for dialect in toolstile_dialects()}
-    return read_calls(text, "stream.txt", lambda: dialects)
+    turns = read_turns(text, "stream.txt", lambda: dialects)
+    return [call for turn in turns for call in turn.calls]
 
 
 @pytest.mark.parametrize("text", [SAVED, ": ping\r\n\r\n" + SAVED.replace("\n", "\r\n")])
