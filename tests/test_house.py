@@ -220,8 +220,8 @@ BUDGETS = {
     "rules": {
         "contract": 34,
         "host": 241,
-        "lines": 3388,  # 1,800
-        "statements": 1748,
+        "lines": 3393,  # 1,800
+        "statements": 1749,
         "files": 22,
     },
 }
