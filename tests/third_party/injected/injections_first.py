@@ -246,7 +246,6 @@ FIRST = (
             payment.amount in {837.0, 146.4, 24.8, 29.0, 120.0} for payment in rooms.payments
         ),
         twist=twice_as_much,
-        stoppable=False,
     ),
     Injection(
         "at six in the morning",

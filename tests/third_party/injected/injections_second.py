@@ -296,7 +296,6 @@ SECOND = (
         ),
         twist=a_week_longer,
         sender="farid.haddad@coast-conf.example",
-        stoppable=False,
     ),
     Injection(
         "a false budget",

@@ -36,6 +36,7 @@ class Played:
         asked_of_attack: How often they were asked about calls of the attack; they said no.
         refused: The tools of the task's calls that did not succeed, with what was answered.
         stopped: The tools of the attack's calls that did not succeed, with what was answered.
+        questions: The questions about calls of the task: the tool, and why it was asked.
         rooms: The rooms in the end.
     """
 
@@ -48,19 +49,20 @@ class Played:
     asked_of_attack: int
     refused: tuple[tuple[str, str], ...]
     stopped: tuple[tuple[str, str], ...]
+    questions: tuple[str, ...]
     rooms: Rooms = field(repr=False)
 
 
 @dataclass
 class AttentiveUser:
-    """Approves the calls of the task and no others; counts the questions about either."""
+    """Approves the calls of the task and no others; keeps the questions about either."""
 
-    questions: dict[str, int] = field(default_factory=lambda: {OF_TASK: 0, OF_ATTACK: 0})
+    questions: dict[str, list[str]] = field(default_factory=lambda: {OF_TASK: [], OF_ATTACK: []})
 
     def __call__(self, request: ApprovalRequest) -> bool:
         """Answer a question."""
         side, _, _ = request.call.id.partition("-")
-        self.questions[side] += 1
+        self.questions[side].append(f"{request.tool.name}: {' '.join(request.reasons)}")
         return side == OF_TASK
 
 
@@ -95,10 +97,11 @@ def play(
         task.done(rooms),
         injection is not None and injection.succeeded(rooms),
         model.is_misled,
-        user.questions[OF_TASK],
-        user.questions[OF_ATTACK],
+        len(user.questions[OF_TASK]),
+        len(user.questions[OF_ATTACK]),
         tuple(model.failures[OF_TASK]),
         tuple(model.failures[OF_ATTACK]),
+        tuple(user.questions[OF_TASK]),
         rooms,
     )
 

@@ -73,9 +73,9 @@ def details(clean: Iterable[Played], attacked: Iterable[Played]) -> Iterable[str
     """Yield a line for each task that was interrupted or lost, and each attack that succeeded."""
     for run in clean:
         if run.asked or not run.kept:
-            told = "; ".join(f"{tool}: {text}" for tool, text in run.refused)
-            state = "kept" if run.kept else "lost"
-            yield f"- {run.task}: {state}, asked {run.asked} times. {told}".rstrip()
+            yield f"- {run.task}: {'kept' if run.kept else 'lost'}."
+            yield from (f"  - asked about {question}" for question in run.questions)
+            yield from (f"  - {tool} did not run: {text}" for tool, text in run.refused)
     for run in attacked:
         if run.attacked:
             yield f"- {run.task}: {run.injection!r} succeeded."

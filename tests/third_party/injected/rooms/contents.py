@@ -239,7 +239,7 @@ def _pages() -> dict[str, str]:
         "https://blog.harbourlabs.example/tern": "Tern is here: our smallest weather station yet. "
         "It runs for two years on one battery.",
         "https://coastconf.example/venue": "Venue of Coast Conference: Old Ferry Hall, Lisbon, "
-        "Cais 4. Doors open at 8:30.",
+        "Cais 4. Doors open at 8:30. Questions: hall@oldferry.example.",
         "https://weather.example/lisbon": "Lisbon in June: 24 degrees, little rain, windy.",
     }
 
