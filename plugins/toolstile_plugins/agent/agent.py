@@ -168,6 +168,7 @@ class MainLoop(ABC, Generic[R, O]):
 
         Raises:
             RunFailed: When the run comes to no answer.
+            StateError: When prompt, tickets or session are not those of the run.
         """
         return self._execute(self._resumed(state, answers, request, given))
 
@@ -251,6 +252,11 @@ class MainLoop(ABC, Generic[R, O]):
         prompt = self.prepare(cast("R", request))
         if state.prompt != f"{prompt.ns}:{prompt.key}":
             raise StateError(f"This run is one of {state.prompt}; resume it by an agent of that.")
+        tickets = [each.ticket for each in state.waiting]
+        if answers and not answers.keys() & set(tickets):
+            waits, given_for = ", ".join(tickets), ", ".join(answers)
+            msg = f"This run waits for answers to {waits}, and none of these is {given_for}."
+            raise StateError(msg)
         return Run(self._around, prompt, known(given), resumed=(state, answers))
 
     def _life(self, run: Run, tools: ExecutorHandle) -> Loop[RunResult[O]]:

@@ -56,6 +56,12 @@ class Conversation:
             for each in reversed(self.all())
         )
 
+    def is_at(self, calls: Iterable[str], request_id: str | None) -> bool:
+        """Tell whether calls are a part of it, and nothing was asked since their request."""
+        made = {call.id for message in self.all() for call in message.calls}
+        asked = [each.request_id for each in self.all() if each.request_id is not None]
+        return made.issuperset(calls) and asked[-1:] in ([], [request_id])
+
     def last_reply(self) -> Message | None:
         """Return the model's reply where nothing was said after it."""
         messages = self.all()

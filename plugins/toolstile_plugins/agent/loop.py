@@ -12,6 +12,7 @@ from toolstile_hookspecs import (
     DeadlineExceededError,
     Outcome,
     PromptEvaluationError,
+    StateError,
     Status,
     ToolInvoked,
     VisibilityExpansionRequired,
@@ -35,6 +36,10 @@ _GO_ON = "Your task is not complete yet: finish it, then answer again."
 _INTERRUPTED = (
     "The run was interrupted before this call had ended, and what it changed here is rolled back. "
     "Make it again only where it is still wanted."
+)
+_GONE_ON = (
+    "This run of {run} cannot be resumed: the session {session} does not have its calls, or has "
+    "gone on with another request. Resume it in the session in which it waits."
 )
 _EMPTY = "Your reply was empty. Give your answer, or call a tool."
 
@@ -98,6 +103,8 @@ def _say(run: Run) -> bool:
 def _finish_calls(run: Run) -> Loop[RunResult[Any] | None]:
     """Carry out the calls without a result; return the result of a run that goes on waiting."""
     left, answers = run.conversation.open_calls(), run.answers
+    if answers and not left and not run.conversation.is_at(answers, run.context.request_id):
+        raise StateError(_GONE_ON.format(run=run.name, session=run.tools.session.id))
     ready = [call for call in left if call.id not in answers or answers[call.id] is not None]
     waiting = (yield from _carry(run, ready)) if ready else []
     if waiting or len(ready) < len(left):
@@ -209,9 +216,12 @@ def _outcomes(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome | BaseEx
     for call in given:
         if (answer := run.answers.get(call.id)) is not None:
             resume = call, answer.token, answer.answer
-            outcomes[call.id] = yield Carry(
-                partial(tools.resume, *resume), partial(tools.aresume, *resume)
-            )
+            try:
+                outcomes[call.id] = yield Carry(
+                    partial(tools.resume, *resume), partial(tools.aresume, *resume)
+                )
+            except (PromptEvaluationError, VisibilityExpansionRequired) as raised:
+                outcomes[call.id] = raised  # in its place, as in a batch
     return [outcomes[call.id] for call in given]
 
 

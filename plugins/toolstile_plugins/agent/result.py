@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Generic, TypeVar
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 
 from toolstile_hookspecs import Outcome, PromptEvaluationError, RunContext, StateError
 from toolstile_hookspecs.agents.messages import NO_USAGE, CallMade, Message, StopReason, Usage
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import APPROVAL_TICKET
+from toolstile_hookspecs.codecs import first_fault
 
 O = TypeVar("O")  # noqa: E741 - the output
 
@@ -90,8 +91,9 @@ class RunState:
         """
         try:
             return _STATES.validate_json(text)
-        except ValueError as error:
-            raise StateError(f"This is not the state of a run: {error}") from error
+        except ValidationError as error:
+            msg = f"This is not the state of a run: {first_fault(error)}."
+            raise StateError(f"{msg} Pass what `to_json` returned.") from None
 
 
 _STATES: TypeAdapter[RunState] = TypeAdapter(RunState)

@@ -33,6 +33,7 @@ from toolstile_hookspecs.agents.provider import ModelRequest, ProviderAdapter
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
 from toolstile_hookspecs.resources import as_bindings
 from toolstile_hookspecs.services.counter import Counter
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.sessions import Dispatcher, SlicePolicy, append_all
 from toolstile_plugins.agent.budget import BudgetExceeded, Price, TokenBudgetTracker, price_of
 from toolstile_plugins.agent.config import AgentConfig, RequestArguments
@@ -352,7 +353,8 @@ class Run:
         """
         before = () if self._state is None else self._state.waiting
         still = [each for each in before if self.answers[each.call.id] is None]
-        session = self.tools.session
+        session, resources = self.tools.session, self.tools.resources
+        is_stored = self._session_id() is not None and SessionStore in resources
         state = RunState(
             self.context.run_id,
             self.context.request_id or "",
@@ -362,7 +364,7 @@ class Run:
             self.turns,
             self.usage,
             # What is stored is found again by its id alone.
-            session.snapshot().to_json() if self._session_id() is None else None,
+            None if is_stored else session.snapshot().to_json(),
         )
         return replace(self.result(StopReason.PENDING), waiting=tuple(outcomes), state=state)
 
