@@ -1,4 +1,4 @@
-"""Places that calls take: in the record of their session, or in a counter of several sessions."""
+"""Amounts that calls take: in the record of their session, or in a counter of several sessions."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ def take_place(  # noqa: PLR0913 - what is counted, for whom and how long
     key: str,
     most: int,
     *,
+    amount: int = 1,
     window: float | None = None,
     scope: CountingScope,
 ) -> Reservation:
@@ -29,6 +30,7 @@ def take_place(  # noqa: PLR0913 - what is counted, for whom and how long
         policy: The policy's name.
         key: What is counted.
         most: The places there are.
+        amount: The places it takes.
         window: Seconds after which a place is free again; None for never.
         scope: Whose calls share the places.
 
@@ -37,30 +39,47 @@ def take_place(  # noqa: PLR0913 - what is counted, for whom and how long
         StateError: When nothing can be counted.
     """
     if scope == "session":
-        return _take_in_record(context, policy, key, most, window)
+        return _take_in_record(context, policy, key, most, amount, window)
     who = context.principal if scope == "principal" else None
     shared = json.dumps([policy, scope, None if who is None else [who.source, who.id], key])
     counter: Any = context.resources.get(Counter)  # type: ignore[type-abstract]
     # No id of a call's: other processes give the same ones, and a call is admitted once.
     now, id_ = context.clock.now(), uuid4().hex
-    taken: Reservation = counter.reserve(shared, 1, most, window, id_, now=now)
+    taken: Reservation = counter.reserve(shared, amount, most, window, id_, now=now)
     return taken
 
 
-def _take_in_record(
-    context: ToolContext, policy: str, key: str, most: int, window: float | None
+def _take_in_record(  # noqa: PLR0913, PLR0917 - as `take_place`
+    context: ToolContext, policy: str, key: str, most: int, amount: int, window: float | None
 ) -> Reservation:
     state = PolicyState.reserved(context, policy)
-    if window is None:
-        used = state.data.get(key, 0)
-        if used >= most:
-            return Reservation(granted=False, used=used)
-        replace(state, data={**state.data, key: used + 1}).save(context)
-        return Reservation(granted=True, used=used + 1)
     now = context.clock.now().timestamp()
-    times = [time for time in state.data.get(key, ()) if now - window < time <= now]
-    used = len(times)
-    if used >= most:
-        return Reservation(granted=False, used=used, wait=times[used - most] + window - now)
-    replace(state, data={**state.data, key: (*times, now)}).save(context)
-    return Reservation(granted=True, used=used + 1)
+    if window is None:
+        used, kept, wait = state.data.get(key, 0), state.data.get(key, 0) + amount, None
+    else:
+        # The time of a call that takes one place stands alone.
+        own: Any = now if amount == 1 else (now, amount)
+        places = [each for each in state.data.get(key, ()) if now - window < _time(each) <= now]
+        used, kept = sum(map(_amount, places)), (*places, own)
+        wait = _wait(places, used + amount - most, window - now)
+    if used + amount > most:
+        return Reservation(granted=False, used=used, wait=wait)
+    replace(state, data={**state.data, key: kept}).save(context)
+    return Reservation(granted=True, used=used + amount)
+
+
+def _time(place: Any) -> float:
+    return place if isinstance(place, (int, float)) else place[0]
+
+
+def _amount(place: Any) -> int:
+    return 1 if isinstance(place, (int, float)) else place[1]
+
+
+def _wait(places: list[Any], over: int, ahead: float) -> float | None:
+    """Return the seconds until enough of the places are free again; None if that never is."""
+    for place in places:
+        over -= _amount(place)
+        if over <= 0:
+            return _time(place) + ahead
+    return None

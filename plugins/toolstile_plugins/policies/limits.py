@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from toolstile_hookspecs import (
     DefinitionError,
@@ -15,9 +15,11 @@ from toolstile_hookspecs import (
     ToolResult,
     ToolSelector,
 )
+from toolstile_hookspecs.services.counter import Reservation
 from toolstile_hookspecs.support.text import counted
+from toolstile_plugins.policies.amounts import LARGEST, amount_of, fault_of, limit_of, shown
 from toolstile_plugins.policies.call_counts import CountingScope, take_place
-from toolstile_plugins.policies.checks import Count, Seconds, check_fields, entries_for
+from toolstile_plugins.policies.checks import Amount, Count, Seconds, check_fields, entries_for
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""
@@ -27,10 +29,13 @@ IN_ALL: Final = "*"
 class _Counting(ToolSelector):
     """A policy that only counts: it decides as calls are admitted, so that none slips by."""
 
-    wants_params: ClassVar = False
-
     scope: CountingScope = "session"
     name: str = ""
+
+    @property
+    def wants_params(self) -> bool:
+        """False: only calls are counted."""
+        return False
 
     @property
     def selector(self) -> ToolSelector | None:
@@ -119,14 +124,19 @@ class RateLimitPolicy(_Counting):
 
 @dataclass(frozen=True, kw_only=True)
 class QuotaPolicy(_Counting):
-    """Lets tools be called so many times, in all and each.
+    """Lets tools be called so many times, in all and each, or until an argument adds up to so much.
 
     An admitted call counts, whatever its outcome.
 
     Args:
         max_calls: Calls in all, None for any number.
         per_tool: Calls of single tools, or of each that fits a glob; of several globs the least.
-        tools: The tools that count towards `max_calls`, also as globs; all where not given.
+        sum: The argument that is added up, such as `amount` or `order.total`. A call is denied
+            where it is not a number of 0 or more. Millionths are the least that count.
+        max_sum: The most that it may add up to.
+        window: Seconds after which a call counts no more; None for never.
+        tools: The tools that count towards `max_calls` and `sum`, also as globs; all where not
+            given.
         tags: Tags, of which each of these tools has one.
         servers: Servers, or other origins, of which each of these tools comes from one.
         category: Their categories.
@@ -141,16 +151,31 @@ class QuotaPolicy(_Counting):
 
     max_calls: Count | None = None
     per_tool: Mapping[str, Count] = field(default_factory=dict[str, int])
+    sum: str | None = None
+    max_sum: Amount | None = None
+    window: Seconds | None = None
 
     def __post_init__(self) -> None:
         """Check the numbers."""
         check_fields(self)
         super().__post_init__()
-        if self.max_calls is None and not self.per_tool:
-            msg = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
+        if (self.sum is None) != (self.max_sum is None):
+            raise DefinitionError("QuotaPolicy: sum and max_sum belong together; give both.")
+        if self.max_calls is None and not self.per_tool and self.sum is None:
+            msg = "QuotaPolicy: give max_calls, per_tool or sum with max_sum; it limits nothing."
             raise DefinitionError(msg)
         if min([self.max_calls or 0, *self.per_tool.values()]) < 0:
             raise DefinitionError("QuotaPolicy: a quota cannot be negative.")
+        if self.max_sum is not None and not 0 <= self.max_sum * 1e6 <= LARGEST:
+            msg = "QuotaPolicy: max_sum has to be 0 or more, and below 2,000,000,000,000."
+            raise DefinitionError(msg)
+        if self.window is not None and not self.window > 0:
+            raise DefinitionError("QuotaPolicy: the window must be positive.")
+
+    @property
+    def wants_params(self) -> bool:
+        """True where an argument is added up."""
+        return self.sum is not None
 
     @property
     def selector(self) -> ToolSelector | None:
@@ -165,27 +190,56 @@ class QuotaPolicy(_Counting):
     def misfits(
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
     ) -> list[str]:
-        """Return what it selects by and no tool has."""
-        return self.faults(tools, may_come) if self.per_tool else []
+        """Return what it selects by and no tool has, and where there is nothing to add up."""
+        found = self.faults(tools, may_come) if self.per_tool else []
+        if self.sum is not None:
+            faults = [fault_of(tool, self.sum) for tool in tools if self.selects(tool)]
+            if told := "; it ".join(fault for fault in faults if fault is not None):
+                found.append(f"{told}. Correct sum, or narrow the tools.")
+        return found
 
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
-        """Count the call, or deny it and say what is used up."""
-        most_in_all = self.max_calls if self.selects(tool) else None
-        most = min(entries_for(tool, self.per_tool), default=None)
-        if most is None and most_in_all is None:
-            return PolicyDecision.allow()
-        wanted = ((IN_ALL, most_in_all, "calls"), (tool.name, most, f"calls of {tool.name}"))
+        """Count the call, or deny it and say what is used up, and what is left."""
+        is_selected = self.selects(tool)
+        most_in_all = self.max_calls if is_selected else None
+        own = min(entries_for(tool, self.per_tool), default=None)
+        wanted = ((IN_ALL, most_in_all, "calls"), (tool.name, own, f"calls of {tool.name}"))
         for key, places, what in wanted:
             if places is not None:
-                place = take_place(context, self.name, key, places, scope=self.scope)
+                place = self._take(context, key, places)
                 if not place.granted:
                     # What was taken before is put back with the denial.
-                    return PolicyDecision.deny(_exceeded(place.used, places, what))
-        return PolicyDecision.allow()
+                    return PolicyDecision.deny(_exceeded(place, f"{places} {what}"))
+        if self.sum is None or self.max_sum is None or not is_selected:
+            return PolicyDecision.allow()
+        amount = amount_of(tool, params, self.sum)
+        if amount is None:
+            return PolicyDecision.deny(
+                f"Cannot call {tool.name}: its {self.sum} is added up, so it has to be a number "
+                f"of 0 or more. Correct it, then retry {tool.name}."
+            )
+        most = limit_of(self.max_sum)
+        place = self._take(context, f"sum of {self.sum}", most, amount)
+        if place.granted:
+            return PolicyDecision.allow()
+        left = most - int(place.used)
+        told = f"{self.sum} is {shown(amount)}, and {shown(max(left, 0))} of {shown(most)} are left"
+        return PolicyDecision.deny(
+            f"Quota exceeded: {told}. {_remedy(place, tool if left > 0 else None)}"
+        )
+
+    def _take(self, context: ToolContext, key: str, most: int, amount: int = 1) -> Reservation:
+        window, scope = self.window, self.scope
+        return take_place(context, self.name, key, most, amount=amount, window=window, scope=scope)
 
 
-def _exceeded(used: float, most: int, what: str) -> str:
-    return (
-        f"Quota exceeded: {used} of {most} {what} are used. It cannot be called again; go "
-        "on without it."
-    )
+def _exceeded(place: Reservation, of: str) -> str:
+    return f"Quota exceeded: {place.used} of {of} are used. {_remedy(place)}"
+
+
+def _remedy(place: Reservation, smaller: Tool[Any, Any] | None = None) -> str:
+    if place.wait is not None:
+        return f"Wait {counted(math.ceil(place.wait), 'second')}, then retry."
+    if smaller is not None:
+        return f"Retry {smaller.name} with no more than that, or go on without it."
+    return "It cannot be called again; go on without it."

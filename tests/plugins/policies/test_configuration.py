@@ -48,13 +48,19 @@ def save(doc: str, text: str) -> None:
         file.write(text)
 
 
+@tool(category="side_effect")
+def pay(amount: float) -> str:
+    """Pay somebody."""
+    return "paid"
+
+
 @hookimpl
 def toolstile_sections():
     steps = [step(name) for name in ("lint", "test", "build", "review")]
     deploy = step("deploy", category="side_effect", consequence="high")
     pages = [page(name) for name in ("show_page", "save_page", "rename_page")]
     others = [step(name) for name in ("search_web", "send_letter")]
-    tools = [*steps, deploy, show, save, *pages, *others]
+    tools = [*steps, deploy, show, save, pay, *pages, *others]
     return [MarkdownSection(key="ops", title="Ops", tools=tools)]
 '''
 
@@ -250,7 +256,7 @@ def test_a_spoilt_file_is_told_before_anything_runs(run, tmp_path):
             "per_tool.deploy: expected a whole number, found the text 'many'.",
         ),
         ('kind = "quota"\nmax_calls = -1', "QuotaPolicy: a quota cannot be negative."),
-        ('kind = "quota"', "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."),
+        ('kind = "quota"', "QuotaPolicy: give max_calls, per_tool or sum with max_sum; it limits nothing."),
         (
             'kind = "category"\ncategory = {delete = "asks"}',
             "category.delete: expected 'allow', 'ask' or 'deny', found the text 'asks'.",
@@ -335,7 +341,7 @@ def test_the_tables_in_the_guide_are_right(run, tmp_path):
     (tmp_path / "wiki").mkdir()
     guide = Path(__file__).parents[3] / "docs" / "guides" / "policies.md"
     tables = re.findall(r"```toml\n(.*?)```", guide.read_text(encoding="utf-8"), re.DOTALL)
-    assert len(tables) == 3
+    assert len(tables) == 4
     for each in tables:
         status, envelopes, err = run(each, "lint")
         assert (status, succeeded(envelopes)) == (0, [True])

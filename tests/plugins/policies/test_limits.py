@@ -224,7 +224,7 @@ def test_another_session_has_a_quota_of_its_own(yard, steps):
 
 ONE_LIMIT = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
 NO_LIMIT = "RateLimitPolicy: the number of calls and the window must be positive."
-NO_QUOTA = "QuotaPolicy: give max_calls, per_tool or both; it limits nothing."
+NO_QUOTA = "QuotaPolicy: give max_calls, per_tool or sum with max_sum; it limits nothing."
 NEGATIVE = "QuotaPolicy: a quota cannot be negative."
 
 
