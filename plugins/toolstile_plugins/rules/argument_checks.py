@@ -52,6 +52,8 @@ FUNCTIONS: Final[Mapping[str, tuple[str, Shape]]] = {
     "string": ("number string boolean timestamp duration bytes", _TEXT),
     "timestamp": ("string timestamp", Shape(frozenset({"timestamp"}))),
     "duration": ("string duration", Shape(frozenset({"duration"}))),
+    "count": ("session", _INTEGER),
+    "seconds_since": ("session", Shape(frozenset({"number"}), exact="double")),
     "!_": ("boolean", _BOOLEAN),
     "@not_strictly_false": ("boolean", _BOOLEAN),
     **{f"get{part}": ("timestamp duration", _INTEGER) for part in PARTS_OF_MOMENTS},
@@ -129,8 +131,8 @@ class ArgumentChecks:
 
     def _root(self, name: str) -> Shape:
         schema = self.root if name == ARGUMENTS else self.others.get(name, {})
-        if schema.get("type") == "timestamp":
-            return Shape(frozenset({"timestamp"}), name)
+        if schema.get("type") in {"timestamp", "session"}:
+            return Shape(frozenset({schema["type"]}), name)
         return place_shape([schema], schema, (name,))
 
     def _shape_of_owner(self, owner: Node, facts: Facts) -> Shape:

@@ -33,10 +33,12 @@ VARIABLES: Final = {
     "args": "dyn",
     "tool": "dyn",
     "principal": "dyn",
-    "session": "dyn",
+    "session": "session",
     "request": "list",
     "now": "timestamp",
 }
+ON_SESSION: Final = ("count", "seconds_since")
+"""The functions of `session`, each with what a reading has at its place; see `SessionCounts`."""
 CONVERSIONS: Final = frozenset({"timestamp", "duration", "int", "double"})
 
 
@@ -116,6 +118,18 @@ def argument_names(expression: Expression) -> frozenset[str]:
     )
 
 
+def counted_names(tree: Node) -> list[str]:
+    """Return the name of a tool for each time that an expression counts its calls."""
+    found: list[str] = []
+    for node in within(tree):
+        match node:
+            case Operation(name, (Name("session"), Literal(str() as tool))) if name in ON_SESSION:
+                found.append(tool)
+            case _:
+                pass
+    return found
+
+
 @cache
 def _library() -> Any:
     try:
@@ -128,21 +142,33 @@ def _library() -> Any:
 def _environment(root: Path | None) -> Any:
     cel = _library()
     text, texts = cel.Type.STRING, cel.Type.List(cel.Type.STRING)
-    types = {"dyn": cel.Type.DYN, "list": texts, "timestamp": cel.Type.TIMESTAMP}
+    dyn, session = cel.Type.DYN, cel.Type.Map(text, cel.Type.DYN)
+    types = {"dyn": dyn, "list": texts, "timestamp": cel.Type.TIMESTAMP, "session": session}
     functions = [
-        cel.FunctionDecl(name, [cel.Overload(name, returned, [text], False, impl)])  # noqa: FBT003 - takes no names
-        for name, returned, impl in (
-            ("path", text, partial(path_in, root)),
-            ("host", text, host_of),
-            ("words", texts, words_of),
+        cel.FunctionDecl(name, [cel.Overload(name, returned, taken, taken[0] is session, impl)])
+        for name, returned, taken, impl in (
+            ("path", text, [text], partial(path_in, root)),
+            ("host", text, [text], host_of),
+            ("words", texts, [text], words_of),
+            *(
+                (name, dyn, [session, text], partial(_read, at))
+                for at, name in enumerate(ON_SESSION)
+            ),
         )
     ]
     variables = {name: types[kind] for name, kind in VARIABLES.items()}
     return cel.NewEnv(variables=variables, functions=functions)
 
 
+def _read(place: int, reading: Any, name: str) -> float:
+    found: float = reading[name][place]
+    return found
+
+
 def _literal_faults(tree: Node) -> Iterator[str]:
     """Yield faults of what the library only reads when it comes to it: patterns and moments."""
+    if [*within(tree)].count(Name("session")) != len(counted_names(tree)):
+        yield "it reads the session otherwise than by session.count('TOOL') and seconds_since"
     for node in within(tree):
         match node:
             case Loop(item) if item in VARIABLES:

@@ -28,12 +28,15 @@ from toolstile_plugins.rules.expressions import (
     Expression,
     argument_names,
     compiled,
+    counted_names,
 )
+from toolstile_plugins.rules.session_counts import SessionCounts
 from toolstile_plugins.rules.shapes import Place
 from toolstile_plugins.rules.variables import MAKERS, SCHEMAS
 
 Effect = Literal["allow", "ask", "deny"]
 ALLOW: Final = PolicyDecision.allow()
+SESSION: Final = "session"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +64,10 @@ class RuleFit:
 class RulePolicy(ToolSelector):
     """Allows, asks or denies where an expression over the call holds; else it says nothing.
 
-    The expression is CEL, over `args`, `tool`, `principal`, `request` and `now`. It is checked
-    against the schema of each tool it governs. For a tool without one of its paths the rule is
-    silent, unless a call has such an argument all the same. What cannot be evaluated denies.
+    The expression is CEL, over `args`, `tool`, `principal`, `session`, `request` and `now`. It is
+    checked against the schema of each tool it governs. For a tool without one of its paths the
+    rule is silent, unless a call has such an argument all the same. What cannot be evaluated
+    denies. While other calls that it counts still run, the stricter of their ends is assumed.
 
     Args:
         effect: `allow`, `ask` or `deny`; of several rules that hold, the strictest counts.
@@ -99,7 +103,7 @@ class RulePolicy(ToolSelector):
                 told = f"root: there is no directory at {self.root}. Make it, or name another."
                 raise DefinitionError(f"RulePolicy: {told}")
         try:
-            compiled(self.when, self.root)
+            _ = self._expression
         except DefinitionError as error:
             raise DefinitionError(f"RulePolicy: when = {self.when!r}: {error}.") from None
 
@@ -112,14 +116,32 @@ class RulePolicy(ToolSelector):
         """The tools it governs."""
         return self
 
+    @property
+    def governed(self) -> frozenset[str]:
+        """The names of the tools whose calls it counts."""
+        return frozenset(counted_names(self._expression.tree))
+
+    @cached_property
+    def _expression(self) -> Expression:
+        return compiled(self.when, self.root)
+
+    @cached_property
+    def _counts(self) -> SessionCounts | None:
+        return SessionCounts(self.name, self.governed) if self.governed else None
+
+    @property
+    def reserve(self) -> Callable[..., PolicyDecision] | None:
+        """The check, once more as the call is admitted: where it denies by what it counts."""
+        return self.check if self._counts is not None and self.effect == "deny" else None
+
     def checks(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether the rule may hold for a call of the tool."""
         fit = self.fit(tool)
         return bool(fit.faults) or not (fit.missing and fit.is_closed)
 
     def hears(self, tool: Tool[Any, Any]) -> bool:
-        """Follow no tool."""
-        return False
+        """Tell whether its calls are counted."""
+        return self._counts is not None and self._counts.hears(tool)
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Decide by the effect where the expression holds."""
@@ -137,7 +159,9 @@ class RulePolicy(ToolSelector):
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
-        """Do nothing: it remembers nothing."""
+        """Count the call, where it is one of those that are counted."""
+        if self._counts is not None:
+            self._counts.add(tool, context)
 
     def holds(self, tool: Tool[Any, Any], params: Any, context: ToolContext) -> bool:
         """Tell whether the expression holds for a call.
@@ -156,7 +180,13 @@ class RulePolicy(ToolSelector):
             values[ARGUMENTS] = {name: given[name] for name in fit.arguments if name in given}
         for name in fit.others:
             values[name] = MAKERS[name](tool, context)
-        return fit.expression.evaluate(values)
+        if self._counts is None:
+            return fit.expression.evaluate(values)
+        found = [
+            fit.expression.evaluate({**values, SESSION: reading})
+            for reading in self._counts.readings(context)
+        ]
+        return all(found) if self.effect == "allow" else any(found)
 
     def decision_on(self, tool: Tool[Any, Any]) -> PolicyDecision:
         """Return the decision where the expression holds."""
@@ -208,8 +238,7 @@ class RulePolicy(ToolSelector):
         return WeakKeyDictionary()
 
     def _found_fit(self, tool: Tool[Any, Any]) -> RuleFit:
-        expression = compiled(self.when, self.root)
-        schema = schema_of(tool)
+        expression, schema = self._expression, schema_of(tool)
         checks = ArgumentChecks(schema or {}, SCHEMAS, is_filled=tool.params_schema is None)
         names = argument_names(expression)
         if schema is None and names:
@@ -223,7 +252,7 @@ class RulePolicy(ToolSelector):
             )
         faults = tuple(dict.fromkeys(checks.faults))
         is_closed = tool.params_schema is None
-        others = expression.names - {ARGUMENTS}
+        others = expression.names - {ARGUMENTS, SESSION}
         return RuleFit(expression, checks.missing, faults, names, others, is_closed)
 
 

@@ -28,6 +28,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     ),
     "principal": _object(source=_TEXT, id=_TEXT, groups=_TEXTS),
     "request": _TEXTS,
+    "session": {"type": "session"},
     "now": {"type": "timestamp"},
 }
 
