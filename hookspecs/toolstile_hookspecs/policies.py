@@ -130,8 +130,9 @@ class ToolPolicy(Protocol):
 
     Optional: `SupportsReserve`, `SupportsFailure` and `SupportsRollback`; `wants_params = False`
     spares a copy of the params; `selector`, a `ToolSelector`, has it asked about these tools only;
-    `governed` names tools, also as globs. The host does not open where no tool has a name of these.
-    `misfits(tools, may_come)` tells in words what else fits none of the tools there or to come.
+    `governed` names tools, also as globs, and the host does not open where there is none of them;
+    `misfits(tools, may_come)` tells in words what else fits no tool. `silence` is called as `check`
+    is, and tells why it says nothing of a call.
     """
 
     @property
@@ -157,10 +158,9 @@ class SupportsReserve(Protocol):
     """A policy that counts calls as they are admitted."""
 
     def reserve(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
-        """Take a place for the call or deny it, once per call, under the admission lock.
+        """Take a place for the call or deny it, once per call, under the lock of `inflight`.
 
-        `context.inflight` holds the calls admitted and not yet ended. It must not wait. The
-        record that it saves is not rolled back with the call.
+        It must not wait. The record that it saves is not rolled back with the call.
         """
         ...
 

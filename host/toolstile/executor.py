@@ -102,9 +102,8 @@ class Executor:
         self.dry_run = options.dry_run
         self.attributes = _DRY if options.dry_run else NO_META
         self.rehearsal: DryRun | None = None
-        self._manner = DispatchOptions(
-            configuration.timeout, configuration.approve_diff, options.dry_run
-        )
+        approve_diff, hear = configuration.approve_diff, options.on_answer
+        self._manner = DispatchOptions(configuration.timeout, approve_diff, options.dry_run, hear)
         self._host = host
         prompt, own = options.prompt, (options.tags, options.without_tags)
         if options.tools or any(own):

@@ -93,6 +93,7 @@ class ExecutorOptions(_Checked):
     heartbeat: InstanceOf[Heartbeat] | None = None
     run_context: InstanceOf[RunContext] | None = None
     resources: tuple[InstanceOf[Binding[Any]], ...] = ()
+    on_answer: Callable[..., Any] | None = None
     on_progress: Callable[..., Any] | None = None
     dry_run: StrictBool = False
     clock: InstanceOf[Clock] | None = None

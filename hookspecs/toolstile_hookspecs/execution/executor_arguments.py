@@ -10,6 +10,7 @@ from toolstile_hookspecs.calls import ToolCall
 from toolstile_hookspecs.context import RunContext
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.execution.foreign_tools import ForeignCall
+from toolstile_hookspecs.execution.policy_answer import PolicyAnswer
 from toolstile_hookspecs.execution.principal import Principal
 from toolstile_hookspecs.execution.request import RequestTexts
 from toolstile_hookspecs.limits import Clock, Deadline, Heartbeat
@@ -45,6 +46,7 @@ class ExecutorArguments(TypedDict, total=False):
         heartbeat: Extends a lease during long work.
         run_context: Ids for correlation.
         resources: Resources that win over all others, by type or as bindings.
+        on_answer: Receives what each policy on a call says when it is asked, nothing included.
         on_progress: Receives the progress that handlers report.
         dry_run: Keeps nothing, denies what is not contained, and notes what each call would
             change in its event, as `toolstile.diff`.
@@ -69,6 +71,7 @@ class ExecutorArguments(TypedDict, total=False):
     heartbeat: Heartbeat | None
     run_context: RunContext | None
     resources: Mapping[type[Any], Any] | Iterable[Binding[Any]]
+    on_answer: Callable[[PolicyAnswer], object] | None
     on_progress: Progress | None
     dry_run: bool
     clock: Clock | None

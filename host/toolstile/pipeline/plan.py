@@ -12,6 +12,7 @@ from toolstile.plain_tools import section_of
 from toolstile.plugins.hook_manager import Implementation
 from toolstile.plugins.prefixing import serving_wire_names
 from toolstile.plugins.registry import Plugins
+from toolstile.policies.answers import Hear
 from toolstile.policies.rule_set import Governed, PromptRules
 from toolstile.policies.rules import Rule
 from toolstile.prompt_overrides import section_failed
@@ -81,11 +82,13 @@ class DispatchOptions:
         timeout: Seconds for tools that do not say, None for never.
         approve_diff: Whether contained tools run before a person is asked, or which.
         dry_run: Whether nothing is kept.
+        hear: Hears what each policy says.
     """
 
     timeout: float | None
     approve_diff: bool | Collection[str] = False
     dry_run: bool = False
+    hear: Hear | None = None
 
     def approves_diff(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether a person who is asked is shown what the tool would change."""
@@ -248,7 +251,7 @@ class PromptPlans:
         self._manner = manner
         self._plugins = plugins = host.plugins
         self._others: dict[int, ToolPlan] = {}
-        self._rules = rules = PromptRules(host, prompt, dry_run=manner.dry_run)
+        self._rules = rules = PromptRules(host, prompt, dry_run=manner.dry_run, hear=manner.hear)
         self._everywhere = rules.everywhere()
         plans: dict[str, ToolPlan] = {}
         prompt.tools(session)
@@ -318,7 +321,8 @@ class HostPlans:
         parts: list[object] = [*prompt.policies]
         for section in prompt.everywhere():
             parts += (section, *section.tools, *section.policies)
-        key = (host.plugins.view.generation, manner.dry_run, shown, tuple(map(id, parts)))
+        kind = (host.plugins.view.generation, manner.dry_run, manner.hear)
+        key = (*kind, shown, tuple(map(id, parts)))
         plans = self._made.get(key)
         if plans is None:
             plans = PromptPlans(host, prompt, session, manner, parts)

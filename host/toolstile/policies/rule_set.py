@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, cast
 
 from toolstile.plugins.registry import Plugins
+from toolstile.policies.answers import Hear, heard
 from toolstile.policies.rules import (
     CONTAINED_ONLY,
     DENIED_BY_DEFAULT,
@@ -70,14 +71,17 @@ class PromptRules:
         shared: The rules of all tools: those of the prompt, the host and plugins' hooks.
     """
 
-    def __init__(self, host: Governed, prompt: Prompt, *, dry_run: bool) -> None:
+    def __init__(
+        self, host: Governed, prompt: Prompt, *, dry_run: bool, hear: Hear | None = None
+    ) -> None:
         self._host = host
+        self._hear = hear
         self._prompt = prompt
         self._places = _places(prompt.sections)
         self._shared = [*named(prompt.policies, place="prompt"), *host.policies]
         self._tools = tools_within(prompt, host.catalog)
         self._absent = host.plugins.absent_tools()
-        rules = [*map(ScopedPolicy.rule_of, self._shared), *self._hook_rules()]
+        rules = [*map(self._rule_of, self._shared), *self._hook_rules()]
         wrong = host.wrong_rules()
         if prompt is host.prompt:
             wrong += faults_of(host.policies, self._tools, self._absent)
@@ -106,7 +110,7 @@ class PromptRules:
             policies += self._policies_of(section)
             rules += self._own(section)
         refuse_duplicates([*policies, *self._shared])
-        unique = {rule.name: rule for rule in [*rules, *map(ScopedPolicy.rule_of, self._shared)]}
+        unique = {rule.name: rule for rule in [*rules, *map(self._rule_of, self._shared)]}
         return [*unique.values(), *self._hook_rules()]
 
     def tell_of_strays(self) -> None:
@@ -116,7 +120,7 @@ class PromptRules:
         warn_once(wrong, self._host.stray_names)
 
     def _own(self, section: Section) -> list[Rule]:
-        rules = [ScopedPolicy.rule_of(policy) for policy in self._policies_of(section)]
+        rules = [*map(self._rule_of, self._policies_of(section))]
         # Of the tools of a plugin that the configuration has renamed.
         originals: Mapping[str, Tool[Any, Any]] | None = getattr(section, "originals", None)
         return rules if originals is None else [knowing(rule, originals) for rule in rules]
@@ -126,7 +130,11 @@ class PromptRules:
 
     def _hook_rules(self) -> list[Rule]:
         hooks = self._host.plugins.implementations
-        return rules_of_plugins(hooks("toolstile_check"), hooks("toolstile_on_result"))
+        rules = rules_of_plugins(hooks("toolstile_check"), hooks("toolstile_on_result"))
+        return [heard(rule, self._hear) for rule in rules]
+
+    def _rule_of(self, policy: ToolPolicy) -> Rule:
+        return ScopedPolicy.rule_of(policy, self._hear)
 
 
 def faults_of_sections(
@@ -208,7 +216,7 @@ def _policy(
     scope = {key: table[key] for key in others if key in table and key in SCOPE_KEYS}
     if scope:
         found = validate_table(PolicyScope, scope, plugin=None, source=place)
-        policy = ScopedPolicy(policy, found)
+        policy = cast("ToolPolicy", ScopedPolicy(policy, found))
     return _kept(policy, table, directory, place) if "keep" in table else policy
 
 

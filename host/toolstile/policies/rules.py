@@ -6,7 +6,7 @@ import dataclasses
 import inspect
 import logging
 import re
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, cast
 
@@ -46,6 +46,7 @@ class Rule:
         checks: `(tool)`, whether it checks calls of the tool; None for all tools.
         hears: `(tool)`, whether it hears of successes of the tool; None for all tools.
         selects: `(tool)`, whether it governs the tool: checks, reserves, hears of a rollback.
+        silence: `(tool, params, *, context)`, why it says nothing of a call.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Rule:
     checks: Question | None = None
     hears: Question | None = None
     selects: Question | None = None
+    silence: Question | None = None
 
     @property
     def title(self) -> str:
@@ -99,6 +101,7 @@ def rule_of(policy: ToolPolicy) -> Rule:
         checks=_asked_once(policy, "checks"),
         hears=_asked_once(policy, "hears"),
         selects=None if selector is None else selector.selects,
+        silence=getattr(policy, "silence", None),
     )
 
 
@@ -219,15 +222,10 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
     pattern = re.compile(rf"(?<![\w-])(?:{'|'.join(map(re.escape, names))})(?![\w-])")
 
     def told(decision: Any) -> Any:
-        if inspect.isawaitable(decision):
-            return told_later(decision)
         if not isinstance(decision, PolicyDecision) or decision.reason is None:
             return decision
         reason = pattern.sub(lambda found: names[found[0]], decision.reason)
         return dataclasses.replace(decision, reason=reason)
-
-    async def told_later(decision: Awaitable[Any]) -> Any:
-        return told(await decision)
 
     def asked(question: Question | None, *, of_own: bool = False) -> Question | None:
         if question is None:
@@ -237,7 +235,7 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
             # A tool of somebody else's may have a name that the policy means another tool by.
             if of_own and tool.name in names and tool.name not in originals:
                 return None
-            return told(question(originals.get(tool.name, tool), *args, **kwargs))
+            return then(question(originals.get(tool.name, tool), *args, **kwargs), told)
 
         return ask
 
@@ -251,4 +249,21 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
         checks=asked(rule.checks),
         hears=asked(rule.hears),
         selects=asked(rule.selects),
+        silence=asked(rule.silence),
     )
+
+
+def then(decision: Any, change: Question, failed: Question | None = None) -> Any:
+    """Return what is made of a decision, now or once it is awaited."""
+    if not inspect.isawaitable(decision):
+        return change(decision)
+
+    async def later() -> Any:
+        try:
+            return change(await decision)
+        except Exception:
+            if failed is None:
+                raise
+            return failed()
+
+    return later()

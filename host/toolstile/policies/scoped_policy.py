@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
-import inspect
 import logging
-from collections.abc import Awaitable
 from dataclasses import dataclass
 from typing import Any, Final
 
 from pydantic import StrictBool
 
-from toolstile.policies.rules import Question, Rule, rule_of
+from toolstile.policies.answers import Hear, heard
+from toolstile.policies.rules import Question, Rule, rule_of, then
 from toolstile_hookspecs import (
     DefinitionError,
     PersistentPolicy,
     PolicyDecision,
     Principal,
-    Tool,
     ToolContext,
     ToolPolicy,
-    ToolResult,
     Verdict,
 )
 
@@ -51,14 +48,16 @@ class PolicyScope:
                 told = "it names none, so nobody would be ruled; name some, or leave it out"
                 raise DefinitionError(f"{name}: {told}.")
 
-    def narrowed(self, rule: Rule) -> Rule:
-        """Return the rule as it decides for these calls."""
+    def narrowed(self, rule: Rule, hear: Hear | None = None) -> Rule:
+        """Return the rule as it decides for these calls, and as somebody hears it."""
         if self.users is not None or self.groups is not None:
             rule = dataclasses.replace(
                 rule,
                 check=self._of_principals(rule.check),
                 reserve=self._of_principals(rule.reserve),
+                silence=self._of_principals(rule.silence or _no_reason),
             )
+        rule = heard(rule, hear, in_shadow=self.shadow)
         if self.shadow:
             rule = dataclasses.replace(
                 rule,
@@ -84,7 +83,7 @@ class PolicyScope:
                 concerned = self.concerns(context.principal)
                 return question(*args, context=context) if concerned else PolicyDecision.allow()
             # Nobody is named, so it may be one of these: it objects, and allows nothing.
-            return _then(question(*args, context=context), _objections)
+            return then(question(*args, context=context), _objections)
 
         return ask
 
@@ -99,32 +98,17 @@ class ScopedPolicy:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.policy, name)
 
-    @property
-    def name(self) -> str:
-        """The policy's name."""
-        return self.policy.name
-
-    def check(
-        self, tool: Tool[Any, Any], params: Any, *, context: ToolContext
-    ) -> PolicyDecision | Awaitable[PolicyDecision]:
-        """Let the policy decide, as for any call."""
-        return self.policy.check(tool, params, context=context)
-
-    def on_result(
-        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
-    ) -> Awaitable[None] | None:
-        """Let the policy remember."""
-        return self.policy.on_result(tool, params, result, context=context)
-
     @classmethod
-    def rule_of(cls, policy: ToolPolicy) -> Rule:
+    def rule_of(cls, policy: ToolPolicy, hear: Hear | None = None) -> Rule:
         """Return the rule that a policy is, narrowed where it has a scope."""
         inner = policy.policy if isinstance(policy, PersistentPolicy) else policy
-        return (
-            inner.scope.narrowed(rule_of(inner.policy))
-            if isinstance(inner, cls)
-            else rule_of(policy)
-        )
+        if isinstance(inner, cls):
+            return inner.scope.narrowed(rule_of(inner.policy), hear)
+        return heard(rule_of(policy), hear)
+
+
+def _no_reason(*_: Any, context: ToolContext) -> None:  # noqa: ARG001 - as `silence`
+    return None
 
 
 def _objections(decision: Any) -> Any:
@@ -148,7 +132,7 @@ def _noting(question: Question | None, name: str) -> Question | None:
             return note(PolicyDecision.deny("It could not decide."))
 
         try:
-            return _then(question(*args, context=context), note, failed)
+            return then(question(*args, context=context), note, failed)
         except Exception:  # noqa: BLE001 - logged
             return failed()
 
@@ -167,19 +151,3 @@ def _harmless(question: Question | None, name: str) -> Question | None:
             return None
 
     return tell
-
-
-def _then(decision: Any, change: Question, failed: Question | None = None) -> Any:
-    """Return what is made of a decision, now or once it is awaited."""
-    if not inspect.isawaitable(decision):
-        return change(decision)
-
-    async def later() -> Any:
-        try:
-            return change(await decision)
-        except Exception:
-            if failed is None:
-                raise
-            return failed()
-
-    return later()

@@ -10,6 +10,7 @@ from toolstile_plugins.command_options.arguments import Arguments, add_subcomman
 
 _HELP: Final = """\
 examples:
+  toolstile policy explain pay '{"amount": 501}'   see which policies govern a call, and why
   toolstile policy test mail.test.toml    see whether the policies decide as their tests say
   toolstile policy backtest records       see which recorded calls they would decide otherwise
 """
@@ -18,7 +19,31 @@ examples:
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _HELP
-    what = parser.add_subparsers(metavar="test|backtest", dest="what", required=True)
+    what = parser.add_subparsers(metavar="explain|test|backtest", dest="what", required=True)
+    explain = add_subcommand(
+        what,
+        "explain",
+        "see what each policy that governs a call says of it, and why; no handler runs",
+        {
+            "toolstile policy explain pay '{\"amount\": 501}'": "tell it of a call",
+            "toolstile policy explain pay - --request 'Pay Ann.'": "read the arguments from stdin",
+        },
+    )
+    explain.add_argument("name", metavar="NAME", help="the tool")
+    explain.add_argument(
+        "arguments",
+        nargs="?",
+        default="{}",
+        metavar="JSON",
+        help="its arguments, a JSON object; - for standard input",
+    )
+    explain.add_argument(
+        "--request", action="append", metavar="TEXT", help="what the user asks for"
+    )
+    explain.add_argument("--user", metavar="ID", help="the principal for whom the call runs")
+    explain.add_argument(
+        "--group", action="append", metavar="NAME", help="a group of this principal"
+    )
     test = add_subcommand(
         what,
         "test",
@@ -44,6 +69,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 POLICY: Final = Arguments(
-    "policy", _configure, "try the policies by tests, or against recorded calls"
+    "policy", _configure, "explain the policies on a call, try them by tests, or on recorded calls"
 )
 ARGUMENTS: Final = (POLICY,)

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from typing import Final
 
-from toolstile_hookspecs import HostHandle
+from toolstile_hookspecs import HostHandle, Principal, ToolCall, Verdict
 from toolstile_hookspecs.support.text import counted, printable
 from toolstile_plugins.record.display import Screen
 from toolstile_plugins.record.selection import records_in
 from toolstile_plugins.rules.backtest import backtest
+from toolstile_plugins.rules.explanation import explained
 from toolstile_plugins.rules.policy_tests import read_cases, tried
+from toolstile_plugins.rules.verdicts import UNJUDGED
 
+_STYLES: Final = {Verdict.ALLOW: "green", Verdict.ASK: "yellow", Verdict.DENY: "red", None: "dim"}
 _TITLES: Final = ("calls", "tool", "policy", "was", "is", "first", "reason")
 
 
@@ -22,7 +26,36 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         ConfigurationError: When the tests cannot be read.
         RecordError: When a record cannot be read.
     """
-    return {"test": _test, "backtest": _backtest}[args.what](host, args)
+    return {"test": _test, "backtest": _backtest, "explain": _explain}[args.what](host, args)
+
+
+def _explain(host: HostHandle, args: argparse.Namespace) -> int:
+    arguments = sys.stdin.read() if args.arguments == "-" else args.arguments
+    user = args.user and Principal("toolstile policy explain", args.user, args.group or ())
+    call = ToolCall(args.name, arguments)
+    found = explained(host, call, request=args.request or (), principal=user)
+    if args.out is not None:
+        answers = [
+            {"policy": name, "says": verdict, "why": why, "shadow": in_shadow}
+            for name, verdict, why, in_shadow in found.answers
+        ]
+        args.out.write({"tool": args.name, "verdict": found.verdict, "policies": answers})
+        return 1 if found.verdict == UNJUDGED else 0
+    screen = Screen()
+    if found.verdict == UNJUDGED:
+        screen.line(printable(found.text), "red")
+        return 1
+    screen.line(f"{printable(args.name)}: {found.verdict}", "bold")
+    rows = [
+        [
+            (f"{verdict or '-'}{' (shadow)' if in_shadow else ''}", _STYLES[verdict]),
+            (printable(name), "bold"),
+            (printable(why), "" if verdict else "dim"),
+        ]
+        for name, verdict, why, in_shadow in found.answers
+    ]
+    screen.table(("says", "policy", "why"), rows)
+    return 0
 
 
 def _test(host: HostHandle, args: argparse.Namespace) -> int:

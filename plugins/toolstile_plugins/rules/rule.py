@@ -188,6 +188,14 @@ class RulePolicy(ToolSelector):
         ]
         return all(found) if self.effect == "allow" else any(found)
 
+    def silence(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> str:
+        """Return why the rule says nothing of a call."""
+        missing = [".".join(place) for place in sorted(self.fit(tool).missing)]
+        # Whether the call has such an argument all the same was seen before.
+        if missing:
+            return f"It reads {', '.join(missing)}, which {tool.name} does not have."
+        return f"It does not hold: {self.when}"
+
     def decision_on(self, tool: Tool[Any, Any]) -> PolicyDecision:
         """Return the decision where the expression holds."""
         if self.effect == "deny":

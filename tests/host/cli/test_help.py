@@ -16,7 +16,7 @@ from toolstile_cli.quick_help import quick_help
 BENEATH = (
     *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),
     *(f"mcp {name}" for name in ("check", "import")),
-    *(f"policy {name}" for name in ("test", "backtest")),
+    *(f"policy {name}" for name in ("explain", "test", "backtest")),
     *(f"record {name}" for name in ("show", "list", "verify")),
     *(f"sessions {name}" for name in ("list", "show", "export", "delete")),
 )

@@ -256,7 +256,10 @@ def test_a_spoilt_file_is_told_before_anything_runs(run, tmp_path):
             "per_tool.deploy: expected a whole number, found the text 'many'.",
         ),
         ('kind = "quota"\nmax_calls = -1', "QuotaPolicy: a quota cannot be negative."),
-        ('kind = "quota"', "QuotaPolicy: give max_calls, per_tool or sum with max_sum; it limits nothing."),
+        (
+            'kind = "quota"',
+            "QuotaPolicy: give max_calls, per_tool or sum with max_sum; it limits nothing.",
+        ),
         (
             'kind = "category"\ncategory = {delete = "asks"}',
             "category.delete: expected 'allow', 'ask' or 'deny', found the text 'asks'.",

@@ -260,8 +260,8 @@ def test_wrong_numbers_are_refused(fields, told):
     ("table", "told"),
     [
         (
-            'tools = ["pay"]\nsum = "amonut"',
-            "'amonut', which pay does not have (did you mean 'amount'?)",
+            'tools = ["pay"]\nsum = "amountt"',
+            "'amountt', which pay does not have (did you mean 'amount'?)",
         ),
         ('tools = ["pay"]\nsum = "to"', "'to', which is not a number for pay"),
         ('tools = ["pay"]\nsum = "amount.net"', "'amount.net', which pay does not have"),

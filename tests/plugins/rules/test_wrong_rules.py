@@ -30,6 +30,7 @@ RIGHT: list[dict[str, Any]] = [
     {"tools": ["order"], "when": "args.lines.exists(line, line.article == 'bolt')"},
     {"tools": ["upload"], "when": "has(args.size) && args.size > 1000", "effect": "deny"},
     {"tools": ["upload"], "when": "has(args.owner) && args.owner.id == 'eve'"},
+    {"tools": ["pay"], "when": "args.amount > 5 && session.count('fetch') >= 3"},
     {"when": "tool.category == 'write' && now.getHours() >= 18", "effect": "ask"},
     {"when": "'staff' in principal.groups && principal.id != 'eve'", "effect": "ask"},
     {"when": "request.exists(said, said.contains('send'))", "effect": "ask"},
