@@ -218,11 +218,11 @@ BUDGETS = {
     },
     # Rules in the configuration: expressions, their check against schemas.
     "rules": {
-        "contract": 34,
-        "host": 241,
-        "lines": 3393,  # 1,800
-        "statements": 1749,
-        "files": 22,
+        "contract": 60,
+        "host": 281,
+        "lines": 3896,  # 1,800
+        "statements": 2030,
+        "files": 27,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""
