@@ -32,7 +32,7 @@ class Anthropic:
     name = "anthropic"
 
     def schemas(self, tools: Prompt | Iterable[Tool[Any, Any]]) -> list[dict[str, Any]]:
-        """Return the tools as `tools=` takes them, with the inputs of their examples."""
+        """Return the tools as `tools=` takes them; its field for examples has inputs alone."""
         return [_definition(tool) for tool in reading.tools_of(tools)]
 
     def calls(self, reply: Any) -> list[ToolCall]:
@@ -61,7 +61,7 @@ class Anthropic:
 def _definition(tool: Tool[Any, Any]) -> dict[str, Any]:
     definition: dict[str, Any] = {
         "name": tool.name,
-        "description": tool.long_description or tool.description,
+        "description": reading.with_examples(tool),
         "input_schema": object_rooted(params_schema(tool)),
     }
     if examples := [json.loads(given) for _, given, _ in examples_of(tool)]:

@@ -129,7 +129,7 @@ MAX_DESCRIPTION: Final = 1_024
 def with_examples(tool: Tool[Any, Any]) -> str:
     """Return the description of a tool, and below it as many of its examples as there is room for.
 
-    For providers whose tools have no field for examples.
+    No provider's tools have a field for all of an example.
     """
     text, label = tool.long_description or tool.description, "\n\nExamples:"
     for description, given, output in examples_of(tool):

@@ -16,7 +16,7 @@ MESSAGE = {"role": "assistant", "content": [{"type": "text", "text": "Looking."}
 def test_a_tool_has_its_schema_and_the_inputs_of_its_examples(search):
     (shown,) = Anthropic().schemas([search])
     assert shown["name"] == "search"
-    assert shown["description"] == "Search the library."
+    assert shown["description"].startswith("Search the library.\n\nExamples:\n- ")
     assert shown["input_schema"]["type"] == "object"
     assert shown["input_schema"]["required"] == ["query"]
     assert shown["input_examples"] == [{"query": "whale", "limit": 3}]

@@ -26,6 +26,13 @@ def test_examples_reach_every_model(host, search, provider):
     assert '{"query":"whale","limit":3}' in compact
 
 
+@pytest.mark.parametrize("provider", PROVIDERS)
+def test_a_model_reads_what_an_example_is_for_and_what_comes_out(host, make_tool, provider):
+    made = make_tool(dict[str, int], str, examples=(ToolExample("One of them", {"a": 1}, "x"),))
+    text = json.dumps(host.dialect(provider).schemas([made])).replace("\\", "")
+    assert '- One of them: {"a":1} -> "x"' in text
+
+
 def test_there_is_a_dialect_for_each(host):
     assert sorted(host.dialects()) == sorted(PROVIDERS)
 
