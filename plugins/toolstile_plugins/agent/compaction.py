@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from toolstile_hookspecs.agents.messages import Message, Role
+
+_NOTE: Final = "(Earlier messages of this conversation are left out.)"
 
 
 class Compaction(Protocol):
@@ -38,6 +40,4 @@ class DropOldest:
         while first < len(messages) and messages[first].role is Role.TOOL:
             first += 1
         # A reply without its results would be half a turn.
-        dropped = first - 1
-        note = f"({dropped} earlier messages of this conversation are left out.)"
-        return [messages[0], Message.user(note), *messages[first:]]
+        return [messages[0], Message.user(_NOTE), *messages[first:]]
