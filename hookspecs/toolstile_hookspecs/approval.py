@@ -35,15 +35,13 @@ class ApprovalRequest:
         call: The call as it came.
         tool: The tool.
         params: A copy of the params.
-        arguments: The params as canonical JSON, to which the approval is bound. Secrets are in
-            clear, so it is not part of the `repr`.
+        arguments: The params as canonical JSON, to which the approval is bound; secrets in clear.
         reasons: The reasons of the policies that ask, or the tool's own rule.
         digest: SHA-256 of tool, arguments and diff, to which the approval is bound.
         context: The call's context, read-only.
         diff: The changes of a call that has run already and waits to commit.
         withdrawn: Cancelled once nobody waits for the answer any more.
-        change_set: Gives all that such a call did, to be kept when it is resumed; None where not
-            all of it can be told, or where the call has not run.
+        change_set: Gives all that such a call did, to be kept later; None where it cannot tell.
     """
 
     call: ToolCall
@@ -56,6 +54,7 @@ class ApprovalRequest:
     diff: str | None = field(default=None, repr=False)
     withdrawn: Cancellation = field(default_factory=Cancellation, repr=False)
     change_set: Callable[[], ChangeSet | None] = field(default=lambda: None, repr=False)
+    token: Callable[[], str] = field(default=lambda: "", repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,7 @@ class ApprovalAnswer:
         arguments: The arguments to run instead, when edited; parsed and checked again.
         ticket: The approver's own name for the question, when pending.
         answered: Whether a person, or a rule in their place, has decided.
+        token: The `token` of the request it answers, used up with the call; None to bind nothing.
 
     Raises:
         DefinitionError: For another type of answer or reason, or an edit without arguments.
@@ -78,6 +78,7 @@ class ApprovalAnswer:
     arguments: Mapping[str, Any] | str | None = None
     ticket: str | None = None
     answered: bool = True
+    token: str | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Check the types, and that an edit has arguments."""

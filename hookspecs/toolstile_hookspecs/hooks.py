@@ -422,8 +422,7 @@ def toolstile_telemetry(event: ToolInvoked, changes: str | SnapshotError, settin
     exception is logged and changes nothing.
 
     Args:
-        event: All there is to know. Record `shown_arguments` and `shown_value`, in which
-            secrets are masked.
+        event: All there is to know; `shown_arguments` and `shown_value` have no secrets.
         changes: The call's changes to the session as JSON for `Redoable.redo`, or why there
             is none; secrets are in clear. Made only where an implementation takes it.
 

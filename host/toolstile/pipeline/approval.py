@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final, get_args
 
 from toolstile.drivers.commands import Run, Staged
@@ -91,11 +92,29 @@ def redeem(run: ActiveCall, resumption: Resumption) -> None:
         return
     run.stage = Stage.APPROVE
     with _refusing(run, _NOTHING_RAN):
-        token = resumption.redeemed = run.executor.seal.redeem(resumption.token, bearer_of(run))
-        if ticket_of(run) is None:
-            token.spend()
-        else:
-            token.hold()
+        _take_back(run, resumption)
+
+
+def _take_back(run: ActiveCall, resumption: Resumption) -> None:
+    run.resumption = resumption
+    token = resumption.redeemed = run.executor.seal.redeem(resumption.token, bearer_of(run))
+    # A call within another has no decision of its own.
+    if ticket_of(run) is None or run.parent is not None:
+        token.spend()
+    else:
+        token.hold()
+
+
+def _bind(run: ActiveCall, answer: ApprovalAnswer, *, has_run: bool) -> None:
+    """Have the token that an answer came with used up with the call, as that of a resumed one.
+
+    Raises:
+        CallRejected: When it does not hold; another process may have resumed the call.
+    """
+    if answer.token is not None:
+        use_up(run)
+        with _refusing(run, _NOT_KEPT if has_run else _NOTHING_RAN):
+            _take_back(run, Resumption(answer.token, answer))
 
 
 def use_up(run: ActiveCall, connection: Any = None) -> None:
@@ -159,7 +178,9 @@ def approve(
         CallRejected: When it is denied or pending, or when nobody answers.
     """
     run.stage = Stage.APPROVE
-    request = replace(_request(run, reasons, diff), change_set=change_set)
+    request = _request(run, reasons, diff)
+    token = partial(_token, run, request.digest)
+    request = replace(request, change_set=change_set, token=token)
     answer = None if run.resumption is None else run.resumption.answer_to(request.digest)
     if answer is None:
         answer = yield from _wait_for_answer(run, request)
@@ -171,6 +192,7 @@ def approve(
             Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None)
         )
     _refuse_denied(run, answer, request)
+    _bind(run, answer, has_run=diff is not None)
     return answer
 
 
@@ -246,6 +268,11 @@ def _request(run: ActiveCall, reasons: Iterable[str], diff: str | None) -> Appro
     )
 
 
+def _token(run: ActiveCall, digest: str) -> str:
+    place = digest_of(run) if run.admitted else None
+    return run.executor.seal.seal(bearer_of(run), digest, place=place)
+
+
 def _dependencies(run: ActiveCall) -> Iterator[str]:
     """Yield the tools that the call may make in its turn, where they weigh more than itself."""
     plans = run.executor.table().plans
@@ -306,9 +333,7 @@ def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalReq
                 f"{run.name} is not approved yet, and a call within another cannot wait for it."
                 f"{kept} Call {run.name} by itself.",
             )
-        place = digest_of(run) if run.admitted else None
-        token = run.executor.seal.seal(bearer_of(run), request.digest, place=place)
-        run.set_attribute(APPROVAL_TOKEN, token)
+        run.set_attribute(APPROVAL_TOKEN, answer.token or request.token())
         _settle_call(run)
         if answer.ticket is not None:
             run.set_attribute(APPROVAL_TICKET, answer.ticket)
