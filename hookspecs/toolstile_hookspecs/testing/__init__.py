@@ -6,6 +6,7 @@ imported, `pytest.register_assert_rewrite("toolstile_hookspecs.testing")` makes 
 
 from __future__ import annotations
 
+from toolstile_hookspecs.testing.approval_store import ApprovalStoreContract
 from toolstile_hookspecs.testing.counter import CounterContract
 from toolstile_hookspecs.testing.filesystem import FilesystemContract
 from toolstile_hookspecs.testing.ledger import LedgerStoreContract
@@ -19,6 +20,7 @@ from toolstile_hookspecs.testing.session_store import (
 from toolstile_hookspecs.testing.tools import ToolSuiteContract
 
 __all__ = [
+    "ApprovalStoreContract",
     "CounterContract",
     "FilesystemContract",
     "JoinsDecisionContract",

@@ -1,0 +1,173 @@
+"""Stores of questions to a person: what waits for an answer, and who gave which.
+
+`toolstile_hookspecs.testing.ApprovalStoreContract` shows whether a store keeps to this.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
+
+from toolstile_hookspecs.approval import Answer
+from toolstile_hookspecs.execution.principal import Principal
+
+
+class QuestionState(StrEnum):
+    """The state of a question."""
+
+    WAITING = "waiting"
+    """Nobody has answered."""
+    APPROVED = "approved"
+    DENIED = "denied"
+    EDITED = "edited"
+    EXPIRED = "expired"
+    """Nobody answered in time."""
+    RESUMED = "resumed"
+    """The call has ended with the answer."""
+    WITHDRAWN = "withdrawn"
+    """The call was given up before an answer."""
+
+
+ANSWERED = frozenset({QuestionState.APPROVED, QuestionState.DENIED, QuestionState.EDITED})
+"""The states of a question whose answer waits for its call."""
+OPEN = ANSWERED | {QuestionState.WAITING}
+"""The states of a question whose call has not ended."""
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerRecord:
+    """The answer of a person to a question, as it is kept.
+
+    Args:
+        answer: Approved, denied or edited.
+        by: The person.
+        via: The way on which it came, such as `command line`.
+        at: The time; aware.
+        reason: The reason of a denial, for the model.
+        sealed: The proof of the answer and the edited arguments, which only a holder of the key
+            can make and read.
+    """
+
+    answer: Answer
+    by: Principal
+    via: str
+    at: datetime
+    reason: str | None = None
+    sealed: bytes = field(default=b"", repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question to a person about one call.
+
+    Args:
+        ticket: Its name, of letters and digits.
+        call_id: The id of the call.
+        tool: The name of the tool.
+        category: The category of the tool.
+        consequence: The consequence of the tool.
+        reasons: The reasons of the policies that ask.
+        arguments: The arguments as JSON, secrets masked.
+        digest: The digest of tool, arguments and diff, to which an answer is bound.
+        session_id: The id of the session.
+        principal: The principal for whom the call runs.
+        created: The time of the question; aware.
+        expires: The time from which on nobody can answer; aware.
+        sealed: The call, its token and its change set, which only a holder of the key can read.
+        owner: The run of an agent that resumes the call, by its id; "" for the call alone.
+        diff: The changes of a call that has run and waits to be kept, secrets masked.
+        shown_before: The diff that a person approved, where the base of the call has moved since.
+        state: Its state.
+        answer: The answer, once there is one.
+    """
+
+    ticket: str
+    call_id: str
+    tool: str
+    category: str
+    consequence: str
+    reasons: tuple[str, ...]
+    arguments: str
+    digest: str
+    session_id: str
+    principal: Principal | None
+    created: datetime
+    expires: datetime
+    sealed: bytes = field(repr=False)
+    owner: str = ""
+    diff: str | None = None
+    shown_before: str | None = None
+    state: QuestionState = QuestionState.WAITING
+    answer: AnswerRecord | None = None
+
+    def state_at(self, now: datetime) -> QuestionState:
+        """Return its state, which is expired where nobody answered in time."""
+        is_late = self.state is QuestionState.WAITING and now >= self.expires
+        return QuestionState.EXPIRED if is_late else self.state
+
+
+@runtime_checkable
+class ApprovalStore(Protocol):
+    """Keeps questions, shared by those who ask and those who answer.
+
+    Every method raises `StateError`, which says what to do, when the store cannot be read or
+    written.
+
+    Attributes:
+        waits: Whether a method may wait, so that it is kept off event loops.
+    """
+
+    waits: bool
+
+    def add(self, question: Question) -> None:
+        """Keep a question."""
+
+    def get(self, ticket: str) -> Question | None:
+        """Return a question as it is now, or None."""
+        ...
+
+    def questions(
+        self, states: Collection[QuestionState] = OPEN, *, session_id: str | None = None
+    ) -> Sequence[Question]:
+        """Return the questions that are kept in some states, the oldest first.
+
+        Args:
+            states: The states.
+            session_id: The session; None for all.
+        """
+        ...
+
+    def answer(self, ticket: str, given: AnswerRecord) -> Question | None:
+        """Answer a question that waits; return it as it is then.
+
+        The first answer counts: a question that does not wait any more, or expired before the
+        answer's time, stays as it is. None where there is no such question.
+        """
+        ...
+
+    def claim(self, ticket: str, holder: str, now: datetime, until: datetime) -> bool:
+        """Let a holder end the call of an open question until a time; one at a time can.
+
+        Args:
+            ticket: The question.
+            holder: The name of the holder, who may claim again.
+            now: The time; a claim that ended before it does not count any more.
+            until: The end of the claim.
+        """
+        ...
+
+    def release(self, ticket: str, holder: str) -> None:
+        """Give a claim back."""
+
+    def end(self, ticket: str, state: QuestionState) -> None:
+        """Put an open question into expired, resumed or withdrawn: its call has ended."""
+
+    def prune(self, before: datetime) -> int:
+        """Remove questions that ended, and expired before a time; return their number."""
+        ...
+
+    def close(self) -> None:
+        """Give back what it holds; the next use opens it again."""

@@ -1,0 +1,222 @@
+"""The conformance suite of stores of questions to a person, to subclass."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar
+
+import pytest
+
+from toolstile_hookspecs.approval import Answer
+from toolstile_hookspecs.execution.principal import Principal
+from toolstile_hookspecs.services.approval_store import (
+    OPEN,
+    AnswerRecord,
+    ApprovalStore,
+    Question,
+    QuestionState,
+)
+from toolstile_hookspecs.testing.suite import Contract
+
+_BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
+_ADA = Principal("https://id.example.org", "ada", groups={"staff"})
+
+
+def at(seconds: float) -> datetime:
+    """Return a moment, so many seconds after the first."""
+    return _BEGIN + timedelta(seconds=seconds)
+
+
+def question_of(ticket: str = "t1", **other: Any) -> Question:
+    """Return a question of second 0 that expires at second 60, unless told otherwise."""
+    fields: dict[str, Any] = {
+        "ticket": ticket,
+        "call_id": f"call-{ticket}",
+        "tool": "pay",
+        "category": "write",
+        "consequence": "high",
+        "reasons": ("Payments need a person.",),
+        "arguments": '{"to":"größer 🍵","token":"***"}',
+        "digest": "0123abcd",
+        "session_id": "s",
+        "principal": _ADA,
+        "created": at(0),
+        "expires": at(60),
+        "sealed": b"\x00\xff",
+        **other,
+    }
+    return Question(**fields)
+
+
+def answer_of(answer: Answer = Answer.APPROVED, seconds: float = 1, **other: Any) -> AnswerRecord:
+    """Return an answer of second 1, unless told otherwise."""
+    fields: dict[str, Any] = {"by": _ADA, "via": "command line", "at": at(seconds), **other}
+    return AnswerRecord(answer, **fields)
+
+
+class ApprovalStoreContract(Contract):
+    """Tests of a store; a subclass says with `store` how an empty one is made.
+
+    `again` gives a second store over the same questions, as another process would open it; where
+    there can be none, it gives the same one.
+
+    Example:
+        >>> import pytest
+        >>> class TestMine(ApprovalStoreContract):
+        ...     @pytest.fixture
+        ...     def store(self, tmp_path):
+        ...         return MyStore(tmp_path)
+    """
+
+    _gives: ClassVar[Mapping[str, type[Any] | None]] = {
+        "store": ApprovalStore,
+        "again": ApprovalStore,
+    }
+
+    @pytest.fixture
+    def store(self) -> ApprovalStore:
+        """Return an empty store."""
+        self._must_give("store", "gives an empty store")
+
+    @pytest.fixture
+    def again(self, store: ApprovalStore) -> ApprovalStore:
+        """Return a second store over the same questions."""
+        return store
+
+    def test_an_unknown_ticket_is_no_question(self, store: ApprovalStore) -> None:
+        """Nothing can be answered, claimed or read by it."""
+        assert store.get("t1") is None
+        assert store.answer("t1", answer_of()) is None
+        assert not store.claim("t1", "worker", at(1), at(9))
+        assert list(store.questions()) == []
+
+    @pytest.mark.parametrize(
+        "other",
+        [
+            {},
+            {"principal": None, "owner": "run-1"},
+            {"diff": "- a\n+ b", "shown_before": "- a\n+ c", "reasons": ()},
+        ],
+        ids=["plain", "nobody's", "shown"],
+    )
+    def test_a_question_is_read_as_it_was_kept(
+        self, store: ApprovalStore, again: ApprovalStore, other: dict[str, Any]
+    ) -> None:
+        """Every field, also groups of the principal, which are part of no comparison."""
+        question = question_of(**other)
+        store.add(question)
+        found = again.get("t1")
+        assert found == question
+        assert found is not None
+        assert (found.principal is None) is (question.principal is None)
+        if found.principal is not None:
+            assert found.principal.groups == {"staff"}
+        assert list(again.questions()) == [question]
+
+    def test_questions_are_found_by_session_and_state(
+        self, store: ApprovalStore, again: ApprovalStore
+    ) -> None:
+        """The oldest stands first."""
+        store.add(question_of("t2", created=at(2)))
+        store.add(question_of("t1", created=at(1)))
+        store.add(question_of("t3", created=at(3), session_id="other"))
+        store.answer("t2", answer_of(seconds=4))
+        assert [found.ticket for found in again.questions()] == ["t1", "t2", "t3"]
+        assert [found.ticket for found in again.questions(session_id="s")] == ["t1", "t2"]
+        assert [found.ticket for found in again.questions({QuestionState.APPROVED})] == ["t2"]
+
+    @pytest.mark.parametrize("answer", [Answer.APPROVED, Answer.DENIED, Answer.EDITED])
+    def test_an_answer_is_kept_with_who_gave_it(
+        self, store: ApprovalStore, again: ApprovalStore, answer: Answer
+    ) -> None:
+        """Another store reads it."""
+        store.add(question_of())
+        given = answer_of(answer, reason="No.", sealed=b"\x01")
+        answered = store.answer("t1", given)
+        assert answered is not None
+        assert (answered.state, answered.answer) == (QuestionState(answer.value), given)
+        assert again.get("t1") == answered
+
+    def test_the_first_answer_counts(self, store: ApprovalStore, again: ApprovalStore) -> None:
+        """The second one is told the first."""
+        store.add(question_of())
+        first = store.answer("t1", answer_of(Answer.DENIED))
+        assert again.answer("t1", answer_of(Answer.APPROVED, seconds=2)) == first
+
+    def test_of_answers_at_once_one_counts(
+        self, store: ApprovalStore, again: ApprovalStore
+    ) -> None:
+        """All of them are told the same."""
+        store.add(question_of())
+        barrier = threading.Barrier(4)
+
+        def give(source: ApprovalStore, name: str) -> Question | None:
+            barrier.wait()
+            return source.answer("t1", answer_of(by=Principal("os", name)))
+
+        with ThreadPoolExecutor(4) as pool:
+            given = [
+                pool.submit(give, source, str(number))
+                for number, source in enumerate((store, again, store, again))
+            ]
+        seen = [found.result() for found in given]
+        assert seen == [store.get("t1")] * 4
+
+    def test_nobody_answers_too_late(self, store: ApprovalStore) -> None:
+        """The question stays as it is, and its state says that it expired."""
+        store.add(question_of())
+        late = store.answer("t1", answer_of(seconds=60))
+        assert late == question_of()
+        assert late.state_at(at(60)) is QuestionState.EXPIRED
+        assert late.state_at(at(59)) is QuestionState.WAITING
+
+    def test_one_holder_at_a_time_has_a_claim(
+        self, store: ApprovalStore, again: ApprovalStore
+    ) -> None:
+        """A claim ends by its time, or when it is given back; its holder may claim again."""
+        store.add(question_of())
+        store.answer("t1", answer_of())
+        assert store.claim("t1", "one", at(1), at(9))
+        assert store.claim("t1", "one", at(2), at(9))
+        assert not again.claim("t1", "two", at(3), at(9))
+        assert again.claim("t1", "two", at(9), at(20))
+        again.release("t1", "one")
+        assert not store.claim("t1", "one", at(10), at(30))
+        again.release("t1", "two")
+        assert store.claim("t1", "one", at(10), at(30))
+
+    @pytest.mark.parametrize("state", sorted({*QuestionState} - OPEN))
+    def test_an_ended_question_is_over(
+        self, store: ApprovalStore, again: ApprovalStore, state: QuestionState
+    ) -> None:
+        """Nobody answers, claims or ends it again; it can still be read."""
+        store.add(question_of())
+        store.end("t1", state)
+        assert list(again.questions()) == []
+        ended = replace(question_of(), state=state)
+        assert again.answer("t1", answer_of()) == ended
+        assert not again.claim("t1", "one", at(1), at(9))
+        again.end("t1", QuestionState.WITHDRAWN)
+        assert again.get("t1") == ended
+
+    def test_questions_that_ended_long_ago_are_removed(self, store: ApprovalStore) -> None:
+        """An open question stays, however old it is."""
+        for ticket, expires in {"old": 10, "new": 90, "open": 10}.items():
+            store.add(question_of(ticket, expires=at(expires)))
+        store.end("old", QuestionState.RESUMED)
+        store.end("new", QuestionState.RESUMED)
+        assert store.prune(at(50)) == 1
+        assert store.get("old") is None
+        every = {*OPEN, QuestionState.RESUMED}
+        assert {found.ticket for found in store.questions(every)} == {"new", "open"}
+
+    def test_a_closed_store_opens_again(self, store: ApprovalStore) -> None:
+        """Closing gives back what it holds, no more."""
+        store.add(question_of())
+        store.close()
+        store.close()
+        assert store.get("t1") == question_of()
