@@ -45,9 +45,11 @@ STORED = {
     "TOOLSTILE_TIMEOUT",
     # Attributes of events and spans
     "toolstile.approval",
+    "toolstile.approval_by",
     "toolstile.approval_reason",
     "toolstile.approval_ticket",
     "toolstile.approval_token",
+    "toolstile.approval_via",
     "toolstile.diff",
     "toolstile.dry_run",
     "toolstile.executed",
@@ -105,6 +107,7 @@ LOGGERS = {
     f"toolstile.{name}"
     for name in (
         "agent",
+        "inbox",
         "isolation",
         "ledger",
         "mcp",

@@ -14,6 +14,7 @@ from toolstile_cli.program import BUILT_IN
 from toolstile_cli.quick_help import quick_help
 
 BENEATH = (
+    *(f"approvals {name}" for name in ("list", "show", "approve", "deny", "edit", "resume")),
     *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),
     *(f"mcp {name}" for name in ("check", "import")),
     *(f"policy {name}" for name in ("explain", "test", "backtest")),
@@ -21,7 +22,17 @@ BENEATH = (
     *(f"sessions {name}" for name in ("list", "show", "export", "delete")),
 )
 """The commands beneath commands."""
-OFFERED = ("ask", "check-done", "ledger", "mcp", "policy", "record", "replay", "sessions")
+OFFERED = (
+    "approvals",
+    "ask",
+    "check-done",
+    "ledger",
+    "mcp",
+    "policy",
+    "record",
+    "replay",
+    "sessions",
+)
 """The commands of plugins."""
 ALL = (*COMMANDS, *OFFERED, *BENEATH)
 

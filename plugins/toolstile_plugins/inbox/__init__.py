@@ -1,0 +1,128 @@
+"""The approver `inbox`: questions are kept in a file, and answered from anywhere.
+
+Settings, `[plugins.inbox]`: see `InboxSettings`. It asks where the configuration names it,
+`approver = "inbox"`. `toolstile approvals` lists questions and answers them. Calls that ended as
+pending are resumed with `resume_pending`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+from collections.abc import Awaitable, Generator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel
+
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Binding,
+    Command,
+    HostHandle,
+    ResourceResolver,
+    hookimpl,
+)
+from toolstile_hookspecs.services.approval_store import ApprovalStore
+from toolstile_plugins.command_options.inbox import APPROVALS
+from toolstile_plugins.inbox.settings import Answerers, InboxSettings, refuse_in_workspace
+
+if TYPE_CHECKING:
+    from toolstile_plugins.inbox.inbox import Inbox
+    from toolstile_plugins.inbox.resumption import aresume_pending, resume_pending
+
+__all__ = ["Answerers", "Inbox", "InboxSettings", "aresume_pending", "resume_pending"]
+
+ENDED: Final = "inbox_ended"
+NO_INBOX: Final = (
+    "There is no inbox: path is missing in [plugins.inbox]. This requires human intervention."
+)
+
+
+def __getattr__(name: str) -> Any:
+    # Late: few hosts have an inbox.
+    if name in {"Inbox", "aresume_pending", "resume_pending"}:
+        home = "inbox" if name == "Inbox" else "resumption"
+        return getattr(importlib.import_module(f"{__name__}.{home}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@hookimpl
+def toolstile_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return InboxSettings
+
+
+@hookimpl
+def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
+    """Offer the store and the inbox, where a file is configured."""
+    if settings.path is None:
+        return []
+    # Likewise.
+    from toolstile_plugins.inbox.inbox import Inbox
+    from toolstile_plugins.inbox.seal import Seal
+    from toolstile_plugins.inbox.sqlite import SqliteApprovals
+
+    path, key = settings.path, settings.key_file or settings.path
+
+    def inbox(resources: ResourceResolver) -> Inbox:
+        store: ApprovalStore = resources.get(ApprovalStore)  # type: ignore[type-abstract]
+        return settings.part(Inbox, lambda: Inbox(settings, store, Seal(key), settings.clock))
+
+    def store(resources: ResourceResolver) -> ApprovalStore:  # noqa: ARG001 - it needs none
+        return settings.part(SqliteApprovals, lambda: SqliteApprovals(path))
+
+    return [
+        Binding[ApprovalStore](ApprovalStore, store),  # type: ignore[type-abstract]
+        Binding[Inbox](Inbox, inbox),
+    ]
+
+
+@hookimpl
+def toolstile_approve(
+    request: ApprovalRequest, settings: InboxSettings
+) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
+    """Keep the question, and wait for its answer or let the call end."""
+    if settings.path is None:
+        return ApprovalAnswer.unanswered(NO_INBOX)
+    from toolstile_plugins.inbox.approver import Approver, Ended
+    from toolstile_plugins.inbox.inbox import Inbox
+
+    inbox: Inbox = request.context.resources.get(Inbox)
+    return Approver(inbox, settings.part(Ended, Ended), request).ask()
+
+
+@hookimpl
+@contextmanager
+def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[None]:
+    """Hear of calls that end, where a file is configured; close it with the host."""
+    if settings.path is None:
+        yield
+        return
+    # Likewise.
+    from toolstile_plugins.inbox.approver import Ended
+    from toolstile_plugins.inbox.sqlite import SqliteApprovals
+
+    refuse_in_workspace(settings, host.settings("vfs"))
+    settings.begin(host.clock)
+    host.register(settings.part(Ended, Ended), ENDED)
+    path = settings.path
+    try:
+        yield
+    finally:
+        host.unregister(ENDED)
+        settings.part(SqliteApprovals, lambda: SqliteApprovals(path)).close()
+
+
+@hookimpl
+def toolstile_commands() -> list[Command]:
+    """Offer `toolstile approvals`."""
+    return [Command(APPROVALS.command, APPROVALS.help, run=_run, configure=APPROVALS.configure)]
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    # No other command has to wait for it.
+    from toolstile_plugins.inbox.cli import run_command
+
+    return run_command(host, args)

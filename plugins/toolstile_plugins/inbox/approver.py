@@ -1,0 +1,184 @@
+"""The approver `inbox`: it keeps each question, and waits for the answer or lets the call end."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import timedelta
+from functools import partial
+from typing import Any, Final, TypeVar
+from uuid import uuid4
+
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    ToolInvoked,
+    hide,
+    hookimpl,
+    masked,
+    secrets_of,
+)
+from toolstile_hookspecs.calls import APPROVAL_TICKET
+from toolstile_hookspecs.services.approval_store import ANSWERED, Question, QuestionState
+from toolstile_plugins.approval.display import MASK
+from toolstile_plugins.inbox.inbox import LATE, Inbox
+from toolstile_plugins.inbox.seal import SealedCall
+
+T = TypeVar("T")
+
+ANSWERED_BY: Final = "toolstile.approval_by"
+ANSWERED_VIA: Final = "toolstile.approval_via"
+NO_LONGER: Final = "The question was withdrawn."
+ENDED_ELSEWHERE: Final = "Another process went on with the call."
+_HOLD: Final = timedelta(seconds=30)
+"""The time for which a call that waits keeps others from going on in its place, once it died."""
+
+
+class Ended:
+    """Ends the questions of calls that went on with an answer, once these have ended."""
+
+    def __init__(self) -> None:
+        self._taken: dict[tuple[str, str], tuple[Inbox, str]] = {}
+
+    def note(self, inbox: Inbox, ticket: str, request: ApprovalRequest) -> None:
+        """Note that a call goes on with the answer to a question."""
+        self._taken[request.context.session.id, request.call.id] = (inbox, ticket)
+
+    @hookimpl
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
+        """End the question of a call that has ended."""
+        if (taken := self._taken.pop((event.session_id, event.call_id), None)) is not None:
+            inbox, ticket = taken
+            inbox.store.end(ticket, QuestionState.RESUMED)
+
+
+class Approver:
+    """Asks one request through an inbox.
+
+    Args:
+        inbox: The inbox.
+        ended: Hears of the calls that end.
+        request: The request.
+    """
+
+    def __init__(self, inbox: Inbox, ended: Ended, request: ApprovalRequest) -> None:
+        self._inbox = inbox
+        self._ended = ended
+        self._request = request
+        self._clock = request.context.clock
+        # A call within another cannot end and come back by itself.
+        self._lets_end = inbox.settings.wait == "pending" and request.context.parent is None
+
+    async def ask(self) -> ApprovalAnswer:
+        """Return a person's answer, or that it is pending.
+
+        Raises:
+            StateError: The store cannot be used.
+        """
+        question = await self._off_loop(self._kept_or_new)
+        if question.state in ANSWERED:
+            return self._take(question)
+        if self._lets_end:
+            token = self._inbox.seal.call_of(question).token
+            return replace(ApprovalAnswer.pending(question.ticket), token=token)
+        return await self._wait(question)
+
+    def _kept_or_new(self) -> Question:
+        """Return an answered question about the same, which is claimed; else one that waits."""
+        request, now = self._request, self._clock.now()
+        shown_before: str | None = None
+        for question in self._inbox.store.questions(session_id=request.context.session.id):
+            state = question.state_at(now)
+            if not _is_about(question, request):
+                if question.call_id == request.call.id:
+                    shown_before = question.diff
+                continue
+            waits = state is QuestionState.WAITING and self._lets_end
+            if waits or (state in ANSWERED and self._inbox.claim(question, now)):
+                return question
+        question = self._new(shown_before)
+        self._inbox.store.add(question)
+        return question
+
+    def _new(self, shown_before: str | None) -> Question:
+        request, now = self._request, self._clock.now()
+        tool, context = request.tool, request.context
+        arguments: dict[str, Any] = json.loads(request.arguments)
+        schema = tool.params_codec.secret_schema()
+        secrets = [*secrets_of(arguments, schema)]
+        changes = request.change_set()
+        call = SealedCall(
+            request.call.name,
+            request.arguments,
+            request.call.id,
+            request.token(),
+            None if changes is None else changes.to_json(),
+        )
+        run = None if context.adapter is None else context.run_context
+        return Question(
+            ticket=uuid4().hex[:12],
+            call_id=request.call.id,
+            tool=tool.name,
+            category=tool.category,
+            consequence=tool.consequence,
+            reasons=tuple(hide(reason, secrets) for reason in request.reasons),
+            arguments=json.dumps(masked(arguments, schema, MASK), ensure_ascii=False),
+            digest=request.digest,
+            session_id=context.session.id,
+            principal=None if context.principal is None else context.principal.public(),
+            created=now,
+            expires=now + timedelta(seconds=self._inbox.settings.expiry),
+            sealed=self._inbox.seal.seal_call(call),
+            owner="" if run is None else run.run_id,
+            diff=None if request.diff is None else hide(request.diff, secrets),
+            shown_before=shown_before,
+        )
+
+    async def _wait(self, question: Question) -> ApprovalAnswer:
+        """Return the answer; meanwhile nobody else can go on with the call, unless this dies."""
+        store, holder = self._inbox.store, uuid4().hex
+        held_until = self._clock.now()
+        end: QuestionState | None = QuestionState.WITHDRAWN
+        try:
+            while not self._request.withdrawn.aborted:
+                now = self._clock.now()
+                if held_until - now < _HOLD / 2:
+                    hold = partial(self._inbox.claim, question, now, holder=holder)
+                    await self._off_loop(partial(hold, seconds=_HOLD.total_seconds()))
+                    held_until = now + _HOLD
+                found = await self._off_loop(partial(store.get, question.ticket))
+                state = QuestionState.WITHDRAWN if found is None else found.state_at(now)
+                if found is not None and state in ANSWERED:
+                    if await self._off_loop(partial(self._inbox.claim, found, now, holder=holder)):
+                        end = None
+                        return self._take(found)
+                elif state is not QuestionState.WAITING:
+                    end = state
+                    late = state is QuestionState.EXPIRED
+                    return ApprovalAnswer.unanswered(LATE if late else ENDED_ELSEWHERE)
+                await asyncio.sleep(self._inbox.settings.interval)
+            return ApprovalAnswer.unanswered(NO_LONGER)
+        finally:
+            if end is not None:
+                store.end(question.ticket, end)
+
+    def _take(self, question: Question) -> ApprovalAnswer:
+        """Return the answer of a claimed question, for the call that goes on with it."""
+        context, given = self._request.context, question.answer
+        self._ended.note(self._inbox, question.ticket, self._request)
+        context.set_attribute(APPROVAL_TICKET, question.ticket)
+        if given is not None:
+            context.set_attribute(ANSWERED_BY, f"{given.by.source} {given.by.id}")
+            context.set_attribute(ANSWERED_VIA, given.via)
+        token = self._inbox.seal.call_of(question).token
+        return replace(self._inbox.answer_to(question), token=token)
+
+    async def _off_loop(self, ask: Callable[[], T]) -> T:
+        return await asyncio.to_thread(ask) if self._inbox.store.waits else ask()
+
+
+def _is_about(question: Question, request: ApprovalRequest) -> bool:
+    about = (request.tool.name, request.digest, request.context.principal)
+    return (question.tool, question.digest, question.principal) == about

@@ -1,0 +1,250 @@
+"""The commands of `toolstile approvals`."""
+
+from __future__ import annotations
+
+import argparse
+import getpass
+import grp
+import json
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any, Final, cast
+
+from rich.table import Table
+from rich.text import Text
+
+from toolstile_hookspecs import Answer, HostHandle, Outcome, Principal, StateError
+from toolstile_hookspecs.services.approval_store import OPEN, ApprovalStore, Question
+from toolstile_hookspecs.services.session_store import SessionStore
+from toolstile_hookspecs.support.text import printable, suggest, wire_time
+from toolstile_plugins.cli_support import console, print_table, printable_lines
+from toolstile_plugins.inbox.inbox import Inbox, described_answer
+from toolstile_plugins.inbox.resumption import resume_pending
+
+VIA: Final = "command line"
+_NO_INBOX: Final = (
+    "There is no inbox here. Name a file outside of every workspace in the configuration, as path "
+    'in [plugins.inbox], and write approver = "inbox"; then retry.'
+)
+_NOT_STORED: Final = (
+    "No sessions are stored here, so their calls can only be resumed by the process that made "
+    "them. Name a file as path in [plugins.sessions], to have them resumed anywhere."
+)
+_ANSWERS: Final = {"approve": Answer.APPROVED, "deny": Answer.DENIED, "edit": Answer.EDITED}
+
+
+def run_command(host: HostHandle, args: argparse.Namespace) -> int:
+    """Carry a command out, and return the exit status.
+
+    Raises:
+        StateError: There is no inbox or no such question, it cannot be answered, or the store
+            cannot be used.
+    """
+    with host.executor() as tools:
+        inbox = tools.resources.get(Inbox, None)
+        sessions = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]
+    if inbox is None:
+        raise StateError(_NO_INBOX)
+    match args.what:
+        case "list":
+            _list(inbox, args)
+        case "show":
+            _show(inbox, _named(inbox, args.ticket), args)
+        case "resume":
+            return _resume(host, inbox, sessions, args)
+        case _:
+            _answer(host, inbox, args)
+    return 0
+
+
+def person() -> Principal:
+    """Return the user of this process, with the groups that the system gives them."""
+    names: list[str] = []
+    for number in os.getgroups():
+        try:
+            names.append(grp.getgrgid(number).gr_name)
+        except KeyError:
+            names.append(str(number))
+    return Principal("os", getpass.getuser(), groups=names)
+
+
+# --- list, show
+
+
+def _list(inbox: Inbox, args: argparse.Namespace) -> None:
+    waiting = inbox.waiting()
+    if args.out is not None or args.watch:
+        for question in _coming(inbox, waiting) if args.watch else waiting:
+            if args.out is not None:
+                args.out.write(wire_of(question))
+            else:
+                _print("  ".join(_row(inbox, question)))
+        return
+    if not waiting:
+        _print("No question waits for an answer.")
+        return
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in ("ticket", "tool", "left", "session", "reasons"):
+        table.add_column(title, no_wrap=title != "reasons")
+    for question in waiting:
+        table.add_row(*(Text(printable(cell)) for cell in _row(inbox, question)))
+    print_table(table)
+
+
+def _coming(inbox: Inbox, waiting: list[Question]) -> Iterator[Question]:
+    """Yield the questions that wait, and those that come, until Ctrl-C."""
+    seen: set[str] = set()
+    while True:
+        yield from (question for question in waiting if question.ticket not in seen)
+        sys.stdout.flush()
+        seen = {question.ticket for question in waiting}
+        time.sleep(inbox.settings.interval)
+        waiting = inbox.waiting()
+
+
+def _row(inbox: Inbox, question: Question) -> tuple[str, ...]:
+    left = round((question.expires - inbox.clock.now()).total_seconds())
+    has_run = " (has run)" if question.diff is not None else ""
+    reasons = " ".join(question.reasons)
+    return question.ticket, question.tool + has_run, f"{left} s", question.session_id, reasons
+
+
+def _show(inbox: Inbox, question: Question, args: argparse.Namespace) -> None:
+    if args.out is not None:
+        args.out.write(wire_of(question))
+        return
+    for line in lines_of(inbox, question):
+        _print(printable(line))
+
+
+def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:
+    """Yield a question in lines, for a person to read."""
+    effect = f"{question.category}, {question.consequence} consequence"
+    yield f"{question.tool} ({effect})"
+    state = question.state_at(inbox.clock.now())
+    yield f"  state      {state}, until {wire_time(question.expires)}"
+    if question.answer is not None:
+        yield f"  answer     {described_answer(question.answer)}"
+    if question.principal is not None:
+        yield f"  for        {question.principal.id} ({question.principal.source})"
+    yield f"  session    {question.session_id}"
+    yield f"  digest     {question.digest}"
+    for reason in question.reasons:
+        yield f"  reason     {reason}"
+    yield "Arguments:"
+    arguments = json.dumps(json.loads(question.arguments), ensure_ascii=False, indent=2)
+    yield from _indented(arguments)
+    if question.shown_before is not None:
+        yield "It was approved when it would have changed:"
+        yield from _indented(question.shown_before)
+    if question.diff is not None:
+        yield "It would change:"
+        yield from _indented(question.diff)
+
+
+def _indented(text: str) -> Iterator[str]:
+    return (f"  {line}" for line in printable_lines(text))
+
+
+def wire_of(question: Question) -> dict[str, Any]:
+    """Return a question as JSON data."""
+    given, principal = question.answer, question.principal
+    return {
+        "ticket": question.ticket,
+        "tool": question.tool,
+        "category": question.category,
+        "consequence": question.consequence,
+        "reasons": list(question.reasons),
+        "arguments": json.loads(question.arguments),
+        "diff": question.diff,
+        "shownBefore": question.shown_before,
+        "digest": question.digest,
+        "callId": question.call_id,
+        "session": question.session_id,
+        "principal": principal and {"source": principal.source, "id": principal.id},
+        "created": wire_time(question.created),
+        "expires": wire_time(question.expires),
+        "state": question.state.value,
+        "answer": given
+        and {
+            "answer": given.answer.value,
+            "by": {"source": given.by.source, "id": given.by.id},
+            "via": given.via,
+            "at": wire_time(given.at),
+            "reason": given.reason,
+        },
+    }
+
+
+# --- approve, deny, edit
+
+
+def _answer(host: HostHandle, inbox: Inbox, args: argparse.Namespace) -> None:
+    question = _named(inbox, args.ticket)
+    arguments: Any = None
+    if args.what == "edit":
+        try:
+            arguments = json.loads(args.arguments)
+        except ValueError as error:
+            raise StateError(f"The arguments are not JSON: {error}. Correct them.") from None
+        if not isinstance(arguments, dict):
+            raise StateError("The arguments are not a JSON object. Write {...}.")
+    answered = inbox.answer(
+        question.ticket,
+        _ANSWERS[args.what],
+        person(),
+        via=VIA,
+        digest=args.digest,
+        reason=getattr(args, "reason", None),
+        arguments=cast("dict[str, Any] | None", arguments),
+        tool=host.catalog.get(question.tool),
+    )
+    if args.out is not None:
+        args.out.write(wire_of(answered))
+    elif answered.answer is not None:
+        told = f"{answered.tool} {answered.ticket} is {described_answer(answered.answer)}."
+        _print(printable(told))
+
+
+def _named(inbox: Inbox, ticket: str) -> Question:
+    found = inbox.store.get(ticket)
+    if found is None:
+        near = suggest(ticket, [question.ticket for question in inbox.store.questions()])
+        raise StateError(
+            f"There is no question {printable(ticket)!r}{near or ''}. List them with `toolstile "
+            "approvals list`."
+        )
+    return found
+
+
+# --- resume
+
+
+def _resume(
+    host: HostHandle, inbox: Inbox, sessions: SessionStore | None, args: argparse.Namespace
+) -> int:
+    if sessions is None:
+        raise StateError(_NOT_STORED)
+    outcomes: list[Outcome] = []
+    store: ApprovalStore = inbox.store
+    # Their order is kept, and each is taken once.
+    owners = dict.fromkeys((found.session_id, found.principal) for found in store.questions(OPEN))
+    for session_id, principal in owners:
+        with host.executor(session_id=session_id, principal=principal) as tools:
+            outcomes += resume_pending(tools, principal)
+    for outcome in outcomes:
+        if args.out is not None:
+            args.out.write({"callId": outcome.call.id, **outcome.envelope()})
+        else:
+            _print(f"{outcome.call.name} {outcome.call.id}: {outcome.status}")
+            for line in printable_lines(outcome.text):
+                _print(f"  {line}")
+    if not outcomes and args.out is None:
+        _print("No call was answered since.")
+    return 0 if all(outcome.success for outcome in outcomes) else 1
+
+
+def _print(text: str) -> None:
+    console().print(Text(text), soft_wrap=True)

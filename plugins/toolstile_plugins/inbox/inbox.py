@@ -1,0 +1,171 @@
+"""The inbox: questions to people, and their answers."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+from uuid import uuid4
+
+from toolstile_hookspecs import (
+    Answer,
+    ApprovalAnswer,
+    Clock,
+    Principal,
+    StateError,
+    Tool,
+    ToolValidationError,
+)
+from toolstile_hookspecs.codecs import RETRY
+from toolstile_hookspecs.services.approval_store import (
+    ANSWERED,
+    AnswerRecord,
+    ApprovalStore,
+    Question,
+    QuestionState,
+)
+from toolstile_hookspecs.support.text import wire_time
+from toolstile_plugins.approval.display import unmasked
+from toolstile_plugins.inbox.seal import Seal
+from toolstile_plugins.inbox.settings import InboxSettings
+
+log = logging.getLogger("toolstile.inbox")
+
+LATE: Final = "Nobody answered in time."
+FORGED: Final = "The answer that is kept is not genuine."
+
+
+@dataclass(frozen=True, slots=True)
+class Inbox:
+    """The questions of one host, as a resource; those who show them need nothing else.
+
+    Args:
+        settings: The settings.
+        store: The store of the questions.
+        seal: Seals calls and answers.
+        clock: The source of time.
+
+    Example:
+        >>> from toolstile import Host, Settings
+        >>> settings = Settings(plugins={"inbox": {"path": "/tmp/toolstile-doc/inbox.db"}})
+        >>> with Host(settings=settings) as host, host.executor() as tools:
+        ...     tools.resources.get(Inbox).waiting()
+        []
+    """
+
+    settings: InboxSettings
+    store: ApprovalStore
+    seal: Seal
+    clock: Clock
+
+    def waiting(self) -> list[Question]:
+        """Return the questions that wait for an answer, the oldest first."""
+        now, waiting = self.clock.now(), {QuestionState.WAITING}
+        found = self.store.questions(waiting)
+        return [question for question in found if question.state_at(now) in waiting]
+
+    def answer(  # noqa: PLR0913 - each is named
+        self,
+        ticket: str,
+        answer: Answer,
+        by: Principal,
+        *,
+        via: str,
+        digest: str | None = None,
+        reason: str | None = None,
+        arguments: Mapping[str, Any] | None = None,
+        tool: Tool[Any, Any] | None = None,
+    ) -> Question:
+        """Answer a question, and return it as it is then.
+
+        Args:
+            ticket: The question.
+            answer: Approved, denied or edited.
+            by: The person.
+            via: The way on which the answer comes, such as `command line`.
+            now: The time.
+            digest: The digest that the person was shown; None where nothing was.
+            reason: The reason of a denial, for the model.
+            arguments: The arguments of an edit, in which masks stand for secrets.
+            tool: The tool, to check an edit by.
+
+        Raises:
+            StateError: There is no such question, the person may not answer it, another answer or
+                the end of its time came first, or the edit does not fit the tool.
+        """
+        question = self.store.get(ticket)
+        if question is None:
+            raise StateError(f"There is no question {ticket}. See which wait, then retry.")
+        if (fault := self.settings.fault_of(by, question)) is not None:
+            raise StateError(f"{question.tool} {ticket} cannot be answered by you: {fault}")
+        if digest not in (None, question.digest):
+            raise StateError(f"{ticket} does not ask about that any more. Look at it again.")
+        edited = None if arguments is None else self._edited(question, arguments, tool)
+        now = self.clock.now()
+        proof = self.seal.prove(question, answer, edited)
+        given = AnswerRecord(answer, by, via, now, reason, proof)
+        answered = self.store.answer(ticket, given)
+        if answered is None or answered.answer != given:
+            raise StateError(_too_late(answered or question, now))
+        log.info("%s %s was %s by %s (%s).", question.tool, ticket, answer, by.id, via)
+        return answered
+
+    def answer_to(self, question: Question) -> ApprovalAnswer:
+        """Return the answer with which the call of a question goes on.
+
+        One without a genuine proof counts as none.
+        """
+        if question.answer is None:
+            return ApprovalAnswer.unanswered(LATE)
+        try:
+            return self.seal.answer_to(question, question.answer)
+        except StateError:
+            log.exception("The answer to %s is not genuine.", question.ticket)
+            return ApprovalAnswer.unanswered(FORGED)
+
+    def claim(
+        self, question: Question, now: datetime, *, holder: str = "", seconds: float | None = None
+    ) -> bool:
+        """Keep all others from going on with the call of a question, for a time.
+
+        Args:
+            question: The question.
+            now: The time.
+            holder: A name by which the claim can be made longer.
+            seconds: How long; the `lease` of the settings where none are given.
+        """
+        until = now + timedelta(seconds=seconds or self.settings.lease)
+        return self.store.claim(question.ticket, holder or uuid4().hex, now, until)
+
+    def _edited(
+        self, question: Question, arguments: Mapping[str, Any], tool: Tool[Any, Any] | None
+    ) -> str:
+        try:
+            original = json.loads(self.seal.call_of(question).arguments)
+            edited = json.dumps(unmasked(dict(arguments), original))
+            if tool is not None:
+                tool.parse(edited)
+        except ToolValidationError as error:
+            raise StateError(str(error).removesuffix(RETRY)) from error
+        except ValueError as error:
+            raise StateError(str(error)) from error
+        return edited
+
+
+def described_answer(given: AnswerRecord) -> str:
+    """Return who gave an answer, in words."""
+    why = f": {given.reason}" if given.reason else ""
+    return f"{given.answer} by {given.by.id} at {wire_time(given.at)} ({given.via}){why}"
+
+
+def _too_late(question: Question, now: datetime) -> str:
+    name = f"{question.tool} {question.ticket}"
+    state = question.state_at(now)
+    if question.answer is not None and (state in ANSWERED or state is QuestionState.RESUMED):
+        return f"{name} was {described_answer(question.answer)}. The first answer counts."
+    if state is QuestionState.EXPIRED:
+        return f"{name} could be answered until {wire_time(question.expires)}."
+    return f"{name} is {state}: nobody waits for an answer any more."

@@ -1,0 +1,138 @@
+"""Sealed parts of questions: calls that nobody else reads, answers that nobody else gives.
+
+Fernet of the package cryptography encrypts and authenticates them: https://github.com/fernet/spec.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from toolstile_hookspecs import Answer, ApprovalAnswer, ConfigurationError, StateError, ToolCall
+from toolstile_hookspecs.services.approval_store import AnswerRecord, Question
+from toolstile_plugins.directories import make_directory_of
+
+if TYPE_CHECKING:
+    from cryptography.fernet import Fernet
+
+
+@dataclass(frozen=True, slots=True)
+class SealedCall:
+    """The call of a question, and all that it takes to resume it.
+
+    Args:
+        name: The name in the call.
+        arguments: The arguments as JSON.
+        id: The id of the call.
+        token: The token that resumes it.
+        changes: The change set that was shown, as JSON.
+    """
+
+    name: str
+    arguments: str = field(repr=False)
+    id: str
+    token: str = field(repr=False)
+    changes: str | None = field(default=None, repr=False)
+
+    @property
+    def call(self) -> ToolCall:
+        """The call itself."""
+        return ToolCall(self.name, self.arguments, id=self.id)
+
+
+class Seal:
+    """Seals what only the holders of a key may read and make.
+
+    Args:
+        file: The file of the key; made where it is not there.
+
+    Raises:
+        ConfigurationError: cryptography is not installed, or the file has no key.
+        OSError: The file cannot be read or made.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._fernet = _fernet_of(file)
+
+    def seal_call(self, call: SealedCall) -> bytes:
+        """Return a call as it is kept."""
+        return self._seal([call.name, call.arguments, call.id, call.token, call.changes])
+
+    def call_of(self, question: Question) -> SealedCall:
+        """Return the call of a question.
+
+        Raises:
+            StateError: It was sealed with another key, or altered.
+        """
+        return SealedCall(*self._open(question.sealed, question.ticket))
+
+    def prove(self, question: Question, answer: Answer, arguments: str | None) -> bytes:
+        """Return the proof that a holder of the key gives an answer to a question."""
+        return self._seal([question.ticket, question.digest, answer.value, arguments])
+
+    def answer_to(self, question: Question, given: AnswerRecord) -> ApprovalAnswer:
+        """Return the answer to a question, as its proof says.
+
+        Raises:
+            StateError: The proof is another's, of another question, or altered.
+        """
+        ticket, digest, answer, arguments = self._open(given.sealed, question.ticket)
+        if (ticket, digest, answer) != (question.ticket, question.digest, given.answer.value):
+            raise StateError(_NOT_GENUINE.format(ticket=question.ticket))
+        if given.answer is Answer.EDITED:
+            return ApprovalAnswer.edit(arguments)
+        return ApprovalAnswer(given.answer, given.reason)
+
+    def _seal(self, parts: list[Any]) -> bytes:
+        return self._fernet.encrypt(json.dumps(parts).encode())
+
+    def _open(self, sealed: bytes, ticket: str) -> Any:
+        from cryptography.fernet import InvalidToken  # as heavy as the rest
+
+        try:
+            return json.loads(self._fernet.decrypt(sealed))
+        except InvalidToken:
+            raise StateError(_NOT_GENUINE.format(ticket=ticket)) from None
+
+
+_NOT_GENUINE = (
+    "The question {ticket}, or its answer, was altered or sealed with another key. Use the key of "
+    "the host that asked, as key in [plugins.inbox]; else have the call made again."
+)
+
+
+def _fernet_of(file: Path) -> Fernet:
+    try:
+        # Late: it is heavy, and few hosts have an inbox.
+        from cryptography.fernet import Fernet
+    except ImportError:
+        msg = "The inbox needs cryptography; install it with: pip install 'toolstile[inbox]'"
+        raise ConfigurationError(msg) from None
+    if not file.exists():
+        _make(file, Fernet.generate_key())
+    try:
+        return Fernet(file.read_bytes().strip())
+    except ValueError:
+        raise ConfigurationError(
+            f"{file} is not a key of the inbox. Configure the key of the host that asks, as key in "
+            "[plugins.inbox], or remove the file, to have another made."
+        ) from None
+
+
+def _make(file: Path, key: bytes) -> None:
+    """Make the file of a key, whole from the first moment, for this user alone."""
+    make_directory_of(file)
+    new = file.with_name(f"{file.name}.{os.getpid()}")
+    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as written:
+            written.write(key)
+        # Another process may have been first: then its key holds.
+        with suppress(FileExistsError):
+            os.link(new, file)
+    finally:
+        new.unlink()

@@ -1,0 +1,134 @@
+"""The settings of the inbox: where questions are kept, how long, and who may answer them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+
+from toolstile_hookspecs import Clock, ConfigurationError, Principal, SystemClock
+from toolstile_hookspecs.services.approval_store import Question
+
+T = TypeVar("T")
+
+_ALL: Final = ("low", "medium", "high")
+Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+DEFAULT_EXPIRY = 60 * 60.0
+
+
+class Answerers(BaseModel):
+    """People who may answer some questions; what is left out narrows nothing.
+
+    Args:
+        users: The ids of principals.
+        groups: Groups of which a person has one.
+        tools: The names of tools, as globs.
+        consequences: The consequences of tools.
+
+    Example:
+        >>> Answerers(groups=["treasury"], tools=["pay_*"]).tools
+        ('pay_*',)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    users: tuple[str, ...] = ()
+    groups: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    consequences: tuple[Literal["low", "medium", "high"], ...] = ()
+
+    def allow(self, person: Principal, question: Question) -> bool:
+        """Tell whether a person may answer a question."""
+        named = person.id in self.users or not {*self.groups}.isdisjoint(person.groups)
+        is_theirs = named or not (self.users or self.groups)
+        is_about = any(fnmatchcase(question.tool, pattern) for pattern in self.tools or ("*",))
+        return is_theirs and is_about and question.consequence in (self.consequences or _ALL)
+
+
+class InboxSettings(BaseModel):
+    """The table `[plugins.inbox]`.
+
+    Args:
+        path: The file of the questions; None for no inbox. It lies outside every workspace.
+        key: The file of the key with which questions and answers are sealed; made beside the
+            questions where it is not there. Who can read it can answer.
+        wait: `answer` lets a call wait until somebody answers; `pending` ends it, to be resumed.
+        expiry: Seconds after which nobody can answer any more.
+        interval: Seconds between two looks for an answer.
+        lease: Seconds for which a process that resumes a call keeps others from it.
+        four_eyes: Whether the principal of a call may not answer for it.
+        answerers: Who may answer; everybody who has the key where there are none.
+
+    Example:
+        >>> InboxSettings(path="/var/lib/toolstile/inbox.db").key_file
+        PosixPath('/var/lib/toolstile/inbox.key')
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    path: Path | None = None
+    key: Path | None = None
+    wait: Literal["answer", "pending"] = "answer"
+    expiry: Seconds = DEFAULT_EXPIRY
+    interval: Seconds = 0.2
+    lease: Seconds = 600.0
+    four_eyes: bool = False
+    answerers: tuple[Answerers, ...] = ()
+
+    _clock: Clock = PrivateAttr(default_factory=SystemClock)
+    _parts: dict[type[Any], Any] = PrivateAttr(default_factory=dict[type[Any], Any])
+
+    @property
+    def key_file(self) -> Path | None:
+        """The file of the key, None where there is no inbox."""
+        return self.key or (self.path and self.path.with_suffix(".key"))
+
+    def fault_of(self, person: Principal, question: Question) -> str | None:
+        """Return why a person may not answer a question; None where they may."""
+        if not person.id:
+            return "Nobody answers without a name."
+        if self.four_eyes and question.principal == person:
+            return f"{person.id} has the call made, and somebody else has to answer (four_eyes)."
+        if self.answerers and not any(rule.allow(person, question) for rule in self.answerers):
+            return f"No table of [[plugins.inbox.answerers]] lets {person.id} answer for it."
+        return None
+
+    @property
+    def clock(self) -> Clock:
+        """The clock of the host."""
+        return self._clock
+
+    def begin(self, clock: Clock) -> None:
+        """Take the clock of the host."""
+        self._clock = clock
+
+    def part(self, type_: type[T], make: Callable[[], T]) -> T:
+        """Return the one object of a type that belongs to these settings."""
+        if type_ not in self._parts:
+            self._parts[type_] = make()
+        part: T = self._parts[type_]
+        return part
+
+
+def refuse_in_workspace(settings: InboxSettings, workspace: Any) -> None:
+    """Refuse files of the inbox that tools could read or write.
+
+    Args:
+        settings: The settings of the inbox.
+        workspace: Those of the workspace, None where there is none.
+
+    Raises:
+        ConfigurationError: Naming the file.
+    """
+    root = getattr(workspace, "root", None)
+    for name, file in {"path": settings.path, "key": settings.key_file}.items():
+        if root is None or file is None:
+            continue
+        if file.absolute().resolve().is_relative_to(Path(root).absolute().resolve()):
+            raise ConfigurationError(
+                f"[plugins.inbox] {name}: {file} lies in the workspace {root}, where tools could "
+                "answer in a person's place. Name a file outside of it."
+            )

@@ -1,0 +1,209 @@
+"""Questions in a SQLite file, shared by the processes of one machine."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+from collections.abc import Collection, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from toolstile_hookspecs import Answer, Principal, StateError
+from toolstile_hookspecs.services.approval_store import (
+    OPEN,
+    AnswerRecord,
+    Question,
+    QuestionState,
+)
+from toolstile_plugins.sqlite_file import SqliteFile
+
+_VERSION: Final = 1
+_TABLES: Final = f"""
+BEGIN IMMEDIATE;
+CREATE TABLE IF NOT EXISTS toolstile_questions (
+    number INTEGER PRIMARY KEY,
+    ticket TEXT NOT NULL UNIQUE,
+    session_id TEXT NOT NULL,
+    created REAL NOT NULL,
+    expires REAL NOT NULL,
+    state TEXT NOT NULL,
+    question TEXT NOT NULL,
+    sealed BLOB NOT NULL,
+    answer TEXT,
+    proof BLOB,
+    holder TEXT,
+    held_until REAL
+);
+CREATE INDEX IF NOT EXISTS toolstile_questions_by_state ON toolstile_questions (state, created);
+PRAGMA user_version = {_VERSION};
+COMMIT;
+"""
+_FOUND: Final = "SELECT question, sealed, state, answer, proof FROM toolstile_questions"
+_CLAIM: Final = (
+    "UPDATE toolstile_questions SET holder = ?, held_until = ? WHERE ticket = ? AND state IN ({}) "
+    "AND (holder IS NULL OR holder = ? OR held_until <= ?)"
+)
+_REMOVE: Final = "DELETE FROM toolstile_questions WHERE state NOT IN ({}) AND expires < ?"
+
+
+class SqliteApprovals:
+    """Questions in a file of their own, in WAL mode; an `ApprovalStore`.
+
+    Args:
+        path: The file; made, with the directories above, when it is first needed.
+    """
+
+    waits = True
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._file = SqliteFile(Path(path), "full", "questions", _prepare)
+
+    def add(self, question: Question) -> None:
+        """Keep a question."""
+        row = (
+            question.ticket,
+            question.session_id,
+            question.created.timestamp(),
+            question.expires.timestamp(),
+            question.state.value,
+            _written(question),
+            question.sealed,
+        )
+        with self._file.writing() as connection:
+            insert = "INSERT INTO toolstile_questions VALUES (NULL, ?, ?, ?, ?, ?, ?, ?"
+            connection.execute(f"{insert}, NULL, NULL, NULL, NULL)", row)
+
+    def get(self, ticket: str) -> Question | None:
+        """Return a question as it is now, or None."""
+        found = self._file.read(f"{_FOUND} WHERE ticket = ?", ticket)
+        return _read(found[0]) if found else None
+
+    def questions(
+        self, states: Collection[QuestionState] = OPEN, *, session_id: str | None = None
+    ) -> Sequence[Question]:
+        """Return the questions that are kept in some states, the oldest first."""
+        query = (
+            f"{_FOUND} WHERE state IN ({_places(states)}) AND session_id = coalesce(?, session_id) "
+            "ORDER BY created, number"
+        )
+        return [_read(row) for row in self._file.read(query, *states, session_id)]
+
+    def answer(self, ticket: str, given: AnswerRecord) -> Question | None:
+        """Answer a question that waits; return it as it is then."""
+        update = (
+            "UPDATE toolstile_questions SET state = ?, answer = ?, proof = ? "
+            "WHERE ticket = ? AND state = 'waiting' AND expires > ?"
+        )
+        row = (given.answer.value, _written_answer(given), given.sealed, ticket)
+        with self._file.writing() as connection:
+            connection.execute(update, (*row, given.at.timestamp()))
+            return self.get(ticket)
+
+    def claim(self, ticket: str, holder: str, now: datetime, until: datetime) -> bool:
+        """Let a holder end the call of an open question until a time."""
+        row = (holder, until.timestamp(), ticket, *OPEN, holder, now.timestamp())
+        with self._file.writing() as connection:
+            return connection.execute(_CLAIM.format(_places(OPEN)), row).rowcount > 0
+
+    def release(self, ticket: str, holder: str) -> None:
+        """Give a claim back."""
+        update = "UPDATE toolstile_questions SET holder = NULL WHERE ticket = ? AND holder = ?"
+        with self._file.writing() as connection:
+            connection.execute(update, (ticket, holder))
+
+    def end(self, ticket: str, state: QuestionState) -> None:
+        """Put an open question into expired, resumed or withdrawn: its call has ended."""
+        update = "UPDATE toolstile_questions SET state = ? WHERE ticket = ? AND state IN"
+        with self._file.writing() as connection:
+            connection.execute(f"{update} ({_places(OPEN)})", (state.value, ticket, *OPEN))
+
+    def prune(self, before: datetime) -> int:
+        """Remove questions that ended, and expired before a time; return their number."""
+        row = (*OPEN, before.timestamp())
+        with self._file.writing() as connection:
+            return connection.execute(_REMOVE.format(_places(OPEN)), row).rowcount
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        self._file.close()
+
+
+def _places(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values))
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    """Make the tables.
+
+    Raises:
+        StateError: The file is of another version.
+    """
+    (version,) = connection.execute("PRAGMA user_version").fetchone()
+    if version not in (0, _VERSION):
+        raise StateError(
+            f"The questions are of version {version}, which this Toolstile does not know (it knows "
+            f"{_VERSION}). Use the Toolstile that wrote them, or another file."
+        )
+    if version == 0:
+        connection.executescript(_TABLES)
+
+
+# --- Their JSON
+
+
+def _written(question: Question) -> str:
+    return json.dumps(
+        {
+            "call_id": question.call_id,
+            "tool": question.tool,
+            "category": question.category,
+            "consequence": question.consequence,
+            "reasons": question.reasons,
+            "arguments": question.arguments,
+            "digest": question.digest,
+            "principal": _written_principal(question.principal),
+            "owner": question.owner,
+            "diff": question.diff,
+            "shown_before": question.shown_before,
+            "ticket": question.ticket,
+            "session_id": question.session_id,
+            "created": question.created.isoformat(),
+            "expires": question.expires.isoformat(),
+        },
+        ensure_ascii=False,
+    )
+
+
+def _read(row: Sequence[Any]) -> Question:
+    text, sealed, state, answer, proof = row
+    fields = json.loads(text)
+    fields["reasons"] = tuple(fields["reasons"])
+    fields["principal"] = _read_principal(fields["principal"])
+    for name in ("created", "expires"):
+        fields[name] = datetime.fromisoformat(fields[name])
+    given = None if answer is None else _read_answer(answer, proof)
+    return Question(**fields, sealed=sealed, state=QuestionState(state), answer=given)
+
+
+def _written_answer(given: AnswerRecord) -> str:
+    by = _written_principal(given.by)
+    told = [given.answer.value, by, given.via, given.at.astimezone(UTC).isoformat(), given.reason]
+    return json.dumps(told, ensure_ascii=False)
+
+
+def _read_answer(text: str, proof: bytes) -> AnswerRecord:
+    answer, (source, id_, groups), via, moment, reason = json.loads(text)
+    by = Principal(source, id_, groups)
+    return AnswerRecord(Answer(answer), by, via, datetime.fromisoformat(moment), reason, proof)
+
+
+def _written_principal(principal: Principal | None) -> list[Any] | None:
+    if principal is None:
+        return None
+    return [principal.source, principal.id, sorted(principal.groups)]
+
+
+def _read_principal(written: Sequence[Any] | None) -> Principal | None:
+    return None if written is None else Principal(*written)

@@ -1,0 +1,201 @@
+"""An answer is a person's who may give it: the first one counts, for what was shown."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from cryptography.fernet import Fernet
+
+from toolstile import ConfigurationError
+from toolstile_hookspecs import Answer, Principal, StateError, Status, ToolCall, tool
+from toolstile_hookspecs.services.approval_store import AnswerRecord, QuestionState
+from toolstile_plugins.inbox import resume_pending
+
+from .conftest import BOB, PAID, House, inbox_of, only, pay, say
+
+CALL = ToolCall("pay", {"to": "ada", "amount": 5}, id="call-1")
+EVE = Principal("os", "eve")
+
+
+@pytest.fixture
+def asked(house: House):
+    tools = house.tools(house.host(wait="pending"))
+    tools.dispatch(CALL)
+    return inbox_of(tools)
+
+
+def test_the_first_answer_counts_and_the_second_person_is_told(asked):
+    say(asked, Answer.DENIED, reason="Not now")
+    ticket = asked.store.questions()[0].ticket
+    with pytest.raises(StateError, match=r"was denied by bob at .* \(test\): Not now\. The first"):
+        asked.answer(ticket, Answer.APPROVED, EVE, via="test")
+
+
+def test_of_two_ways_at_once_one_counts(asked):
+    ticket = only(asked).ticket
+
+    def answer(answer: Answer) -> str:
+        try:
+            return asked.answer(ticket, answer, BOB, via=answer.value).state.value
+        except StateError:
+            return "too late"
+
+    with ThreadPoolExecutor(2) as pool:
+        given = set(pool.map(answer, [Answer.APPROVED, Answer.DENIED]))
+    assert given in ({"approved", "too late"}, {"denied", "too late"})
+
+
+def test_an_answer_to_something_else_than_was_shown_is_refused(asked):
+    with pytest.raises(StateError, match="does not ask about that any more"):
+        say(asked, digest="another")
+    say(asked, digest=only(asked).digest)
+
+
+def test_an_unknown_ticket_is_told(asked):
+    with pytest.raises(StateError, match="There is no question 123"):
+        asked.answer("123", Answer.APPROVED, BOB, via="test")
+
+
+def test_an_expired_question_is_told(asked, house):
+    ticket = only(asked).ticket
+    house.clock.advance(3600)
+    with pytest.raises(StateError, match="could be answered until"):
+        asked.answer(ticket, Answer.APPROVED, BOB, via="test")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [({"to": "ada", "amount": "much"}, "amount"), ({"amount": 1}, "to"), ({"for": "x"}, "for")],
+)
+def test_an_edit_that_does_not_fit_is_told_and_the_question_waits_on(asked, arguments, told):
+    with pytest.raises(StateError, match=told):
+        say(asked, Answer.EDITED, arguments=arguments, tool=pay)
+    assert only(asked).state is QuestionState.WAITING
+
+
+# --- Secrets
+
+
+def test_secrets_are_masked_and_an_edit_leaves_them_as_they_are(house):
+    from pydantic import SecretStr
+
+    @tool(requires_confirmation=True)
+    def log_in(name: str, password: SecretStr) -> str:
+        """Log in."""
+        return f"{name} {len(password.get_secret_value())}"
+
+    tools = house.tools(house.host(log_in, wait="pending"))
+    tools.dispatch(ToolCall("log_in", {"name": "ada", "password": "opensesame"}))
+    inbox = inbox_of(tools)
+    shown = json.loads(only(inbox).arguments)
+    assert shown == {"name": "ada", "password": "*** (unchanged)"}
+    kept = b"".join(file.read_bytes() for file in (house.folder / "inbox").iterdir())
+    assert b"opensesame" not in kept
+    say(inbox, Answer.EDITED, arguments={**shown, "name": "eve"}, tool=log_in)
+    (outcome,) = resume_pending(tools)
+    assert outcome.text == "eve 10"
+
+
+# --- Who may answer
+
+
+def test_somebody_else_has_to_answer_with_four_eyes(house):
+    host = house.host(wait="pending", four_eyes=True)
+    tools = house.tools(host, principal=BOB)
+    tools.dispatch(CALL)
+    inbox = inbox_of(tools)
+    with pytest.raises(StateError, match="somebody else has to answer"):
+        say(inbox)
+    inbox.answer(only(inbox).ticket, Answer.APPROVED, EVE, via="test")
+
+
+def test_nobody_answers_without_a_name(asked):
+    with pytest.raises(StateError, match="without a name"):
+        asked.answer(only(asked).ticket, Answer.APPROVED, Principal("os", ""), via="test")
+
+
+@pytest.mark.parametrize(
+    ("table", "may"),
+    [
+        ({"users": ["bob"]}, True),
+        ({"users": ["eve"]}, False),
+        ({"groups": ["treasury"]}, True),
+        ({"groups": ["staff"]}, False),
+        ({"users": ["eve"], "groups": ["treasury"]}, True),
+        ({"tools": ["pay*"]}, True),
+        ({"tools": ["send_*"]}, False),
+        ({"consequences": ["high"]}, True),
+        ({"consequences": ["low"]}, False),
+    ],
+)
+def test_the_configuration_says_who_answers(house, table, may):
+    tools = house.tools(house.host(wait="pending", answerers=[table]))
+    tools.dispatch(CALL)
+    inbox = inbox_of(tools)
+    bob = Principal("os", "bob", groups={"treasury"})
+
+    def answer():
+        return inbox.answer(only(inbox).ticket, Answer.APPROVED, bob, via="test")
+
+    if may:
+        assert answer().state is QuestionState.APPROVED
+    else:
+        with pytest.raises(StateError, match="lets bob answer"):
+            answer()
+
+
+# --- Attacks on the store
+
+
+def test_an_answer_that_was_written_into_the_store_lets_nothing_run(house):
+    """As by a shell of the agent that finds the file, and not the key."""
+    tools = house.tools(house.host(wait="pending"))
+    tools.dispatch(CALL)
+    inbox = inbox_of(tools)
+    forged = Fernet(Fernet.generate_key()).encrypt(b'["", "", "approved", null]')
+    given = AnswerRecord(Answer.APPROVED, BOB, "shell", house.clock.now(), sealed=forged)
+    assert inbox.store.answer(only(inbox).ticket, given) is not None
+    (outcome,) = resume_pending(tools)
+    assert (outcome.status, PAID) == (Status.DENIED, [])
+    assert "not genuine" in outcome.text
+
+
+def test_an_answer_to_one_question_does_not_answer_another(house):
+    tools = house.tools(house.host(wait="pending"))
+    inbox = inbox_of(tools)
+    tools.dispatch(ToolCall("pay", {"to": "ada", "amount": 1}))
+    small = say(inbox).answer
+    tools.dispatch(ToolCall("pay", {"to": "eve", "amount": 5000}))
+    inbox.store.answer(only(inbox).ticket, small)
+    outcomes = resume_pending(tools)
+    assert [outcome.success for outcome in outcomes] == [True, False]
+    assert PAID == ["ada"]
+
+
+@pytest.mark.parametrize("name", ["path", "key"])
+def test_files_within_the_workspace_keep_the_host_from_opening(house, tmp_path, name):
+    (tmp_path / "work").mkdir()
+    inside = {name: str(tmp_path / "work" / "inbox.file")}
+    with pytest.raises(ConfigurationError, match=f"{name}: .* lies in the workspace"):
+        house.host(top={"plugins": {"vfs": {"root": str(tmp_path / "work")}}}, **inside)
+
+
+def test_a_file_that_is_no_key_is_told(house, tmp_path):
+    (tmp_path / "other.key").write_text("letters")
+    tools = house.tools(house.host(key=str(tmp_path / "other.key")))
+    with pytest.raises(ConfigurationError, match="is not a key of the inbox"):
+        inbox_of(tools)
+
+
+def test_the_key_is_private_to_the_user(asked, house):
+    key = house.folder / "inbox" / "inbox.key"
+    assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_without_an_inbox_nobody_is_asked(house):
+    tools = house.tools(house.host(top={"plugins": {"inbox": {}}}))
+    outcome = tools.dispatch(CALL)
+    assert outcome.status is Status.DENIED
+    assert "path is missing in [plugins.inbox]" in outcome.text

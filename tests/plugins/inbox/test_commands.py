@@ -1,0 +1,175 @@
+"""`toolstile approvals`: a person sees what waits, and answers."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from toolstile_cli.main import main
+from toolstile_hookspecs import Status, ToolCall
+from toolstile_hookspecs.services.approval_store import QuestionState
+from toolstile_plugins.inbox import resume_pending
+
+from .conftest import PAID, House, inbox_of, only
+
+CALL = ToolCall("pay", {"to": "ada", "amount": 5}, id="call-1")
+
+
+@pytest.fixture
+def tools(house: House, monkeypatch):
+    monkeypatch.chdir(house.folder)
+    state = house.folder / "state" / "state.db"
+    (house.folder / "toolstile.toml").write_text(
+        f"""\
+approver = "inbox"
+approval_key = "a key of the tests, 32 letters long"
+approval_spent = "{state}"
+
+[plugins.inbox]
+path = "{house.folder / "inbox" / "inbox.db"}"
+
+[plugins.sessions]
+path = "{state}"
+
+[plugins.ledger]
+path = "{state}"
+""",
+        encoding="utf-8",
+    )
+    tools = house.tools(house.host(wait="pending", stored=True))
+    # The commands read the system's clock.
+    house.clock.advance((_now() - house.clock.now()).total_seconds())
+    tools.dispatch(CALL)
+    return tools
+
+
+def _now():
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC)
+
+
+@pytest.fixture
+def ticket(tools) -> str:
+    return only(inbox_of(tools)).ticket
+
+
+def test_questions_are_listed_with_all_that_tells_them_apart(ticket, capsys):
+    assert main(["approvals", "list"]) == 0
+    shown = capsys.readouterr().out
+    assert ticket in shown
+    assert "pay" in shown
+    assert "pay requires confirmation." in shown
+
+
+def test_an_empty_inbox_says_so(tools, ticket, capsys):
+    tools.resources  # noqa: B018 - it is open
+    assert main(["approvals", "deny", ticket]) == 0
+    capsys.readouterr()
+    assert main(["approvals", "list"]) == 0
+    assert capsys.readouterr().out == "No question waits for an answer.\n"
+
+
+def test_a_question_is_shown_whole(ticket, capsys):
+    assert main(["approvals", "show", ticket]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith("pay (write, high consequence)\n  state      waiting, until ")
+    assert '  "to": "ada",\n' in shown
+
+
+def test_a_question_is_json_for_scripts(ticket, capsys):
+    assert main(["approvals", "list", "--json"]) == 0
+    (line,) = capsys.readouterr().out.splitlines()
+    question = json.loads(line)
+    assert (question["ticket"], question["state"]) == (ticket, "waiting")
+    assert question["arguments"] == {"to": "ada", "amount": 5}
+
+
+def test_an_approved_call_is_resumed_by_its_process(tools, ticket, capsys):
+    assert main(["approvals", "approve", ticket]) == 0
+    assert "is approved by " in capsys.readouterr().out
+    (outcome,) = resume_pending(tools)
+    assert outcome.success
+    (kept,) = inbox_of(tools).store.questions({QuestionState.RESUMED})
+    assert (kept.answer.by.source, kept.answer.via) == ("os", "command line")
+
+
+def test_a_reason_reaches_the_model(tools, ticket):
+    assert main(["approvals", "deny", ticket, "--reason", "Ada has left"]) == 0
+    (outcome,) = resume_pending(tools)
+    assert (outcome.status, "Ada has left" in outcome.text) == (Status.DENIED, True)
+
+
+def test_an_edit_runs_with_other_arguments(tools, ticket):
+    assert main(["approvals", "edit", ticket, '{"to": "eve", "amount": 2}']) == 0
+    (outcome,) = resume_pending(tools)
+    assert outcome.text == "Paid 2 to eve."
+
+
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (["approve", "nonesuch"], "There is no question 'nonesuch'"),
+        (["edit", "TICKET", "{"], "The arguments are not JSON"),
+        (["edit", "TICKET", "[]"], "The arguments are not a JSON object"),
+        (["approve", "TICKET", "--digest", "0"], "does not ask about that any more"),
+    ],
+)
+def test_wrong_input_is_told_and_answers_nothing(tools, ticket, capsys, command, told):
+    assert main(["approvals", *(ticket if part == "TICKET" else part for part in command)]) != 0
+    assert told in capsys.readouterr().err
+    assert only(inbox_of(tools)).ticket == ticket
+
+
+def test_a_second_answer_is_told_the_first(ticket, capsys):
+    assert main(["approvals", "deny", ticket]) == 0
+    assert main(["approvals", "approve", ticket]) != 0
+    assert "was denied by " in capsys.readouterr().err
+
+
+def test_calls_of_stored_sessions_are_resumed_from_the_command_line(tools, ticket, house, capsys):
+    """Their tools come from a plugin there, as those of any host do."""
+    (house.folder / "tills.py").write_text(
+        """\
+from toolstile_hookspecs import MarkdownSection, ToolContext, hookimpl, tool
+
+@tool(category="write", consequence="high", requires_confirmation=True)
+def pay(to: str, amount: int = 1, *, context: ToolContext) -> str:
+    "Pay an amount."
+    context.session[str].append(f"{to} {amount}")
+    return f"Paid {amount} to {to}."
+
+@hookimpl
+def toolstile_sections():
+    return [MarkdownSection(key="tills", title="Tills", tools=[pay])]
+""",
+        encoding="utf-8",
+    )
+    assert main(["approvals", "approve", ticket]) == 0
+    capsys.readouterr()
+    assert main(["--plugin", "tills.py", "approvals", "resume"]) == 0
+    assert capsys.readouterr().out == "pay call-1: succeeded\n  Paid 5 to ada.\n"
+    assert main(["--plugin", "tills.py", "approvals", "resume"]) == 0
+    assert capsys.readouterr().out == "No call was answered since.\n"
+    assert PAID == []
+
+
+def test_questions_that_come_are_watched(tools, ticket):
+    program = [sys.executable, "-m", "toolstile", "approvals", "list", "--watch", "--json"]
+    with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        assert json.loads(watching.stdout.readline())["ticket"] == ticket
+        tools.dispatch(ToolCall("pay", {"to": "eve"}))
+        assert json.loads(watching.stdout.readline())["arguments"]["to"] == "eve"
+        watching.terminate()
+
+
+def test_without_an_inbox_the_command_says_how_to_have_one(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert main(["approvals", "list"]) != 0
+    assert "as path in [plugins.inbox]" in capsys.readouterr().err
+    assert list(Path().iterdir()) == []

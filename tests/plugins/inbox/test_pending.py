@@ -1,0 +1,191 @@
+"""A call ends as pending, is answered, and is resumed: by the process that asked, or by another."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from toolstile_hookspecs import Answer, Principal, Status, ToolCall, ToolContext, tool
+from toolstile_hookspecs.services.approval_store import QuestionState
+from toolstile_plugins.inbox import aresume_pending, resume_pending
+
+from .conftest import BOB, PAID, House, asked, generate, inbox_of, only, pay, say
+
+CALL = ToolCall("pay", {"to": "ada", "amount": 5}, id="call-1")
+
+
+@pytest.fixture
+def tools(house: House):
+    return house.tools(house.host(wait="pending"))
+
+
+def test_an_approved_call_runs_once(tools):
+    pending = tools.dispatch(CALL)
+    assert (pending.status, PAID) == (Status.PENDING, [])
+    assert resume_pending(tools) == []
+    say(inbox_of(tools))
+    (outcome,) = resume_pending(tools)
+    assert (outcome.call.id, outcome.text, PAID) == ("call-1", "Paid 5 to ada.", ["ada"])
+    assert resume_pending(tools) == []
+
+
+def test_it_is_resumed_from_an_event_loop(tools):
+    tools.dispatch(CALL)
+    say(inbox_of(tools))
+    (outcome,) = asyncio.run(aresume_pending(tools))
+    assert outcome.success
+
+
+def test_a_denied_call_is_told_why(tools):
+    tools.dispatch(CALL)
+    say(inbox_of(tools), Answer.DENIED, reason="Ada has left")
+    (outcome,) = resume_pending(tools)
+    assert outcome.status is Status.DENIED
+    assert "Ada has left" in outcome.text
+    assert PAID == []
+
+
+def test_an_edited_call_runs_with_other_arguments(tools):
+    tools.dispatch(CALL)
+    say(inbox_of(tools), Answer.EDITED, arguments={"to": "eve", "amount": 2})
+    (outcome,) = resume_pending(tools)
+    assert outcome.text == "Paid 2 to eve."
+
+
+def test_nobody_answers_in_time_so_it_is_denied_as_unanswered(house):
+    tools = house.tools(house.host(wait="pending", expiry=60))
+    tools.dispatch(CALL)
+    house.clock.advance(60)
+    (outcome,) = resume_pending(tools)
+    assert outcome.status is Status.DENIED
+    assert "Nobody answered in time." in outcome.text
+    (kept,) = inbox_of(tools).store.questions({QuestionState.EXPIRED})
+    assert kept.call_id == "call-1"
+
+
+def test_the_same_call_does_not_ask_twice(tools):
+    tools.dispatch(CALL)
+    again = tools.dispatch(ToolCall("pay", {"to": "ada", "amount": 5}, id="call-2"))
+    assert again.status is Status.PENDING
+    assert only(inbox_of(tools)).call_id == "call-1"
+
+
+def test_the_same_call_repeated_after_the_answer_runs_once(tools):
+    tools.dispatch(CALL)
+    say(inbox_of(tools))
+    repeated = [tools.dispatch(ToolCall("pay", {"to": "ada", "amount": 5})) for _ in range(2)]
+    assert [each.status for each in repeated] == [Status.SUCCEEDED, Status.PENDING]
+    assert resume_pending(tools) == []
+    assert PAID == ["ada"]
+
+
+def test_an_answer_is_for_nobody_elses_call(house):
+    host = house.host(wait="pending")
+    ada, eve = (
+        house.tools(host, principal=Principal("app", name), session_id="s")
+        for name in ("ada", "eve")
+    )
+    ada.dispatch(CALL)
+    say(inbox_of(ada))
+    assert eve.dispatch(CALL).status is Status.PENDING
+    assert resume_pending(eve, Principal("app", "eve")) == []
+    (outcome,) = resume_pending(ada, Principal("app", "ada"))
+    assert outcome.success
+
+
+def test_another_process_resumes_a_call_of_a_stored_session(house):
+    first = house.tools(house.host(wait="pending", stored=True))
+    first.dispatch(CALL)
+    second = house.tools(house.host(wait="pending", stored=True))
+    say(inbox_of(second))
+    (outcome,) = resume_pending(second)
+    assert outcome.success
+    assert resume_pending(first) == []
+    assert (PAID, list(second.session[str].all())) == (["ada"], ["ada 5"])
+
+
+def test_of_two_processes_at_once_one_resumes(house):
+    hosts = [house.host(wait="pending", stored=True) for _ in range(2)]
+    one, two = (house.tools(host) for host in hosts)
+    one.dispatch(CALL)
+    question = say(inbox_of(one))
+    assert inbox_of(two).claim(question, house.clock.now())
+    assert resume_pending(one) == []
+    house.clock.advance(600)
+    (outcome,) = resume_pending(one)
+    assert outcome.success
+
+
+def test_a_call_whose_approval_was_used_up_does_not_run_again(house):
+    """As after a crash between the decision and the note that the question is over."""
+    tools = house.tools(house.host(wait="pending", stored=True))
+    tools.dispatch(CALL)
+    inbox = inbox_of(tools)
+    question = say(inbox)
+    sealed = inbox.seal.call_of(question)
+    assert tools.resume(sealed.call, sealed.token, True).success
+    (outcome,) = resume_pending(tools)
+    assert outcome.status is Status.DENIED
+    assert "used before" in outcome.text
+    assert PAID == ["ada"]
+
+
+# --- Diffs
+
+
+@pytest.fixture
+def desk(house: House, tmp_path: Path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    top = {"approve_diff": True, "plugins": {"vfs": {"root": str(folder)}}}
+    return house.tools(house.host(generate, wait="pending", top=top)), folder
+
+
+def test_a_shown_diff_is_kept_without_another_run(desk):
+    tools, folder = desk
+    tools.dispatch(ToolCall("generate", {"path": "a.txt"}))
+    inbox = inbox_of(tools)
+    diff = only(inbox).diff
+    say(inbox)
+    (outcome,) = resume_pending(tools)
+    assert outcome.success
+    assert (folder / "a.txt").read_text().strip() in diff
+
+
+def test_a_person_is_asked_anew_with_both_diffs_where_the_base_has_moved(desk):
+    tools, folder = desk
+    tools.dispatch(ToolCall("generate", {"path": "a.txt"}))
+    inbox = inbox_of(tools)
+    before = only(inbox).diff
+    say(inbox)
+    (folder / "a.txt").write_text("by somebody else\n")
+    (outcome,) = resume_pending(tools)
+    assert outcome.status is Status.PENDING
+    anew = only(inbox)
+    assert (anew.shown_before, "-by somebody else" in anew.diff) == (before, True)
+    say(inbox)
+    (outcome,) = resume_pending(tools)
+    assert outcome.success
+    assert (folder / "a.txt").read_text().strip() in anew.diff
+
+
+# --- Calls within another
+
+
+def test_a_call_within_another_waits_for_its_answer(house):
+    @tool
+    async def settle(*, context: ToolContext) -> str:
+        """Pay within."""
+        return (await context.acall("pay", {"to": "ada"})).text
+
+    tools = house.tools(house.host(pay, settle, wait="pending"))
+
+    async def both() -> str:
+        running = asyncio.ensure_future(tools.adispatch(ToolCall("settle", {})))
+        (question,) = await asked(inbox_of(tools))
+        inbox_of(tools).answer(question.ticket, Answer.APPROVED, BOB, via="test")
+        return (await running).text
+
+    assert asyncio.run(both()) == "Paid 1 to ada."
