@@ -170,6 +170,7 @@ class ApprovalStoreContract(Contract):
         """The question stays as it is, and its state says that it expired."""
         store.add(question_of())
         late = store.answer("t1", answer_of(seconds=60))
+        assert late is not None
         assert late == question_of()
         assert late.state_at(at(60)) is QuestionState.EXPIRED
         assert late.state_at(at(59)) is QuestionState.WAITING
