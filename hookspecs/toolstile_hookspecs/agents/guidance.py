@@ -49,7 +49,7 @@ class Observation:
 @stored_as("agent.Feedback")
 @dataclass(frozen=True, slots=True)
 class Feedback:
-    """Feedback of one provider; the loop fills in the last four fields.
+    """Feedback of one provider; the loop fills in the last five fields.
 
     Args:
         summary: The whole in a sentence.
@@ -60,6 +60,7 @@ class Feedback:
         timestamp: The moment it was given, aware.
         call_index: The number of calls before it, of all runs of the prompt in the session.
         prompt: The namespace and key of the prompt.
+        call_id: The id of the call whose result it follows, "" past the host.
 
     Example:
         >>> print(Feedback("Half of the time is over.", suggestions=("Write now.",)).render())
@@ -77,6 +78,7 @@ class Feedback:
     timestamp: datetime | None = None
     call_index: int = 0
     prompt: str = ""
+    call_id: str = ""
 
     def render(self) -> str:
         """Return one delimited block; its texts cannot close the delimiter."""

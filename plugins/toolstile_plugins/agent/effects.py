@@ -6,15 +6,13 @@ The loop is a generator. It yields effects, and is sent what they come to.
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import Future, wait
-from contextvars import copy_context
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, Protocol, TypeVar
 
 from toolstile_hookspecs.support.callables import is_async_callable
+from toolstile_plugins.agent.threads import on_thread
 
 T = TypeVar("T")
 
@@ -120,19 +118,11 @@ class Consult:
             work.cancel()
 
     def _begun(self) -> Future[Any]:
-        ended: Future[Any] = Future()
-        ended.set_running_or_notify_cancel()  # so that nobody cancels it
+        def work() -> Any:
+            answer = self.function()
+            return _awaited(answer) if inspect.isawaitable(answer) else answer
 
-        def work() -> None:
-            try:
-                answer = self.function()
-                ended.set_result(_awaited(answer) if inspect.isawaitable(answer) else answer)
-            except BaseException as error:  # noqa: BLE001 - raised where it is waited for
-                ended.set_exception(error)
-
-        run = partial(copy_context().run, work)
-        threading.Thread(target=run, name="toolstile-consult", daemon=True).start()
-        return ended
+        return on_thread(work, "toolstile-consult")
 
 
 def _awaited(answer: Awaitable[Any]) -> Any:

@@ -195,7 +195,7 @@ def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome]]:
             told.append(answer_of(call, outcome))
     try:
         given = yield from run.guidance.feedback(outcomes)
-        told[-1:] = [_with_feedback(answer, given) for answer in told[-1:]]
+        told = [_with_feedback(answer, given) for answer in told]
     finally:  # whatever interrupts it: what has run has its result
         run.conversation.answer(told)
     _raise_first(outcomes)
@@ -203,7 +203,8 @@ def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome]]:
 
 
 def _with_feedback(answer: CallAnswer, given: Sequence[Feedback]) -> CallAnswer:
-    return replace(answer, text="\n\n".join([answer.text, *(each.render() for each in given)]))
+    blocks = [each.render() for each in given if each.call_id == answer.call_id]
+    return replace(answer, text="\n\n".join([answer.text, *blocks]))
 
 
 def _outcomes(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome | BaseException]]:

@@ -128,6 +128,10 @@ def show_table(
     screen.line()
     screen.line(f"{counted(len(rows), 'call')} in {counted(len(sessions), 'session')}", "bold")
     for reader in readers:
+        for found in reader.checks if selection.is_all else ():
+            checker, *said = (found.check.get(name) for name in ("checker", "verdict", "feedback"))
+            told = f"{_moment(found.at)} checked by {checker}: {', '.join(filter(None, said))}"
+            screen.line(printable(told))
         if reader.torn:
             what = f"The last line of {reader.path.name}" if named else "The last line"
             screen.line(f"{what} was not written to its end; it is left out.", "yellow")

@@ -10,7 +10,15 @@ from pathlib import Path
 from toolstile_hookspecs import RequestTurn
 from toolstile_plugins.record.hash_chain import Chain, Damage, Fault
 from toolstile_plugins.record.requests import with_request
-from toolstile_plugins.record.schema import Begin, End, RecordedCall, RecordError, read_line
+from toolstile_plugins.record.schema import (
+    Begin,
+    End,
+    RecordedCall,
+    RecordedCheck,
+    RecordError,
+    Said,
+    read_line,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,12 +79,14 @@ class Reader:
     Attributes:
         torn: Whether its last line was not written to its end, as soon as all is read.
         lost: The calls that could not be recorded, as far as it is read.
+        checks: The checks of agents' tasks, as far as it is read.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.torn = False
         self.lost: list[Lost] = []
+        self.checks: list[RecordedCheck] = []
 
     def __iter__(self) -> Iterator[Numbered]:
         """Yield each call.
@@ -91,6 +101,8 @@ class Reader:
             self.lost += _lost_before(number, said)
             if isinstance(said, Begin):
                 requests.clear()
+            elif isinstance(said, RecordedCheck):
+                self.checks.append(said)
             elif isinstance(said, RecordedCall):
                 yield Numbered(number, with_request(said, requests))
         _refuse_others(self.path, chain)
@@ -165,8 +177,9 @@ def verify(path: Path) -> Checked:
     return Checked(path, chain.lines, calls, chain.last, ended, faults, tuple(lost))
 
 
-def _lost_before(number: int, said: Begin | RecordedCall | End) -> list[Lost]:
-    return [] if isinstance(said, Begin) or not said.lost else [Lost(number, said.lost)]
+def _lost_before(number: int, said: Said) -> list[Lost]:
+    lost = said.lost if isinstance(said, RecordedCall | End) else 0
+    return [Lost(number, lost)] if lost else []
 
 
 def _refuse_others(path: Path, chain: Chain) -> None:
@@ -183,7 +196,7 @@ def _refuse_others(path: Path, chain: Chain) -> None:
         )
 
 
-def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Begin | RecordedCall | End]]:
+def _said(path: Path, chain: Chain) -> Iterator[tuple[int, Said]]:
     try:
         with path.open("rb") as file:
             for number, text in chain.follow(file):

@@ -6,6 +6,7 @@ import logging
 import secrets
 from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Lock
@@ -75,6 +76,16 @@ class Recorder:
                 self._count(1)
             raise
 
+    def note_check(self, session: str, check: Any) -> None:
+        """Write an agent's check of a task; where it cannot be written, log it."""
+        line = {"kind": "check", "session": session, "at": self._clock.now().isoformat()}
+        try:
+            if not self._begun:
+                self._begin()
+            self._file.append(written({**line, "check": asdict(check)}))
+        except (OSError, RecordError):
+            log.exception("The check of a task could not be recorded", extra=NOTICE)
+
     def close(self) -> None:
         """Write that the run ended and what of it is lost, and close the file."""
         try:
@@ -131,6 +142,8 @@ def _reason_of(error: Exception) -> str:
 
 
 _RECORDER: Final = "record-recorder"
+RECORDERS: Final[dict[HostHandle, Recorder]] = {}
+"""The recorders that the settings of open hosts ask for, for plugins with more to record."""
 
 
 @contextmanager
@@ -152,6 +165,8 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[None]:
             recorder = Recorder(RecordFile(file, fsync=settings.fsync), host.clock)
             stack.callback(recorder.close)
             stack.enter_context(registered(host, recorder, _RECORDER))
+            RECORDERS[host] = recorder
+            stack.callback(RECORDERS.pop, host)
         yield
 
 

@@ -1,7 +1,7 @@
 """The schema of a record's lines.
 
 The first line of each run says that it begins, and the last one that it ended. Between them
-stands a line for each call.
+stands a line for each call, and for each check of the completion of an agent's task.
 """
 
 from __future__ import annotations
@@ -212,12 +212,28 @@ class RecordedCall(_Line):
         return self.status is Status.SUCCEEDED
 
 
-Line = Annotated[Begin | RecordedCall | End, Field(discriminator="kind")]
+class RecordedCheck(_Line):
+    """A check of the completion of an agent's task.
+
+    Args:
+        session: The id of the session.
+        at: The time.
+        check: The fields of the agent's event: checker, verdict, feedback, duration and run.
+    """
+
+    kind: Literal["check"]
+    session: str
+    at: datetime
+    check: dict[str, Any]
+
+
+Said = Begin | RecordedCall | RecordedCheck | End
+Line = Annotated[Said, Field(discriminator="kind")]
 
 _LINES: Final[TypeAdapter[Line]] = TypeAdapter(Line)
 
 
-def read_line(text: bytes) -> Begin | RecordedCall | End:
+def read_line(text: bytes) -> Said:
     """Return the content of a line, with a question mark for each lone surrogate.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, Session, tool
+from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, Session, Settings, tool
 from toolstile.testing import FakeClock, ScriptedModel
 from toolstile_hookspecs import (
     Cancellation,
@@ -39,6 +39,10 @@ from toolstile_plugins.agent import (
 )
 from toolstile_plugins.agent.run import CONVERSATION
 from toolstile_plugins.planning import Plan, PlanStep
+from toolstile_plugins.record.display import Screen, show_table
+from toolstile_plugins.record.reader import Reader, verify
+from toolstile_plugins.record.recorder import RECORDERS
+from toolstile_plugins.record.selection import Selection
 from toolstile_plugins.vfs import VirtualFilesystem
 
 OK, MORE = TaskCompletionResult.ok(), TaskCompletionResult.incomplete("A title is missing.")
@@ -271,6 +275,43 @@ def test_each_check_is_one_event_on_the_session_and_the_bus() -> None:
     ]
     assert list(session[CompletionChecked].all()) == heard
     assert [each for each in published if isinstance(each, CompletionChecked)] == heard
+
+
+@pytest.mark.parametrize("reply", ["Done.", None], ids=["checked", "skipped"])
+def test_each_check_is_a_line_of_the_record(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], reply: Any
+) -> None:
+    path = tmp_path / "r.jsonl"
+    settings = Settings.model_validate({"plugins": {"record": {"file": str(path)}}})
+    with Host(settings=settings, discover=["record"]) as host:
+        agent = agent_of(host, prompt_of(Checker([MORE, OK])), "1", reply or refused())
+        result = agent.run("Go", session_id="s-1")
+    assert result.run_context is not None
+
+    reader = Reader(path)
+    assert list(reader) == []
+    assert {each.session for each in reader.checks} == {"s-1"}
+    assert {each.check["run_id"] for each in reader.checks} == {result.run_context.run_id}
+    assert {each.check["checker"] for each in reader.checks} == {"Checker"}
+    told = [(each.check["verdict"], each.check["feedback"]) for each in reader.checks]
+    second = ("complete", None) if reply else ("skipped", "the run ended: refused")
+    assert told == [("incomplete", "A title is missing."), second]
+    assert (verify(path).faults, verify(path).ended) == ((), True)
+
+    show_table(Screen(), [Reader(path)], Selection())
+    assert "checked by Checker: incomplete, A title is missing." in capsys.readouterr().out
+
+
+def test_a_check_that_cannot_be_recorded_changes_no_verdict(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "r.jsonl"
+    settings = Settings.model_validate({"plugins": {"record": {"file": str(path)}}})
+    with Host(settings=settings, discover=["record"]) as host:
+        RECORDERS[host].close()
+        agent = agent_of(host, prompt_of(Checker([OK])), "1")
+        assert agent.run("Go").success
+    assert "check of a task could not be recorded" in caplog.text
 
 
 # --- No check

@@ -18,6 +18,7 @@ from toolstile_hookspecs import (
     Deadline,
     DefinitionError,
     Filesystem,
+    IdempotencyConfig,
     PolicyDecision,
     ToolCall,
     ToolContext,
@@ -34,6 +35,7 @@ from toolstile_hookspecs.agents.guidance import (
     Observation,
     Severity,
 )
+from toolstile_hookspecs.agents.messages import Message
 from toolstile_plugins.agent import (
     Agent,
     AgentConfig,
@@ -386,6 +388,18 @@ def test_feedback_is_published_with_its_moment() -> None:
     assert (given.prompt, given.timestamp) == ("demo:p", clock.now())
 
 
+def test_feedback_names_the_call_whose_result_it_follows() -> None:
+    # The event of the call is published before, so that it cannot hold what comes after it.
+    script = [("look", {"what": "a"}), ("fail", {}), ("send", {})]
+    options: Any = {"approver": lambda _: ApprovalAnswer.pending("t")}
+    _, session = run_of(prompt_of(every(1)), script, **options)
+    [given] = session[Feedback].all()
+    answers = {each.call_id: each.text for each in session[Message].all()[2].answers}
+    assert given.render() in answers.pop(given.call_id)
+    assert [event.tool_name for event in session[ToolInvoked].all() if event.call_id in answers]
+    assert "feedback" not in "".join(answers.values())
+
+
 # --- Faults
 
 
@@ -514,6 +528,28 @@ def test_a_replay_gives_no_feedback_and_compares_none(tmp_path: Path) -> None:
     model, session = run_of(prompt, CALL, plugins=[replayer], approver=replayer.approve)
     assert [each.replayed for each in session[ToolInvoked].all()] == [True]
     assert (given_in(session), told(model)) == ([], ["saw it"])
+
+
+def test_feedback_stays_out_of_the_ledger_and_a_replayed_call_repeats_none(tmp_path: Path) -> None:
+    @tool(category="side_effect", idempotency=IdempotencyConfig(scope="global"))
+    def pay() -> str:
+        """Pay."""
+        return "paid"
+
+    section = MarkdownSection(key="pay", title="Pay", tools=[pay])
+    settings = Settings.model_validate({"plugins": {"ledger": {"path": str(tmp_path / "l.db")}}})
+    found: list[Any] = []
+    for ready in (True, False):
+        prompt = prompt_of(every(1, Provider(ready=ready)), sections=[section])
+        model = ScriptedModel([("pay", {})], "Done.")
+        with Host(settings=settings, discover=["ledger"]) as host:
+            _, session = Agent[str](prompt, adapter=model, host=host).execute("Go")
+        [event] = session[ToolInvoked].all()
+        found.append((event.replayed, given_in(session), "<feedback" in told(model)[0]))
+    assert found == [(False, [("counter", 1)], True), (True, [], False)]
+    stored = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    assert b"paid" in stored
+    assert b"feedback" not in stored
 
 
 # --- Without the loop

@@ -6,6 +6,7 @@ Calls of a dry run and of a replay get neither.
 from __future__ import annotations
 
 import logging
+import sys
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
@@ -139,6 +140,7 @@ class Guidance:
             files=(*before.files, *created),
         )
         self._now = replace(self._now, calls=(*self._now.calls, *ended)[-MAX_RECENT:])
+        call_id = ended[-1].call_id if ended else ""
         due = [each.provider for each in configs if self._is_due(each, created)]
         if due:
             self._look()
@@ -146,7 +148,7 @@ class Guidance:
             more = provider.name, FEEDBACK_SECONDS
             if (yield from self._answer(provider.should_run, *more, object)):
                 said = yield from self._answer(provider.provide, *more, Feedback | None)
-                given += [] if said is None else [self._give(provider.name, said)]
+                given += [] if said is None else [self._give(provider.name, said, call_id)]
         return given
 
     def completion(
@@ -174,7 +176,7 @@ class Guidance:
     def skip(self, reason: str) -> None:
         """Note that completion is not checked, and why."""
         for checker in _checkers(self._sources()):
-            self._note(CompletionChecked(self.run_id, name_of(checker), "skipped", reason))
+            self._note_check(CompletionChecked(self.run_id, name_of(checker), "skipped", reason))
 
     # --- For those who have no loop
 
@@ -235,7 +237,7 @@ class Guidance:
         result = yield from self._answer(checker.check, name, seconds, TaskCompletionResult)
         result = result or TaskCompletionResult.incomplete(_UNCHECKED)
         verdict, took = "complete" if result.complete else "incomplete", clock.monotonic() - began
-        self._note(CompletionChecked(self.run_id, name, verdict, result.feedback, took))
+        self._note_check(CompletionChecked(self.run_id, name, verdict, result.feedback, took))
         return result
 
     def _is_due(self, config: FeedbackProviderConfig, created: Sequence[str]) -> bool:
@@ -259,9 +261,9 @@ class Guidance:
                 found += [file] if files is not None and files.exists(file) else []
         return tuple(found)
 
-    def _give(self, name: str, said: Feedback) -> Feedback:
+    def _give(self, name: str, said: Feedback, call_id: str) -> Feedback:
         calls, prompt = self._progress.calls, self._progress.prompt
-        given = replace(said, provider_name=name, call_index=calls, prompt=prompt)
+        given = replace(said, provider_name=name, call_index=calls, prompt=prompt, call_id=call_id)
         given = replace(given, timestamp=self._now.clock.now())
         self._remember(given)
         self._note(given)
@@ -281,6 +283,13 @@ class Guidance:
     def _note(self, event: object) -> None:
         self.tools.session.dispatch(event)
         self.publish(event)
+
+    def _note_check(self, event: CompletionChecked) -> None:
+        self._note(event)
+        # Where the plugin `record` records nothing, it is not there.
+        record = sys.modules.get("toolstile_plugins.record.recorder")
+        if record is not None and (recorder := record.RECORDERS.get(self.host)) is not None:
+            recorder.note_check(self.tools.session.id, event)
 
     def _sources(self) -> list[Any]:
         prompt = self._now.prompt
