@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
-from toolstile_hookspecs.agents.messages import Message, Turn
+from toolstile_hookspecs.agents.messages import Message, Turn, Usage
 from toolstile_hookspecs.errors import PromptEvaluationError
 from toolstile_hookspecs.tools import Tool
 
@@ -77,6 +77,7 @@ class ProviderError(PromptEvaluationError):
         message: The text for a person.
         type_: The type of the fault.
         retry_after: Seconds after which the provider wants to be asked again.
+        usage: The tokens that the request has taken all the same, where the provider tells them.
     """
 
     def __init__(
@@ -85,10 +86,12 @@ class ProviderError(PromptEvaluationError):
         type_: FaultType = FaultType.UNAVAILABLE,
         *,
         retry_after: float | None = None,
+        usage: Usage | None = None,
     ) -> None:
         super().__init__(message)
         self.type = type_
         self.retry_after = retry_after
+        self.usage = usage
 
     @property
     def retry_safe(self) -> bool:

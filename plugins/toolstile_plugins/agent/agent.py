@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Final, Generic, Self, TypeVar, Unpack, cast
 
 from toolstile_hookspecs import (
@@ -77,16 +76,11 @@ class MainLoop(ABC, Generic[R, O]):
             self._around = replace(self._around, host=self._opened.__enter__())
         return self
 
-    def __exit__(
-        self,
-        type_: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         """Close the host, where it is the loop's own."""
         if self._opened is not None:
             self._around = replace(self._around, host=None)
-            self._opened.__exit__(type_, error, traceback)
+            self._opened.__exit__(*cast("Any", error))
 
     @abstractmethod
     def prepare(self, request: R) -> Prompt:
@@ -168,7 +162,8 @@ class MainLoop(ABC, Generic[R, O]):
 
         Raises:
             RunFailed: When the run comes to no answer.
-            StateError: When prompt, tickets or session are not those of the run.
+            StateError: When prompt, tickets, session or tokens are not those of the run.
+            TypeError: When an answer is without its token.
         """
         return self._execute(self._resumed(state, answers, request, given))
 

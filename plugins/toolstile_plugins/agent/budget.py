@@ -107,8 +107,9 @@ class Budget:
         limits = {name: value for name, value in given.items() if value is not None}
         if not limits:
             raise DefinitionError(f"Budget limits nothing; give one of {', '.join(given)}.")
-        if wrong := [name for name, value in limits.items() if not value > 0]:
-            raise DefinitionError(f"Budget: {', '.join(wrong)} must be more than 0.")
+        numbers = {k: value for k, value in limits.items() if isinstance(value, int | float)}
+        if wrong := [name for name in limits if not numbers.get(name, 0) > 0]:
+            raise DefinitionError(f"Budget: {', '.join(wrong)} must be more than 0, as a number.")
 
 
 class TokenBudgetTracker:

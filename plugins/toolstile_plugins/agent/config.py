@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypedDict
+from typing import Any, TypedDict, TypeVar
 
 from toolstile_hookspecs import (
     Approver,
     Binding,
     Cancellation,
     Deadline,
+    DefinitionError,
     ExecutorHandle,
     Heartbeat,
     Principal,
@@ -48,6 +49,9 @@ class AgentConfig:
         feedback_providers: The `FeedbackProviderConfig`s beside those of the prompt.
         task_completion: The `TaskCompletionChecker` beside that of the prompt.
         slices: The types in a session that is read from the state of a run, as no section has them.
+
+    Raises:
+        DefinitionError: When `deadline` is not a number.
     """
 
     max_turns: int = MAX_TURNS
@@ -55,7 +59,7 @@ class AgentConfig:
     output_retries: int = 2
     max_refusals: int = 3
     retries: Retries = field(default_factory=Retries)
-    settings: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    settings: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     timeout: float | None = None
     compaction: Compaction | None = None
     deadline: float | None = None
@@ -66,6 +70,14 @@ class AgentConfig:
     feedback_providers: Sequence[FeedbackProviderConfig] = ()
     task_completion: TaskCompletionChecker | None = None
     slices: Sequence[type[Any]] = ()
+
+    def __post_init__(self) -> None:
+        """Check that the end of a run is not that of all runs."""
+        if isinstance(self.deadline, Deadline):
+            msg = (
+                "AgentConfig: deadline is a number of seconds, of which each run has all; give the "
+            )
+            raise DefinitionError(f"{msg}Deadline to one request, as execute(deadline=...).")
 
 
 class RequestArguments(TypedDict, total=False):
@@ -103,8 +115,13 @@ class RequestArguments(TypedDict, total=False):
     listen: Listener | None
 
 
-def known(given: RequestArguments) -> RequestArguments:
+Given = TypeVar("Given", bound=RequestArguments)
+
+
+def known(given: Given, type_: type[RequestArguments] = RequestArguments) -> Given:
     """Return the arguments of a request; a misspelt `principal` is not left out in silence."""
-    if unknown := sorted(given.keys() - (names := RequestArguments.__annotations__).keys()):
+    if unknown := sorted(given.keys() - (names := type_.__annotations__).keys()):
         raise TypeError(f"A request takes no {', '.join(unknown)}; it takes {', '.join(names)}.")
+    if not isinstance(given.get("deadline"), Deadline | None):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TypeError("The deadline of a request is a moment: give Deadline.after(seconds).")
     return given

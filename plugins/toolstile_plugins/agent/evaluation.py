@@ -15,7 +15,7 @@ from toolstile_hookspecs.agents.messages import Message, ToolResults, Turn
 from toolstile_hookspecs.agents.provider import ProviderAdapter
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.agent.agent import Agent
-from toolstile_plugins.agent.config import AgentConfig, RequestArguments
+from toolstile_plugins.agent.config import AgentConfig, RequestArguments, known
 from toolstile_plugins.agent.conversation import UNSAID, Conversation, answer_of
 from toolstile_plugins.agent.guidance.prompt_guidance import nowhere
 from toolstile_plugins.agent.result import RunResult
@@ -98,7 +98,7 @@ def _step(adapter: Evaluation, prompt: Prompt, given: EvaluationArguments) -> Ru
         names = ", ".join(call.name for call in calls)
         raise StateError(f"These calls have no result yet: {names}. Give tool_results.")
     around = Surroundings(cast("Any", adapter), None, given.get("config") or AgentConfig())
-    run = Run(around, prompt, given)
+    run = Run(around, prompt, known(given, EvaluationArguments))
     # Nothing is carried out, so that no executor is needed.
     executor = given.get("executor")
     run.begin(nowhere(prompt, session, None if executor is None else executor.resources))
@@ -110,14 +110,10 @@ def _step(adapter: Evaluation, prompt: Prompt, given: EvaluationArguments) -> Ru
 def _agent(
     adapter: Evaluation, prompt: Prompt, given: EvaluationArguments
 ) -> tuple[Agent[Any], str | None, RequestArguments]:
-    session = _session(given)
+    session = _session(known(given, EvaluationArguments))
     said = given.get("said") or UNSAID if session is None else _told(session, given)
-    agent = Agent[Any](
-        prompt,
-        adapter=cast("ProviderAdapter", adapter),
-        host=adapter.host,
-        config=given.get("config"),
-    )
+    sends, config = cast("ProviderAdapter", adapter), given.get("config")
+    agent = Agent[Any](prompt, adapter=sends, host=adapter.host, config=config)
     more = {k: v for k, v in given.items() if k not in ("said", "tool_results", "config")}
     return agent, said, cast("RequestArguments", more)
 

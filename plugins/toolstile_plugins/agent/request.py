@@ -13,7 +13,7 @@ from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import Cancellation, ConfigurationError, Deadline
-from toolstile_hookspecs.agents.messages import Turn
+from toolstile_hookspecs.agents.messages import Turn, Usage
 from toolstile_hookspecs.agents.provider import (
     Delta,
     Listener,
@@ -64,6 +64,8 @@ class Ask:
         deadline: The end of the run.
         cancellation: Cancels the run.
         spans: Opens a span for each try, None where nothing is traced.
+        check: Called before each try; raises where a bound of the run ends it.
+        used: Receives the tokens of each try, of those that failed or came too late as well.
     """
 
     adapter: ProviderAdapter
@@ -73,9 +75,15 @@ class Ask:
     deadline: Deadline | None = None
     cancellation: Cancellation | None = None
     spans: RunSpans | None = None
+    check: Callable[[], object] = lambda: None
+    used: Callable[[Usage], object] = lambda _: None
 
     def perform(self) -> Turn:
-        """Send the request; where it can be cancelled, on a thread that is left to itself then."""
+        """Send the request; where it can be cancelled, on a thread that is left to itself then.
+
+        No client can close a request that a thread waits for. The thread ends with the next piece
+        of a stream, the reply or the timeout; its reply is dropped, and its tokens count.
+        """
         stopped, cancelled = threading.Event(), Future[Turn]()
         if self.cancellation is None:
             return self._tried(stopped)
@@ -145,9 +153,9 @@ class Ask:
         """Give the request, with the time that the deadline leaves, and what reads its reply."""
         if stopped is not None and stopped.is_set():
             raise RunCancelled
+        self.check()
         request, deadline = self.request, self.deadline
         if deadline is not None:
-            deadline.check()
             left = deadline.remaining()
             given = left if request.timeout is None else min(left, request.timeout)
             request = replace(request, timeout=given)
@@ -156,9 +164,16 @@ class Ask:
             def answered(turn: Turn) -> Turn:
                 if turn.usage is None:
                     _note_missing_usage(self.adapter.name, self.adapter.model)
+                else:
+                    self.used(turn.usage)
                 return note(turn)
 
-            yield request, answered
+            try:
+                yield request, answered
+            except ProviderError as error:
+                if error.usage is not None:
+                    self.used(error.usage)
+                raise
 
     def _policy(self, tenacity: Any, heard: _Heard) -> dict[str, Any]:
         """Return when to ask again, how long to wait, and when to stop."""
@@ -183,12 +198,11 @@ class Ask:
 
         def give_up(state: Any) -> None:
             last: ProviderError = state.outcome.exception()
-            raise ThrottleError(
-                str(last),
-                last.type,
-                retry_after=last.retry_after,
-                attempts=state.attempt_number,
-            ) from last
+            told: dict[str, Any] = {
+                "retry_after": last.retry_after,
+                "attempts": state.attempt_number,
+            }
+            raise ThrottleError(str(last), last.type, **told) from last
 
         return {
             "retry": tenacity.retry_if_exception(may_retry),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any, Generic, TypeVar
+from hashlib import sha256
+from typing import Any, Generic, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
@@ -38,10 +39,12 @@ class WaitingCall:
     Args:
         call: The call.
         ticket: The approver's name for the question, else the id of the call.
+        digest: SHA-256 of the token, "" where it is not known.
     """
 
     call: CallMade
     ticket: str
+    digest: str = field(default="", repr=False)
 
     @classmethod
     def of(cls, outcome: Outcome) -> WaitingCall:
@@ -49,7 +52,8 @@ class WaitingCall:
         call = outcome.call
         text = call.arguments if isinstance(call.arguments, str) else "{}"
         ticket = outcome.event.attributes.get(APPROVAL_TICKET) or call.id
-        return cls(CallMade(call.id, call.name, text), ticket)
+        token = outcome.approval_token
+        return cls(CallMade(call.id, call.name, text), ticket, _digest(token) if token else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,14 +110,48 @@ class TicketAnswer:
     Args:
         token: The `approval_token` of the call's outcome.
         answer: The answer of the person.
+
+    Raises:
+        TypeError: When either is something else.
     """
 
     token: str = field(repr=False)
     answer: GivenAnswer
 
+    def __post_init__(self) -> None:
+        """Check it before any call is carried out."""
+        given = cast("tuple[object, object]", (self.token, self.answer))
+        if not (isinstance(given[0], str) and isinstance(given[1], GivenAnswer)):
+            msg = "TicketAnswer: give the approval_token of the outcome, and True, False or an "
+            raise TypeError(f"{msg}ApprovalAnswer.")
+
 
 Answers = Mapping[str, TicketAnswer]
 """From ticket to answer."""
+
+
+def answers_by_call(state: RunState, answers: Answers) -> dict[str, TicketAnswer | None]:
+    """Return the answer to each call that waits, by its id; None for one that goes on waiting.
+
+    Raises:
+        TypeError: For an answer without its token.
+        StateError: For a token that is not the call's, so that it does not end the call.
+    """
+    found: dict[str, TicketAnswer | None] = {each.call.id: None for each in state.waiting}
+    for ticket, answer in answers.items():
+        if not isinstance(answer, TicketAnswer):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"The answer to {ticket!r} has no token: give TicketAnswer(token, ...)")
+        asked = [each for each in state.waiting if each.ticket == ticket]
+        fitting = [each for each in asked if each.digest in {"", _digest(answer.token)}]
+        if asked and not fitting:
+            msg = f"The token for {ticket!r} is not that of the call, which goes on waiting. "
+            raise StateError(f"{msg}Give the approval_token of its outcome, then retry.")
+        found.update({each.call.id: answer for each in fitting})
+    return found
+
+
+def _digest(token: str) -> str:
+    return sha256(token.encode(errors="surrogatepass")).hexdigest()
 
 
 @dataclass(frozen=True, slots=True)

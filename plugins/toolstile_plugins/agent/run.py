@@ -7,6 +7,7 @@ import sys
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from hashlib import sha256
 from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
@@ -48,8 +49,8 @@ from toolstile_plugins.agent.result import (
     RunFailed,
     RunResult,
     RunState,
-    TicketAnswer,
     WaitingCall,
+    answers_by_call,
 )
 
 if TYPE_CHECKING:
@@ -57,8 +58,6 @@ if TYPE_CHECKING:
 
 CONVERSATION: Final = (Message, ModelReplied, *GUIDANCE)
 """The types that each session of an agent has."""
-
-_NO_ANSWERS: Final[Answers] = {}
 
 log = logging.getLogger("toolstile.agent")
 
@@ -104,17 +103,14 @@ class Run:
         said: str | None = None,
         resumed: tuple[RunState, Answers] | None = None,
     ) -> None:
-        state, answers = resumed or (None, _NO_ANSWERS)
+        state = None if resumed is None else resumed[0]
         self._around = around
         self._given = given
         self._state = state
         self._prompt = prompt
         self.said = said
         self._request = said if said and said != UNSAID else ""
-        waiting = () if state is None else state.waiting
-        self.answers: dict[str, TicketAnswer | None] = {
-            each.call.id: answers.get(each.ticket) for each in waiting
-        }
+        self.answers = {} if resumed is None else answers_by_call(*resumed)
         """From the id of each call that waits to its answer, None where there is none yet."""
         self.name = f"{prompt.ns}:{prompt.key}"
         self.adapter = around.adapter
@@ -240,12 +236,13 @@ class Run:
             heartbeat.beat()
 
     def _end(self) -> Deadline | None:
-        if (given := self._given.get("deadline")) is not None:
-            return given
-        budget = self._given.get("budget") or self.config.budget
-        limits = [self.config.deadline, None if budget is None else budget.deadline]
-        seconds = min((limit for limit in limits if limit is not None), default=None)
-        return None if seconds is None else Deadline.after(seconds, clock=self.clock)
+        """Return the earlier end: the budget's, or that of the request, else the configuration."""
+        given, budget = self._given.get("deadline"), self._given.get("budget") or self.config.budget
+        own = None if given else self.config.deadline
+        limits = [own, None if budget is None else budget.deadline]
+        ends = [Deadline.after(each, clock=self.clock) for each in limits if each is not None]
+        ends += [] if given is None else [given]
+        return min(ends, key=Deadline.remaining, default=None)
 
     def _budget(self) -> TokenBudgetTracker | None:
         if (shared := self._given.get("tracker")) is not None:
@@ -276,32 +273,22 @@ class Run:
         digest = sha256(rendered.text.encode()).hexdigest()
         self._publish(PromptRendered(**self._ids, prompt=self.name, digest=digest, tools=tools))
         self._asked_at = self.clock.monotonic()
-        request = ModelRequest(
-            rendered.text,
-            messages,
-            rendered.tools,
-            None if self.output is None else self.output.schema,
-            self.config.settings,
-            self.config.timeout,
-        )
-        return Ask(
-            self.adapter,
-            request,
-            self.config.retries,
-            self._given.get("listen"),
-            self._deadline,
-            self.cancellation,
-            self._spans,
-        )
+        output = None if self.output is None else self.output.schema
+        more = output, self.config.settings, self.config.timeout
+        request = ModelRequest(rendered.text, messages, rendered.tools, *more)
+        bounds = self._given.get("listen"), self._deadline, self.cancellation, self._spans
+        check = partial(self.check, Phase.RESPONSE)
+        return Ask(self.adapter, request, self.config.retries, *bounds, check, self._use)
+
+    def _use(self, usage: Usage) -> None:
+        self.usage += usage
+        if self._tracker is not None:
+            self._tracker.record(self.context.run_id, self.usage, self._price)
 
     def replied(self, turn: Turn) -> Turn:
-        """Keep a reply, count what it used, and return it."""
+        """Keep a reply and return it."""
         self.turns += 1
         self.text = turn.text
-        if turn.usage is not None:
-            self.usage += turn.usage
-            if self._tracker is not None:
-                self._tracker.record(self.context.run_id, self.usage, self._price)
         self.conversation.reply(turn)
         event = ModelReplied(
             **self._ids,
@@ -332,17 +319,9 @@ class Run:
     ) -> RunResult[Any]:
         """Return the result as it is now."""
         # Without its type: Python 3.11 cannot note it in a frozen dataclass with slots.
-        result: RunResult[Any] = RunResult(
-            stop_reason,
-            self.text,
-            output,
-            error,
-            self.tools.session.id,
-            self.context,
-            self.usage,
-            self.turns,
-            tuple(self.conversation.all()),
-        )
+        so_far = self.tools.session.id, self.context, self.usage, self.turns
+        said = tuple(self.conversation.all())
+        result: RunResult[Any] = RunResult(stop_reason, self.text, output, error, *so_far, said)
         return result
 
     def pending(self, outcomes: Sequence[Outcome]) -> RunResult[Any]:
@@ -353,19 +332,12 @@ class Run:
         """
         before = () if self._state is None else self._state.waiting
         still = [each for each in before if self.answers[each.call.id] is None]
-        session, resources = self.tools.session, self.tools.resources
-        is_stored = self._session_id() is not None and SessionStore in resources
-        state = RunState(
-            self.context.run_id,
-            self.context.request_id or "",
-            self.name,
-            session.id,
-            (*still, *(WaitingCall.of(outcome) for outcome in outcomes)),
-            self.turns,
-            self.usage,
-            # What is stored is found again by its id alone.
-            None if is_stored else session.snapshot().to_json(),
-        )
+        waiting, session = (*still, *map(WaitingCall.of, outcomes)), self.tools.session
+        is_stored = self._session_id() is not None and SessionStore in self.tools.resources
+        # What is stored is found again by its id alone.
+        kept = None if is_stored else session.snapshot().to_json()
+        ids = self.context.run_id, self.context.request_id or "", self.name, session.id
+        state = RunState(*ids, waiting, self.turns, self.usage, kept)
         return replace(self.result(StopReason.PENDING), waiting=tuple(outcomes), state=state)
 
     def fail(self, error: Exception) -> StopReason:
@@ -389,15 +361,11 @@ class Run:
                 yield reasons
             finally:
                 note(reasons[-1], self.usage)
-                self._publish(
-                    PromptExecuted(
-                        **self._ids,
-                        prompt=self.name,
-                        stop_reason=reasons[-1],
-                        turns=self.turns,
-                        usage=self.usage,
-                    )
+                so_far: dict[str, Any] = {"turns": self.turns, "usage": self.usage}
+                ended = PromptExecuted(
+                    **self._ids, **so_far, prompt=self.name, stop_reason=reasons[-1]
                 )
+                self._publish(ended)
 
     # --- Its events -----------------------------------------------------------------------------
 
@@ -431,11 +399,7 @@ def _ids(given: RunContext | None, state: RunState | None) -> RunContext:
     return replace(context, request_id=context.request_id or uuid4().hex)
 
 
-def _note_nothing(reason: StopReason, usage: Usage) -> None:
-    """Stand in for a span."""
-
-
-_UNTRACED: Final = nullcontext[Callable[[StopReason, Usage], None]](_note_nothing)
+_UNTRACED: Final = nullcontext[Callable[[StopReason, Usage], None]](lambda _reason, _usage: None)
 
 
 def _spans_of(around: Surroundings) -> RunSpans | None:

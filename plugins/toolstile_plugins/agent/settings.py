@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Mapping
+from importlib import import_module
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PositiveInt
@@ -12,19 +13,17 @@ from toolstile_plugins.agent.budget import Price
 
 MAX_TURNS: Final = 50
 
+_KINDS: Final = "toolstile_plugins.agent.guidance.kinds"  # imported late: few configure any
+
 Table = Mapping[str, Any]
 
 
 def _provider(table: Table) -> Any:
-    from toolstile_plugins.agent.guidance.kinds import provider_of  # few configure any
-
-    return provider_of(table)
+    return import_module(_KINDS).provider_of(table)
 
 
 def _checker(table: Table) -> Any:
-    from toolstile_plugins.agent.guidance.kinds import checker_of  # few configure any
-
-    return checker_of(table)
+    return import_module(_KINDS).checker_of(table)
 
 
 class AgentSettings(BaseModel):
@@ -49,7 +48,7 @@ class AgentSettings(BaseModel):
 
     model: str | None = None
     base_url: str | None = None
-    settings: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue])
+    settings: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue], repr=False)
     max_turns: PositiveInt = MAX_TURNS
     prices: dict[str, Price] = Field(default_factory=dict[str, Price])
     feedback_providers: tuple[Annotated[Any, BeforeValidator(_provider)], ...] = ()

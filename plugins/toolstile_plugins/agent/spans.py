@@ -100,6 +100,8 @@ class RunSpans:
             try:
                 yield span
             except BaseException as error:
+                if isinstance(error, ProviderError) and error.usage is not None:
+                    span.set_attributes(_used(error.usage))
                 span.set_attribute(ERROR_TYPE, _error_type(error))
                 span.set_status(Status(StatusCode.ERROR, encodable(str(error))))
                 raise

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,11 +16,13 @@ from toolstile.testing import FakeClock, ScriptedModel
 from toolstile_hookspecs import (
     ApprovalAnswer,
     ConfigurationError,
+    Deadline,
     DefinitionError,
     ToolContext,
     ToolInvoked,
 )
 from toolstile_hookspecs.agents.messages import StopReason, Usage
+from toolstile_hookspecs.agents.provider import FaultType, ProviderError
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_plugins.agent import (
     Agent,
@@ -183,6 +186,27 @@ def test_the_deadline_is_looked_at_before_the_tokens() -> None:
         assert agent.run("Go").stop_reason is StopReason.DEADLINE
 
 
+@pytest.mark.parametrize("is_async", [False, True])
+@pytest.mark.parametrize(
+    ("most", "end", "requests"),
+    [(210, StopReason.END, 2), (209, StopReason.BUDGET, 2), (99, StopReason.BUDGET, 1)],
+)
+def test_a_request_that_failed_counts_where_its_provider_tells_the_tokens(
+    most: int, end: StopReason, requests: int, *, is_async: bool
+) -> None:
+    later = ProviderError(
+        "Overloaded.", FaultType.UNAVAILABLE, retry_after=0.0, usage=Usage(100, 0)
+    )
+    model = ScriptedModel(later, "Done.")
+    with Host(discover=False) as host:
+        config = AgentConfig(budget=Budget(max_total_tokens=most))
+        agent = Agent[str](prompt_of(), adapter=model, host=host, config=config)
+        result = asyncio.run(agent.arun("Go")) if is_async else agent.run("Go")
+    # Once more than there is was used, nothing is asked again.
+    assert (result.stop_reason, len(model.requests)) == (end, requests)
+    assert result.usage == (Usage(200, 10) if requests == 2 else Usage(100, 0))
+
+
 def test_each_request_has_a_budget_of_its_own() -> None:
     model = ScriptedModel("One.", "Two.")
     with Host(discover=False) as host:
@@ -304,6 +328,14 @@ def test_what_handlers_spend_and_runs_that_are_resumed_count_once(tmp_path: Path
         counter = tools.resources.get(Counter)  # type: ignore[type-abstract]
         assert counter.read("team:tokens", now=clock.now()) == 3 * 110 + 300
         assert counter.read("team:cost", now=clock.now()) == pytest.approx(3 * 0.0003)
+
+
+def test_a_moment_is_not_the_time_of_each_run() -> None:
+    moment: Any = Deadline.after(60)
+    with pytest.raises(DefinitionError, match=r"a number of seconds.* as execute\(deadline="):
+        AgentConfig(deadline=moment)
+    with pytest.raises(DefinitionError, match="deadline must be more than 0, as a number"):
+        Budget(deadline=moment)
 
 
 def test_a_window_needs_a_key() -> None:

@@ -207,6 +207,12 @@ def test_a_step_is_bounded_and_told_as_a_reply_of_a_run_is(is_async: bool):
     assert [(each.stop_reason, each.usage) for each in told] == [(StopReason.END, Usage(100, 10))]
 
 
+@pytest.mark.parametrize("ask", [step, evaluate])
+def test_an_argument_that_it_does_not_take_is_refused(is_async: bool, ask: Any):
+    with pytest.raises(TypeError, match=r"takes no sessions; it takes .*tool_results"):
+        ask(Model("never"), is_async, session=Session(), sessions=Session())
+
+
 def test_a_step_needs_a_conversation(is_async: bool):
     with pytest.raises(ConfigurationError, match="give session="):
         step(Model("never"), is_async)

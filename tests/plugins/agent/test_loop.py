@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, tool
 from toolstile.testing import ScriptedModel
@@ -15,6 +17,7 @@ from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Turn,
 from toolstile_plugins.agent import (
     Agent,
     AgentConfig,
+    OutputError,
     RunFailed,
     RunState,
     TicketAnswer,
@@ -24,6 +27,12 @@ from toolstile_plugins.agent import (
 @dataclass(frozen=True)
 class Note:
     text: str
+
+
+@dataclass(frozen=True)
+class Sum:
+    a: int
+    b: int
 
 
 @tool(category="write", contained=True)
@@ -145,6 +154,53 @@ def test_an_answer_that_does_not_fit_is_asked_for_again(execute: Any) -> None:
     assert result.output == Note("three")
     assert "Answer again" in model.requests[1].messages[-1].text
     assert "text" in model.requests[2].messages[-1].text
+
+
+class Model(BaseModel):
+    text: str
+
+
+class Typed(TypedDict):
+    text: str
+
+
+ONE, LISTED = '{"text": "a"}', '{"answer": [{"text": "a"}]}'
+
+
+@pytest.mark.parametrize(
+    ("type_", "answer", "output"),
+    [
+        (Note, ONE, Note("a")),
+        (Model, ONE, Model(text="a")),
+        (Typed, ONE, {"text": "a"}),
+        (list[Note], LISTED, [Note("a")]),
+        (list[Typed], LISTED, [{"text": "a"}]),
+        (list[Model], '```json\n[{"text": "a"}]\n```', [Model(text="a")]),
+    ],
+    ids=str,
+)
+def test_an_answer_has_the_type_of_the_prompts_output(type_: Any, answer: str, output: Any) -> None:
+    model = ScriptedModel(answer)
+    prompt = Prompt(PromptTemplate("demo", "typed", output=type_))
+    with Host(discover=False) as host:
+        assert Agent[Any](prompt, adapter=model, host=host).run("Go").output == output
+    [request] = model.requests
+    assert request.output is not None
+    assert request.output["type"] == "object"
+
+
+def test_all_faults_of_an_answer_are_told_and_the_last_one_is_raised_as_it_came(
+    execute: Any,
+) -> None:
+    prompt = Prompt(PromptTemplate("demo", "sum", output=Sum))
+    model = ScriptedModel(*['{"a": "x", "c": 3}'] * 2)
+    config = AgentConfig(output_retries=1)
+    with Host(discover=False) as host, pytest.raises(OutputError, match="does not fit") as failed:
+        execute(Agent(prompt, adapter=model, host=host, config=config), "Go")
+
+    assert failed.value.raw == '{"a": "x", "c": 3}'
+    told = model.requests[1].messages[-1].text
+    assert all(f"'{name}'" in told or f"- {name}" in told for name in "abc"), told
 
 
 def test_the_number_of_turns_is_bounded(execute: Any) -> None:

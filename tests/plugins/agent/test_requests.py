@@ -38,9 +38,11 @@ from toolstile_hookspecs.agents.provider import (
 from toolstile_plugins.agent import (
     Agent,
     AgentConfig,
+    AgentSettings,
     Budget,
     ModelReplied,
     Phase,
+    Price,
     PromptExecuted,
     PromptRendered,
     Retries,
@@ -52,6 +54,7 @@ from toolstile_plugins.agent import (
 )
 
 WAIT = 30.0
+FREE = {"slow": Price(0.0, 0.0)}
 
 
 @dataclass(frozen=True)
@@ -94,7 +97,7 @@ class Blocked:
         self.requests += 1
         self.asked.set()
         assert self.answers.wait(WAIT)
-        return Turn(Message(Role.ASSISTANT, "At last."))
+        return Turn(Message(Role.ASSISTANT, "At last."), usage=Usage(7, 1))
 
     async def asend(self, request: ModelRequest, listen: Any = None) -> Turn:
         self.requests += 1
@@ -506,6 +509,23 @@ def test_cancelling_ends_a_request_to_the_model_at_once() -> None:
     assert (result.stop_reason, result.turns, model.requests) == (StopReason.CANCELLED, 0, 1)
 
 
+def test_a_reply_after_cancelling_is_dropped_and_its_tokens_count() -> None:
+    model, stop, tracker = Blocked(), Cancellation(), TokenBudgetTracker(Budget(max_cost=1))
+    with Host(discover=False) as host, ThreadPoolExecutor(1) as pool:
+        agent = Agent[str](PROMPT, adapter=model, host=host, config=AgentConfig(prices=FREE))
+        running = pool.submit(agent.run, "Go", cancellation=stop, tracker=tracker)
+        assert model.asked.wait(WAIT)
+        stop.cancel()
+        result = running.result(WAIT / 2)
+        model.answers.set()
+        for thread in threading.enumerate():
+            if thread.name == "toolstile-model":
+                thread.join()
+
+    assert (len(result.messages), result.text) == (1, "")
+    assert tracker.consumed == Usage(7, 1)
+
+
 def test_cancelling_a_task_ends_a_request_to_the_model_at_once() -> None:
     model = Blocked()
 
@@ -681,3 +701,119 @@ def test_the_time_of_a_requests_budget_wins_over_that_of_the_configuration() -> 
         agent = Agent[str](PROMPT, adapter=ScriptedModel("Done."), host=host, config=config)
         assert agent.run("Go on.").stop_reason == "deadline"
         assert agent.run("Go on.", budget=Budget(deadline=WAIT)).text == "Done."
+
+
+@pytest.mark.parametrize("own", [60, -1])
+@pytest.mark.parametrize("of_budget", [60, 1e-9])
+def test_the_earlier_one_of_a_requests_deadline_and_its_budgets_holds(
+    own: float, of_budget: float
+) -> None:
+    given: Any = {"deadline": Deadline.after(own), "budget": Budget(deadline=of_budget)}
+    with Host(discover=False) as host:
+        result = Agent[str](PROMPT, adapter=ScriptedModel("Done."), host=host).run("Go", **given)
+    assert result.success is (own > 0 and of_budget > 1)
+
+
+def test_a_deadline_of_a_request_is_a_moment(run: Any) -> None:
+    with Host(discover=False) as host:
+        result = run(Agent[str](PROMPT, adapter=ScriptedModel(), host=host), "Go", deadline=60)
+    assert "give Deadline.after(seconds)" in result.error
+
+
+def test_settings_that_may_hold_a_key_are_not_in_a_repr() -> None:
+    settings: Any = {"extra_headers": {"authorization": "sk-of-nobody"}}
+    assert "sk-of-nobody" not in repr(AgentConfig(settings=settings))
+    assert "sk-of-nobody" not in repr(AgentSettings(settings=settings))
+
+
+def test_a_person_of_the_request_answers_before_that_of_the_configuration_and_the_hosts(
+    run: Any,
+) -> None:
+    def denying(why: str) -> Any:
+        return lambda _: ApprovalAnswer.deny(why)
+
+    model = ScriptedModel(*[[("send", {"to": "Ada"})], "Done."] * 2)
+    config = AgentConfig(approver=denying("configured"))
+    with Host(discover=False, approver=denying("of the host")) as host:
+        agent = Agent[str](PROMPT, adapter=model, host=host, config=config)
+        results = [run(agent, "Go", approver=denying("of the request")), run(agent, "Go")]
+
+    texts = [result.messages[2].answers[0].text for result in results]
+    assert ["of the request" in texts[0], "configured" in texts[1]] == [True, True]
+
+
+# --- Answers of people
+
+
+@tool(requires_confirmation=True)
+def end_it() -> str:
+    """End the evaluation once a person allows it."""
+    raise PromptEvaluationError("It cannot go on.")
+
+
+def test_a_token_that_is_not_the_calls_is_told_and_the_call_goes_on_waiting() -> None:
+    model = ScriptedModel([("send", {"to": "Ada"}), ("send", {"to": "Bob"})], "Sent.")
+    tickets = iter(["a", "b"])
+    with Host(discover=False, approver=lambda _: ApprovalAnswer.pending(next(tickets))) as host:
+        agent = Agent[str](PROMPT, adapter=model, host=host)
+        asked, session = agent.execute("Send both.")
+        assert asked.state is not None
+        tokens = [each.approval_token or "" for each in asked.waiting]
+        yes = ApprovalAnswer.approve()
+        for wrong in (tokens[0][:-1], "", tokens[1]):
+            answers = {"a": TicketAnswer(wrong, yes), "b": TicketAnswer(tokens[1], yes)}
+            with pytest.raises(StateError, match="'a' is not that of the call, which goes on wait"):
+                agent.resume(asked.state, answers, session=session)
+        # Nothing has run, and both tokens hold.
+        assert [event.status for event in session[ToolInvoked].all()] == ["pending"] * 2
+        answers = {
+            ticket: TicketAnswer(token, yes) for ticket, token in zip("ab", tokens, strict=True)
+        }
+        assert agent.resume(asked.state, answers, session=session)[0].text == "Sent."
+
+
+def test_calls_that_share_a_ticket_are_told_apart_by_their_tokens() -> None:
+    model = ScriptedModel([("send", {"to": "Ada"}), ("send", {"to": "Bob"})], "Sent.")
+    with Host(discover=False, approver=lambda _: ApprovalAnswer.pending("t")) as host:
+        agent = Agent[str](PROMPT, adapter=model, host=host)
+        result, session = agent.execute("Send both.")
+        for outcome in result.waiting:
+            assert result.state is not None
+            answers = {"t": TicketAnswer(outcome.approval_token or "", answer=True)}
+            result, _ = agent.resume(result.state, answers, session=session)
+
+    assert result.text == "Sent."
+    texts = [each.text for message in session[Message].all() for each in message.answers]
+    assert texts == ["sent to Ada", "sent to Bob"]
+
+
+def test_an_answer_needs_the_token_of_the_call() -> None:
+    model = ScriptedModel([("send", {"to": "Ada"})], "Sent.")
+    with Host(discover=False, approver=lambda _: ApprovalAnswer.pending("t")) as host:
+        agent = Agent[str](PROMPT, adapter=model, host=host)
+        asked = agent.run("Send it.")
+        assert asked.state is not None
+        answer: Any = ApprovalAnswer.approve()
+        with pytest.raises(TypeError, match="The answer to 't' has no token: give TicketAnswer"):
+            agent.resume(asked.state, {"t": answer})
+    wrong: Any
+    for wrong in [(None, True), ("token", "yes"), ("token", None)]:
+        with pytest.raises(TypeError, match="give the approval_token of the outcome, and True"):
+            TicketAnswer(*wrong)
+
+
+def test_an_approved_call_that_ends_the_run_leaves_the_results_beside_it(execute: Any) -> None:
+    model = ScriptedModel([("end_it", {}), ("send", {"to": "Ada"})])
+    with Host(discover=False, approver=lambda _: ApprovalAnswer.pending()) as host:
+        agent = Agent[str](prompt_of(end_it, send), adapter=model, host=host)
+        asked, session = execute(agent, "Go")
+        answers = {
+            each.ticket: TicketAnswer(outcome.approval_token, answer=True)
+            for each, outcome in zip(asked.state.waiting, asked.waiting, strict=True)
+        }
+        with pytest.raises(RunFailed, match="It cannot go on") as failed:
+            agent.resume(asked.state, answers, session=session)
+
+    assert failed.value.phase is Phase.TOOL
+    answered = session[Message].all()[-1].answers
+    assert [(each.name, each.is_error) for each in answered] == [("end_it", True), ("send", False)]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, cast
 
 from toolstile_hookspecs import Dialect
@@ -94,6 +94,11 @@ class Anthropic(ClientAdapter):
         """Return the events; the last one has the whole message."""
         return events if events[-1].type == "message_stop" else None
 
+    def used(self, events: Sequence[Any]) -> Usage | None:
+        """Return the tokens that the first event of a stream tells of: the input, above all."""
+        begun = next((event for event in events if event.type == "message_start"), None)
+        return None if begun is None else _usage(begun.message.usage)
+
     def fault(self, error: Exception) -> Exception | None:
         """Return a fault, also for arguments in a stream that can never become JSON."""
         return self.cut_off() if type(error) is ValueError else super().fault(error)
@@ -102,7 +107,7 @@ class Anthropic(ClientAdapter):
         """Read a message, or the events of one."""
         said: Any = cast("Any", reply)[-1].message if isinstance(reply, list) else reply
         if said.stop_reason is None:
-            raise self.cut_off()
+            raise self.cut_off(_usage(said.usage))
         # Not from the message of a stream: the library completes arguments that broke off.
         calls = self.calls(reply)
         stop = _STOPS.get(said.stop_reason, StopReason.TOOL_USE if calls else StopReason.END)

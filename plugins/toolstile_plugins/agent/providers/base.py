@@ -6,8 +6,17 @@ import asyncio
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping
+from collections.abc import (
+    AsyncGenerator,
+    Callable,
+    Generator,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import contextmanager, suppress
+from functools import partial
 from importlib import import_module
 from inspect import isawaitable
 from time import monotonic
@@ -15,7 +24,7 @@ from typing import Any, ClassVar, Self
 from weakref import WeakKeyDictionary
 
 from toolstile_hookspecs import ConfigurationError, Dialect, HostHandle, hide
-from toolstile_hookspecs.agents.messages import CallMade, Turn
+from toolstile_hookspecs.agents.messages import CallMade, Turn, Usage
 from toolstile_hookspecs.agents.provider import (
     CallDelta,
     Delta,
@@ -107,14 +116,14 @@ class ClientAdapter(Evaluation, ABC):
 
     def send(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
         """Send one request and read its reply; see `ProviderAdapter`."""
-        given, client = self._timed(request), self.client()
+        given, client, events = self._timed(request), self.client(), list[Any]()
         end = None if request.timeout is None else monotonic() + request.timeout
-        with self._faults(client):
+        with self._faults(client, events):
             if listen is None:
                 return self._read(self.method(client)(**given))
-            reply = StreamedReply(self, listen)
-            with self.method(client)(**given, stream=True) as events:
-                for event in events:
+            reply = StreamedReply(self, listen, events)
+            with self.method(client)(**given, stream=True) as stream:
+                for event in stream:
                     reply.add(event)
                     # The client's own timeout bounds the time from one event to the next.
                     if end is not None and monotonic() > end:
@@ -123,15 +132,15 @@ class ClientAdapter(Evaluation, ABC):
 
     async def asend(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
         """Send one request and read its reply; see `ProviderAdapter`."""
-        given, client = self._timed(request), self.async_client()
-        with self._faults(client):
+        given, client, events = self._timed(request), self.async_client(), list[Any]()
+        with self._faults(client, events):
             async with asyncio.timeout(request.timeout):
                 if listen is None:
                     return self._read(await self.method(client)(**given))
-                reply = StreamedReply(self, listen)
+                reply = StreamedReply(self, listen, events)
                 opened = self.method(client)(**given, stream=True)
-                async with await opened if isawaitable(opened) else opened as events:
-                    async for event in events:
+                async with await opened if isawaitable(opened) else opened as stream:
+                    async for event in stream:
                         reply.add(event)
             return self._read(reply.whole())
 
@@ -195,22 +204,25 @@ class ClientAdapter(Evaluation, ABC):
 
     def calls(self, reply: Any) -> tuple[CallMade, ...]:
         """Return the calls of a reply, with their arguments as text."""
+        found = [(call, call.arguments) for call in self.dialect.calls(reply)]
         return tuple(
-            CallMade(
-                call.id,
-                call.name,
-                call.arguments
-                if isinstance(call.arguments, str)
-                else json.dumps(call.arguments, ensure_ascii=False),
-            )
-            for call in self.dialect.calls(reply)
+            CallMade(call.id, call.name, given if isinstance(given, str) else _json(given))
+            for call, given in found
         )
 
-    def cut_off(self) -> ProviderError:
+    def used(self, events: Sequence[Any]) -> Usage | None:  # noqa: ARG002 - for those that tell it
+        """Return the tokens that the events of an unfinished stream tell of."""
+        return None
+
+    def keys(self, client: Any) -> list[str]:
+        """Return the keys that no error may show."""
+        given = [getattr(client, name, None) for name in ("api_key", "auth_token")]
+        return [key for key in (*given, self._options.get("api_key")) if isinstance(key, str)]
+
+    def cut_off(self, usage: Usage | None = None) -> ProviderError:
         """Return the fault of a reply whose end did not come."""
-        return ProviderError(
-            f"{self.name}: the reply has ended before it was whole.", FaultType.UNAVAILABLE
-        )
+        msg = f"{self.name}: the reply has ended before it was whole."
+        return ProviderError(msg, FaultType.UNAVAILABLE, usage=usage)
 
     def imported(self) -> Any:
         """Return the client library.
@@ -243,29 +255,43 @@ class ClientAdapter(Evaluation, ABC):
         return self.turn(reply)
 
     @contextmanager
-    def _faults(self, client: Any) -> Generator[None]:
-        """Raise errors of the client as faults; the texts of both are without its key."""
+    def _faults(self, client: Any, events: Sequence[Any]) -> Generator[None]:
+        """Raise errors of the client as faults; no text of them has its key."""
         try:
             yield
-        except ProviderError:
-            raise
         except Exception as error:
-            if (fault := self.fault(error)) is None:
+            fault = error if isinstance(error, ProviderError) else self.fault(error)
+            if isinstance(fault, ProviderError):
+                fault.usage = fault.usage or self.used(events)
+            if fault is None:
                 raise
-            given = [getattr(client, name, None) for name in ("api_key", "auth_token")]
-            keys = [key for key in (*given, self._options.get("api_key")) if isinstance(key, str)]
-            for told in (fault, error):
+            keys = self.keys(client)
+            for told in (fault, *_chain(error)):
+                texts = {k: hide(v, keys) for k, v in vars(told).items() if type(v) is str}
+                vars(told).update(texts)
                 told.args = (hide(str(told), keys),)
+            if fault is error:
+                raise
             raise fault from error
+
+
+_json = partial(json.dumps, ensure_ascii=False)
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    """Yield an exception and those behind it, which a log shows with it."""
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 class StreamedReply:
     """The events of one stream; what they add to the reply is passed on."""
 
-    def __init__(self, adapter: ClientAdapter, listen: Listener) -> None:
+    def __init__(self, adapter: ClientAdapter, listen: Listener, events: list[Any]) -> None:
         self._adapter = adapter
         self._listen = listen
-        self._events: list[Any] = []
+        self._events = events
         self._calls: dict[Any, CallDelta] = {}
 
     def add(self, event: Any) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Any, ClassVar
@@ -52,6 +53,11 @@ class LiteLLM(OpenAIChat):
             return _opened_async(opened) if isawaitable(opened) else _with_refusals(opened)
 
         return create
+
+    def keys(self, client: Any) -> list[str]:
+        """Return the keys; LiteLLM reads those of all its providers from the environment."""
+        named = (value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN")))
+        return [*super().keys(client), *named]
 
     def whole(self, events: list[Any]) -> Any:
         """Return what LiteLLM makes of its chunks."""

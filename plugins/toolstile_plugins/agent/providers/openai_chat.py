@@ -87,15 +87,16 @@ class OpenAIChat(ClientAdapter):
     def turn(self, reply: Any) -> Turn:
         """Read a completion; of several choices the first counts."""
         choice = next(iter(reply.choices or ()), None)
+        usage = usage_of(reply.usage, "prompt", "completion")
         if choice is None or choice.finish_reason in {None, "error"}:
-            raise self.cut_off()
+            raise self.cut_off(usage)
         said, calls = choice.message, self.calls(reply)
         stop = _STOPS.get(choice.finish_reason, StopReason.TOOL_USE if calls else StopReason.END)
         refusal = getattr(said, "refusal", None)
         text, items = said.content or refusal or "", (_item(said, calls),)
         message = Message(Role.ASSISTANT, text, calls, (), self.dialect.name, items)
         stop = StopReason.REFUSED if refusal else stop
-        return Turn(message, stop, usage_of(reply.usage, "prompt", "completion"), reply.model)
+        return Turn(message, stop, usage, reply.model)
 
 
 def chosen_tool(settings: Mapping[str, Any]) -> str | None:

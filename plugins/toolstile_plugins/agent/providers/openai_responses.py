@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import Dialect
-from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
+from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import Delta, FaultType, ModelRequest, ProviderError
 from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply
 from toolstile_plugins.agent.providers.openai_chat import (
@@ -97,10 +97,11 @@ class OpenAIResponses(ClientAdapter):
 
     def turn(self, reply: Any) -> Turn:
         """Read a response."""
+        usage = usage_of(reply.usage, "input", "output")
         if reply.status in {"queued", "in_progress", "cancelled"}:
-            raise self.cut_off()
+            raise self.cut_off(usage)
         if reply.status == "failed":
-            raise self._failed(reply.error)
+            raise self._failed(reply.error, usage)
         calls, items = self.calls(reply), [item.to_dict(mode="json") for item in reply.output]
         parts = [part for item in items for part in item.get("content") or ()]
         text = "".join(part["text"] for part in parts if part["type"] == "output_text")
@@ -114,11 +115,11 @@ class OpenAIResponses(ClientAdapter):
         if refusal:
             stop = StopReason.REFUSED
         said = Message(Role.ASSISTANT, text or refusal, calls, (), dialect, tuple(items))
-        return Turn(said, stop, usage_of(reply.usage, "input", "output"), reply.model)
+        return Turn(said, stop, usage, reply.model)
 
-    def _failed(self, error: Any) -> ProviderError:
+    def _failed(self, error: Any, usage: Usage | None = None) -> ProviderError:
         type_ = _FAULTS.get(error.code, FaultType.REFUSED)
-        return ProviderError(f"{self.name}: {error.message}", type_)
+        return ProviderError(f"{self.name}: {error.message}", type_, usage=usage)
 
 
 def _input(request: ModelRequest, dialect: str) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import select
 import socket
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -108,6 +109,8 @@ class Played:
     refused: list[str] = field(default_factory=list)
     asked: threading.Event = field(default_factory=threading.Event)
     closed: threading.Event = field(default_factory=threading.Event)
+    left: threading.Event = field(default_factory=threading.Event)
+    """Set once a client has closed a request that is not answered."""
     url: str = ""
 
 
@@ -160,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
     def _answer(self, entry: Scripted, body: Json) -> None:
         played = self.server.played
         if isinstance(entry, Hang) and entry.turn is None:
-            played.closed.wait()
+            self._wait_for_end()
             self.close_connection = True
             return
         if isinstance(entry, ProviderError):
@@ -203,11 +206,18 @@ class _Handler(BaseHTTPRequestHandler):
             text = data if isinstance(data, str) else json.dumps(data)
             self._chunk((f"event: {name}\n" if name else "") + f"data: {text}\n\n")
         if isinstance(entry, Hang):
-            self.server.played.closed.wait()
+            self._wait_for_end()
         if isinstance(entry, Hang) or (isinstance(entry, Cut) and not entry.is_clean):
             self.close_connection = True
         else:
             self._chunk("")
+
+    def _wait_for_end(self) -> None:
+        """Wait for the end of the test, and note whether the client has gone before it."""
+        while not self.server.played.closed.is_set():
+            if select.select([self.connection], [], [], 0.01)[0]:
+                self.server.played.left.set()
+                self.server.played.closed.wait()
 
     def _chunk(self, text: str) -> None:
         data = text.encode()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from tests.plugins.agent.providers.anthropic_wire import AnthropicWire
-from tests.plugins.agent.providers.played_server import USAGE, Json, Scripted, called, said
+from tests.plugins.agent.providers.played_server import USAGE, Cut, Json, Scripted, called, said
 from tests.plugins.agent.providers.providers import PROVIDERS, Provider
 
 from toolstile import Host, MarkdownSection, Prompt, tool
@@ -153,6 +153,18 @@ def test_a_fault_in_the_midst_of_a_stream_may_be_retried(
     with pytest.raises(ProviderError, match=r"anthropic: Later\.$") as raised:
         adapter.send(REQUEST, print)
     assert raised.value.type is fault
+    # The API has told by then what it read.
+    assert raised.value.usage == replace(USAGE, output_tokens=1)
+
+
+@pytest.mark.parametrize("is_clean", [False, True], ids=["broken", "ended"])
+def test_a_stream_that_breaks_off_has_taken_the_tokens_that_it_began_with(
+    play: Callable[..., Any], *, is_clean: bool
+):
+    adapter, _ = play(Cut(said("Words."), is_clean=is_clean))
+    with pytest.raises(ProviderError) as raised:
+        adapter.send(REQUEST, print)
+    assert raised.value.usage == replace(USAGE, output_tokens=1)
 
 
 def test_arguments_that_a_stream_breaks_off_are_not_completed(play: Callable[..., Any]):

@@ -10,7 +10,7 @@ import httpx2
 import openai
 import pytest
 from tests.plugins.agent.providers.chat_wire import ChatWire
-from tests.plugins.agent.providers.played_server import called, said
+from tests.plugins.agent.providers.played_server import USAGE, called, said
 from tests.plugins.agent.providers.responses_wire import ResponsesWire
 
 from toolstile import tool
@@ -301,7 +301,7 @@ def test_missing_usage_is_not_guessed(ask: Any):
 def test_a_completion_without_its_end_is_none(changes: Any):
     with pytest.raises(ProviderError, match="ended before it was whole") as raised:
         ask_chat(chat(**changes))
-    assert raised.value.type is FaultType.UNAVAILABLE
+    assert (raised.value.type, raised.value.usage) == (FaultType.UNAVAILABLE, USAGE)
 
 
 @pytest.mark.parametrize(
@@ -324,7 +324,7 @@ def test_a_response_that_failed_is_a_fault(code: str, type_: FaultType, is_strea
 
     with pytest.raises(ProviderError, match=r"It broke\.") as raised:
         ask_responses(reply, listen=print if is_streamed else None)
-    assert raised.value.type is type_
+    assert (raised.value.type, raised.value.usage) == (type_, USAGE)
 
 
 @pytest.mark.parametrize("ask", [ask_chat, ask_responses])

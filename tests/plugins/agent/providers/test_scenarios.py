@@ -55,6 +55,7 @@ from toolstile_plugins.agent import (
 )
 
 pytestmark = pytest.mark.slow
+WAIT = 30.0
 
 
 @dataclass(frozen=True)
@@ -449,6 +450,42 @@ def test_a_cancelled_run_ends_while_the_model_is_asked(teller: Teller):
     assert len(story.played.requests) == 1
 
 
+def test_cancelling_closes_a_request_of_the_event_loop_at_once(provider: Provider):
+    stop = Cancellation()
+
+    async def run(adapter: Any, played: Played, host: Host) -> None:
+        async with adapter:
+            agent = Agent[str](PROMPT, adapter=adapter, host=host)
+            running = asyncio.create_task(agent.aexecute("Go", cancellation=stop))
+            assert await asyncio.to_thread(played.asked.wait, WAIT)
+            assert not played.left.is_set()
+            stop.cancel()
+            with pytest.raises(RunFailed, match="cancelled"):
+                await running
+            assert await asyncio.to_thread(played.left.wait, WAIT)
+
+    with ExitStack() as stack, Host(discover=False) as host:
+        asyncio.run(run(*provider.serve(stack, Hang(), said("never")), host))
+
+
+def test_a_cancelled_request_of_a_thread_is_closed_by_its_timeout_and_not_sent_again(
+    provider: Provider,
+):
+    with ExitStack() as stack:
+        teller = Teller(provider, False, False, stack)
+        story = teller.tell(Hang(), said("never"), cancels=True, config=AgentConfig(timeout=1.0))
+        assert story.result.stop_reason is StopReason.CANCELLED
+        assert story.played.left.wait(WAIT)
+        _join_requests()
+        assert len(story.played.requests) == 1
+
+
+def _join_requests() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "toolstile-model":
+            thread.join()
+
+
 def test_a_stream_is_not_heard_after_its_run_was_cancelled(provider: Provider):
     paused, stop, heard = Paused(said("One two three four five six.")), Cancellation(), []
 
@@ -464,9 +501,7 @@ def test_a_stream_is_not_heard_after_its_run_was_cancelled(provider: Provider):
             )
         told = "".join(heard)
         paused.go_on.set()
-        for thread in threading.enumerate():
-            if thread.name == "toolstile-model":
-                thread.join()
+        _join_requests()
     assert told
     assert "".join(heard) == told
 
