@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 from weakref import WeakKeyDictionary
 
 from toolstile_hookspecs import (
@@ -27,17 +27,16 @@ from toolstile_plugins.policies.checks import Count, check_fields, entries_for, 
 from toolstile_plugins.policies.path_arguments import names_declared_by, names_in
 from toolstile_plugins.rules.asked_for import NO_REQUEST, Otherwise
 from toolstile_plugins.rules.phrases import PhraseIndex, index_of, links, phrase, plain, words
-from toolstile_plugins.rules.remembered_values import FAILED, Memory, RememberedValues, ValueIndex
+from toolstile_plugins.rules.remembered_values import RememberedValues, ValueIndex
 from toolstile_plugins.rules.values import (
     SHORTEST,
     WHOLE,
     Value,
     arguments_of,
-    given_texts,
     is_default,
+    properties_of,
     texts_of,
     trusted_in,
-    undeclared,
     values_in,
 )
 
@@ -47,6 +46,9 @@ SESSIONS: Final = 64
 """The number of sessions of which an index is at hand; that of another is made anew."""
 SHOWN: Final = 80
 """The most characters that a message shows of a value."""
+
+FAILED: Final = "failed"
+"""The key of the reserved record under which it has the arguments of calls that failed."""
 
 _NAME: Final = r"[^\s@/?#\\%,;<>\"()]*"
 
@@ -60,29 +62,32 @@ class _Ruled:
     Args:
         rules: The arguments that are ruled, and how.
         fields: The trusted fields of its results.
-        declared: The names that its schema declares.
+        properties: The arguments that its schema declares.
+        declared: The names that its schema declares, at any depth.
     """
 
     rules: tuple[tuple[str, Comparison], ...]
     fields: AbstractSet[str]
+    properties: Mapping[str, Any]
     declared: AbstractSet[str]
 
 
-@dataclass(frozen=True, slots=True)
-class _Checked:
+class _Checked(NamedTuple):
     """The findings of a check of a call, for when its result comes.
 
     Args:
-        memory: The remembered values that it saw.
+        ruled: The rules on its tool.
+        items: The remembered values that it saw.
         values: The values in its arguments.
         keys: The phrases that are ruled.
         objections: What is against the call, in words.
     """
 
-    memory: Memory
-    values: tuple[Value, ...]
-    keys: tuple[str, ...]
-    objections: tuple[str, ...]
+    ruled: _Ruled
+    items: Sequence[RememberedValues]
+    values: Sequence[Value]
+    keys: Sequence[str] = ()
+    objections: Sequence[str] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -185,29 +190,29 @@ class ProvenancePolicy:
         """Remember what the call gave, what it has shown, and what a person has approved."""
         checked = self._checked.pop(context.session, None)
         checked = checked or self._look_at(tool, params, context)
-        fields = self._ruled_of(tool).fields
+        fields, items = checked.ruled.fields, checked.items
         shown = texts_of(trusted_in(tool, result, fields)) if fields else ()
         has_person = is_approved(context)
-        given = () if has_person else given_texts(checked.values)
+        given = () if has_person else texts_of(checked.values, is_given=True)
         if not (shown or given or has_person):
             return
-        memory, index = checked.memory, self._indexes(context.session.id)
+        index = self._indexes(context.session.id)
         with index.lock:
-            index.follow(memory)
+            index.follow(items)
             if index.size >= self.most:
                 return
             if shown:
                 # They came first, so what they gave is not proven by what is shown now.
-                given = (*given, *index.refused.among(context.session[ToolInvoked]))
-            given = index.new(given, memory, trusted=False)
-            shown = index.new(shown, memory, trusted=True)
+                refused = index.refused.among(context.session[ToolInvoked])
+                given = (*given, *refused, *self._failed(context))
+            given = index.new(given, len(items), trusted=False)
+            shown = index.new(shown, len(items), trusted=True)
         approved = {*map(phrase, checked.values), *checked.keys} if has_person else set[str]()
         if given or shown or approved:
             context.session[RememberedValues].append(
                 RememberedValues(
                     policy=self.name,
-                    at=len(memory.items),
-                    failures=len(memory.failed),
+                    at=len(items),
                     arguments=given,
                     trusted=shown,
                     approved=tuple(sorted(approved)),
@@ -225,15 +230,19 @@ class ProvenancePolicy:
         """Remember what the call gave, and what those gave that were rolled back with it."""
         given = [] if is_approved(context) else [(tool, arguments_of(tool, params))]
         given += _given_within(context)
-        found = (value for own, each in given for value in values_in(each, names_declared_by(own)))
-        memory, index = Memory.of(context, self.name), self._indexes(context.session.id)
+        found = [value for own, each in given for value in values_in(each, names_declared_by(own))]
+        known, index = self._failed(context), self._indexes(context.session.id)
         with index.lock:
-            index.follow(memory)
+            index.follow(context.session[RememberedValues].all())
             if index.size >= self.most:
                 return
-        if new := [text for text in given_texts(found) if text not in memory.failed]:
+        if new := [text for text in texts_of(found, is_given=True) if text not in known]:
             state = PolicyState.reserved(context, self.name)
-            replace(state, data={FAILED: (*memory.failed, *new)}).save(context)
+            replace(state, data={FAILED: (*known, *new)}).save(context)
+
+    def _failed(self, context: ToolContext) -> Sequence[str]:
+        failed: Sequence[str] = PolicyState.reserved(context, self.name).data.get(FAILED, ())
+        return failed
 
     # --- Values, and where they come from
 
@@ -242,7 +251,8 @@ class ProvenancePolicy:
         if ruled is None:
             rules = [rule for entry in entries_for(tool, self.arguments) for rule in entry.items()]
             fields = {name for names in entries_for(tool, self.trusted) for name in names}
-            ruled = _Ruled(tuple(rules), frozenset(fields), names_declared_by(tool))
+            names = properties_of(tool), names_declared_by(tool)
+            ruled = _Ruled(tuple(rules), frozenset(fields), *names)
             self._ruled[tool] = ruled
         return ruled
 
@@ -268,25 +278,25 @@ class ProvenancePolicy:
 
     def _look_at(self, tool: Tool[Any, Any], params: Any, context: ToolContext) -> _Checked:
         arguments, ruled = arguments_of(tool, params), self._ruled_of(tool)
-        values = tuple(values_in(arguments, ruled.declared))
-        wanted = [*_wanted(tool, arguments, ruled)] if ruled.rules else []
-        memory = Memory.of(context, self.name)
+        items: Sequence[RememberedValues] = context.session[RememberedValues].all()
+        values = values_in(arguments, ruled.declared)
+        wanted = _wanted(arguments, ruled)
         if not wanted:
-            return _Checked(memory, values, (), ())
+            return _Checked(ruled, items, values)
         index = self._indexes(context.session.id)
-        request = index_of(tuple(turn.text for turn in context.request))
+        request = index_of(tuple([turn.text for turn in context.request]))
         with index.lock:
-            index.follow(memory)
-            objections = dict.fromkeys(
+            index.follow(items)
+            objections = [
                 f"{shown[:SHOWN]!r} in {argument} comes from neither the user nor a trusted source"
                 for argument, how, own, shown in wanted
-                if not self._is_proven(own, how, request, index, memory)
-            )
-        keys = tuple(_key(own, how) for _, how, own, _ in wanted)
-        return _Checked(memory, values, keys, tuple(objections))
+                if not self._is_proven(own, how, request, index, len(items))
+            ]
+        keys = [_key(own, how) for _, how, own, _ in wanted]
+        return _Checked(ruled, items, values, keys, list(dict.fromkeys(objections)))
 
     def _is_proven(
-        self, own: str, how: Comparison, request: PhraseIndex, index: ValueIndex, memory: Memory
+        self, own: str, how: Comparison, request: PhraseIndex, index: ValueIndex, items: int
     ) -> bool:
         if self._allowed is not None and self._allowed.fullmatch(own):
             return True
@@ -295,25 +305,26 @@ class ProvenancePolicy:
             return True
         if how == "request":
             return False
-        return index.is_approved(_key(own, how), memory) or index.is_shown(
-            own, memory, is_word=is_word
+        return index.is_approved(_key(own, how), items) or index.is_shown(
+            own, items, is_word=is_word
         )
 
 
-def _wanted(
-    tool: Tool[Any, Any], arguments: Mapping[str, Any], ruled: _Ruled
-) -> Iterator[tuple[str, Comparison, str, str]]:
-    """Yield what must be proven: the argument, how, the phrase, and the phrase as shown."""
-    rules: list[tuple[str, Comparison]] = [*ruled.rules]
-    for name in undeclared(tool, arguments):
-        rules.append((name, "value"))  # noqa: PERF401 - so that its type is known
+def _wanted(arguments: Mapping[str, Any], ruled: _Ruled) -> list[tuple[str, Comparison, str, str]]:
+    """Return what must be proven: the argument, how, the phrase, and the phrase as shown."""
+    found: list[tuple[str, Comparison, str, str]] = []
+    rules, properties = [*ruled.rules], ruled.properties
+    for name in arguments:
+        if name not in properties:
+            rules.append((name, "value"))  # noqa: PERF401 - so that its type is known
     for argument, how in rules:
         given = arguments.get(argument)
-        if is_default(tool, argument, given):
+        if given is None or is_default(properties, argument, given):
             continue
         for value in values_in(given, ruled.declared):
             for own, shown in _phrases_of(value, how):
-                yield argument, how, own, shown
+                found.append((argument, how, own, shown))
+    return found
 
 
 def _phrases_of(value: Value, how: Comparison) -> Iterator[tuple[str, str]]:
@@ -323,7 +334,8 @@ def _phrases_of(value: Value, how: Comparison) -> Iterator[tuple[str, str]]:
         found = links(str(value)) if how == "links" else words(text)
         yield from zip(found, found, strict=True)
     elif text and (how == "request" or len(text) >= SHORTEST):
-        yield phrase(value), str(value)
+        # As `phrase` has it.
+        yield text if isinstance(value, str) else f"={text}", str(value)
 
 
 def _key(own: str, how: Comparison) -> str:

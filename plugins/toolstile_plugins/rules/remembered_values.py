@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from pydantic_core import from_json, to_json
 
-from toolstile_hookspecs import PolicyState, SliceView, ToolContext, ToolInvoked
+from toolstile_hookspecs import SliceView, ToolInvoked
 from toolstile_hookspecs.stored_names import stored_as
 from toolstile_plugins.policies.path_arguments import names_declared_by
 from toolstile_plugins.rules.phrases import LONGEST, PhraseIndex
-from toolstile_plugins.rules.values import Value, given_texts, values_in
-
-FAILED: Final = "failed"
-"""The key of a policy's reserved record under which it has the arguments of calls that failed."""
+from toolstile_plugins.rules.values import Value, texts_of, values_in
 
 
 @stored_as("rules.RememberedValues", of_policy=True)
@@ -27,38 +23,17 @@ class RememberedValues:
     Args:
         policy: The name of the policy.
         at: The number of items that there were when the call was checked.
-        failures: The number of texts that the policy had of calls that failed.
         arguments: The texts in its arguments, unless a person has approved them, and those of
-            calls that were refused before.
+            calls that had failed, or were refused, when it showed something.
         trusted: The texts in trusted fields of its result.
         approved: The phrases that a person has approved with the call.
     """
 
     policy: str
     at: int
-    failures: int = 0
     arguments: tuple[str, ...] = ()
     trusted: tuple[str, ...] = ()
     approved: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Memory:
-    """The remembered values of a policy as a call sees them.
-
-    Args:
-        items: The items of all policies, oldest first.
-        failed: The texts in the arguments of calls that failed, oldest first.
-    """
-
-    items: Sequence[RememberedValues]
-    failed: tuple[str, ...]
-
-    @classmethod
-    def of(cls, context: ToolContext, policy: str) -> Memory:
-        """Return what is remembered at the moment; no read of the call's, while it is checked."""
-        view: SliceView[RememberedValues] = context.session[RememberedValues]
-        return cls(view.all(), PolicyState.reserved(context, policy).data.get(FAILED, ()))
 
 
 class ValueIndex:
@@ -83,21 +58,15 @@ class ValueIndex:
         self._items: list[RememberedValues] = []
         self._trusted, self._arguments = PhraseIndex(), PhraseIndex()
         self._approved: dict[str, int] = {}
-        self._failed, self._failures = PhraseIndex(), 0
         self.size = 0
 
-    def follow(self, memory: Memory) -> None:
-        """Index what was remembered since; what an earlier memory has may be there as well."""
-        items = memory.items
+    def follow(self, items: Sequence[RememberedValues]) -> None:
+        """Index what was remembered since; what earlier items said may be there as well."""
         shared = min(len(items), len(self._items))
         if shared and items[shared - 1] is not self._items[shared - 1]:
             self._begin()
         for place in range(len(self._items), len(items)):
             self._add(place, items[place])
-        for text in memory.failed[self._failures :]:
-            self._failed.add(self._failures, text)
-            self._failures += 1
-            self.size += text.count(" ") + 1
 
     def _add(self, place: int, item: RememberedValues) -> None:
         self._items.append(item)
@@ -112,31 +81,29 @@ class ValueIndex:
         texts = (*item.arguments, *item.trusted, *item.approved)
         self.size += sum(text.count(" ") + 1 for text in texts)
 
-    def new(self, texts: Iterable[str], memory: Memory, *, trusted: bool) -> tuple[str, ...]:
-        """Return those of some texts that are not remembered as trusted, or as arguments."""
-        if len(self._items) != len(memory.items):
+    def new(self, texts: Iterable[str], among: int, *, trusted: bool) -> tuple[str, ...]:
+        """Return those texts that none of so many items has as trusted, or as arguments."""
+        if len(self._items) != among:
             # It may have some of a call that is rolled back by now.
             return tuple(texts)
         known = self._trusted if trusted else self._arguments
         return tuple(text for text in texts if known.whole(text) is None)
 
-    def is_approved(self, phrase: str, memory: Memory) -> bool:
-        """Tell whether a person has approved a call with this phrase."""
-        return self._approved.get(phrase, len(memory.items)) < len(memory.items)
+    def is_approved(self, phrase: str, among: int) -> bool:
+        """Tell whether a person has approved a call with this phrase, by so many items."""
+        return self._approved.get(phrase, among) < among
 
-    def is_shown(self, phrase: str, memory: Memory, *, is_word: bool = False) -> bool:
+    def is_shown(self, phrase: str, among: int, *, is_word: bool = False) -> bool:
         """Tell whether a phrase, or a word, stood in a trusted text before any call gave it."""
-        shown, given, failed = (
-            index.first_word(phrase) if is_word else index.first(phrase)
-            for index in (self._trusted, self._arguments, self._failed)
-        )
-        if shown is None or shown >= len(memory.items):
+        find = PhraseIndex.first_word if is_word else PhraseIndex.first
+        shown = find(self._trusted, phrase)
+        if shown is None or shown >= among:
             return False
+        given = find(self._arguments, phrase)
         if phrase.count(" ") >= LONGEST and not is_word:
             # Within longer texts it is not looked for.
-            given, failed = self._arguments.within(phrase), self._failed.within(phrase)
-        before_failures = failed is None or failed >= self._items[shown].failures
-        return before_failures and (given is None or given > shown)
+            given = self._arguments.within(phrase)
+        return given is None or given > shown
 
 
 class RefusedValues:
@@ -158,12 +125,12 @@ class RefusedValues:
                 break
             # Of one that was rolled back a policy hears as it fails.
             if not (event.success or event.rolled_back):
-                self._texts.update(dict.fromkeys(given_texts(_values_of(event))))
+                self._texts.update(dict.fromkeys(texts_of(_values_of(event), is_given=True)))
         self._newest = newest
         return self._texts
 
 
-def _values_of(event: ToolInvoked) -> Iterator[Value]:
+def _values_of(event: ToolInvoked) -> list[Value]:
     given = event.call.arguments if event.arguments is None else event.arguments
     if isinstance(given, Mapping):
         given = to_json(dict(given), serialize_unknown=True)

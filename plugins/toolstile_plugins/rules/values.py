@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
-from functools import lru_cache
 from typing import Any, Final, cast
 
 from pydantic_core import from_json
@@ -28,47 +27,50 @@ def arguments_of(tool: Tool[Any, Any], params: Any) -> Mapping[str, Any]:
     return cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else {}
 
 
-def undeclared(tool: Tool[Any, Any], arguments: Mapping[str, Any]) -> list[str]:
-    """Return the names of arguments that the schema of the tool does not declare."""
-    declared = _properties(tool)
-    return [name for name in arguments if name not in declared]
-
-
-def is_default(tool: Tool[Any, Any], argument: str, value: object) -> bool:
-    """Tell whether the author of the tool gave a value, as that of an argument left out."""
-    declared = _properties(tool).get(argument)
+def is_default(properties: Mapping[str, Any], argument: str, value: object) -> bool:
+    """Tell whether the author of a tool gave a value, as that of an argument left out."""
+    declared = properties.get(argument)
     if not isinstance(declared, Mapping):
         return False
     schema = cast("Mapping[str, Any]", declared)
     return "default" in schema and schema["default"] == value
 
 
-def values_in(value: object, declared: Collection[str]) -> Iterator[Value]:
-    """Yield the texts and numbers within a JSON value, and the names that nobody has declared."""
+def values_in(value: object, declared: Collection[str]) -> list[Value]:
+    """Return the texts and numbers within a JSON value, and the names that nobody has declared."""
+    found: list[Value] = []
+    _collect(value, declared, found)
+    return found
+
+
+def _collect(value: object, declared: Collection[str], found: list[Value]) -> None:
     # The commonest first: this is on every call's path.
     if isinstance(value, (str, int, float)):
         if not isinstance(value, bool):
-            yield value
+            found.append(value)
     elif isinstance(value, Mapping):
         for name, inner in cast("Mapping[str, object]", value).items():
             if name not in declared:
-                yield name
-            yield from values_in(inner, declared)
+                found.append(name)
+            _collect(inner, declared, found)
     elif isinstance(value, (list, tuple)):
         for inner in cast("list[object]", value):
-            yield from values_in(inner, declared)
+            _collect(inner, declared, found)
 
 
-def texts_of(values: Iterable[Value]) -> tuple[str, ...]:
-    """Return values as they are remembered: each once, as a plain text, without short ones."""
-    found = dict.fromkeys(map(plain, values))
-    return tuple(text for text in found if len(text) >= SHORTEST)
+def texts_of(values: Iterable[Value], *, is_given: bool = False) -> tuple[str, ...]:
+    """Return values as they are remembered: each once, as a plain text, without short ones.
 
-
-def given_texts(values: Iterable[Value]) -> tuple[str, ...]:
-    """Return the values of a call as they are remembered, and what other programs make of them."""
-    texts = texts_of(values)
-    return tuple(dict.fromkeys((*texts, *map(decoded, texts))))
+    Those that a call has given are remembered as other programs read them, too.
+    """
+    found: dict[str, None] = {}
+    for value in values:
+        text = plain(value)
+        if len(text) >= SHORTEST:
+            found[text] = None
+            if is_given:
+                found[decoded(text)] = None
+    return tuple(found)
 
 
 def trusted_in(
@@ -118,8 +120,8 @@ def _has_fields(value: object) -> bool:
     return isinstance(value, Mapping)
 
 
-@lru_cache(maxsize=512)
-def _properties(tool: Tool[Any, Any]) -> Mapping[str, Any]:
+def properties_of(tool: Tool[Any, Any]) -> Mapping[str, Any]:
+    """Return the arguments that the schema of a tool declares, each with its schema."""
     schema = schema_of(tool) or {}
     found = schema.get("properties")
     if isinstance(found, Mapping):
