@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Generator
-from concurrent.futures import Future, wait
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from toolstile_hookspecs import Cancellation
 from toolstile_hookspecs.support.callables import is_async_callable
-from toolstile_plugins.agent.threads import on_thread
+from toolstile_plugins.agent.threads import cancelled_by, on_thread
 
 T = TypeVar("T")
 
@@ -90,17 +91,20 @@ class Consult:
         function: The function; an async one runs on the loop of the async driver, all others on
             a thread that is left to itself when its time is over.
         seconds: The time.
+        cancellation: Cancels the run, so that nobody waits any longer.
     """
 
     function: Callable[[], Any]
     seconds: float
+    cancellation: Cancellation | None = None
 
     def perform(self) -> Any:
         """Call it, and wait for its time."""
-        ended = self._begun()
-        if not wait([ended], self.seconds).done:
-            raise NotInTime
-        return ended.result()
+        with cancelled_by(self.cancellation) as cancelled:
+            ended = self._begun()
+            if not wait([ended, cancelled], self.seconds, FIRST_COMPLETED).done:
+                raise NotInTime
+            return (ended if ended.done() else cancelled).result()
 
     async def aperform(self) -> Any:
         """Call it, and wait on the event loop for its time."""
@@ -110,25 +114,27 @@ class Consult:
             work = asyncio.ensure_future(self.function())
         else:
             work = asyncio.wrap_future(self._begun())
-        try:
-            if not (await asyncio.wait({work}, timeout=self.seconds))[0]:
-                raise NotInTime
-            return work.result()
-        finally:
-            work.cancel()
+        with cancelled_by(self.cancellation) as stopped:
+            cancelled = asyncio.wrap_future(stopped)
+            both, first = {work, cancelled}, asyncio.FIRST_COMPLETED
+            try:
+                if not (await asyncio.wait(both, timeout=self.seconds, return_when=first))[0]:
+                    raise NotInTime
+                return (work if work.done() else cancelled).result()
+            finally:
+                work.cancel()
+                cancelled.cancel()
 
     def _begun(self) -> Future[Any]:
-        def work() -> Any:
-            answer = self.function()
-            return _awaited(answer) if inspect.isawaitable(answer) else answer
+        return on_thread(self._answer, "toolstile-consult")
 
-        return on_thread(work, "toolstile-consult")
+    def _answer(self) -> Any:
+        answer = self.function()
+        if not inspect.isawaitable(answer):
+            return answer
+        import asyncio  # heavy, and only here
 
+        async def awaited() -> Any:
+            return await answer
 
-def _awaited(answer: Awaitable[Any]) -> Any:
-    import asyncio  # heavy, and only here
-
-    async def awaited() -> Any:
-        return await answer
-
-    return asyncio.run(awaited())
+        return asyncio.run(awaited())

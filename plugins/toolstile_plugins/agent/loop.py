@@ -24,7 +24,6 @@ from toolstile_plugins.agent.budget import BudgetExceeded
 from toolstile_plugins.agent.conversation import answer_of
 from toolstile_plugins.agent.effects import Carry, Loop
 from toolstile_plugins.agent.output import OutputError
-from toolstile_plugins.agent.request import RunCancelled
 from toolstile_plugins.agent.result import Phase, RunFailed, RunResult
 from toolstile_plugins.agent.run import Run
 
@@ -148,10 +147,6 @@ def _reply(run: Run) -> Loop[Turn]:
         turn: Turn = yield run.ask()
     except DeadlineExceededError as error:
         raise RunFailed(str(error), StopReason.DEADLINE, Phase.RESPONSE) from error
-    except RunCancelled as error:
-        raise RunFailed(
-            f"{run.name} was cancelled.", StopReason.CANCELLED, Phase.RESPONSE
-        ) from error
     except (RunFailed, ConfigurationError):
         raise
     except Exception as error:

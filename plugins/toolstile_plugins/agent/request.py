@@ -6,7 +6,7 @@ import logging
 import math
 import threading
 from collections.abc import Callable, Generator
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import FIRST_COMPLETED, wait
 from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, replace
 from functools import cache, partial
@@ -23,7 +23,8 @@ from toolstile_hookspecs.agents.provider import (
     ThrottleError,
 )
 from toolstile_hookspecs.support.text import extra_remedy
-from toolstile_plugins.agent.threads import on_thread
+from toolstile_plugins.agent.result import RunCancelled
+from toolstile_plugins.agent.threads import cancelled_by, on_thread
 
 if TYPE_CHECKING:
     from toolstile_plugins.agent.spans import RunSpans
@@ -33,10 +34,6 @@ log = logging.getLogger("toolstile.agent")
 FIRST_WAIT: Final = 0.5
 LONGEST_WAIT: Final = 8.0
 """Seconds between two tries, unless the provider says when."""
-
-
-class RunCancelled(Exception):
-    """The run was cancelled while the model was asked."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +81,16 @@ class Ask:
         No client can close a request that a thread waits for. The thread ends with the next piece
         of a stream, the reply or the timeout; its reply is dropped, and its tokens count.
         """
-        stopped, cancelled = threading.Event(), Future[Turn]()
+        stopped = threading.Event()
         if self.cancellation is None:
             return self._tried(stopped)
-
-        def cancel() -> None:
-            stopped.set()
-            cancelled.set_exception(RunCancelled())
-
-        forget = self.cancellation.on_cancel(cancel)
-        try:
-            ended = on_thread(partial(self._tried, stopped), "toolstile-model")
-            wait([ended, cancelled], return_when=FIRST_COMPLETED)
-            return (ended if ended.done() else cancelled).result()
-        finally:
-            stopped.set()
-            forget()
+        with cancelled_by(self.cancellation) as cancelled:
+            try:
+                ended = on_thread(partial(self._tried, stopped), "toolstile-model")
+                wait([ended, cancelled], return_when=FIRST_COMPLETED)
+                return (ended if ended.done() else cancelled).result()
+            finally:
+                stopped.set()
 
     async def aperform(self) -> Turn:
         """Send the request on the event loop."""

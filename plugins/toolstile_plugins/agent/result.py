@@ -217,3 +217,10 @@ class RunFailed(PromptEvaluationError):
         super().__init__(message)
         self.stop_reason = stop_reason
         self.phase = phase
+
+
+class RunCancelled(RunFailed):
+    """A run was cancelled while the model, or who guides it, was asked."""
+
+    def __init__(self) -> None:
+        super().__init__("The run was cancelled.", StopReason.CANCELLED, Phase.RESPONSE)

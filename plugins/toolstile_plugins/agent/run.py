@@ -170,6 +170,7 @@ class Run:
             self.config,
             deadline=self._deadline,
             adapter=self.adapter,
+            cancellation=self.cancellation,
             run_id=self.context.run_id,
             publish=self._tell_bus,
         )

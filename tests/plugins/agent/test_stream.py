@@ -13,9 +13,16 @@ import pytest
 from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, tool
 from toolstile.testing import ScriptedModel
 from toolstile_hookspecs import Cancellation, RunContext, ToolInvoked
+from toolstile_hookspecs.agents.guidance import (
+    FeedbackProviderConfig,
+    FeedbackTrigger,
+    GuidanceContext,
+    TaskCompletionResult,
+)
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
 from toolstile_hookspecs.agents.provider import CallDelta, FaultType, ModelRequest, ProviderError
 from toolstile_plugins.agent import Agent, PromptExecuted, RunFailed, RunResult
+from toolstile_plugins.agent.guidance import prompt_guidance
 
 WAIT = 30.0
 
@@ -188,6 +195,59 @@ def test_leaving_early_cancels_the_run_and_frees_its_session(reader: Reader) -> 
         assert [event.stop_reason for event in ended] == [StopReason.CANCELLED]
         model.goes_on.set()
         assert reader.read(agent, session=tools.session)[-1].text == "Again."
+
+
+@dataclass(frozen=True)
+class Judge:
+    """Guides a model, and takes its time."""
+
+    begun: threading.Event
+    goes_on: threading.Event
+    answered: threading.Event
+    name: str = "judge"
+
+    def should_run(self, context: GuidanceContext) -> bool:
+        self.begun.set()
+        self.goes_on.wait(WAIT)
+        self.answered.set()
+        return True
+
+    def provide(self, context: GuidanceContext) -> None:
+        """Say nothing."""
+
+    def check(self, context: GuidanceContext) -> TaskCompletionResult:
+        self.should_run(context)
+        return TaskCompletionResult.ok()
+
+
+@pytest.mark.parametrize("phase", ["feedback", "completion"])
+def test_a_run_that_is_cancelled_does_not_wait_for_its_guidance(
+    reader: Reader, phase: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(prompt_guidance, "FEEDBACK_SECONDS", WAIT)
+    judge, stop = Judge(*(threading.Event() for _ in range(3))), Cancellation()
+    every = FeedbackProviderConfig(judge, FeedbackTrigger(every_n_calls=1))
+    template = PromptTemplate(
+        "demo",
+        "sums",
+        SECTIONS,
+        feedback_providers=[every] if phase == "feedback" else [],
+        task_completion=judge if phase == "completion" else None,
+    )
+    model = Spelling(calling("So:", ("add", {"a": 1, "b": 2})), "3.")
+    stopping = threading.Thread(target=lambda: (judge.begun.wait(WAIT), stop.cancel()))
+    stopping.start()
+    with Host(discover=False) as host, host.executor() as tools:
+        agent = Agent[str](Prompt(template), adapter=model, host=host)
+        with pytest.raises(RunFailed, match="was cancelled") as failed:
+            reader.read(agent, session=tools.session, cancellation=stop)
+        assert not judge.answered.is_set()
+        judge.goes_on.set()
+        stopping.join()
+        told = [each.text for message in tools.session[Message].all() for each in message.answers]
+
+    assert failed.value.stop_reason is StopReason.CANCELLED
+    assert told == ["3"]
 
 
 def test_a_cancellation_of_the_request_ends_its_stream(reader: Reader) -> None:

@@ -15,6 +15,7 @@ from types import SimpleNamespace
 from typing import Any, Final, TypeGuard, cast
 
 from toolstile_hookspecs import (
+    Cancellation,
     Deadline,
     DefinitionError,
     ExecutorHandle,
@@ -41,6 +42,7 @@ from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.sessions import SlicePolicy, append_all
 from toolstile_plugins.agent.effects import Consult, Loop, NotInTime, adrive, drive
 from toolstile_plugins.agent.events import CompletionChecked, GuidanceProgress
+from toolstile_plugins.agent.result import RunCancelled
 
 log = logging.getLogger("toolstile.agent")
 
@@ -75,6 +77,7 @@ class Guidance:
         config: The configuration of the agent.
         deadline: The end of the run.
         adapter: The adapter of the provider.
+        cancellation: Cancels the run.
         run_id: The id of the run.
         publish: Receives feedback and verdicts, beside the session's dispatcher.
 
@@ -90,6 +93,7 @@ class Guidance:
     config: Any = None
     deadline: Deadline | None = None
     adapter: Any = None
+    cancellation: Cancellation | None = None
     run_id: str = ""
     publish: Callable[[object], object] = lambda _: None
     refusals: int = 0
@@ -218,7 +222,9 @@ class Guidance:
     ) -> Loop[Any]:
         """Return the answer of a provider or a checker, None where it is of no use."""
         try:
-            answer = yield Consult(partial(question, self._context), seconds)
+            answer = yield Consult(partial(question, self._context), seconds, self.cancellation)
+        except RunCancelled:
+            raise
         except NotInTime:
             self._abandoned.add(name)
             log.warning("%s takes too long to guide a model, and is left out", name)
