@@ -363,8 +363,7 @@ class Host:
         own = self.policies[: len(self.configuration.policies)]
         own = (*own, *ruled_by_tables(self.configuration, self.plugins))
         # A model, which is told of what comes late, is not told of the file.
-        path = None if self.is_open else self.configuration.path
-        source = "" if path is None else f"{path}: "
+        source = "" if self.is_open else f"{self.configuration.source_of('')}: "
         return faults_of(own, tools, absent, source) + faults_of_sections(prompt, tools, absent)
 
     def close(self) -> None:

@@ -109,8 +109,9 @@ def test_a_name_that_no_tool_has_keeps_the_host_from_opening() -> None:
     with pytest.raises(ConfigurationError) as raised:
         host.open()
     assert str(raised.value) == (
-        "Policy 'guard@host#1' refers to unknown tools: 'save_pgae' (did you mean 'save_page'?). "
-        "It governs nothing by that. Fix the names, or load the plugin that offers them."
+        "the configuration: Policy 'guard@host#1' refers to unknown tools: 'save_pgae' (did you "
+        "mean 'save_page'?). It governs nothing by that. Fix the names, or load the plugin that "
+        "offers them."
     )
     assert not host.is_open
     assert pages.running == ["began", "ended"]

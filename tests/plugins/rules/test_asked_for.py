@@ -85,4 +85,5 @@ def test_a_wrong_rule_is_refused_when_the_host_opens(change):
         del rule["words"]
     with pytest.raises(ConfigurationError) as refused, mailbox("sync", rule):
         pass
+    assert str(refused.value).startswith("the configuration")
     assert "[[policies]] number 1" in str(refused.value) or "asked_for@host#1" in str(refused.value)
