@@ -219,10 +219,10 @@ BUDGETS = {
     # Rules in the configuration: expressions, their check against schemas.
     "rules": {
         "contract": 60,
-        "host": 281,
-        "lines": 3896,  # 1,800
+        "host": 283,
+        "lines": 3879,  # 1,800
         "statements": 2030,
-        "files": 27,
+        "files": 28,
     },
     # Questions that are kept, answered from anywhere, and resumed; the suite that stores pass.
     "people decide": {

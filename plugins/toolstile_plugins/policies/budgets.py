@@ -5,30 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from toolstile_hookspecs import (
-    DefinitionError,
-    PolicyDecision,
-    Tool,
-    ToolContext,
-    ToolResult,
-    ToolSelector,
-)
-from toolstile_plugins.policies.checks import Amount, check_fields
+from toolstile_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext
+from toolstile_plugins.policies.checks import Amount
+from toolstile_plugins.policies.selecting_policy import SelectingPolicy
 
 
 @dataclass(frozen=True, kw_only=True)
-class BudgetPolicy(ToolSelector):
+class BudgetPolicy(SelectingPolicy):
     """Denies tools once too little of the budget is left; without a budget it denies none.
 
     Args:
         least: The amount that must be left.
         unit: Its unit: `tokens`, `input_tokens`, `output_tokens`, `cost`.
-        tools: The tools it governs, also as globs; all where not given.
-        tags: Tags, of which each of these tools has one.
-        servers: Servers, or other origins, of which each of these tools comes from one.
-        category: Their categories.
-        consequence: Their consequences.
-        name: The instance's name; made of kind, place and position if not given.
 
     Raises:
         DefinitionError: When `least` is not positive.
@@ -38,19 +26,12 @@ class BudgetPolicy(ToolSelector):
 
     least: Amount
     unit: str = "tokens"
-    name: str = ""
 
     def __post_init__(self) -> None:
         """Check the amount."""
-        check_fields(self)
         super().__post_init__()
         if not self.least > 0:
             raise DefinitionError("BudgetPolicy: least must be more than 0; else it denies none.")
-
-    @property
-    def selector(self) -> ToolSelector:
-        """The tools it governs."""
-        return self
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Deny where less is left."""
@@ -62,8 +43,3 @@ class BudgetPolicy(ToolSelector):
             f"{tool.name} cannot be called with less than {self.least:g} {self.unit} of the "
             f"budget, and {max(left, 0):g} are left. Go on without it."
         )
-
-    def on_result(
-        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
-    ) -> None:
-        """Do nothing: the budget is counted by the agent."""

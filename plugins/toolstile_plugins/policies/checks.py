@@ -6,12 +6,12 @@ import re
 from collections.abc import Mapping
 from dataclasses import fields
 from functools import cache
-from typing import Annotated, Any, Final, TypeVar, get_type_hints
+from typing import Annotated, Any, Final, Literal, TypeVar, get_type_hints
 
 from pydantic import Field, TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolstile_hookspecs import DefinitionError, Tool
+from toolstile_hookspecs import DefinitionError, PolicyDecision, Tool
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.selectors import fits
 
@@ -22,6 +22,9 @@ Seconds = Annotated[float, Field(strict=True)]
 """A time in seconds, whole or not."""
 Amount = Annotated[float, Field(strict=True)]
 """An amount of anything, whole or not."""
+
+
+Otherwise = Literal["ask", "deny"]
 
 
 def check_fields(policy: Any) -> None:
@@ -53,6 +56,23 @@ def entries_for(tool: Tool[Any, Any], entries: Mapping[str, T]) -> list[T]:
     """Return the entry of a tool's name, or else of its wire name, or else of the globs it fits."""
     own = [entries[name] for name in tool.policy_names if name in entries]
     return own[:1] or [entry for name, entry in entries.items() if fits(tool, name)]
+
+
+def objection(tool: Tool[Any, Any], why: str, otherwise: Otherwise, way: str) -> PolicyDecision:
+    """Return the decision on a call of which a policy does not know that the user wants it.
+
+    Args:
+        tool: The tool.
+        why: What is against the call.
+        otherwise: Whether a person decides, or the call is denied.
+        way: How it cannot be called, such as `here`.
+    """
+    if otherwise == "ask":
+        return PolicyDecision.ask(f"A person decides on {tool.name}: {why}.")
+    return PolicyDecision.deny(
+        f"{tool.name} cannot be called {way}: {why}. Go on without it, and tell the user what was "
+        "left undone."
+    )
 
 
 def refuse_none(policy: Any, *fields: str) -> None:

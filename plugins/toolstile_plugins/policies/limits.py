@@ -12,35 +12,34 @@ from toolstile_hookspecs import (
     PolicyDecision,
     Tool,
     ToolContext,
-    ToolResult,
     ToolSelector,
 )
 from toolstile_hookspecs.services.counter import Reservation
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.policies.amounts import LARGEST, amount_of, fault_of, limit_of, shown
 from toolstile_plugins.policies.call_counts import CountingScope, take_place
-from toolstile_plugins.policies.checks import Amount, Count, Seconds, check_fields, entries_for
+from toolstile_plugins.policies.checks import Amount, Count, Seconds, entries_for
+from toolstile_plugins.policies.selecting_policy import SelectingPolicy
 
 IN_ALL: Final = "*"
 """Under what a quota counts all calls; no tool can have the name."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Counting(ToolSelector):
-    """A policy that only counts: it decides as calls are admitted, so that none slips by."""
+class _Counting(SelectingPolicy):
+    """A policy that only counts: it decides as calls are admitted, so that none slips by.
+
+    Args:
+        scope: The calls that share the limit: of one `session`, of one `principal`, or all
+            (`global`). What is beyond a session is counted where `[plugins.sessions]` says.
+    """
 
     scope: CountingScope = "session"
-    name: str = ""
 
     @property
     def wants_params(self) -> bool:
         """False: only calls are counted."""
         return False
-
-    @property
-    def selector(self) -> ToolSelector | None:
-        """The tools it counts."""
-        return self
 
     def checks(self, tool: Tool[Any, Any]) -> bool:
         """Check no tool: `reserve` decides."""
@@ -54,11 +53,6 @@ class _Counting(ToolSelector):
         """Leave the decision to `reserve`, where no two calls can count the same place."""
         return PolicyDecision.allow()
 
-    def on_result(
-        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
-    ) -> None:
-        """Do nothing: a call was counted when it was admitted."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class RateLimitPolicy(_Counting):
@@ -70,14 +64,6 @@ class RateLimitPolicy(_Counting):
         max_calls_per_minute: Calls of one tool in any 60 seconds; this, or `max_calls`.
         max_calls: Calls of one tool in any `window`.
         window: The length of the window in seconds.
-        tools: The tools it governs, also as globs; all where not given.
-        tags: Tags, of which each of these tools has one.
-        servers: Servers, or other origins, of which each of these tools comes from one.
-        category: Their categories.
-        consequence: Their consequences.
-        scope: The calls that share the limit: of one `session`, of one `principal`, or all
-            (`global`). What is beyond a session is counted where `[plugins.sessions]` says.
-        name: The instance's name; made of kind, place and position if not given.
 
     Raises:
         DefinitionError: Unless exactly one of the two numbers is given, and positive.
@@ -89,7 +75,6 @@ class RateLimitPolicy(_Counting):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        check_fields(self)
         super().__post_init__()
         if (self.max_calls is None) == (self.max_calls_per_minute is None):
             msg = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
@@ -137,13 +122,6 @@ class QuotaPolicy(_Counting):
         window: Seconds after which a call counts no more; None for never.
         tools: The tools that count towards `max_calls` and `sum`, also as globs; all where not
             given.
-        tags: Tags, of which each of these tools has one.
-        servers: Servers, or other origins, of which each of these tools comes from one.
-        category: Their categories.
-        consequence: Their consequences.
-        scope: The calls that share the limit: of one `session`, of one `principal`, or all
-            (`global`). What is beyond a session is counted where `[plugins.sessions]` says.
-        name: The instance's name; made of kind, place and position if not given.
 
     Raises:
         DefinitionError: When nothing is limited, or a number is negative.
@@ -157,7 +135,6 @@ class QuotaPolicy(_Counting):
 
     def __post_init__(self) -> None:
         """Check the numbers."""
-        check_fields(self)
         super().__post_init__()
         if (self.sum is None) != (self.max_sum is None):
             raise DefinitionError("QuotaPolicy: sum and max_sum belong together; give both.")

@@ -6,14 +6,19 @@ import unicodedata
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
 from toolstile_hookspecs import DefinitionError, PolicyDecision, Tool, ToolContext, ToolResult
 from toolstile_hookspecs.selectors import ToolSelector
 from toolstile_hookspecs.support.patterns import bounded
-from toolstile_plugins.policies.checks import check_fields, entries_for, refuse_none
+from toolstile_plugins.policies.checks import (
+    Otherwise,
+    check_fields,
+    entries_for,
+    objection,
+    refuse_none,
+)
 
-Otherwise = Literal["ask", "deny"]
 NO_REQUEST = "no request was given, so nobody can tell what the user wants"
 
 
@@ -75,12 +80,7 @@ class AskedForPolicy:
         if any(pattern.search(text) for pattern in patterns for text in texts):
             return PolicyDecision.allow()
         why = "the request does not ask for it" if texts else NO_REQUEST
-        if self.otherwise == "ask":
-            return PolicyDecision.ask(f"A person decides on {tool.name}: {why}.")
-        return PolicyDecision.deny(
-            f"{tool.name} cannot be called here: {why}. Go on without it, and tell the user what "
-            "was left undone."
-        )
+        return objection(tool, why, self.otherwise, "here")
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext

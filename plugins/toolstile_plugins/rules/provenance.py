@@ -23,9 +23,16 @@ from toolstile_hookspecs.diagnostics import NOTICE
 from toolstile_hookspecs.execution.approved import is_approved
 from toolstile_hookspecs.selectors import fits
 from toolstile_hookspecs.support.text import suggest
-from toolstile_plugins.policies.checks import Count, check_fields, entries_for, refuse_none
+from toolstile_plugins.policies.checks import (
+    Count,
+    Otherwise,
+    check_fields,
+    entries_for,
+    objection,
+    refuse_none,
+)
 from toolstile_plugins.policies.path_arguments import names_declared_by, names_in
-from toolstile_plugins.rules.asked_for import NO_REQUEST, Otherwise
+from toolstile_plugins.rules.asked_for import NO_REQUEST
 from toolstile_plugins.rules.phrases import PhraseIndex, index_of, links, phrase, plain, words
 from toolstile_plugins.rules.remembered_values import RememberedValues, ValueIndex
 from toolstile_plugins.rules.values import (
@@ -177,12 +184,7 @@ class ProvenancePolicy:
         if not checked.objections:
             return PolicyDecision.allow()
         why = "; ".join(checked.objections) + ("" if context.request else f"; {NO_REQUEST}")
-        if self.otherwise == "ask":
-            return PolicyDecision.ask(f"A person decides on {tool.name}: {why}.")
-        return PolicyDecision.deny(
-            f"{tool.name} cannot be called like this: {why}. Go on without it, and tell the user "
-            "what was left undone."
-        )
+        return objection(tool, why, self.otherwise, "like this")
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext

@@ -17,11 +17,10 @@ from toolstile_hookspecs import (
     Tool,
     ToolContext,
     ToolResult,
-    ToolSelector,
 )
 from toolstile_hookspecs.selectors import ALL
-from toolstile_plugins.policies.checks import check_fields
 from toolstile_plugins.policies.path_arguments import schema_of
+from toolstile_plugins.policies.selecting_policy import SelectingPolicy
 from toolstile_plugins.rules.argument_checks import ARGUMENTS, ArgumentChecks
 from toolstile_plugins.rules.expressions import (
     EvaluationFailed,
@@ -61,7 +60,7 @@ class RuleFit:
 
 
 @dataclass(frozen=True, kw_only=True)
-class RulePolicy(ToolSelector):
+class RulePolicy(SelectingPolicy):
     """Allows, asks or denies where an expression over the call holds; else it says nothing.
 
     The expression is CEL, over `args`, `tool`, `principal`, `session`, `request` and `now`. It is
@@ -74,12 +73,6 @@ class RulePolicy(ToolSelector):
         when: The expression; without one the rule always holds.
         reason: The reason, for the person who is asked and the model that is denied.
         root: The directory of paths, for `path()` of tools that do not use the workspace.
-        tools: The tools it governs, also as globs; all where not given.
-        tags: Tags, of which each of these tools has one.
-        servers: Servers, or other origins, of which each of these tools comes from one.
-        category: Their categories.
-        consequence: Their consequences.
-        name: The instance's name; made of kind, place and position if not given.
 
     Raises:
         DefinitionError: When the expression is wrong, or its library is not installed.
@@ -91,11 +84,9 @@ class RulePolicy(ToolSelector):
     when: str = "true"
     reason: str = ""
     root: Path | None = None
-    name: str = ""
 
     def __post_init__(self) -> None:
         """Compile the expression."""
-        check_fields(self)
         super().__post_init__()
         if self.root is not None:
             object.__setattr__(self, "root", Path(self.root).absolute())
@@ -110,11 +101,6 @@ class RulePolicy(ToolSelector):
     def __getstate__(self) -> dict[str, Any]:
         """Return the fields, for copies and pickles."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
-
-    @property
-    def selector(self) -> ToolSelector:
-        """The tools it governs."""
-        return self
 
     @property
     def governed(self) -> frozenset[str]:
