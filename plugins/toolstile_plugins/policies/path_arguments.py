@@ -32,6 +32,8 @@ _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
 _ANCHORS: Final = ("$anchor", "$dynamicAnchor", "$id")
 _OTHERS: Final = ("additionalProperties", "unevaluatedProperties")
 _ITEMS: Final = ("items", "prefixItems", "additionalItems", "unevaluatedItems", "contains")
+_CHOICES: Final = ("anyOf", "oneOf", "allOf", "prefixItems")
+_SHAPES: Final = frozenset({"type", "$ref", "enum", "const", *_CHOICES})
 _WORDS: Final = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[^A-Za-z0-9]+")
 
 
@@ -116,11 +118,15 @@ def schema_of(tool: Tool[Any, Any]) -> Schema | None:
 @lru_cache(maxsize=512)
 def names_declared_by(tool: Tool[Any, Any]) -> frozenset[str]:
     """Return the names of all properties that a tool declares, at any depth."""
-    return names_in(schema_of(tool) or {})
+    return _names_in(schema_of(tool) or {})
 
 
 def names_in(schema: Schema) -> frozenset[str]:
-    """Return the names of all properties in a schema, at any depth."""
+    """Return the names of all properties in a schema, at any depth; none where others may come."""
+    return frozenset() if _is_open(schema) else _names_in(schema)
+
+
+def _names_in(schema: Schema) -> frozenset[str]:
     parts = _within(schema)
     return frozenset(
         name for part in parts for each in _schemas([part.get("properties")]) for name in each
@@ -239,6 +245,20 @@ def _within(schema: Schema) -> Iterator[Schema]:
             waiting += inner.values()
         elif isinstance(part, list):
             waiting += cast("list[object]", part)
+
+
+def _is_open(schema: Schema) -> bool:
+    """Tell whether a value of a schema may have properties that it does not name."""
+    waiting = [schema]
+    while waiting:
+        part = waiting.pop()
+        is_any_object = part.get("type") == "object" and "properties" not in part
+        if part.get("additionalProperties", is_any_object) or _SHAPES.isdisjoint(part):
+            return True
+        inner = [*_values(part, "properties"), *_values(part, "$defs"), part.get("items")]
+        inner += [choice for key in _CHOICES for choice in part.get(key, ())]
+        waiting += _schemas({} if each is True else each for each in inner)
+    return False
 
 
 def _values(schema: Schema, key: str) -> Iterable[object]:

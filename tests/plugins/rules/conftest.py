@@ -135,12 +135,16 @@ class Office:
 def table(rule: Mapping[str, Any]) -> str:
     """Return a table of a policy, of the kind `rule` unless it says another."""
     fields = {"kind": "rule", **rule}
-    return "[[policies]]\n" + "".join(f"{key} = {_toml(each)}\n" for key, each in fields.items())
+    return "[[policies]]\n" + "".join(
+        f"{json.dumps(key)} = {_toml(each)}\n" for key, each in fields.items()
+    )
 
 
 def _toml(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{json.dumps(k)} = {_toml(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_toml, value))}]"
     return json.dumps(value)
 
 
