@@ -28,8 +28,8 @@ from toolstile_plugins.rules.syntax_tree import (
     Node,
     Operation,
 )
+from toolstile_plugins.rules.variables import ARGUMENTS
 
-ARGUMENTS: Final = "args"
 _BOOLEAN: Final = Shape(frozenset({"boolean"}))
 _INTEGER: Final = Shape(frozenset({"number"}), exact=INTEGER)
 _TEXT: Final = Shape(frozenset({"string"}))

@@ -27,10 +27,11 @@ from toolstile_plugins.rules.syntax_tree import (
     syntax_tree as tree_of,
     within,
 )
+from toolstile_plugins.rules.variables import ARGUMENTS, EvaluationFailed
 
 LIBRARY: Final = "cel_expr_python.cel"
 VARIABLES: Final = {
-    "args": "dyn",
+    ARGUMENTS: "dyn",
     "tool": "dyn",
     "principal": "dyn",
     "session": "session",
@@ -40,10 +41,6 @@ VARIABLES: Final = {
 ON_SESSION: Final = ("count", "seconds_since")
 """The functions of `session`, each with what a reading has at its place; see `SessionCounts`."""
 CONVERSIONS: Final = frozenset({"timestamp", "duration", "int", "double"})
-
-
-class EvaluationFailed(Exception):
-    """An expression came to nothing; the text says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +58,17 @@ class Expression:
     tree: Node
     program: Any
     names: frozenset[str]
+
+    @property
+    def arguments(self) -> frozenset[str]:
+        """The names of the arguments that it reads."""
+        fields = (each for each in within(self.tree) if isinstance(each, FieldOf))
+        return frozenset(each.name for each in fields if each.owner == Name(ARGUMENTS))
+
+    @property
+    def counted(self) -> frozenset[str]:
+        """The names of the tools whose calls it counts."""
+        return frozenset(_counted_names(self.tree))
 
     @property
     def has_paths(self) -> bool:
@@ -109,16 +117,7 @@ def compiled(source: str, root: Path | None = None) -> Expression:
     return Expression(source, tree, program, found & VARIABLES.keys())
 
 
-def argument_names(expression: Expression) -> frozenset[str]:
-    """Return the names of the arguments that an expression reads."""
-    return frozenset(
-        each.name
-        for each in within(expression.tree)
-        if isinstance(each, FieldOf) and each.owner == Name("args")
-    )
-
-
-def counted_names(tree: Node) -> list[str]:
+def _counted_names(tree: Node) -> list[str]:
     """Return the name of a tool for each time that an expression counts its calls."""
     found: list[str] = []
     for node in within(tree):
@@ -167,7 +166,7 @@ def _read(place: int, reading: Any, name: str) -> float:
 
 def _literal_faults(tree: Node) -> Iterator[str]:
     """Yield faults of what the library only reads when it comes to it: patterns and moments."""
-    if [*within(tree)].count(Name("session")) != len(counted_names(tree)):
+    if [*within(tree)].count(Name("session")) != len(_counted_names(tree)):
         yield "it reads the session otherwise than by session.count('TOOL') and seconds_since"
     for node in within(tree):
         match node:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast
 from weakref import WeakKeyDictionary
 
 from pydantic_core import from_json
@@ -21,17 +21,12 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.selectors import ALL
 from toolstile_plugins.policies.path_arguments import schema_of
 from toolstile_plugins.policies.selecting_policy import SelectingPolicy
-from toolstile_plugins.rules.argument_checks import ARGUMENTS, ArgumentChecks
-from toolstile_plugins.rules.expressions import (
-    EvaluationFailed,
-    Expression,
-    argument_names,
-    compiled,
-    counted_names,
-)
 from toolstile_plugins.rules.session_counts import SessionCounts
-from toolstile_plugins.rules.shapes import Place
-from toolstile_plugins.rules.variables import MAKERS, SCHEMAS
+from toolstile_plugins.rules.variables import ARGUMENTS, MAKERS, SCHEMAS, EvaluationFailed
+
+if TYPE_CHECKING:
+    from toolstile_plugins.rules.expressions import Expression
+    from toolstile_plugins.rules.shapes import Place
 
 Effect = Literal["allow", "ask", "deny"]
 ALLOW: Final = PolicyDecision.allow()
@@ -105,10 +100,13 @@ class RulePolicy(SelectingPolicy):
     @property
     def governed(self) -> frozenset[str]:
         """The names of the tools whose calls it counts."""
-        return frozenset(counted_names(self._expression.tree))
+        return self._expression.counted
 
     @cached_property
     def _expression(self) -> Expression:
+        # Every host has the kind, and few have a rule.
+        from toolstile_plugins.rules.expressions import compiled
+
         return compiled(self.when, self.root)
 
     @cached_property
@@ -232,9 +230,11 @@ class RulePolicy(SelectingPolicy):
         return WeakKeyDictionary()
 
     def _found_fit(self, tool: Tool[Any, Any]) -> RuleFit:
+        from toolstile_plugins.rules.argument_checks import ArgumentChecks
+
         expression, schema = self._expression, schema_of(tool)
         checks = ArgumentChecks(schema or {}, SCHEMAS, is_filled=tool.params_schema is None)
-        names = argument_names(expression)
+        names = expression.arguments
         if schema is None and names:
             checks.faults.append("reads arguments of a tool whose types have no JSON Schema")
         else:

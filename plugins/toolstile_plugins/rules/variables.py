@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, get_args
+from typing import TYPE_CHECKING, Any, Final, get_args
 
 from toolstile_hookspecs import Tool, ToolContext
 from toolstile_hookspecs.tools import Category, Consequence
-from toolstile_plugins.rules.expressions import EvaluationFailed
-from toolstile_plugins.rules.shapes import Schema
 
+if TYPE_CHECKING:
+    from toolstile_plugins.rules.shapes import Schema
+
+ARGUMENTS: Final = "args"
+"""The name of the arguments in an expression."""
 _TEXT: Final[Schema] = {"type": "string"}
 _TEXTS: Final[Schema] = {"type": "array", "items": _TEXT}
+
+
+class EvaluationFailed(Exception):
+    """An expression came to nothing; the text says why."""
 
 
 def _object(**properties: Schema) -> Schema:
