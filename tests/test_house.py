@@ -220,8 +220,8 @@ BUDGETS = {
     "rules": {
         "contract": 60,
         "host": 283,
-        "lines": 3924,  # 1,800
-        "statements": 2065,
+        "lines": 3930,  # 1,800
+        "statements": 2072,
         "files": 28,
     },
     # Questions that are kept, answered from anywhere, and resumed; the suite that stores pass.
