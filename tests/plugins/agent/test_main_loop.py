@@ -10,7 +10,14 @@ import pytest
 
 from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, Visibility, tool
 from toolstile.testing import FakeClock, ScriptedModel
-from toolstile_hookspecs import Cancellation, Deadline, ResourceResolver, StateError, ToolContext
+from toolstile_hookspecs import (
+    Cancellation,
+    Deadline,
+    ResourceResolver,
+    SessionProtocol,
+    StateError,
+    ToolContext,
+)
 from toolstile_hookspecs.agents.messages import (
     CallMade,
     Message,
@@ -212,6 +219,35 @@ def test_a_section_that_the_model_opens_is_in_the_prompt_of_the_next_request() -
     assert "The text of 0." in model.requests[1].system
     assert model.requests[1].messages[-1].answers[0].text == "These sections are open now: s0."
     assert log == ["open kept open", "close kept open"]
+
+
+def test_a_section_that_the_session_enables_or_disables_is_so_in_the_next_request() -> None:
+    @dataclass(frozen=True)
+    class Locked:
+        is_locked: bool
+
+    @tool
+    def lock(*, context: ToolContext) -> str:
+        """Lock the desk."""
+        context.session[Locked].append(Locked(is_locked=True))
+        return "locked"
+
+    def is_open(session: SessionProtocol | None) -> bool:
+        return session is None or session[Locked].latest() is None
+
+    desk = MarkdownSection(
+        key="d", title="Desk", template="It is open.", tools=[ask], enabled=is_open
+    )
+    prompt = Prompt.of("demo", "p", [MarkdownSection(key="l", title="Lock", tools=[lock]), desk])
+    model = ScriptedModel([("lock", {})], "Done.")
+    with Host(discover=False) as host:
+        assert Agent[str](prompt, adapter=model, host=host).run("Go").success
+
+    assert [[each.name for each in one.tools] for one in model.requests] == [
+        ["lock", "ask"],
+        ["lock"],
+    ]
+    assert ["It is open." in one.system for one in model.requests] == [True, False]
 
 
 def test_a_model_that_only_opens_sections_is_ended() -> None:

@@ -571,6 +571,38 @@ def test_a_provider_that_lets_the_agent_wait_too_long_is_told_with_its_tries(exe
     assert throttled.__cause__ is limited
 
 
+def test_a_wait_that_the_deadline_does_not_leave_is_not_begun(execute: Any) -> None:
+    limited = ProviderError("slow down", FaultType.RATE_LIMIT, retry_after=WAIT)
+    config = AgentConfig(retries=Retries(total_delay=2 * WAIT))
+    model = ScriptedModel(limited, "never")
+    deadline = Deadline.after(WAIT / 2)
+    with Host(discover=False) as host, pytest.raises(RunFailed, match="slow down") as failed:
+        execute(Agent(PROMPT, adapter=model, host=host, config=config), "Go", deadline=deadline)
+
+    assert isinstance(failed.value.__cause__, ThrottleError)
+    assert len(model.requests) == 1
+
+
+def test_tries_are_further_and_further_apart_and_not_evenly(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    waits: list[float] = []
+
+    async def sleep(seconds: float) -> None:
+        waits.append(seconds)
+
+    monkeypatch.setattr(asyncio, "sleep", sleep)
+    model = ScriptedModel(*[ProviderError("overloaded")] * 7)
+    config = AgentConfig(retries=Retries(attempts=7, total_delay=60))
+    with Host(discover=False) as host:
+        agent = Agent[str](PROMPT, adapter=model, host=host, config=config)
+        assert asyncio.run(agent.arun("Go")).stop_reason is StopReason.ERROR
+
+    least = [0.5, 1.0, 2.0, 4.0, 8.0, 8.0]
+    assert all(low <= wait <= min(low + 0.5, 8.0) for low, wait in zip(least, waits, strict=True))
+    assert any(wait != low for low, wait in zip(least, waits, strict=True))
+
+
 def test_missing_usage_is_noted_once_and_not_guessed(
     execute: Any, caplog: pytest.LogCaptureFixture, request: pytest.FixtureRequest
 ) -> None:
