@@ -137,16 +137,16 @@ def answers_by_call(state: RunState, answers: Answers) -> dict[str, TicketAnswer
         TypeError: For an answer without its token.
         StateError: For a token that is not the call's, so that it does not end the call.
     """
-    found: dict[str, TicketAnswer | None] = {each.call.id: None for each in state.waiting}
+    found: dict[str, TicketAnswer | None] = {waiting.call.id: None for waiting in state.waiting}
     for ticket, answer in answers.items():
         if not isinstance(answer, TicketAnswer):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"The answer to {ticket!r} has no token: give TicketAnswer(token, ...)")
-        asked = [each for each in state.waiting if each.ticket == ticket]
-        fitting = [each for each in asked if each.digest in {"", _digest(answer.token)}]
+        asked = [waiting for waiting in state.waiting if waiting.ticket == ticket]
+        fitting = [waiting for waiting in asked if waiting.digest in {"", _digest(answer.token)}]
         if asked and not fitting:
             msg = f"The token for {ticket!r} is not that of the call, which goes on waiting. "
             raise StateError(f"{msg}Give the approval_token of its outcome, then retry.")
-        found.update({each.call.id: answer for each in fitting})
+        found.update({waiting.call.id: answer for waiting in fitting})
     return found
 
 
@@ -165,7 +165,7 @@ class RunResult(Generic[O]):
         error: Why it failed, for a person, secrets masked.
         session_id: The id of the session.
         run_context: The ids for correlation.
-        usage: The tokens of all replies.
+        usage: The tokens of all replies, and of failed requests as far as the provider tells.
         turns: The number of replies.
         messages: The conversation of the session.
         waiting: The outcomes of the calls that wait for a person, with their tokens.
