@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any, Final
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue, PositiveInt
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, JsonValue, PositiveInt
 
 from toolstile_plugins.agent.budget import Price
 
@@ -24,6 +24,12 @@ def _provider(table: Table) -> Any:
 
 def _checker(table: Table) -> Any:
     return import_module(_KINDS).checker_of(table)
+
+
+def _address(url: str) -> str:
+    if not url.startswith(("http://", "https://")):
+        raise ValueError("an address that begins with http:// or https://")
+    return url
 
 
 class AgentSettings(BaseModel):
@@ -47,12 +53,12 @@ class AgentSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     model: str | None = None
-    base_url: str | None = None
+    base_url: Annotated[str, AfterValidator(_address)] | None = None
     settings: dict[str, JsonValue] = Field(default_factory=dict[str, JsonValue], repr=False)
     max_turns: PositiveInt = MAX_TURNS
     prices: dict[str, Price] = Field(default_factory=dict[str, Price])
-    feedback_providers: tuple[Annotated[Any, BeforeValidator(_provider)], ...] = ()
-    task_completion: tuple[Annotated[Any, BeforeValidator(_checker)], ...] = ()
+    feedback_providers: tuple[Annotated[dict[str, Any], AfterValidator(_provider)], ...] = ()
+    task_completion: tuple[Annotated[dict[str, Any], AfterValidator(_checker)], ...] = ()
 
 
 def asked_for(args: argparse.Namespace) -> dict[str, Any]:

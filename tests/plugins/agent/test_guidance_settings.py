@@ -86,6 +86,8 @@ def test_checkers_of_the_host_must_all_pass() -> None:
         ({"kind": "statik"}, "'statik' is not a known kind; did you mean 'static'?"),
         ({"kind": "static", "text": "a"}, "never fires"),
         ({**STATIC, "txt": "b"}, "txt"),
+        ({"every_n_calls": 1}, "has a kind; known: budget, deadline"),
+        ("static", "expected a table, found the text 'static'"),
         ({**STATIC, "every_n_calls": 0}, "more than 0"),
         ({**STATIC, "every_n_seconds": "soon"}, "every_n_seconds"),
     ],
@@ -196,3 +198,14 @@ def test_a_command_asks_about_a_stored_session_and_refuses_one_that_is_not(tmp_p
     status, out, err = check_done(tmp_path, "--session", "opened")
     assert (status, out) == (2, "")
     assert "No session 'opened' is stored here" in err
+
+
+@pytest.mark.parametrize("url", ["localhost:11434/v1", ""])
+def test_an_address_without_its_scheme_is_told_with_its_place(url: str) -> None:
+    with (
+        pytest.raises(
+            ConfigurationError, match=r"plugins\.agent\.base_url: .* begins with http://"
+        ),
+        Host(settings=settings(base_url=url), discover=["agent"]),
+    ):
+        pass

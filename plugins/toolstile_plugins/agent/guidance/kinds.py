@@ -46,6 +46,8 @@ def checker_of(table: Mapping[str, Any]) -> TaskCompletionChecker:
 def _made(group: str, table: Mapping[str, Any]) -> Any:
     found = {each.name: each for each in entry_points(group=group)}
     kind = table.get("kind")
+    if kind is None:
+        raise ValueError(f"a table has a kind; known: {', '.join(sorted(found))}")
     if kind not in found:
         near = suggest(str(kind), found) or "."
         raise ValueError(f"{kind!r} is not a known kind{near} Known: {', '.join(sorted(found))}.")

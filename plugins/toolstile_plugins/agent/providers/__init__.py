@@ -29,8 +29,9 @@ def adapter_named(name: str, **options: Any) -> ProviderAdapter:
     provider, _, model = name.partition(":")
     found = {each.name: each for each in entry_points(group=ADAPTERS)}
     if provider not in found or not model:
+        near = "" if provider in found else suggest(provider, found)
         raise ConfigurationError(
-            f"{name!r} names no model of a known provider{suggest(provider, found) or '.'} "
+            f"{name!r} names no model of a known provider{near or '.'} "
             f"Write PROVIDER:MODEL; the providers are {', '.join(sorted(found))}."
         )
     try:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, cast
 
-from toolstile_hookspecs import Dialect
+from toolstile_hookspecs import ConfigurationError, Dialect
 from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import Delta, ModelRequest
 from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply
@@ -101,6 +101,8 @@ class Anthropic(ClientAdapter):
 
     def fault(self, error: Exception) -> Exception | None:
         """Return a fault, also for arguments in a stream that can never become JSON."""
+        if isinstance(error, TypeError) and "authentication method" in str(error):
+            return ConfigurationError("Anthropic's client has no key. Set ANTHROPIC_API_KEY.")
         return self.cut_off() if type(error) is ValueError else super().fault(error)
 
     def turn(self, reply: Any) -> Turn:

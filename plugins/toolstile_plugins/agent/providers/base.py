@@ -252,7 +252,11 @@ class ClientAdapter(Evaluation, ABC):
     def _read(self, reply: Any) -> Turn:
         if reply is None:
             raise self.cut_off()
-        return self.turn(reply)
+        try:
+            return self.turn(reply)
+        except (AttributeError, TypeError) as error:  # such as the page of another server
+            msg = f"{self.name}: what came is not a reply of its API."
+            raise ProviderError(msg, FaultType.REFUSED) from error
 
     @contextmanager
     def _faults(self, client: Any, events: Sequence[Any]) -> Generator[None]:
@@ -265,6 +269,8 @@ class ClientAdapter(Evaluation, ABC):
                 fault.usage = fault.usage or self.used(events)
             if fault is None:
                 raise
+            if url := self._options.get("base_url"):  # which may be the wrong one
+                fault.args = (f"{fault} (asked at {str(url).rpartition('@')[2]})",)
             keys = self.keys(client)
             for told in (fault, *_chain(error)):
                 texts = {k: hide(v, keys) for k, v in vars(told).items() if type(v) is str}

@@ -150,7 +150,7 @@ def test_a_fault_in_the_midst_of_a_stream_may_be_retried(
             return [*super().events(reply, body)[:3], ("error", told)]
 
     adapter, _ = play(said("Words."), wire=Failing)
-    with pytest.raises(ProviderError, match=r"anthropic: Later\.$") as raised:
+    with pytest.raises(ProviderError, match=r"anthropic: Later\. \(asked at ") as raised:
         adapter.send(REQUEST, print)
     assert raised.value.type is fault
     # The API has told by then what it read.

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from contextlib import ExitStack
+import threading
+from collections.abc import Generator
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from traceback import format_exception
 from typing import Any
 
@@ -157,3 +160,69 @@ def test_other_names_are_told_with_those_there_are(name: str):
     with pytest.raises(ConfigurationError, match="openai, openai-responses") as raised:
         adapter_named(name)
     assert repr(name) in str(raised.value)
+    assert f"did you mean {name!r}" not in str(raised.value)
+
+
+@contextmanager
+def serving_page(status: int, page: bytes, kind: str) -> Generator[str]:
+    """Serve one page, whatever is asked; give the address."""
+
+    class Page(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(page)))
+            self.end_headers()
+            self.wfile.write(page)
+
+        def log_message(self, *_: Any) -> None:
+            """Write nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Page) as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{server.server_port}"
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai-chat", "openai-responses"])
+@pytest.mark.parametrize(
+    ("status", "page", "kind"),
+    [
+        (200, b"<html>Welcome</html>", "text/html"),
+        (404, b"<html>Not found</html>", "text/html"),
+    ],
+)
+def test_what_another_server_answers_is_a_fault_that_names_the_address(
+    name: str, status: int, page: bytes, kind: str
+):
+    with (
+        serving_page(status, page, kind) as url,
+        PROVIDERS[name].adapter("some-model", base_url=url, api_key=KEY) as adapter,
+        pytest.raises(ProviderError, match=url) as raised,
+    ):
+        adapter.send(REQUEST)
+    assert raised.value.type is FaultType.REFUSED
+    assert "has no attribute" not in str(raised.value)
+
+
+def test_a_server_that_is_not_there_is_named(provider: Provider):
+    url = "http://127.0.0.1:9/v1"
+    with (
+        provider.adapter("some-model", base_url=url, api_key=KEY) as adapter,
+        pytest.raises(ProviderError, match=url),
+    ):
+        adapter.send(REQUEST)
+
+
+def test_anthropics_missing_key_is_told_with_its_remedy(monkeypatch: pytest.MonkeyPatch):
+    for name in ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"):
+        monkeypatch.delenv(name, raising=False)
+    with (
+        PROVIDERS["anthropic"].adapter("some-model") as adapter,
+        pytest.raises(ConfigurationError, match="Set ANTHROPIC_API_KEY"),
+    ):
+        adapter.send(REQUEST)
