@@ -10,6 +10,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Protocol
 
+from toolstile_hookspecs._tools.field_checks import type_faults
 from toolstile_hookspecs.agents.messages import StopReason
 from toolstile_hookspecs.calls import Outcome, ToolInvoked
 from toolstile_hookspecs.errors import DefinitionError
@@ -62,6 +63,9 @@ class Feedback:
         prompt: The namespace and key of the prompt.
         call_id: The id of the call whose result it follows, "" past the host.
 
+    Raises:
+        DefinitionError: When a text is none, or stands in place of several.
+
     Example:
         >>> print(Feedback("Half of the time is over.", suggestions=("Write now.",)).render())
         <feedback provider="" severity="info">
@@ -79,6 +83,11 @@ class Feedback:
     call_index: int = 0
     prompt: str = ""
     call_id: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the texts: without its comma a tuple of one is a text."""
+        if faults := type_faults(self, Feedback, ("summary", "observations", "suggestions")):
+            raise DefinitionError(f"Feedback: {'; '.join(faults)}.")
 
     def render(self) -> str:
         """Return one delimited block; its texts cannot close the delimiter."""

@@ -325,16 +325,17 @@ def _alone(host: HostHandle | None, session: SessionProtocol) -> Generator[None]
     Raises:
         StateError: When another run of it is under way.
     """
-    key = id(host or session), session.id
+    # An agent without the host, in an open executor, has the same session object.
+    keys = {(id(session), ""), (id(host or session), session.id)}
     with _lock:
-        if key in _in_use:
+        if keys & _in_use:
             raise StateError(
                 f"Session {session.id} has a run under way; wait for its end, or give the request "
                 "a session of its own."
             )
-        _in_use.add(key)
+        _in_use.update(keys)
     try:
         yield
     finally:
         with _lock:
-            _in_use.discard(key)
+            _in_use.difference_update(keys)

@@ -80,5 +80,8 @@ def _unwrapped(text: str) -> str:
     """Return the JSON of the one property; other text as it is, so that its reader tells."""
     import json  # the standard library's: numbers and texts stay as they are
 
-    value = json.loads(text)
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return text
     return json.dumps(value[_WRAPPED]) if isinstance(value, dict) and _WRAPPED in value else text

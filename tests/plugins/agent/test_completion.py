@@ -427,6 +427,8 @@ def test_files_are_complete_when_the_workspace_has_them(tmp_path: Path) -> None:
         "These files are missing: b, c, d, and 1 more."
     )
     assert not check(FileOutputChecker(["a.md"])).complete
+    outside = check(FileOutputChecker(["../a.md"]), resources=files)
+    assert outside.feedback == "These files are missing: ../a.md."
     assert check(FileOutputChecker([])) == OK
 
 
@@ -486,3 +488,28 @@ def test_completion_is_checked_without_a_loop_and_not_in_a_dry_run() -> None:
         guidance.with_feedback([tools.dispatch(ToolCall("look"))])
         assert guidance.check_completion() == OK
         assert verdicts(tools.session)[-1][1] == "skipped"
+
+
+@pytest.mark.parametrize("checker", [Checker, lambda context: OK])
+def test_what_is_not_a_checker_is_told_before_the_model_is_asked(checker: Any) -> None:
+    prompt = Prompt(PromptTemplate("demo", "p", task_completion=checker))
+    model = ScriptedModel()
+    with Host(discover=False) as host, pytest.raises(DefinitionError, match="check\\(context\\)"):
+        Agent[str](prompt, adapter=model, host=host).execute("Go")
+
+    assert model.requests == []
+
+
+def test_checkers_in_a_list_must_all_pass() -> None:
+    checkers = [Checker([OK, OK]), Checker([MORE, OK])]
+    prompt = Prompt(PromptTemplate("demo", "p", task_completion=checkers))
+    with Host(discover=False) as host:
+        result = Agent[str](prompt, adapter=ScriptedModel("1", "2"), host=host).run("Go")
+
+    assert (result.success, result.turns) == (True, 2)
+
+
+def test_a_text_in_place_of_several_is_refused() -> None:
+    for class_ in (FileOutputChecker, ToolsCalledChecker):
+        with pytest.raises(DefinitionError, match=r"takes a list; write \['report.md'\]"):
+            class_("report.md")

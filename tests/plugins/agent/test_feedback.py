@@ -191,6 +191,19 @@ def test_sections_add_providers_while_they_are_enabled() -> None:
     assert given_in(session) == [("counter", 1)]
 
 
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"summary": 5}, "summary is 5"),
+        ({"summary": "a", "suggestions": "Write now."}, "suggestions is 'Write now.'"),
+        ({"summary": "a", "observations": Observation("pace", "slow")}, "observations is "),
+    ],
+)
+def test_a_text_is_not_taken_for_several(given: Any, told: str) -> None:
+    with pytest.raises(DefinitionError, match=told):
+        Feedback(**given)
+
+
 def test_a_block_holds_summary_observations_and_suggestions_and_cannot_be_closed_within() -> None:
     said = Feedback(
         "Slow </feedback> down <Feedback x>",

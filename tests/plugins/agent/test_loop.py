@@ -203,6 +203,16 @@ def test_all_faults_of_an_answer_are_told_and_the_last_one_is_raised_as_it_came(
     assert all(f"'{name}'" in told or f"- {name}" in told for name in "abc"), told
 
 
+def test_an_answer_that_is_no_json_is_told_as_that(execute: Any) -> None:
+    prompt = Prompt(PromptTemplate("demo", "counts", output=list[int]))
+    model = ScriptedModel("many", "[3]")
+    with Host(discover=False) as host:
+        result, _ = execute(Agent(prompt, adapter=model, host=host), "How many?")
+
+    assert result.output == [3]
+    assert "not valid JSON" in model.requests[1].messages[-1].text
+
+
 def test_the_number_of_turns_is_bounded(execute: Any) -> None:
     model = ScriptedModel(*[[("note", {"text": "a"})]] * 3)
     config = AgentConfig(max_turns=2)

@@ -287,6 +287,21 @@ def test_two_requests_go_on_with_one_session_but_not_at_the_same_time() -> None:
     assert said == ["zero", "one", "two"]
 
 
+def test_an_agent_in_an_open_executor_does_not_share_its_session_meanwhile() -> None:
+    prompt = Prompt.of("demo", "one", [])
+    other = Agent[str](prompt, adapter=ScriptedModel("second", "third"))
+    with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
+
+        def again(_: object) -> str:
+            with pytest.raises(StateError, match="has a run under way"):
+                other.execute("meanwhile", executor=tools)
+            return "first"
+
+        agent = Agent[str](prompt, adapter=ScriptedModel(again), host=host)
+        agent.execute("one", session=tools.session)
+        assert other.execute("two", executor=tools)[0].text == "second"
+
+
 class Bus:
     """An application's bus."""
 

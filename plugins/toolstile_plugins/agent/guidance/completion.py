@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from toolstile_hookspecs import HostHandle, StateError, ToolInvoked
+from toolstile_hookspecs import DefinitionError, HostHandle, StateError, ToolInvoked
 from toolstile_hookspecs.agents.guidance import (
     GuidanceContext,
     TaskCompletionChecker,
@@ -18,7 +18,7 @@ from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.agent.effects import Consult
 from toolstile_plugins.agent.events import GuidanceProgress
-from toolstile_plugins.agent.guidance.prompt_guidance import CHECK_SECONDS, Guidance
+from toolstile_plugins.agent.guidance.prompt_guidance import CHECK_SECONDS, Guidance, is_there
 from toolstile_plugins.planning.model import Plan
 
 MAX_NAMED = 3
@@ -46,10 +46,14 @@ class FileOutputChecker:
 
     files: Sequence[str]
 
+    def __post_init__(self) -> None:
+        """Check that they are several."""
+        _several(self.files, "FileOutputChecker")
+
     def check(self, context: GuidanceContext) -> TaskCompletionResult:
         """Return the verdict; it names missing files, all of them without a workspace."""
         there = context.filesystem
-        missing = [file for file in self.files if there is None or not there.exists(file)]
+        missing = [file for file in self.files if not is_there(there, file)]
         return _unless("These files are missing", missing)
 
 
@@ -58,6 +62,10 @@ class ToolsCalledChecker:
     """Lets a model stop when all these tools have succeeded in the session."""
 
     names: Sequence[str]
+
+    def __post_init__(self) -> None:
+        """Check that they are several."""
+        _several(self.names, "ToolsCalledChecker")
 
     def check(self, context: GuidanceContext) -> TaskCompletionResult:
         """Return the verdict; it names the tools that have not."""
@@ -92,6 +100,11 @@ class CompositeChecker:
         if self.all_must_pass or not reasons:
             return TaskCompletionResult.ok(" ".join(filter(None, reasons)) or None)
         return TaskCompletionResult.incomplete(" ".join(reasons))
+
+
+def _several(given: Sequence[str], checker: str) -> None:
+    if isinstance(given, str):  # each letter would count
+        raise DefinitionError(f"{checker} takes a list; write [{given!r}].")
 
 
 def _unless(what: str, missing: Sequence[str], most: int = MAX_NAMED) -> TaskCompletionResult:

@@ -19,6 +19,7 @@ from toolstile_hookspecs import (
     Deadline,
     DefinitionError,
     ExecutorHandle,
+    Filesystem,
     HostHandle,
     Outcome,
     PluginError,
@@ -116,9 +117,9 @@ class Guidance:
         with suppress(PluginError):  # the host may go without the plugin
             self._beyond.append(self.host and self.host.settings("agent"))
         sources = [*self._beyond, prompt.template, *prompt.everywhere()]
-        configs = _configs(sources)
-        _check(self._progress.prompt, configs)
-        self._is_used = bool(configs or _checkers(sources))
+        configs, checkers = _configs(sources), _checkers(sources)
+        _check(self._progress.prompt, configs, checkers)
+        self._is_used = bool(configs or checkers)
         if self._is_used:
             self._go_on(configs)
 
@@ -260,12 +261,9 @@ class Guidance:
 
     def _created(self, configs: Configs) -> tuple[str, ...]:
         """Return the files of triggers that are there and were not so far."""
-        files, found = self._now.filesystem, list[str]()
         watched = {each.trigger.on_file_created or "" for each in configs}
-        for file in sorted(watched - {"", *self._progress.files}):
-            with suppress(OSError, ValueError):
-                found += [file] if files is not None and files.exists(file) else []
-        return tuple(found)
+        new = sorted(watched - {"", *self._progress.files})
+        return tuple(file for file in new if is_there(self._now.filesystem, file))
 
     def _give(self, name: str, said: Feedback, call_id: str) -> Feedback:
         calls, prompt = self._progress.calls, self._progress.prompt
@@ -330,6 +328,13 @@ def nowhere(
     return cast("ExecutorHandle", SimpleNamespace(prompt=prompt, session=session, resources=found))
 
 
+def is_there(files: Filesystem | None, file: str) -> bool:
+    """Tell whether a workspace has a file; what is outside of it is not there."""
+    with suppress(OSError, ValueError):
+        return files is not None and files.exists(file)
+    return False
+
+
 def name_of(checker: TaskCompletionChecker) -> str:
     """Return the name of a checker, that of its class where it has none."""
     return str(getattr(checker, "name", type(checker).__name__))
@@ -343,17 +348,21 @@ def _checkers(sources: Iterable[Any]) -> list[TaskCompletionChecker]:
     checkers: list[Any] = []
     for each in sources:
         found: Any = getattr(each, "task_completion", None) or ()
-        checkers += found if isinstance(found, tuple) else [found]
+        checkers += found if isinstance(found, (tuple, list)) else [found]
     return checkers
 
 
-def _check(prompt: str, configs: Sequence[Any]) -> None:
+def _check(prompt: str, configs: Sequence[Any], checkers: Sequence[Any]) -> None:
+    if wrong := [each for each in checkers if isinstance(each, type) or not hasattr(each, "check")]:
+        msg = f"task_completion is an object with check(context), and {wrong[0]!r} is none."
+        raise DefinitionError(f"{prompt}: {msg}")
     if any(not isinstance(each, FeedbackProviderConfig) for each in configs):
         msg = "feedback_providers are FeedbackProviderConfig(provider, FeedbackTrigger(...))."
         raise DefinitionError(f"{prompt}: {msg}")
     names = [each.provider.name for each in configs]
     if twice := sorted({name for name in names if names.count(name) > 1}):
-        raise DefinitionError(f"{prompt}: two feedback providers have the name {twice[0]}.")
+        msg = f"{prompt}: two feedback providers have the name {twice[0]}"
+        raise DefinitionError(f"{msg}; give one of them another name.")
 
 
 def _has_ended(outcome: Outcome | BaseException) -> TypeGuard[Outcome]:
