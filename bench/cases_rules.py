@@ -1,24 +1,26 @@
-"""Rules: what judging a call by where its values come from costs, however many are remembered."""
+"""Rules: what judging a call by its arguments costs, and by where its values come from."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
 
 from floors import FLOOR_OF_ADD
 from full_host import executor_for
-from measuring import Block, Case, Effort, Probe, Row, compare, timed
+from measuring import Block, Case, Effort, Probe, Row, compare, on_top, timed
 from workload import ADD_ARGUMENTS, add
 
 from toolstile import Host, Session
-from toolstile_hookspecs import ToolCall, tool
-from toolstile_plugins.rules import ProvenancePolicy
+from toolstile_hookspecs import ToolCall, ToolPolicy, tool
+from toolstile_plugins.rules import ProvenancePolicy, RulePolicy
 from toolstile_plugins.rules.remembered_values import RememberedValues
 
 _add = tool(timeout=None)(add)
 FEW, MANY = 10, 10_000
 FLAT = 1.25
-MOST_ON_TOP = 12.0
+LIMITS: Final = {"one rule": 8.0, "200 rules, two of them its own": 16.0, "provenance": 12.0}
+"""How much more a call may cost than without policies, as multiples of the floor."""
 
 
 @tool(timeout=None)
@@ -28,15 +30,20 @@ def send(recipient: str) -> str:
 
 
 def measure_rules(effort: Effort) -> list[Row]:
-    """Measure calls under a policy on provenance, over short and long sessions."""
+    """Measure calls under rules, and under a policy on provenance over short and long sessions."""
     few, many = (_sending(count) for count in (FEW, MANY))
-    plain = Probe("add: no policies", _adding())
-    ruled = Probe("add: under provenance", _adding(_policy("add")))
-    return compare(
+    policies = {
+        "no policies": (),
+        "one rule": _rules(1),
+        "200 rules, two of them its own": _rules(200),
+        "provenance": (_policy("add"),),
+    }
+    rows = compare(
         [
-            Case(plain, FLOOR_OF_ADD),
-            # What the host itself takes is in it; `provenance` is the difference of the two.
-            Case(ruled, FLOOR_OF_ADD),
+            *(
+                Case(Probe(f"add: {name}", _adding(*of)), FLOOR_OF_ADD)
+                for name, of in policies.items()
+            ),
             Case(
                 Probe(f"provenance: {MANY:,} values", many),
                 Probe(f"provenance: {FEW} values", few),
@@ -45,6 +52,13 @@ def measure_rules(effort: Effort) -> list[Row]:
         ],
         effort,
     )
+    by_name = {row.case: row for row in rows}
+    plain = by_name["add: no policies"]
+    added = (
+        on_top(f"add: {name}, on top", by_name[f"add: {name}"], plain, limit)
+        for name, limit in LIMITS.items()
+    )
+    return [*rows, *added]
 
 
 def _policy(name: str) -> ProvenancePolicy:
@@ -54,16 +68,33 @@ def _policy(name: str) -> ProvenancePolicy:
     )
 
 
+def _rules(count: int) -> tuple[RulePolicy, ...]:
+    """Return rules of which two, where there are so many, concern `add`."""
+    names = ["add", "add", *(each.name for each in _others())][:count]
+    return tuple(
+        RulePolicy(tools={name}, when="args.a > 500", effect="deny", name=f"rule {number}")
+        for number, name in enumerate(names)
+    )
+
+
+def _others() -> list[Any]:
+    """Return the tools of the other rules."""
+    return [tool(name=f"tool_{number}")(add) for number in range(198)]
+
+
 Opened = Callable[[], AbstractContextManager[Block]]
 
 
-def _adding(*policies: ProvenancePolicy) -> Opened:
+def _adding(*policies: ToolPolicy) -> Opened:
+    tools = [*_others(), send]
+
     @contextmanager
     def opened() -> Iterator[Block]:
         with (
-            Host(discover=False, policies=policies) as host,
+            Host(discover=False, policies=policies, tools=tools) as host,
             executor_for(host, _add) as executor,
         ):
+            assert executor.dispatch(ToolCall("add", ADD_ARGUMENTS)).success
             yield timed(lambda: executor.dispatch(ToolCall("add", ADD_ARGUMENTS)))
 
     return opened

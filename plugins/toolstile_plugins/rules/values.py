@@ -77,9 +77,8 @@ def trusted_in(
     tool: Tool[Any, Any], result: ToolResult[Any], fields: Collection[str]
 ) -> Iterator[Value]:
     """Yield the values of a result that stand in trusted fields, at any depth."""
-    if result.value is None:
-        value: Any = result.message
-    else:
+    value: Any = result.message if result.value is None else result.value
+    if not isinstance(value, str):
         value = from_json(tool.result_codec.encode(result.value))
     if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
         # Some servers write their fields as a text. A text within a field may be anybody's.

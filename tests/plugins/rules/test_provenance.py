@@ -120,6 +120,14 @@ def test_links_within_a_text_are_ruled_and_its_words_are_not():
         assert not mail.sends("ann@work.example", body=f"Ask {EVIL}.")
 
 
+def test_a_trusted_field_may_show_a_link(driver):
+    with mailbox(driver) as mail:
+        assert mail.passes("search_contacts", name="bob")
+        assert mail.sends("ann@work.example", body=f"Ask <{BOB}>, he knows.")
+        assert not mail.sends("ann@work.example", body=f"Ask {BOB} or {EVIL}.")
+        assert not mail.sends("ann@work.example", body="See work.example.")
+
+
 def test_values_of_two_characters_are_not_ruled_and_that_is_said_at_start(caplog):
     with caplog.at_level(logging.WARNING), mailbox() as mail:
         assert mail.sends("me")
