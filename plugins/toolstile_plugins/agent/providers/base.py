@@ -6,15 +6,7 @@ import asyncio
 import json
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import (
-    AsyncGenerator,
-    Callable,
-    Generator,
-    Iterable,
-    Iterator,
-    Mapping,
-    Sequence,
-)
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -284,11 +276,13 @@ class ClientAdapter(Evaluation, ABC):
 _json = partial(json.dumps, ensure_ascii=False)
 
 
-def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an exception and those behind it, which a log shows with it."""
-    while error is not None:
-        yield error
+def _chain(error: BaseException | None) -> list[BaseException]:
+    """Return an exception and those behind it, which a log shows with it."""
+    chain: list[BaseException] = []
+    while error is not None and error not in chain:  # `raise error from error` makes a circle
+        chain.append(error)
         error = error.__cause__ or error.__context__
+    return chain
 
 
 class StreamedReply:

@@ -135,6 +135,26 @@ def test_no_key_is_shown(provider: Provider):
     assert KEY not in repr(adapter)
 
 
+def test_no_key_is_shown_by_what_is_behind_an_error():
+    class Failing:
+        api_key = KEY
+
+        def with_options(self, **_: Any) -> Failing:
+            return self
+
+        @property
+        def responses(self) -> Any:
+            behind = LookupError(f"no {KEY} here")
+            error = TimeoutError(f"{KEY} took too long")
+            behind.__cause__ = error  # a circle, as `raise error from error` makes it
+            raise error from behind
+
+    with pytest.raises(ProviderError) as raised:
+        OpenAIResponses("gpt-5-mini", client=Failing()).send(REQUEST)
+    assert KEY not in "".join(format_exception(raised.value))
+    assert "no *** here" in "".join(format_exception(raised.value))
+
+
 def test_settings_that_may_hold_a_key_are_not_in_the_repr_of_a_request():
     settings = {"extra_headers": {"authorization": KEY}}
     assert KEY not in repr(replace(REQUEST, settings=settings))
