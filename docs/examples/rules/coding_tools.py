@@ -37,5 +37,6 @@ def _run(command: list[str]) -> ToolResult[str]:
 @hookimpl
 def toolstile_sections() -> list[Section]:
     """Offer the tools."""
-    tools = [run_command, git_push, fetch_page]
-    return [MarkdownSection(key="coding", title="Coding", tools=tools)]
+    return [
+        MarkdownSection(key="coding", title="Coding", tools=[run_command, git_push, fetch_page])
+    ]

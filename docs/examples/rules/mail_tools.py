@@ -76,6 +76,17 @@ def create_event(title: str, start: str, participants: list[str]) -> str:
 @hookimpl
 def toolstile_sections() -> list[Section]:
     """Offer the tools."""
-    reading = [search_contacts, list_mails, read_page]
-    tools = [*reading, send_email, delete_email, create_event]
-    return [MarkdownSection(key="mail", title="Mail", tools=tools)]
+    return [
+        MarkdownSection(
+            key="mail",
+            title="Mail",
+            tools=[
+                search_contacts,
+                list_mails,
+                read_page,
+                send_email,
+                delete_email,
+                create_event,
+            ],
+        )
+    ]

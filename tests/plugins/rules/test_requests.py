@@ -164,7 +164,7 @@ def send(to: str) -> str:
 
 
 @says
-@pytest.mark.parametrize("driver", ["sync", "async"])
+@pytest.mark.parametrize("driver", ["sync", "async", "executor"])
 def test_an_agent_gives_it(kind: str, tmp_path: Path, driver: str, said: list[str]):
     config = tmp_path / "toolstile.toml"
     config.write_text(table(RULES[kind]))
@@ -173,10 +173,14 @@ def test_an_agent_gives_it(kind: str, tmp_path: Path, driver: str, said: list[st
     # A request that is not a text stands in the prompt, and the user says nothing beside it.
     wish: Any = "\n".join(said) or {"to": "ann"}
     with Host(config=config, discover={"rules"}, tools=[send]) as host:
-        agent = Agent[str](Prompt.of("demo", "mail", [mail]), adapter=model, host=host)
+        prompt = Prompt.of("demo", "mail", [mail])
+        agent = Agent[str](prompt, adapter=model, host=host)
         if driver == "sync":
             _, session = agent.execute(wish)
-        else:
+        elif driver == "async":
             _, session = asyncio.run(agent.aexecute(wish))
+        else:
+            with host.executor(prompt=prompt) as tools:
+                _, session = agent.execute(wish, executor=tools)
         (event,) = session[ToolInvoked].all()
     assert expected(kind, said) in event.text
