@@ -186,12 +186,14 @@ class Caller:
         Raises:
             MCPError: When they are not texts.
         """
-        said: Any = cast("Mapping[str, Any]", context.meta or {}).get(REQUEST_META, [])
+        meta = cast("Mapping[str, Any]", context.meta or {})
+        if REQUEST_META not in meta:
+            return []
         client = principal_of(context)
         if self._request_from.isdisjoint({ANY_CLIENT, client.id if client else ANY_CLIENT}):
-            if said:
-                log.info("A client is not trusted to say what the user asks for (request_from).")
+            log.info("A client is not trusted to say what the user asks for; see request_from.")
             return []
+        said: Any = meta[REQUEST_META]
         texts = [*cast("Iterable[Any]", said)] if isinstance(said, list) else [said]
         if not all(isinstance(text, str) and text.strip() for text in texts):
             told = f"_meta[{REQUEST_META!r}] must be a text of the user, or a list of these."
