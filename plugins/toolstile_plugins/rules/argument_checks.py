@@ -73,7 +73,8 @@ class ArgumentChecks:
     Args:
         root: The schema of the arguments.
         others: The schemas of the other variables.
-        is_filled: Whether arguments that were left out are there with their defaults.
+        is_filled: Whether arguments that were left out are there with their defaults, and none
+            that the schema does not declare.
 
     Attributes:
         missing: The paths that the schema does not have, with the nearest that it has.
@@ -86,6 +87,11 @@ class ArgumentChecks:
     missing: dict[Place, str | None] = field(default_factory=dict[Place, Any])
     faults: list[str] = field(default_factory=list[str])
     _bound: dict[str, Shape] = field(default_factory=dict[str, Shape])
+
+    def fault(self, told: str) -> None:
+        """Note what else is wrong, once."""
+        if told not in self.faults:
+            self.faults.append(told)
 
     def check(self, tree: Node) -> None:
         """Find what is missing, and what is wrong."""
@@ -126,7 +132,7 @@ class ArgumentChecks:
         if name in self._bound:
             return self._bound[name]
         if name == ARGUMENTS:
-            self.faults.append("uses args as a whole; name the arguments, as in args.path")
+            self.fault("uses args as a whole; name the arguments, as in args.path")
         return self._root(name)
 
     def _root(self, name: str) -> Shape:
@@ -149,7 +155,7 @@ class ArgumentChecks:
             return _BOOLEAN
         if not found.is_required and ("has", place) not in facts:
             shown = ".".join(place) or f"{name} of {owner.label}"
-            self.faults.append(f"reads {shown}, which may be left out; write has({shown}) && ...")
+            self.fault(f"reads {shown}, which may be left out; write has({shown}) && ...")
         return found.shape
 
     def _miss(self, owner: Shape, place: Place) -> None:
@@ -158,7 +164,7 @@ class ArgumentChecks:
             self.missing[place] = near
             return
         meant = f"; did you mean {near}?" if near else "; name one that is"
-        self.faults.append(f"reads {'.'.join(place)}, which is not there{meant}")
+        self.fault(f"reads {'.'.join(place)}, which is not there{meant}")
 
     def _list(self, items: list[Shape]) -> Shape:
         types = frozenset[str]().union(*(item.types for item in items))
@@ -201,12 +207,12 @@ class ArgumentChecks:
         elif name in {"_+_", "_-_", "_*_", "_/_", "_%_", "-_"}:
             return self._calculate(operands)
         else:
-            self.faults.append(f"calls {name}(), which rules do not have")
+            self.fault(f"calls {name}(), which rules do not have")
         return _BOOLEAN
 
     def _compare(self, one: Shape, other: Shape) -> None:
         if one.types.isdisjoint(other.types):
-            self.faults.append(
+            self.fault(
                 f"compares {one.shown} with {other.shown}, which are never equal; compare values "
                 "of one type"
             )
@@ -214,7 +220,7 @@ class ArgumentChecks:
             strays = (given.values or frozenset()) - (place.values or frozenset())
             if strays and place.values and place.place and given.types == _STRING:
                 told = f"compares {place.label} with {', '.join(sorted(strays))}, which it never "
-                self.faults.append(f"{told}is; it is one of {', '.join(sorted(place.values))}")
+                self.fault(f"{told}is; it is one of {', '.join(sorted(place.values))}")
 
     def _order(self, operands: list[Shape]) -> None:
         if operands[0].types.isdisjoint(operands[1].types):
@@ -249,7 +255,7 @@ class ArgumentChecks:
         if None in exact or len(exact) > 1:
             shown = next((each.label for each in operands if each.exact is None), "it")
             told = f"calculates with {shown}, a number that may be whole or not; write "
-            self.faults.append(f"{told}double({shown}), and other numbers as 1.0")
+            self.fault(f"{told}double({shown}), and other numbers as 1.0")
         return Shape(frozenset({"number"}), exact=next(iter(exact), None))
 
     def _want(self, shape: Shape, wanted: str, doing: str) -> None:
@@ -259,13 +265,13 @@ class ArgumentChecks:
             return
         expected = " or ".join(wanted.split())
         if others == shape.types:
-            self.faults.append(f"{doing} {shape.shown}, not {expected}")
+            self.fault(f"{doing} {shape.shown}, not {expected}")
         elif others == frozenset({"null"}):
             told = f"{doing} {shape.label}, which may be null"
-            self.faults.append(f"{told}; write {shape.label} != null && ...")
+            self.fault(f"{told}; write {shape.label} != null && ...")
         else:
             told = f"{doing} {shape.label}, which may also be {' or '.join(sorted(others))}"
-            self.faults.append(f"{told}; convert it, as in string({shape.label})")
+            self.fault(f"{told}; convert it, as in string({shape.label})")
 
 
 def facts_of(node: Node, *, is_true: bool) -> Facts:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,14 +27,14 @@ from toolstile_plugins.rules.syntax_tree import (
     syntax_tree as tree_of,
     within,
 )
-from toolstile_plugins.rules.variables import ARGUMENTS, EvaluationFailed
+from toolstile_plugins.rules.variables import ARGUMENTS, SESSION, EvaluationFailed
 
 LIBRARY: Final = "cel_expr_python.cel"
 VARIABLES: Final = {
     ARGUMENTS: "dyn",
     "tool": "dyn",
     "principal": "dyn",
-    "session": "session",
+    SESSION: "session",
     "request": "list",
     "now": "timestamp",
 }
@@ -43,27 +43,29 @@ ON_SESSION: Final = ("count", "seconds_since")
 CONVERSIONS: Final = frozenset({"timestamp", "duration", "int", "double"})
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Expression:
     """A compiled expression.
 
     Args:
-        source: Its text.
         tree: Its syntax tree.
         program: What the library made of it.
-        names: The variables in it.
     """
 
-    source: str
     tree: Node
     program: Any
-    names: frozenset[str]
 
-    @property
+    @cached_property
     def arguments(self) -> frozenset[str]:
         """The names of the arguments that it reads."""
         fields = (each for each in within(self.tree) if isinstance(each, FieldOf))
         return frozenset(each.name for each in fields if each.owner == Name(ARGUMENTS))
+
+    @cached_property
+    def others(self) -> frozenset[str]:
+        """The variables in it beside the arguments and the session."""
+        names = {each.name for each in within(self.tree) if isinstance(each, Name)}
+        return frozenset(names & VARIABLES.keys() - {ARGUMENTS, SESSION})
 
     @property
     def counted(self) -> frozenset[str]:
@@ -113,8 +115,7 @@ def compiled(source: str, root: Path | None = None) -> Expression:
         raise DefinitionError(_first_line(str(error))) from None
     for fault in _literal_faults(tree):
         raise DefinitionError(fault)
-    found = frozenset(each.name for each in within(tree) if isinstance(each, Name))
-    return Expression(source, tree, program, found & VARIABLES.keys())
+    return Expression(tree, program)
 
 
 def _counted_names(tree: Node) -> list[str]:
@@ -166,7 +167,7 @@ def _read(place: int, reading: Any, name: str) -> float:
 
 def _literal_faults(tree: Node) -> Iterator[str]:
     """Yield faults of what the library only reads when it comes to it: patterns and moments."""
-    if [*within(tree)].count(Name("session")) != len(_counted_names(tree)):
+    if [*within(tree)].count(Name(SESSION)) != len(_counted_names(tree)):
         yield "it reads the session otherwise than by session.count('TOOL') and seconds_since"
     for node in within(tree):
         match node:

@@ -22,36 +22,15 @@ from toolstile_hookspecs.selectors import ALL
 from toolstile_plugins.policies.path_arguments import schema_of
 from toolstile_plugins.policies.selecting_policy import SelectingPolicy
 from toolstile_plugins.rules.session_counts import SessionCounts
-from toolstile_plugins.rules.variables import ARGUMENTS, MAKERS, SCHEMAS, EvaluationFailed
+from toolstile_plugins.rules.variables import ARGUMENTS, MAKERS, SCHEMAS, SESSION, EvaluationFailed
 
 if TYPE_CHECKING:
+    from toolstile_plugins.rules.argument_checks import ArgumentChecks
     from toolstile_plugins.rules.expressions import Expression
     from toolstile_plugins.rules.shapes import Place
 
 Effect = Literal["allow", "ask", "deny"]
 ALLOW: Final = PolicyDecision.allow()
-SESSION: Final = "session"
-
-
-@dataclass(frozen=True, slots=True)
-class RuleFit:
-    """The way a rule fits a tool.
-
-    Args:
-        expression: The rule's expression.
-        missing: The paths that the tool's schema does not have, with the nearest it has.
-        faults: What else keeps the rule from being evaluated for the tool.
-        arguments: The names of the arguments that the expression reads.
-        others: The other variables in it.
-        is_closed: Whether no call of the tool has an argument that its schema does not declare.
-    """
-
-    expression: Expression
-    missing: Mapping[Place, str | None]
-    faults: tuple[str, ...]
-    arguments: frozenset[str]
-    others: frozenset[str]
-    is_closed: bool
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,7 +100,7 @@ class RulePolicy(SelectingPolicy):
     def checks(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether the rule may hold for a call of the tool."""
         fit = self.fit(tool)
-        return bool(fit.faults) or not (fit.missing and fit.is_closed)
+        return bool(fit.faults) or not (fit.missing and fit.is_filled)
 
     def hears(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether its calls are counted."""
@@ -153,21 +132,23 @@ class RulePolicy(SelectingPolicy):
         Raises:
             EvaluationFailed: When it cannot be told.
         """
-        fit = self.fit(tool)
+        fit, expression = self.fit(tool), self._expression
         if fit.faults:
             raise EvaluationFailed(f"the rule {self.name} {'; it '.join(fit.faults)}")
         values: dict[str, Any] = {}
-        if fit.arguments:
+        if expression.arguments:
             given: Any = from_json(tool.params_codec.encode(params)) or {}
             if fit.missing and not all(_is_there(given, place) for place in fit.missing):
                 return False
-            values[ARGUMENTS] = {name: given[name] for name in fit.arguments if name in given}
-        for name in fit.others:
+            values[ARGUMENTS] = {
+                name: given[name] for name in expression.arguments if name in given
+            }
+        for name in expression.others:
             values[name] = MAKERS[name](tool, context)
         if self._counts is None:
-            return fit.expression.evaluate(values)
+            return expression.evaluate(values)
         found = [
-            fit.expression.evaluate({**values, SESSION: reading})
+            expression.evaluate({**values, SESSION: reading})
             for reading in self._counts.readings(context)
         ]
         return all(found) if self.effect == "allow" else any(found)
@@ -206,7 +187,7 @@ class RulePolicy(SelectingPolicy):
             told += self._strays(list(fits.values()))
         return [f"{'; it '.join(told)}. Fix when = {self.when!r}."] if told else []
 
-    def _strays(self, fits: Sequence[RuleFit]) -> list[str]:
+    def _strays(self, fits: Sequence[ArgumentChecks]) -> list[str]:
         places = {place: near for fit in fits for place, near in fit.missing.items()}
         nowhere = [place for place in places if all(place in fit.missing for fit in fits)]
         shown = [
@@ -218,36 +199,32 @@ class RulePolicy(SelectingPolicy):
         which = "none of its tools has" if nowhere else "none of its tools has together"
         return [f"reads {', '.join(shown)}, which {which}"]
 
-    def fit(self, tool: Tool[Any, Any]) -> RuleFit:
+    def fit(self, tool: Tool[Any, Any]) -> ArgumentChecks:
         """Return how the rule fits a tool; found once per tool."""
-        found = self._rule_fits.get(tool)
+        found = self._found_fits.get(tool)
         if found is None:
-            found = self._rule_fits[tool] = self._found_fit(tool)
+            found = self._found_fits[tool] = self._found_fit(tool)
         return found
 
     @cached_property
-    def _rule_fits(self) -> WeakKeyDictionary[Tool[Any, Any], RuleFit]:
+    def _found_fits(self) -> WeakKeyDictionary[Tool[Any, Any], ArgumentChecks]:
         return WeakKeyDictionary()
 
-    def _found_fit(self, tool: Tool[Any, Any]) -> RuleFit:
+    def _found_fit(self, tool: Tool[Any, Any]) -> ArgumentChecks:
         from toolstile_plugins.rules.argument_checks import ArgumentChecks
 
         expression, schema = self._expression, schema_of(tool)
-        checks = ArgumentChecks(schema or {}, SCHEMAS, is_filled=tool.params_schema is None)
-        names = expression.arguments
-        if schema is None and names:
-            checks.faults.append("reads arguments of a tool whose types have no JSON Schema")
+        found = ArgumentChecks(schema or {}, SCHEMAS, is_filled=tool.params_schema is None)
+        if schema is None and expression.arguments:
+            found.fault("reads arguments of a tool whose types have no JSON Schema")
         else:
-            checks.check(expression.tree)
+            found.check(expression.tree)
         if tool.origin is not None and self.root is None and expression.has_paths:
-            checks.faults.append(
+            found.fault(
                 f"settles paths of {tool.name} of the server {tool.origin}, whose files are not "
                 "those of the workspace; give root"
             )
-        faults = tuple(dict.fromkeys(checks.faults))
-        is_closed = tool.params_schema is None
-        others = expression.names - {ARGUMENTS, SESSION}
-        return RuleFit(expression, checks.missing, faults, names, others, is_closed)
+        return found
 
 
 def _is_there(given: Mapping[str, Any], place: Place) -> bool:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 ARGUMENTS: Final = "args"
 """The name of the arguments in an expression."""
+SESSION: Final = "session"
 _TEXT: Final[Schema] = {"type": "string"}
 _TEXTS: Final[Schema] = {"type": "array", "items": _TEXT}
 
@@ -35,7 +36,7 @@ SCHEMAS: Final[Mapping[str, Schema]] = {
     ),
     "principal": _object(source=_TEXT, id=_TEXT, groups=_TEXTS),
     "request": _TEXTS,
-    "session": {"type": "session"},
+    SESSION: {"type": "session"},
     "now": {"type": "timestamp"},
 }
 

@@ -3,32 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Final, Protocol
+from typing import Final
 
-from toolstile_hookspecs import Status, Verdict
+from toolstile_hookspecs import PolicyDecision, Status, Verdict
+from toolstile_plugins.record.schema import Decision as RecordedDecision
 
 UNJUDGED: Final = "not judged"
 """The verdict on a call that ends before its policies, as one of a tool that is gone does."""
 _BEFORE_POLICIES: Final = {Status.UNKNOWN_TOOL, Status.INVALID}
-
-
-class Decision(Protocol):
-    """The decision of one policy."""
-
-    @property
-    def policy(self) -> str | None:
-        """The name of the policy."""
-        ...
-
-    @property
-    def verdict(self) -> Verdict:
-        """The verdict."""
-        ...
-
-    @property
-    def reason(self) -> str | None:
-        """The reason."""
-        ...
+Decision = PolicyDecision | RecordedDecision
 
 
 def judged(status: Status | None, decisions: Iterable[Decision]) -> tuple[str, Decision | None]:

@@ -30,6 +30,8 @@ RIGHT: list[dict[str, Any]] = [
     {"tools": ["order"], "when": "args.lines.exists(line, line.article == 'bolt')"},
     {"tools": ["upload"], "when": "has(args.size) && args.size > 1000", "effect": "deny"},
     {"tools": ["upload"], "when": "has(args.owner) && args.owner.id == 'eve'"},
+    {"tools": ["pay"], "when": "double(args.amount) * 1.2 > 600.0", "effect": "deny"},
+    {"tools": ["order"], "when": "args.urgent ? size(args.lines) > 3 : size(args.lines) > 9"},
     {"tools": ["pay"], "when": "args.amount > 5 && session.count('fetch') >= 3"},
     {"when": "tool.category == 'write' && now.getHours() >= 18", "effect": "ask"},
     {"when": "'staff' in principal.groups && principal.id != 'eve'", "effect": "ask"},
@@ -75,7 +77,9 @@ def of_another_operator(when: str) -> Iterator[str]:
 
 
 def unguarded(when: str) -> Iterator[str]:
-    """Yield expressions without the test whether an argument is there."""
+    """Yield expressions without the test whether an argument is there, or without `double`."""
+    if "double(" in when:
+        yield re.sub(r"double\((.*?)\)", r"\1", when)
     for guard in (r"has\([a-z.]+\) && ", r"[a-z.]+ != null && "):
         if re.search(guard, when):
             yield re.sub(guard, "", when)
