@@ -210,10 +210,10 @@ BUDGETS = {
     # The loop, adapters of providers, budgets, feedback, completion, `toolstile ask`, and the suite
     # that adapters pass.
     "agent": {
-        "contract": 627,
+        "contract": 636,
         "host": 1,
-        "lines": 5861,  # 2,800
-        "statements": 2951,
+        "lines": 5876,  # 2,800
+        "statements": 2975,
         "files": 40,
     },
     # Rules in the configuration: expressions, their check against schemas.
