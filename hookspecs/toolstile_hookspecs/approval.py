@@ -63,7 +63,7 @@ class ApprovalAnswer:
 
     Args:
         answer: The answer itself.
-        reason: For the model, when denied; see `deny` and `unanswered`.
+        reason: For the model, when denied or pending; see `deny` and `unanswered`.
         arguments: The arguments to run instead, when edited; parsed and checked again.
         ticket: The approver's own name for the question, when pending.
         answered: Whether a person, or a rule in their place, has decided.

@@ -337,7 +337,8 @@ def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalReq
         _settle_call(run)
         if answer.ticket is not None:
             run.set_attribute(APPROVAL_TICKET, answer.ticket)
-        msg = f"{run.name} waits for a person's approval.{kept or _NOTHING_RAN} Ask for it later."
+        later = answer.reason or "Ask for it later."
+        msg = f"{run.name} waits for a person's approval.{kept or _NOTHING_RAN} {later}"
         raise CallRejected(Status.PENDING, msg)
     if answer.answer is Answer.DENIED:
         reason = f": {as_sentence(answer.reason.strip())}" if answer.reason else "."

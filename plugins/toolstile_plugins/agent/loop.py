@@ -211,10 +211,11 @@ def _outcomes(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome | BaseEx
     outcomes.update(zip((call.id for call in batch), carried, strict=True))
     for call in given:
         if (answer := run.answers.get(call.id)) is not None:
-            resume = call, answer.token, answer.answer
+            resume, changes = (call, answer.token, answer.answer), answer.changes
             try:
                 outcomes[call.id] = yield Carry(
-                    partial(tools.resume, *resume), partial(tools.aresume, *resume)
+                    partial(tools.resume, *resume, changes=changes),
+                    partial(tools.aresume, *resume, changes=changes),
                 )
             except (PromptEvaluationError, VisibilityExpansionRequired) as raised:
                 outcomes[call.id] = raised  # in its place, as in a batch

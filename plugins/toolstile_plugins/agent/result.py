@@ -15,6 +15,7 @@ from toolstile_hookspecs.agents.messages import NO_USAGE, CallMade, Message, Sto
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import APPROVAL_TICKET
 from toolstile_hookspecs.codecs import first_fault
+from toolstile_hookspecs.execution.change_set import ChangeSet
 
 O = TypeVar("O")  # noqa: E741 - the output
 
@@ -110,13 +111,15 @@ class TicketAnswer:
     Args:
         token: The `approval_token` of the call's outcome.
         answer: The answer of the person.
+        changes: The change set that was shown, kept without another run of the handler.
 
     Raises:
-        TypeError: When either is something else.
+        TypeError: When token or answer is something else.
     """
 
     token: str = field(repr=False)
     answer: GivenAnswer
+    changes: ChangeSet | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
         """Check it before any call is carried out."""

@@ -30,9 +30,16 @@ from toolstile_plugins.inbox.settings import Answerers, InboxSettings, refuse_in
 
 if TYPE_CHECKING:
     from toolstile_plugins.inbox.inbox import Inbox
-    from toolstile_plugins.inbox.resumption import aresume_pending, resume_pending
+    from toolstile_plugins.inbox.resumption import answers_to, aresume_pending, resume_pending
 
-__all__ = ["Answerers", "Inbox", "InboxSettings", "aresume_pending", "resume_pending"]
+__all__ = [
+    "Answerers",
+    "Inbox",
+    "InboxSettings",
+    "answers_to",
+    "aresume_pending",
+    "resume_pending",
+]
 
 ENDED: Final = "inbox_ended"
 NO_INBOX: Final = (
@@ -42,7 +49,7 @@ NO_INBOX: Final = (
 
 def __getattr__(name: str) -> Any:
     # Late: few hosts have an inbox.
-    if name in {"Inbox", "aresume_pending", "resume_pending"}:
+    if name in {"Inbox", "answers_to", "aresume_pending", "resume_pending"}:
         home = "inbox" if name == "Inbox" else "resumption"
         return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -42,9 +42,9 @@ class Ended:
     def __init__(self) -> None:
         self._taken: dict[tuple[str, str], tuple[Inbox, str]] = {}
 
-    def note(self, inbox: Inbox, ticket: str, request: ApprovalRequest) -> None:
-        """Note that a call goes on with the answer to a question."""
-        self._taken[request.context.session.id, request.call.id] = (inbox, ticket)
+    def note(self, inbox: Inbox, question: Question, call_id: str) -> None:
+        """Note that a call of the same session goes on with the answer to a question."""
+        self._taken[question.session_id, call_id] = (inbox, question.ticket)
 
     @hookimpl
     def toolstile_telemetry(self, event: ToolInvoked) -> None:
@@ -82,7 +82,8 @@ class Approver:
             return self._take(question)
         if self._lets_end:
             token = self._inbox.seal.call_of(question).token
-            return replace(ApprovalAnswer.pending(question.ticket), token=token)
+            later = ApprovalAnswer.pending(question.ticket, self._later(question))
+            return replace(later, token=token)
         return await self._wait(question)
 
     def _kept_or_new(self) -> Question:
@@ -167,13 +168,20 @@ class Approver:
     def _take(self, question: Question) -> ApprovalAnswer:
         """Return the answer of a claimed question, for the call that goes on with it."""
         context, given = self._request.context, question.answer
-        self._ended.note(self._inbox, question.ticket, self._request)
+        self._ended.note(self._inbox, question, self._request.call.id)
         context.set_attribute(APPROVAL_TICKET, question.ticket)
         if given is not None:
             context.set_attribute(ANSWERED_BY, f"{given.by.source} {given.by.id}")
             context.set_attribute(ANSWERED_VIA, given.via)
         token = self._inbox.seal.call_of(question).token
         return replace(self._inbox.answer_to(question), token=token)
+
+    def _later(self, question: Question) -> str:
+        """Return how the model gets the result."""
+        asked = f"A person answers question {question.ticket} (`toolstile approvals`)."
+        if question.owner:
+            return asked
+        return f"{asked} After that, call {question.tool} again with the same arguments."
 
     async def _off_loop(self, ask: Callable[[], T]) -> T:
         return await asyncio.to_thread(ask) if self._inbox.store.waits else ask()

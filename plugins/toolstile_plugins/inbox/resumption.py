@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, ExecutorHandle, Outcome, Principal
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.services.approval_store import ANSWERED, Question, QuestionState
+from toolstile_plugins.agent.result import RunState, TicketAnswer
+from toolstile_plugins.inbox.approver import Ended
 from toolstile_plugins.inbox.inbox import Inbox
 from toolstile_plugins.inbox.seal import SealedCall
+
+DECIDED: Final = ANSWERED | {QuestionState.EXPIRED}
+"""The states of a question whose call does not wait any more."""
 
 
 def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) -> list[Outcome]:
@@ -52,6 +58,29 @@ async def aresume_pending(
     return outcomes
 
 
+def answers_to(inbox: Inbox, state: RunState) -> dict[str, TicketAnswer]:
+    """Return the answers with which an agent resumes a run that waits, by ticket.
+
+    Args:
+        inbox: The inbox.
+        state: The state of the run.
+
+    Returns:
+        The answers so far; calls without one go on waiting.
+
+    Raises:
+        StateError: The store cannot be used, or a question was altered.
+    """
+    tickets = {waiting.ticket for waiting in state.waiting}
+    questions = inbox.store.questions(session_id=state.session_id)
+    answers: dict[str, TicketAnswer] = {}
+    for due in _claimed(inbox, [each for each in questions if each.ticket in tickets]):
+        question, sealed = due.question, due.sealed
+        inbox.settings.part(Ended, Ended).note(inbox, question, question.call_id)
+        answers[question.ticket] = TicketAnswer(sealed.token, due.answer, due.changes)
+    return answers
+
+
 @dataclass(frozen=True, slots=True)
 class Due:
     """A call that is to be resumed.
@@ -77,14 +106,18 @@ class Due:
 
 
 def _due(inbox: Inbox, session_id: str, principal: Principal | None) -> Iterator[Due]:
-    """Yield what is to be resumed, each claimed."""
-    for question in inbox.store.questions(session_id=session_id):
+    """Yield the calls to be resumed that are no run's, each claimed."""
+    questions = inbox.store.questions(session_id=session_id)
+    return _claimed(
+        inbox, [each for each in questions if not each.owner and each.principal == principal]
+    )
+
+
+def _claimed(inbox: Inbox, questions: Iterable[Question]) -> Iterator[Due]:
+    """Yield the calls whose questions were answered, or not in time, each claimed."""
+    for question in questions:
         now = inbox.clock.now()
         state = question.state_at(now)
-        if question.owner or question.principal != principal:
-            continue
-        if state not in ANSWERED and state is not QuestionState.EXPIRED:
-            continue
-        if inbox.claim(question, now):
+        if state in DECIDED and inbox.claim(question, now):
             end = QuestionState.RESUMED if state in ANSWERED else state
             yield Due(question, inbox.seal.call_of(question), inbox.answer_to(question), end)

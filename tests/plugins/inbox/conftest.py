@@ -54,14 +54,22 @@ class House:
         self.clock = FakeClock()
         self._stack = stack
 
-    def host(self, *tools: Any, stored: bool = False, top: Any = None, **inbox: Any) -> Host:
-        """Return an open host."""
+    def host(
+        self,
+        *tools: Any,
+        stored: bool = False,
+        keyed: bool = False,
+        top: Any = None,
+        **inbox: Any,
+    ) -> Host:
+        """Return an open host; with a key it takes the tokens of others, as one that stores."""
         inbox = {"path": str(self.folder / "inbox" / "inbox.db"), "interval": 0.005, **inbox}
         plugins: dict[str, Any] = {"inbox": inbox}
         given: dict[str, Any] = {"approver": "inbox", **(top or {})}
+        state = str(self.folder / "state" / "state.db")
         if stored:
-            state = str(self.folder / "state" / "state.db")
             plugins |= {"sessions": {"path": state}, "ledger": {"path": state}}
+        if stored or keyed:
             given |= {"approval_key": KEY, "approval_spent": state}
         given["plugins"] = {**plugins, **given.get("plugins", {})}
         host = Host(settings=Settings.model_validate(given), tools=tools or [pay], clock=self.clock)

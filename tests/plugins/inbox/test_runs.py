@@ -1,0 +1,79 @@
+"""The call of an agent's run is answered in the inbox and resumed by the run, in any process."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolstile import MarkdownSection, Prompt, PromptTemplate
+from toolstile.testing import ScriptedModel
+from toolstile_hookspecs import Answer
+from toolstile_hookspecs.agents.messages import Message
+from toolstile_plugins.agent import Agent, RunState
+from toolstile_plugins.inbox import answers_to, resume_pending
+
+from .conftest import PAID, generate, inbox_of, only, pay, say
+
+
+def agent_of(host, *replies, tool=pay) -> Agent:
+    section = MarkdownSection(key="tills", title="Tills", tools=[tool])
+    prompt = Prompt(PromptTemplate(ns="tests", key="till", sections=[section]))
+    return Agent(prompt, adapter=ScriptedModel(*replies), host=host)
+
+
+PAY = [("pay", {"to": "ada", "amount": 5})]
+
+
+@pytest.mark.parametrize("is_stored", [False, True], ids=["in memory", "stored"])
+def test_another_process_resumes_the_run_with_the_answer(house, is_stored):
+    first = house.host(wait="pending", stored=is_stored, keyed=True)
+    result, _ = agent_of(first, PAY).execute("Pay Ada.")
+    (waiting,) = result.state.waiting
+    assert waiting.ticket == only(inbox_of(house.tools(first))).ticket
+    text = result.state.to_json()
+
+    second = house.host(wait="pending", stored=is_stored, keyed=True)
+    inbox = inbox_of(house.tools(second, session_id="other"))
+    state = RunState.from_json(text)
+    assert answers_to(inbox, state) == {}
+    say(inbox)
+    resumed, session = agent_of(second, "Paid.").resume(state, answers_to(inbox, state))
+    assert (resumed.text, PAID) == ("Paid.", ["ada"])
+    told = [answer.text for message in session[Message].all() for answer in message.answers]
+    assert told == ["Paid 5 to ada."]
+    assert list(inbox.store.questions()) == []
+
+
+def test_a_denial_reaches_the_model(house):
+    host = house.host(wait="pending")
+    agent = agent_of(host, PAY, "I did not pay.")
+    result, _ = agent.execute("Pay Ada.")
+    inbox = inbox_of(house.tools(host))
+    say(inbox, Answer.DENIED, reason="Ada has left")
+    resumed, session = agent.resume(result.state, answers_to(inbox, result.state))
+    (told,) = [answer.text for message in session[Message].all() for answer in message.answers]
+    assert "Ada has left" in told
+    assert resumed.text == "I did not pay."
+
+
+def test_the_call_of_a_run_is_left_to_the_run(house):
+    host = house.host(wait="pending")
+    result, session = agent_of(host, PAY).execute("Pay Ada.")
+    tools = house.tools(host, session=session, session_id=None)
+    say(inbox_of(tools))
+    assert resume_pending(tools) == []
+    assert result.state.waiting
+    assert PAID == []
+
+
+def test_what_was_shown_of_a_run_is_kept_without_another_run(house, tmp_path):
+    folder = tmp_path / "work"
+    folder.mkdir()
+    top = {"approve_diff": True, "plugins": {"vfs": {"root": str(folder)}}}
+    host = house.host(generate, wait="pending", top=top)
+    call = [("generate", {"path": "a.txt"})]
+    agent = agent_of(host, call, "Done.", tool=generate)
+    result, _ = agent.execute("Generate.")
+    inbox = inbox_of(house.tools(host))
+    shown = say(inbox).diff
+    agent.resume(result.state, answers_to(inbox, result.state))
+    assert (folder / "a.txt").read_text().strip() in shown
