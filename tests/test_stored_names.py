@@ -49,7 +49,6 @@ STORED = {
     "toolstile.approval_reason",
     "toolstile.approval_ticket",
     "toolstile.approval_token",
-    "toolstile.approval_via",
     "toolstile.diff",
     "toolstile.dry_run",
     "toolstile.executed",

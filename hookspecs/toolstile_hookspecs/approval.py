@@ -68,6 +68,7 @@ class ApprovalAnswer:
         ticket: The approver's own name for the question, when pending.
         answered: Whether a person, or a rule in their place, has decided.
         token: The `token` of the request it answers, used up with the call; None to bind nothing.
+        by: The person, and the way on which they answered, for events and records.
 
     Raises:
         DefinitionError: For another type of answer or reason, or an edit without arguments.
@@ -79,6 +80,7 @@ class ApprovalAnswer:
     ticket: str | None = None
     answered: bool = True
     token: str | None = field(default=None, repr=False)
+    by: str | None = None
 
     def __post_init__(self) -> None:
         """Check the types, and that an edit has arguments."""

@@ -197,8 +197,7 @@ def toolstile_diagnose(
 ) -> Iterable[Diagnostic] | None:
     """Report whether the plugin finds all that it relies on: a file, a server, a program.
 
-    Called by `toolstile doctor` only, on a host that is not open. Change nothing, and wait
-    for a few seconds at most.
+    Called by `toolstile doctor`, on a host that is not open. It changes nothing, within seconds.
 
     Args:
         bound: The name of the plugin that offers a resource, by the type of the resource.
@@ -305,9 +304,8 @@ def toolstile_approve(
     goes on while it waits, the tool's timeout does not.
 
     Returns:
-        An answer; `True` approves. `False`, None, an exception, a timeout and anything
-        else deny. Where nobody can be waited for, `ApprovalAnswer.pending()` lets the call
-        be resumed later.
+        An answer; `True` approves. `False`, None, an exception, a timeout and anything else
+        deny. Where nobody can be waited for, `ApprovalAnswer.pending()` has it resumed later.
 
     Example:
         >>> @hookimpl

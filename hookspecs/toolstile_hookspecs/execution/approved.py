@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from toolstile_hookspecs.context import ToolContext
+
+APPROVAL_BY: Final = "toolstile.approval_by"
+"""The attribute of an event with the person who answered, and the way on which they did."""
 
 
 def is_approved(context: ToolContext) -> bool:

@@ -31,6 +31,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolstile_hookspecs.codecs import as_json, as_sentence
+from toolstile_hookspecs.execution.approved import APPROVAL_BY
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.process import renewed_in_forks
@@ -187,6 +188,8 @@ def approve(
     run.set_attribute(APPROVAL, answer.answer.value if answer.answered else UNANSWERED)
     if answer.reason:
         run.set_attribute(APPROVAL_REASON, mask(run, answer.reason))
+    if answer.by:
+        run.set_attribute(APPROVAL_BY, answer.by)
     if not answer.answered:
         raise CallRejected(
             Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None)

@@ -28,8 +28,6 @@ from toolstile_plugins.inbox.seal import SealedCall
 
 T = TypeVar("T")
 
-ANSWERED_BY: Final = "toolstile.approval_by"
-ANSWERED_VIA: Final = "toolstile.approval_via"
 NO_LONGER: Final = "The question was withdrawn."
 ENDED_ELSEWHERE: Final = "Another process went on with the call."
 _HOLD: Final = timedelta(seconds=30)
@@ -167,12 +165,8 @@ class Approver:
 
     def _take(self, question: Question) -> ApprovalAnswer:
         """Return the answer of a claimed question, for the call that goes on with it."""
-        context, given = self._request.context, question.answer
         self._ended.note(self._inbox, question, self._request.call.id)
-        context.set_attribute(APPROVAL_TICKET, question.ticket)
-        if given is not None:
-            context.set_attribute(ANSWERED_BY, f"{given.by.source} {given.by.id}")
-            context.set_attribute(ANSWERED_VIA, given.via)
+        self._request.context.set_attribute(APPROVAL_TICKET, question.ticket)
         token = self._inbox.seal.call_of(question).token
         return replace(self._inbox.answer_to(question), token=token)
 

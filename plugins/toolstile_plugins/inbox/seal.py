@@ -83,9 +83,8 @@ class Seal:
         ticket, digest, answer, arguments = self._open(given.sealed, question.ticket)
         if (ticket, digest, answer) != (question.ticket, question.digest, given.answer.value):
             raise StateError(_NOT_GENUINE.format(ticket=question.ticket))
-        if given.answer is Answer.EDITED:
-            return ApprovalAnswer.edit(arguments)
-        return ApprovalAnswer(given.answer, given.reason)
+        by = f"{given.by.source} {given.by.id} ({given.via})"
+        return ApprovalAnswer(given.answer, given.reason, arguments, by=by)
 
     def _seal(self, parts: list[Any]) -> bytes:
         return self._fernet.encrypt(json.dumps(parts).encode())

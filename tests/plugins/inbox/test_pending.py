@@ -28,6 +28,7 @@ def test_an_approved_call_runs_once(tools):
     say(inbox_of(tools))
     (outcome,) = resume_pending(tools)
     assert (outcome.call.id, outcome.text, PAID) == ("call-1", "Paid 5 to ada.", ["ada"])
+    assert outcome.event.attributes["toolstile.approval_by"] == "os bob (test)"
     assert resume_pending(tools) == []
 
 
