@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, ExecutorHandle, Outcome, Principal
+from toolstile_hookspecs.calls import APPROVAL
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.services.approval_store import ANSWERED, Question, QuestionState
 from toolstile_plugins.agent.result import RunState, TicketAnswer
@@ -14,6 +15,7 @@ from toolstile_plugins.inbox.approver import Ended
 from toolstile_plugins.inbox.inbox import Inbox
 from toolstile_plugins.inbox.seal import SealedCall
 
+_REFUSED: Final = "refused"
 DECIDED: Final = ANSWERED | {QuestionState.EXPIRED}
 """The states of a question whose call does not wait any more."""
 
@@ -39,6 +41,8 @@ def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) ->
     for due in _due(inbox, tools.session.id, principal):
         sealed = due.sealed
         outcome = tools.resume(sealed.call, sealed.token, due.answer, changes=due.changes)
+        if _was_carried_out(outcome):
+            outcome = tools.dispatch(sealed.call)
         inbox.store.end(due.question.ticket, due.end)
         outcomes.append(outcome)
     return outcomes
@@ -53,9 +57,17 @@ async def aresume_pending(
     for due in _due(inbox, tools.session.id, principal):
         sealed = due.sealed
         outcome = await tools.aresume(sealed.call, sealed.token, due.answer, changes=due.changes)
+        if _was_carried_out(outcome):
+            outcome = await tools.adispatch(sealed.call)
         inbox.store.end(due.question.ticket, due.end)
         outcomes.append(outcome)
     return outcomes
+
+
+def _was_carried_out(outcome: Outcome) -> bool:
+    """Tell whether a call ended in a process that died, and the ledger has its result."""
+    is_refused = outcome.event.attributes.get(APPROVAL) == _REFUSED
+    return is_refused and outcome.tool is not None and outcome.tool.idempotency is not None
 
 
 def answers_to(inbox: Inbox, state: RunState) -> dict[str, TicketAnswer]:

@@ -1,0 +1,113 @@
+"""Whenever the process of a call is killed, the call runs once and has one result."""
+
+from __future__ import annotations
+
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from toolstile import Executor
+from toolstile_hookspecs import Answer, Principal, StateError
+from toolstile_plugins.inbox import Inbox, resume_pending
+
+from .kill_driver import LEASE, note, opened
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(os.name != "posix", reason="SIGKILL"),
+]
+DRIVER = Path(__file__).with_name("kill_driver.py")
+LONGEST = 0.4
+"""Seconds of calls before the kill: some twenty of them."""
+
+
+def approve_all(inbox: Inbox, way: str, until: threading.Event) -> None:
+    """Approve what waits; another way does so at the same time."""
+    while not until.is_set():
+        for question in inbox.waiting():
+            try:
+                inbox.answer(question.ticket, Answer.APPROVED, Principal("os", way), via=way)
+            except StateError as error:
+                assert "The first answer counts" in str(error) or "nobody waits" in str(error)
+        time.sleep(0.001)
+
+
+def go_on(folder: Path, tools: Executor) -> None:
+    """Answer and resume whatever is left, once nobody holds it any more."""
+    inbox = tools.resources.get(Inbox)
+    # A call that waited keeps others off for half a minute; so long after the kill.
+    for question in inbox.store.questions():
+        inbox.store.claim(question.ticket, "", question.expires, question.created)
+    deadline = time.monotonic() + 30
+    while inbox.store.questions():
+        assert time.monotonic() < deadline
+        for question in inbox.waiting():
+            inbox.answer(question.ticket, Answer.APPROVED, Principal("os", "late"), via="late")
+        for outcome in resume_pending(tools):
+            note(folder, outcome)
+        time.sleep(LEASE / 10)
+
+
+def kill_once(folder: Path, wait: str) -> int:
+    """Kill the process at a random instant, go on in another; return the number of calls."""
+    folder.mkdir()
+    with opened(folder, "pending") as host, host.executor(session_id="s") as tools:
+        inbox, ended = tools.resources.get(Inbox), threading.Event()
+        people = [
+            threading.Thread(target=approve_all, args=[inbox, way, ended])
+            for way in ("card", "console")
+        ]
+        child = subprocess.Popen([sys.executable, DRIVER, folder, wait], stdout=subprocess.PIPE)
+        with child:
+            assert child.stdout is not None
+            child.stdout.readline()
+            for person in people:
+                person.start()
+            time.sleep(random.uniform(0, LONGEST))
+            child.send_signal(signal.SIGKILL)
+        ended.set()
+        for person in people:
+            person.join()
+        go_on(folder, tools)
+    with opened(folder, "pending") as host, host.executor(session_id="s") as tools:
+        return assert_whole(folder, tools)
+
+
+def assert_whole(folder: Path, tools: Executor) -> int:
+    effects = Counter(lines_of(folder / "effects.txt"))
+    assert set(effects.values()) <= {1}, effects
+    results = [line.split(" ", 2) for line in lines_of(folder / "results.txt")]
+    told = Counter(call_id for call_id, _, _ in results)
+    assert set(told.values()) <= {1}, results
+    paid = {text for _, status, text in results if status == "succeeded"}
+    kept = list(tools.session[str].all())
+    assert len(set(kept)) == len(kept)
+    assert paid <= {f"Paid {name}." for name in kept}
+    unknown = [text for _, status, text in results if status != "succeeded"]
+    assert all("may have happened" in text or "unknown" in text for text in unknown), unknown
+    return len(results)
+
+
+def lines_of(file: Path) -> list[str]:
+    return file.read_text().splitlines() if file.exists() else []
+
+
+@pytest.mark.parametrize("wait", ["answer", "pending"])
+def test_a_killed_process_leaves_every_call_whole(tmp_path, wait):
+    calls = [kill_once(tmp_path / str(number), wait) for number in range(4)]
+    assert sum(calls) > 0
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("wait", ["answer", "pending"])
+def test_three_hundred_killed_processes_leave_every_call_whole(tmp_path, wait):
+    calls = [kill_once(tmp_path / str(number), wait) for number in range(150)]
+    assert sum(calls) > 0
