@@ -226,10 +226,10 @@ BUDGETS = {
     },
     # Questions that are kept, answered from anywhere, and resumed; the suite that stores pass.
     "people decide": {
-        "contract": 173,
-        "host": 22,
-        "lines": 1810,  # 3,200
-        "statements": 864,
+        "contract": 176,
+        "host": 26,
+        "lines": 1874,  # 3,200
+        "statements": 892,
         "files": 11,
     },
 }
