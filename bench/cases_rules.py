@@ -20,7 +20,7 @@ _add = tool(timeout=None)(add)
 FEW, MANY = 10, 10_000
 FLAT = 1.25
 LIMITS: Final = {"one rule": 8.0, "200 rules, two of them its own": 16.0, "provenance": 12.0}
-"""How much more a call may cost than without policies, as multiples of the floor."""
+"""The most that a call may cost beyond one without policies, as multiples of the floor."""
 
 
 @tool(timeout=None)
