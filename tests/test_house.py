@@ -212,8 +212,8 @@ BUDGETS = {
     "agent": {
         "contract": 636,
         "host": 1,
-        "lines": 5876,  # 2,800
-        "statements": 2975,
+        "lines": 5880,  # 2,800
+        "statements": 2977,
         "files": 40,
     },
     # Rules in the configuration: expressions, their check against schemas.

@@ -10,6 +10,8 @@ from dataclasses import dataclass, fields
 from typing import Final
 from uuid import uuid4
 
+from pydantic import NonNegativeFloat
+
 from toolstile_hookspecs import (
     Clock,
     ConfigurationError,
@@ -39,9 +41,9 @@ class Price:
         2.4
     """
 
-    input: float
-    output: float
-    cached: float | None = None
+    input: NonNegativeFloat
+    output: NonNegativeFloat
+    cached: NonNegativeFloat | None = None
 
     def of(self, usage: Usage) -> float:
         """Return what tokens cost."""

@@ -86,6 +86,7 @@ def test_checkers_of_the_host_must_all_pass() -> None:
         ({"kind": "statik"}, "'statik' is not a known kind; did you mean 'static'?"),
         ({"kind": "static", "text": "a"}, "never fires"),
         ({**STATIC, "txt": "b"}, "txt"),
+        ({"kind": "no_progress", "n": 0, "every_n_calls": 1}, "n: input should be greater than 0"),
         ({"every_n_calls": 1}, "has a kind; known: budget, deadline"),
         ("static", "expected a table, found the text 'static'"),
         ({**STATIC, "every_n_calls": 0}, "more than 0"),
@@ -207,5 +208,14 @@ def test_an_address_without_its_scheme_is_told_with_its_place(url: str) -> None:
             ConfigurationError, match=r"plugins\.agent\.base_url: .* begins with http://"
         ),
         Host(settings=settings(base_url=url), discover=["agent"]),
+    ):
+        pass
+
+
+def test_a_price_below_nothing_is_told_with_its_place() -> None:
+    prices = {"tiny": {"input": -1.0, "output": 2.0}}
+    with (
+        pytest.raises(ConfigurationError, match=r"plugins\.agent\.prices\.tiny\.input"),
+        Host(settings=settings(prices=prices), discover=["agent"]),
     ):
         pass

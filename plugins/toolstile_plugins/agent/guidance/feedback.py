@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from pydantic import PositiveInt
+
 from toolstile_hookspecs.agents.guidance import Feedback, GuidanceContext, Severity
 from toolstile_hookspecs.support.text import duration
 from toolstile_plugins.planning.model import Plan
@@ -56,7 +58,7 @@ class DeadlineFeedback(_Ready):
 class RepeatedFailureFeedback(_Ready):
     """Says that the same call has failed n times in a row."""
 
-    n: int = 3
+    n: PositiveInt = 3
     name: str = "repeated_failure"
 
     def provide(self, context: GuidanceContext) -> Feedback | None:
@@ -74,7 +76,7 @@ class RepeatedFailureFeedback(_Ready):
 class NoProgressFeedback(_Ready):
     """Says that n calls in a row have changed nothing: each failed, or only read."""
 
-    n: int = 10
+    n: PositiveInt = 10
     name: str = "no_progress"
 
     def provide(self, context: GuidanceContext) -> Feedback | None:
