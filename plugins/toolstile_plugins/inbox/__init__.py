@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Awaitable, Generator
+from collections.abc import Awaitable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -20,12 +20,14 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     Binding,
     Command,
+    Diagnostic,
     HostHandle,
     ResourceResolver,
     hookimpl,
 )
 from toolstile_hookspecs.services.approval_store import ApprovalStore
 from toolstile_plugins.command_options.inbox import APPROVALS
+from toolstile_plugins.inbox.doctor import diagnosed
 from toolstile_plugins.inbox.settings import Answerers, InboxSettings, refuse_in_workspace
 
 if TYPE_CHECKING:
@@ -59,6 +61,12 @@ def __getattr__(name: str) -> Any:
 def toolstile_settings() -> type[BaseModel]:
     """Declare the settings."""
     return InboxSettings
+
+
+@hookimpl
+def toolstile_diagnose(settings: InboxSettings) -> Iterator[Diagnostic]:
+    """Find out whether questions can be kept, and who can answer them."""
+    return diagnosed(settings.path, settings.key_file)
 
 
 @hookimpl

@@ -173,3 +173,13 @@ def test_without_an_inbox_the_command_says_how_to_have_one(tmp_path, monkeypatch
     assert main(["approvals", "list"]) != 0
     assert "as path in [plugins.inbox]" in capsys.readouterr().err
     assert list(Path().iterdir()) == []
+
+
+def test_the_doctor_says_who_can_answer(tools, house, capsys):
+    main(["doctor"])
+    told = capsys.readouterr().out
+    assert "Who reads it can answer" in told
+    assert "Other users can read it" not in told
+    (house.folder / "inbox" / "inbox.key").chmod(0o644)
+    main(["doctor"])
+    assert "Other users can read it" in capsys.readouterr().out
