@@ -9,6 +9,7 @@ import json
 import os
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,15 +49,19 @@ class Seal:
     """Seals what only the holders of a key may read and make.
 
     Args:
-        file: The file of the key; made where it is not there.
+        file: The file of the key; made where it is not there, when it is first needed.
 
-    Raises:
-        ConfigurationError: cryptography is not installed, or the file has no key.
-        OSError: The file cannot be read or made.
+    Every method raises `ConfigurationError` where cryptography is not installed or the file has no
+    key, and `OSError` where the file cannot be read or made.
     """
 
     def __init__(self, file: Path) -> None:
-        self._fernet = _fernet_of(file)
+        self._file = file
+
+    @cached_property
+    def _fernet(self) -> Fernet:
+        # Late: who only looks at questions makes no key.
+        return _fernet_of(self._file)
 
     def seal_call(self, call: SealedCall) -> bytes:
         """Return a call as it is kept."""

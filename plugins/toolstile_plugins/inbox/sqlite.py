@@ -77,18 +77,15 @@ class SqliteApprovals:
 
     def get(self, ticket: str) -> Question | None:
         """Return a question as it is now, or None."""
-        found = self._file.read(f"{_FOUND} WHERE ticket = ?", ticket)
-        return _read(found[0]) if found else None
+        found = self._found("WHERE ticket = ?", ticket)
+        return found[0] if found else None
 
     def questions(
         self, states: Collection[QuestionState] = OPEN, *, session_id: str | None = None
     ) -> Sequence[Question]:
         """Return the questions that are kept in some states, the oldest first."""
-        query = (
-            f"{_FOUND} WHERE state IN ({_places(states)}) AND session_id = coalesce(?, session_id) "
-            "ORDER BY created, number"
-        )
-        return [_read(row) for row in self._file.read(query, *states, session_id)]
+        which = f"WHERE state IN ({_places(states)}) AND session_id = coalesce(?, session_id)"
+        return self._found(f"{which} ORDER BY created, number", *states, session_id)
 
     def answer(self, ticket: str, given: AnswerRecord) -> Question | None:
         """Answer a question that waits; return it as it is then."""
@@ -128,6 +125,15 @@ class SqliteApprovals:
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         self._file.close()
+
+    def _found(self, which: str, *values: Any) -> list[Question]:
+        # A look does not make the file.
+        is_there = self._file.path.exists()
+        return (
+            [_read(row) for row in self._file.read(f"{_FOUND} {which}", *values)]
+            if is_there
+            else []
+        )
 
 
 def _places(values: Collection[object]) -> str:

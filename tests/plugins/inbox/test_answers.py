@@ -12,6 +12,7 @@ from toolstile import ConfigurationError
 from toolstile_hookspecs import Answer, Principal, StateError, Status, ToolCall, tool
 from toolstile_hookspecs.services.approval_store import AnswerRecord, QuestionState
 from toolstile_plugins.inbox import resume_pending
+from toolstile_plugins.inbox.seal import SealedCall
 
 from .conftest import BOB, PAID, House, inbox_of, only, pay, say
 
@@ -185,8 +186,9 @@ def test_files_within_the_workspace_keep_the_host_from_opening(house, tmp_path, 
 def test_a_file_that_is_no_key_is_told(house, tmp_path):
     (tmp_path / "other.key").write_text("letters")
     tools = house.tools(house.host(key=str(tmp_path / "other.key")))
+    assert tools.dispatch(CALL).status is Status.DENIED
     with pytest.raises(ConfigurationError, match="is not a key of the inbox"):
-        inbox_of(tools)
+        inbox_of(tools).seal.seal_call(SealedCall("pay", "{}", "call-1", ""))
 
 
 def test_the_key_is_private_to_the_user(asked, house):

@@ -168,6 +168,14 @@ def test_questions_that_come_are_watched(tools, ticket):
         watching.terminate()
 
 
+def test_a_look_makes_no_files(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    Path("toolstile.toml").write_text('[plugins.inbox]\npath = "state/inbox.db"\n')
+    assert main(["approvals", "list"]) == 0
+    assert capsys.readouterr().out == "No question waits for an answer.\n"
+    assert not Path("state").exists()
+
+
 def test_without_an_inbox_the_command_says_how_to_have_one(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     assert main(["approvals", "list"]) != 0
