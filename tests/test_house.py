@@ -219,9 +219,9 @@ BUDGETS = {
     # Rules in the configuration: expressions, their check against schemas.
     "rules": {
         "contract": 60,
-        "host": 283,
-        "lines": 3930,  # 1,800
-        "statements": 2072,
+        "host": 285,
+        "lines": 3933,  # 1,800
+        "statements": 2073,
         "files": 28,
     },
     # Questions that are kept, answered from anywhere, and resumed; the suite that stores pass.

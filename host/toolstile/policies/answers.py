@@ -32,7 +32,9 @@ def heard(rule: Rule, hear: Hear | None, *, in_shadow: bool = False) -> Rule:
                 return decision
             verdict, why = decision.verdict, decision.reason
             if verdict is Verdict.ALLOW and why is None:
-                told = rule.silence(tool, params, context=context) if rule.silence else None
+                # A policy of somebody's may have something else of that name.
+                silence = rule.silence if callable(rule.silence) else None
+                told = silence and silence(tool, params, context=context)
                 told = OF_OTHERS if isinstance(told, PolicyDecision) else told
                 why = told or (COUNTS if rule.reserve else "")
                 if why or is_asked:

@@ -239,6 +239,7 @@ _OPTIONAL: Final = {
     "reserve": "reserve(self, tool, params, *, context)",
     "on_rollback": "on_rollback(self, tool, params, *, context)",
     "on_failure": "on_failure(self, tool, params, result, *, context)",
+    "silence": "silence(self, tool, params, *, context)",
 }
 _GIVEN: Final = {"on_result": 3, "on_failure": 3}
 """The number of positional arguments of a method that takes more than tool and params."""

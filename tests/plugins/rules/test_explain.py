@@ -39,6 +39,7 @@ class Moody:
 
     name: str = ""
     mood: str = "good"
+    silence: str = "of its own"
 
     async def check(self, tool: Any, params: Any, *, context: Any) -> PolicyDecision:
         if self.mood == "broken":
