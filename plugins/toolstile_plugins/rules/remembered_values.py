@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from pydantic_core import from_json, to_json
 
-from toolstile_hookspecs import SliceView, ToolInvoked
+from toolstile_hookspecs import SliceView, ToolInvoked, masked
 from toolstile_hookspecs.stored_names import stored_as
 from toolstile_plugins.policies.path_arguments import names_declared_by
 from toolstile_plugins.rules.phrases import LONGEST, PhraseIndex
@@ -139,4 +139,7 @@ def _values_of(event: ToolInvoked) -> list[Value]:
     except ValueError:
         # No JSON, but the model wrote it.
         values = given if isinstance(given, str) else given.decode(errors="replace")
-    return values_in(values, () if event.tool is None else names_declared_by(event.tool))
+    if event.tool is None:
+        return values_in(values, ())
+    values = masked(values, event.tool.params_codec.secret_schema())
+    return values_in(values, names_declared_by(event.tool))

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 from pydantic_core import from_json
 
-from toolstile_hookspecs import Tool, ToolResult
+from toolstile_hookspecs import Tool, ToolResult, masked
 from toolstile_plugins.policies.path_arguments import names_declared_by, schema_of
 from toolstile_plugins.rules.phrases import decoded, plain
 
@@ -21,9 +21,11 @@ SHORTEST: Final = 3
 
 
 def arguments_of(tool: Tool[Any, Any], params: Any) -> Mapping[str, Any]:
-    """Return the arguments of a call as JSON values, defaults among them."""
+    """Return the arguments of a call as JSON values, defaults among them, secrets masked."""
     if tool.params_schema is None:
         params = from_json(tool.params_codec.encode(params))
+    if secrecy := tool.params_codec.secret_schema():
+        params = masked(params, secrecy)
     return cast("Mapping[str, Any]", params) if isinstance(params, Mapping) else {}
 
 
@@ -80,6 +82,8 @@ def trusted_in(
     value: Any = result.message if result.value is None else result.value
     if not isinstance(value, str):
         value = from_json(tool.result_codec.encode(result.value))
+        if secrecy := tool.result_codec.secret_schema():
+            value = masked(value, secrecy)
     if isinstance(value, str) and value.lstrip().startswith(("{", "[")):
         # Some servers write their fields as a text. A text within a field may be anybody's.
         with suppress(ValueError):

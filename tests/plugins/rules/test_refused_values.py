@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
+from toolstile import Host, tool
 from toolstile_hookspecs import ToolCall
+from toolstile_plugins.rules.provenance import ProvenancePolicy
 from toolstile_plugins.rules.remembered_values import RememberedValues
 
 from .mailbox import RULES, TOOLS, Mailbox, mailbox
@@ -118,3 +121,19 @@ def test_it_is_kept_with_the_first_item_of_the_state_that_shows_something():
         assert mail.passes("search_contacts", name="bob")
         _, item = mail.executor.session[RememberedValues].all()
         assert item.arguments == ("bob",)
+
+
+@pytest.mark.parametrize("pin", ["opensesame", 17], ids=["kept", "refused"])
+def test_secrets_are_not_remembered(pin):
+    @tool
+    def log_in(name: str, pin: SecretStr) -> str:
+        """Log in."""
+        return name
+
+    policy = ProvenancePolicy(arguments={"log_in": {"name": "value"}}, trusted={"log_in": ["*"]})
+    with Host(tools=[log_in], policies=[policy]) as host, host.executor(request="ada") as tools:
+        tools.dispatch(ToolCall("log_in", {"name": "ada", "pin": pin}))
+        tools.dispatch(ToolCall("log_in", {"name": "ada", "pin": "opensesame"}))
+        kept = str(tools.session[RememberedValues].all())
+        assert "ada" in kept
+        assert "opensesame" not in kept
