@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
-from typing import Any, Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple, cast
 from weakref import WeakKeyDictionary
 
 from toolstile_hookspecs import (
@@ -54,6 +54,7 @@ SESSIONS: Final = 64
 SHOWN: Final = 80
 """The most characters that a message shows of a value."""
 
+_PLAIN: Final = ("integer", "number", "boolean", "null")
 FAILED: Final = "failed"
 """The key of the reserved record under which it has the arguments of calls that failed."""
 
@@ -167,8 +168,10 @@ class ProvenancePolicy:
         """Return the arguments and fields that none of the tools has that it names them for."""
         found: list[str] = []
         for pattern, arguments in self.arguments.items():
-            known = [names_declared_by(tool) for tool in tools if fits(tool, pattern)]
+            fitting = [tool for tool in tools if fits(tool, pattern)]
+            known = [names_declared_by(tool) for tool in fitting]
             found += _unknown("arguments", pattern, arguments, known)
+            found += _without_text(pattern, arguments, fitting)
         for pattern, fields in self.trusted.items():
             schemas = [tool.result_codec.schema() for tool in tools if fits(tool, pattern)]
             known = [names_in(schema) for schema in schemas]
@@ -359,6 +362,22 @@ def _allowing(pattern: str) -> str:
     parts = [re.escape(part) for part in plain(pattern).split("*")]
     rest = r"[^\s<>\"]*" if pattern.endswith("/*") else _NAME
     return _NAME.join(parts[:-1]) + (rest + parts[-1] if len(parts) > 1 else parts[-1])
+
+
+def _without_text(
+    pattern: str, arguments: Mapping[str, Comparison], tools: Sequence[Tool[Any, Any]]
+) -> list[str]:
+    declared = [properties_of(tool) for tool in tools]
+    schemas = {name: [own[name] for own in declared if name in own] for name in arguments}
+    return [
+        f"compares {name!r} of {pattern!r} by {comparison!r}, and it is never a text"
+        for name, comparison in arguments.items()
+        if comparison in {"links", "words"} and schemas[name] and all(map(_is_plain, schemas[name]))
+    ]
+
+
+def _is_plain(schema: Any) -> bool:
+    return isinstance(schema, Mapping) and cast("Mapping[str, Any]", schema).get("type") in _PLAIN
 
 
 def _unknown(

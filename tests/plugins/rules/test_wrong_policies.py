@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from toolstile import Host
+from toolstile import Host, Settings
 from toolstile_hookspecs import ConfigurationError, Contents, TextContent, ToolCall, tool
 from toolstile_plugins.rules import ProvenancePolicy
 
@@ -108,10 +108,10 @@ def is_free(path: Path_) -> bool:
     return path[0] == "allow"
 
 
-def misspelt(name: str) -> set[str]:
+def misspelt(name: str) -> list[str]:
     """Return names with a letter more, fewer, another, or other case."""
     changed = {f"{name}x", name[1:], f"{name[0]}{name}", name.swapcase(), f"{name[:-1]}_", ""}
-    return changed - {name}
+    return sorted(changed - {name})
 
 
 def of_another_type(value: object) -> Iterator[object]:
@@ -227,3 +227,16 @@ def test_wrong_policies_are_refused_with_file_rule_and_remedy(opened, rule):
     assert "toolstile.toml" in told
     assert re.search(r"number 1\b|'\w+@host#1'|policies\[0\]", told)
     assert "Traceback" not in told
+
+
+def test_words_of_an_argument_that_is_never_a_text_are_refused():
+    @tool
+    def reserve(hotel: str, rooms: int) -> str:
+        """Reserve rooms."""
+        return hotel
+
+    policy = {"kind": "provenance", "arguments": {"reserve": {"rooms": "words"}}}
+    with pytest.raises(
+        ConfigurationError, match="'rooms' of 'reserve' by 'words', and it is never"
+    ):
+        Host(settings=Settings(policies=[policy]), tools=[reserve]).open()
