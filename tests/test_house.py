@@ -228,9 +228,9 @@ BUDGETS = {
     "people decide": {
         "contract": 176,
         "host": 26,
-        "lines": 1929,  # 3,200
-        "statements": 919,
-        "files": 12,
+        "lines": 2161,  # 3,200
+        "statements": 1026,
+        "files": 13,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

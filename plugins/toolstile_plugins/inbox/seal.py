@@ -65,7 +65,7 @@ class Seal:
 
     def seal_call(self, call: SealedCall) -> bytes:
         """Return a call as it is kept."""
-        return self._seal([call.name, call.arguments, call.id, call.token, call.changes])
+        return self._seal("call", call.name, call.arguments, call.id, call.token, call.changes)
 
     def call_of(self, question: Question) -> SealedCall:
         """Return the call of a question.
@@ -73,11 +73,12 @@ class Seal:
         Raises:
             StateError: It was sealed with another key, or altered.
         """
-        return SealedCall(*self._open(question.sealed, question.ticket))
+        fault = _NOT_GENUINE.format(ticket=question.ticket)
+        return SealedCall(*self._open("call", question.sealed, fault))
 
     def prove(self, question: Question, answer: Answer, arguments: str | None) -> bytes:
         """Return the proof that a holder of the key gives an answer to a question."""
-        return self._seal([question.ticket, question.digest, answer.value, arguments])
+        return self._seal("answer", question.ticket, question.digest, answer.value, arguments)
 
     def answer_to(self, question: Question, given: AnswerRecord) -> ApprovalAnswer:
         """Return the answer to a question, as its proof says.
@@ -85,24 +86,45 @@ class Seal:
         Raises:
             StateError: The proof is another's, of another question, or altered.
         """
-        ticket, digest, answer, arguments = self._open(given.sealed, question.ticket)
+        fault = _NOT_GENUINE.format(ticket=question.ticket)
+        ticket, digest, answer, arguments = self._open("answer", given.sealed, fault)
         if (ticket, digest, answer) != (question.ticket, question.digest, given.answer.value):
-            raise StateError(_NOT_GENUINE.format(ticket=question.ticket))
+            raise StateError(fault)
         by = f"{given.by.source} {given.by.id} ({given.via})"
         return ApprovalAnswer(given.answer, given.reason, arguments, by=by)
 
-    def _seal(self, parts: list[Any]) -> bytes:
-        return self._fernet.encrypt(json.dumps(parts).encode())
+    def seal_button(self, question: Question, answer: Answer) -> str:
+        """Return the value of a button that gives an answer to a question; it proves nothing."""
+        return self._seal("button", question.ticket, question.digest, answer.value).decode()
 
-    def _open(self, sealed: bytes, ticket: str) -> Any:
+    def button_of(self, value: str) -> tuple[str, str, Answer]:
+        """Return the ticket, the digest and the answer of a button.
+
+        Raises:
+            StateError: Its value was altered, or belongs to another inbox.
+        """
+        ticket, digest, answer = self._open("button", value.encode(errors="replace"), _NO_BUTTON)
+        return ticket, digest, Answer(answer)
+
+    def _seal(self, role: str, *parts: str | None) -> bytes:
+        return self._fernet.encrypt(json.dumps([role, *parts]).encode())
+
+    def _open(self, role: str, sealed: bytes, fault: str) -> list[Any]:
         from cryptography.fernet import InvalidToken  # as heavy as the rest
 
-        try:
-            return json.loads(self._fernet.decrypt(sealed))
-        except InvalidToken:
-            raise StateError(_NOT_GENUINE.format(ticket=ticket)) from None
+        with suppress(InvalidToken):
+            opened: list[Any] = json.loads(self._fernet.decrypt(sealed))
+            found, *parts = opened
+            # What is sealed for one role does not serve in another, as a button for an answer.
+            if found == role:
+                return parts
+        raise StateError(fault)
 
 
+_NO_BUTTON = (
+    "This button was altered, or belongs to another inbox. Have the question shown again, then "
+    "retry."
+)
 _NOT_GENUINE = (
     "The question {ticket}, or its answer, was altered or sealed with another key. Use the key of "
     "the host that asked, as key in [plugins.inbox]; else have the call made again."

@@ -1,0 +1,184 @@
+"""Cards: questions as data for a chat, with buttons that answer them.
+
+Slack takes a card as it is; its Markdown goes wherever buttons are made by the application.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from toolstile_hookspecs import Answer, Principal
+from toolstile_hookspecs.services.approval_store import Question, QuestionState
+from toolstile_hookspecs.support.text import printable, wire_time
+from toolstile_plugins.cli_support import printable_lines
+from toolstile_plugins.inbox.inbox import Inbox, described_answer
+
+VIA: Final = "card"
+MOST: Final = 2_900
+"""Characters of a text on a card; Slack takes 3,000 in a block."""
+_HEADER: Final = 150
+"""Characters that Slack takes in a header."""
+_LABELS: Final = {Answer.APPROVED: "Approve", Answer.DENIED: "Deny"}
+_CUT: Final = (
+    "Not all of it fits here, so it cannot be approved here. See all of it with `toolstile "
+    "approvals show {ticket}`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Button:
+    """A button of a card.
+
+    Args:
+        answer: The answer that it gives.
+        value: The value for `Cards.answer`, which only the inbox can make and read.
+    """
+
+    answer: Answer
+    value: str = field(repr=False)
+
+    @property
+    def label(self) -> str:
+        """The label."""
+        return _LABELS[self.answer]
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """A question as a chat shows it; no text of it is markup.
+
+    Args:
+        title: The tool and its effect.
+        text: The reasons, for whom it runs, and until when it can be answered.
+        fields: The arguments and the changes, by their titles.
+        note: The state of a question that cannot be answered here; "" where it can.
+        buttons: The buttons, none where it was answered.
+    """
+
+    title: str
+    text: str
+    fields: Mapping[str, str]
+    note: str
+    buttons: tuple[Button, ...]
+
+    def slack(self) -> dict[str, Any]:
+        """Return it as a message of Slack's Block Kit."""
+        blocks: list[dict[str, Any]] = [
+            {"type": "header", "text": _plain(self.title[:_HEADER])},
+            {"type": "section", "text": _plain(self.text)},
+        ]
+        for title, text in self.fields.items():
+            blocks.append({"type": "section", "text": _plain(title)})
+            # Rich text has no markup that a text could break out of.
+            inner = {"type": "rich_text_preformatted", "elements": [{"type": "text", "text": text}]}
+            blocks.append({"type": "rich_text", "elements": [inner]})
+        if self.note:
+            blocks.append({"type": "section", "text": _plain(self.note)})
+        if self.buttons:
+            blocks.append({"type": "actions", "elements": [*map(_slack_button, self.buttons)]})
+        return {"text": self.title, "blocks": blocks}
+
+    def markdown(self) -> str:
+        """Return all but the buttons as Markdown."""
+        parts = [f"**{self.title}**", _fenced(self.text)]
+        for title, text in self.fields.items():
+            parts += [f"{title}:", _fenced(text)]
+        return "\n\n".join([*parts, _fenced(self.note)] if self.note else parts) + "\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Cards:
+    """Makes cards of the questions of an inbox, and takes the answers of their buttons.
+
+    Args:
+        inbox: The inbox.
+        via: The name of the chat, by which records tell where an answer came from.
+    """
+
+    inbox: Inbox
+    via: str = VIA
+
+    def card(self, question: Question) -> Card:
+        """Return a question as a card, as it is now; one that was answered has no buttons."""
+        note, answers = self._state(question)
+        has_run = ", has run and waits to be kept" if question.diff is not None else ""
+        effect = f"{question.category}, {question.consequence} consequence"
+        whose = question.principal and f"for {question.principal.id} ({question.principal.source})"
+        until = f"until {wire_time(question.expires)}"
+        lines = [*question.reasons, whose or "", f"session {question.session_id}", until]
+        fields = _fields(question)
+        if answers and any(len(text) > MOST for text in fields.values()):
+            # Nobody approves what stands beyond the end of a card.
+            note, answers = _CUT.format(ticket=question.ticket), (Answer.DENIED,)
+        return Card(
+            title=f"{question.tool} ({effect}){has_run}",
+            text=_short("\n".join(printable(line) for line in lines if line)),
+            fields={title: _short(text) for title, text in fields.items()},
+            note=_short(printable(note)),
+            buttons=tuple(
+                Button(answer, self.inbox.seal.seal_button(question, answer)) for answer in answers
+            ),
+        )
+
+    def answer(self, value: str, by: Principal, *, reason: str | None = None) -> Question:
+        """Give the answer of a button that somebody pressed; return the question as it is then.
+
+        Args:
+            value: The value of the button.
+            by: The person, as the chat vouches for them.
+            reason: The reason of a denial, for the model.
+
+        Raises:
+            StateError: The value was altered, or the answer comes too late or from somebody who
+                may not give it; the message is for the person.
+        """
+        ticket, digest, answer = self.inbox.seal.button_of(value)
+        return self.inbox.answer(ticket, answer, by, via=self.via, digest=digest, reason=reason)
+
+    def _state(self, question: Question) -> tuple[str, tuple[Answer, ...]]:
+        state = question.state_at(self.inbox.clock.now())
+        if state is QuestionState.WAITING:
+            return "", tuple(_LABELS)
+        return described_answer(question.answer) if question.answer else state.value, ()
+
+
+def _fields(question: Question) -> dict[str, str]:
+    arguments = json.dumps(json.loads(question.arguments), ensure_ascii=False, indent=2)
+    found = {
+        "Arguments": arguments,
+        "It was approved when it would have changed": question.shown_before,
+        "It would change": question.diff,
+    }
+    return {
+        title: "\n".join(printable_lines(text)) for title, text in found.items() if text is not None
+    }
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= MOST else f"{text[:MOST]}..."
+
+
+def _plain(text: str) -> dict[str, Any]:
+    return {"type": "plain_text", "text": text, "emoji": False}
+
+
+def _slack_button(button: Button) -> dict[str, Any]:
+    style = "primary" if button.answer is Answer.APPROVED else "danger"
+    return {
+        "type": "button",
+        "action_id": f"toolstile_{button.answer}",
+        "text": _plain(button.label),
+        "style": style,
+        "value": button.value,
+    }
+
+
+def _fenced(text: str) -> str:
+    """Return a text as Markdown in which nothing of it is markup."""
+    longest = max(map(len, re.findall("`+", text)), default=0)
+    fence = "`" * max(3, longest + 1)
+    return f"{fence}\n{text}\n{fence}"
