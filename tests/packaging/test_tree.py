@@ -35,6 +35,12 @@ def test_no_tracked_file_names_a_machine_or_a_registry(tree):
     assert not found, "\n".join(found)
 
 
+@pytest.mark.packaging
+def test_no_tracked_file_has_both_sides_of_a_conflict(tree):
+    sides = re.compile(rb"^(?:<{7}|>{7}) ", re.MULTILINE)
+    assert not [name for name in tree.files if sides.search((tree.root / name).read_bytes())]
+
+
 @pytest.mark.parametrize(
     "line",
     [
