@@ -75,7 +75,15 @@ class Approver:
         Raises:
             StateError: The store cannot be used.
         """
-        question = await self._off_loop(self._kept_or_new)
+        looking = asyncio.ensure_future(self._off_loop(self._kept_or_new))
+        try:
+            question = await asyncio.shield(looking)
+        except asyncio.CancelledError:
+            # A thread ends in any case, and the question that it keeps would wait for nobody.
+            question = await looking
+            if question.call_id == self._request.call.id:
+                self._inbox.store.end(question.ticket, QuestionState.WITHDRAWN)
+            raise
         if question.state in ANSWERED:
             return self._take(question)
         if self._lets_end:

@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -62,6 +63,27 @@ def test_a_call_that_is_cancelled_withdraws_its_question(tools):
     asyncio.run(cancelled())
     until(lambda: inbox_of(tools).store.questions({QuestionState.WITHDRAWN}))
     assert inbox_of(tools).waiting() == []
+
+
+def test_so_does_one_that_is_cancelled_while_the_question_is_kept(tools, monkeypatch):
+    store = inbox_of(tools).store
+    keep, is_kept = store.add, threading.Event()
+
+    def add(question):
+        keep(question)
+        is_kept.set()
+        time.sleep(0.05)
+
+    monkeypatch.setattr(store, "add", add)
+
+    async def cancelled():
+        running = asyncio.ensure_future(tools.adispatch(CALL))
+        await asyncio.to_thread(is_kept.wait)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(cancelled())
+    until(lambda: store.questions({QuestionState.WITHDRAWN}))
 
 
 def test_a_hundred_calls_wait_at_once_without_a_thread_each(tools):
