@@ -20,6 +20,7 @@ from .tasks import ROOMS, TASKS
 
 SETTINGS = Path(__file__).with_name("settings")
 README = Path(__file__).with_name("README.md")
+PAGE = Path(__file__).parents[3] / "docs" / "guides" / "provenance.md"
 INJECTIONS = [injection for group in GROUPS.values() for injection in group]
 EACH_TASK = pytest.mark.parametrize("task", TASKS, ids=lambda task: task.name)
 EACH_INJECTION = pytest.mark.parametrize("injection", INJECTIONS, ids=lambda each: each.name)
@@ -27,6 +28,14 @@ EACH_INJECTION = pytest.mark.parametrize("injection", INJECTIONS, ids=lambda eac
 
 def settings_of(name):
     return tomllib.loads((SETTINGS / f"{name}.toml").read_text(encoding="utf-8"))
+
+
+def told_of_settings():
+    """Return the cells of the guide's table, by the name of the settings."""
+    lines = re.findall(
+        r"^\| `(\w+)` \| (\d+ of .*) \|$", PAGE.read_text(encoding="utf-8"), re.MULTILINE
+    )
+    return {name: cells.split(" | ") for name, cells in lines}
 
 
 def names(things):
@@ -128,6 +137,23 @@ def test_a_user_who_is_asked_about_everything_stops_all_that_changes_something(g
     assert counts.attacks == counts.kept_under_attack
     assert counts.interrupted >= len(TASKS) - 5
     assert 0 < counts.succeeded < counts.attacks * 0.2
+
+
+def test_the_guide_has_a_row_for_each_file_of_settings():
+    assert told_of_settings().keys() == {path.stem for path in SETTINGS.glob("*.toml")}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(path.stem for path in SETTINGS.glob("*.toml")))
+def test_the_guide_tells_what_settings_make_of_the_first_and_second_group(name):
+    first, second = (measured(settings_of(name), group) for group in ("first", "second"))
+    assert told_of_settings()[name][:5] == [
+        f"{first.kept} of {first.tasks}",
+        str(first.interrupted),
+        str(first.questions),
+        f"{first.succeeded} of {first.attacks}",
+        f"{second.succeeded} of {second.attacks}",
+    ]
 
 
 def test_settings_of_several_files_hold_together(tmp_path):
