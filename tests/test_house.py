@@ -228,9 +228,9 @@ BUDGETS = {
     "people decide": {
         "contract": 176,
         "host": 26,
-        "lines": 2161,  # 3,200
-        "statements": 1026,
-        "files": 13,
+        "lines": 2875,  # 3,200
+        "statements": 1411,
+        "files": 19,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -118,6 +118,7 @@ LOGGERS = {
         "settings",
         "state",
         "vfs",
+        "webhook",
     )
 }
 

@@ -1,0 +1,82 @@
+"""The webhook: questions of the inbox are posted to an endpoint, which answers them.
+
+Settings, `[plugins.webhook]`: see `WebhookSettings`. It is one way to answer the questions of an
+inbox beside others, so `approver = "inbox"` and `[plugins.inbox]` are configured as well.
+"""
+
+from __future__ import annotations
+
+import importlib
+from contextlib import AbstractAsyncContextManager
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel
+
+from toolstile_hookspecs import (
+    Binding,
+    ConfigurationError,
+    HostHandle,
+    ResourceResolver,
+    hookimpl,
+)
+from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.webhook.settings import WebhookSettings
+
+if TYPE_CHECKING:
+    from toolstile_plugins.webhook.webhook import Webhook
+
+__all__ = ["Webhook", "WebhookSettings"]
+
+_NO_INBOX: Final = (
+    "[plugins.webhook] url: there is no inbox whose questions could be posted. Name its file as "
+    'path in [plugins.inbox], and write approver = "inbox".'
+)
+
+
+def __getattr__(name: str) -> Any:
+    # Late: few hosts have a webhook.
+    if name == "Webhook":
+        return importlib.import_module(f"{__name__}.webhook").Webhook
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+@hookimpl
+def toolstile_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return WebhookSettings
+
+
+@hookimpl
+def toolstile_resources(settings: WebhookSettings) -> list[Binding[Any]]:
+    """Offer the webhook, where an address is configured."""
+    if settings.url is None:
+        return []
+    # Likewise.
+    from toolstile_plugins.inbox.inbox import Inbox
+    from toolstile_plugins.webhook.webhook import Webhook
+
+    def webhook(resources: ResourceResolver) -> Webhook:
+        return Webhook(settings, resources.get(Inbox))
+
+    return [Binding[Webhook](Webhook, webhook)]
+
+
+# It is left before the inbox, in which it looks for the last time.
+@hookimpl(trylast=True)
+def toolstile_lifespan(
+    host: HostHandle, settings: WebhookSettings
+) -> AbstractAsyncContextManager[None] | None:
+    """Deliver the questions of the inbox while the host is open."""
+    if settings.url is None:
+        return None
+    inbox = getattr(host.settings("inbox"), "path", None)
+    if inbox is None:
+        raise ConfigurationError(_NO_INBOX)
+    settings.begin(host.catalog)
+    try:
+        from toolstile_plugins.webhook.delivery import delivering
+    except ImportError as error:
+        raise ConfigurationError(
+            f"[plugins.webhook] needs packages that are not installed. {extra_remedy('webhook')}"
+        ) from error
+    return delivering(host, settings.url, inbox)
