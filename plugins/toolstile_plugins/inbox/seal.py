@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from uuid import uuid4
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, ConfigurationError, StateError, ToolCall
 from toolstile_hookspecs.services.approval_store import AnswerRecord, Question
@@ -152,7 +153,7 @@ def _fernet_of(file: Path) -> Fernet:
 def _make(file: Path, key: bytes) -> None:
     """Make the file of a key, whole from the first moment, for this user alone."""
     make_directory_of(file)
-    new = file.with_name(f"{file.name}.{os.getpid()}")
+    new = file.with_name(f"{file.name}.{uuid4().hex}")
     descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
         with os.fdopen(descriptor, "wb") as written:

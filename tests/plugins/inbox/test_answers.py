@@ -11,8 +11,9 @@ from cryptography.fernet import Fernet
 from toolstile import ConfigurationError
 from toolstile_hookspecs import Answer, Principal, StateError, Status, ToolCall, tool
 from toolstile_hookspecs.services.approval_store import AnswerRecord, QuestionState
+from toolstile_hookspecs.testing.approval_store import question_of
 from toolstile_plugins.inbox import resume_pending
-from toolstile_plugins.inbox.seal import SealedCall
+from toolstile_plugins.inbox.seal import Seal, SealedCall
 
 from .conftest import BOB, PAID, House, inbox_of, only, pay, say
 
@@ -194,6 +195,16 @@ def test_a_file_that_is_no_key_is_told(house, tmp_path):
 def test_the_key_is_private_to_the_user(asked, house):
     key = house.folder / "inbox" / "inbox.key"
     assert key.stat().st_mode & 0o777 == 0o600
+
+
+def test_of_keys_that_are_made_at_once_one_holds(tmp_path):
+    file = tmp_path / "inbox.key"
+    call = SealedCall("pay", "{}", "call-1", "token")
+    with ThreadPoolExecutor(8) as pool:
+        sealed = list(pool.map(lambda _: Seal(file).seal_call(call), range(32)))
+    questions = [question_of(sealed=each) for each in sealed]
+    assert {Seal(file).call_of(question).token for question in questions} == {"token"}
+    assert list(tmp_path.iterdir()) == [file]
 
 
 def test_without_an_inbox_nobody_is_asked(house):

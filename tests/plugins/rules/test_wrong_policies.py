@@ -220,6 +220,7 @@ def test_a_result_that_may_have_any_fields_may_have_a_trusted_one(own):
         assert tools.dispatch(ToolCall("send_email", {"to": ["ann@work.example"]})).success
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", WRONG, ids=repr)
 def test_wrong_policies_are_refused_with_file_rule_and_remedy(opened, rule):
     told = opened(rule)

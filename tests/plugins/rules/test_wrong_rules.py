@@ -134,6 +134,7 @@ def test_right_rules_are_taken(opened, rule):
     assert opened({"effect": "deny", **rule}) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", WRONG, ids=repr)
 def test_wrong_rules_are_refused_with_file_rule_and_remedy(opened, rule):
     told = opened(rule)

@@ -144,7 +144,14 @@ def test_the_guide_has_a_row_for_each_file_of_settings():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", sorted(path.stem for path in SETTINGS.glob("*.toml")))
+@pytest.mark.parametrize(
+    "name",
+    [
+        # The others are much like it, and take minutes.
+        pytest.param(path.stem, marks=() if path.stem == "everything" else pytest.mark.long)
+        for path in sorted(SETTINGS.glob("*.toml"))
+    ],
+)
 def test_the_guide_tells_what_settings_make_of_the_first_and_second_group(name):
     first, second = (measured(settings_of(name), group) for group in ("first", "second"))
     assert told_of_settings()[name][:5] == [
