@@ -137,7 +137,8 @@ with ExitStack() as stack:
     assert killed.returncode == -9
     tools = house.tools(house.host(stored=True))
     say(inbox_of(tools))
-    assert resume_pending(tools) == []
+    # At once where it died before it held the question, else when it would have held it again.
+    outcomes = resume_pending(tools)
     house.clock.advance(31)
-    (outcome,) = resume_pending(tools)
+    (outcome,) = [*outcomes, *resume_pending(tools)]
     assert (outcome.call.id, outcome.success, PAID) == ("call-1", True, ["ada"])
