@@ -54,7 +54,8 @@ SESSIONS: Final = 64
 SHOWN: Final = 80
 """The most characters that a message shows of a value."""
 
-_PLAIN: Final = ("integer", "number", "boolean", "null")
+_NUMBERS: Final = {"integer", "number"}
+_PLAIN: Final = {*_NUMBERS, "boolean", "null"}
 FAILED: Final = "failed"
 """The key of the reserved record under which it has the arguments of calls that failed."""
 
@@ -140,7 +141,7 @@ class ProvenancePolicy:
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Check the fields, and say of which values nothing is ruled."""
+        """Check the fields."""
         check_fields(self)
         refuse_none(self, "arguments")
         named = {"arguments": self.arguments, "trusted": self.trusted}
@@ -151,9 +152,6 @@ class ProvenancePolicy:
             raise DefinitionError(f"ProvenancePolicy: {', '.join(empty)}: {msg} out.")
         if self.most < 1:
             raise DefinitionError("ProvenancePolicy: most must be more than 0; else none is known.")
-        if self.name and any("value" in of.values() for of in self.arguments.values()):
-            told = "Policy %r rules no value under %s characters by `value`."
-            log.warning(told, self.name, SHORTEST, extra=NOTICE)
 
     @property
     def governed(self) -> AbstractSet[str]:
@@ -166,6 +164,7 @@ class ProvenancePolicy:
         may_come: Callable[[str], bool],
     ) -> list[str]:
         """Return the arguments and fields that none of the tools has that it names them for."""
+        _ = self._notice
         found: list[str] = []
         for pattern, arguments in self.arguments.items():
             fitting = [tool for tool in tools if fits(tool, pattern)]
@@ -179,6 +178,13 @@ class ProvenancePolicy:
             if all(known):
                 found += _unknown("trusted", pattern, set(fields) - {WHOLE}, known)
         return found
+
+    @cached_property
+    def _notice(self) -> None:
+        # Hosts make policies more than once before they open, and ask only the last ones this.
+        if any("value" in of.values() for of in self.arguments.values()):
+            told = "Policy %r rules no value under %s characters by `value`."
+            log.warning(told, self.name, SHORTEST, extra=NOTICE)
 
     def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
         """Decide by the values whose source is not known."""
@@ -369,15 +375,20 @@ def _without_text(
 ) -> list[str]:
     declared = [properties_of(tool) for tool in tools]
     schemas = {name: [own[name] for own in declared if name in own] for name in arguments}
-    return [
-        f"compares {name!r} of {pattern!r} by {comparison!r}, and it is never a text"
-        for name, comparison in arguments.items()
-        if comparison in {"links", "words"} and schemas[name] and all(map(_is_plain, schemas[name]))
-    ]
+    found: list[str] = []
+    for name, comparison in arguments.items():
+        is_text = comparison in {"links", "words"}
+        types = {_type_of(schema) for schema in schemas[name]}
+        if types and types <= (_PLAIN if is_text else _PLAIN - _NUMBERS):
+            wanted = "a text" if is_text else "a text or a number"
+            told = f"compares {name!r} of {pattern!r} by {comparison!r}, and it is never {wanted}"
+            found.append(told)
+    return found
 
 
-def _is_plain(schema: Any) -> bool:
-    return isinstance(schema, Mapping) and cast("Mapping[str, Any]", schema).get("type") in _PLAIN
+def _type_of(schema: Any) -> str | None:
+    found = cast("Mapping[str, Any]", schema).get("type") if isinstance(schema, Mapping) else None
+    return found if isinstance(found, str) else None
 
 
 def _unknown(

@@ -38,6 +38,13 @@ def test_its_tests_hold(copied: Path, name: str, capsys: pytest.CaptureFixture[s
     assert status(name) == 0, capsys.readouterr().out
 
 
+def test_what_provenance_does_not_rule_is_said_once(
+    copied: Path, capsys: pytest.CaptureFixture[str]
+):
+    assert status("mail-assistant") == 0
+    assert capsys.readouterr().err.count("rules no value under 3 characters") == 1
+
+
 @pytest.mark.parametrize(("name", "policy"), [(n, p) for n in NAMES for p in policies(n)])
 def test_without_a_rule_one_of_its_tests_fails(copied: Path, name: str, policy: str):
     file = copied / f"{name}.toml"

@@ -241,3 +241,14 @@ def test_words_of_an_argument_that_is_never_a_text_are_refused():
         ConfigurationError, match="'rooms' of 'reserve' by 'words', and it is never"
     ):
         Host(settings=Settings(policies=[policy]), tools=[reserve]).open()
+
+
+def test_values_of_an_argument_that_is_only_true_or_false_are_refused():
+    @tool
+    def push(branch: str, force: bool = False) -> str:
+        """Push a branch."""
+        return branch
+
+    policy = {"kind": "provenance", "arguments": {"push": {"force": "value"}}}
+    with pytest.raises(ConfigurationError, match="'force' of 'push' by 'value', and it is never"):
+        Host(settings=Settings(policies=[policy]), tools=[push]).open()
