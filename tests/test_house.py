@@ -220,8 +220,8 @@ BUDGETS = {
     "rules": {
         "contract": 60,
         "host": 285,
-        "lines": 3941,  # 1,800
-        "statements": 2079,
+        "lines": 4035,  # 1,800
+        "statements": 2139,
         "files": 28,
     },
     # Questions that are kept, answered from anywhere, and resumed; the suite that stores pass.

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from toolstile_hookspecs.support.text import nearest
+from toolstile_plugins.rules.helpers import SPELLINGS, is_given
 from toolstile_plugins.rules.shapes import (
     ANYTHING,
     INTEGER,
@@ -33,7 +35,9 @@ from toolstile_plugins.rules.variables import ARGUMENTS
 _BOOLEAN: Final = Shape(frozenset({"boolean"}))
 _INTEGER: Final = Shape(frozenset({"number"}), exact=INTEGER)
 _TEXT: Final = Shape(frozenset({"string"}))
-_TEXTS: Final = Shape(frozenset({"array"}), schemas=({"items": {"type": "string"}},))
+_SPELT: Final = {name: {"type": "string", "spelling": name} for name in SPELLINGS}
+_WORDS: Final = Shape(frozenset({"array"}), schemas=({"items": _SPELT["words"]},))
+_AROUND: Final = {"startsWith": ("", "x"), "endsWith": ("x", ""), "contains": ("x", "x")}
 _STRING, _ARRAY = frozenset({"string"}), frozenset({"array"})
 _SIZED: Final = "string array object bytes"
 _ORDERED: Final = ("number", "string", "boolean", "timestamp", "duration", "bytes")
@@ -44,8 +48,8 @@ PARTS_OF_MOMENTS: Final = (
 
 FUNCTIONS: Final[Mapping[str, tuple[str, Shape]]] = {
     **dict.fromkeys(("contains", "startsWith", "endsWith", "matches"), ("string", _BOOLEAN)),
-    **dict.fromkeys(("path", "host"), ("string", _TEXT)),
-    "words": ("string", _TEXTS),
+    **{name: ("string", replace(_TEXT, schemas=(_SPELT[name],))) for name in ("path", "host")},
+    "words": ("string", _WORDS),
     "size": (_SIZED, _INTEGER),
     "int": ("number string timestamp", _INTEGER),
     "double": ("number string", Shape(frozenset({"number"}), exact="double")),
@@ -195,6 +199,7 @@ class ArgumentChecks:
             self._want(operands[0], wanted, f"calls {name}() of")
             for operand in operands[1:]:
                 self._want(operand, "string", f"gives {name}()")
+                self._spell(operands[0], operand, _AROUND.get(name, ("", "")))
             return replace(given, label=f"{name}(...)")
         if name in {"_==_", "_!=_"}:
             self._compare(*operands)
@@ -221,6 +226,16 @@ class ArgumentChecks:
             if strays and place.values and place.place and given.types == _STRING:
                 told = f"compares {place.label} with {', '.join(sorted(strays))}, which it never "
                 self.fault(f"{told}is; it is one of {', '.join(sorted(place.values))}")
+            self._spell(place, given)
+
+    def _spell(self, place: Shape, given: Shape, around: tuple[str, str] = ("", "")) -> None:
+        for name in SPELLINGS.keys() & {schema.get("spelling") for schema in place.schemas}:
+            literals = () if given.place else given.values or ()
+            texts = [json.loads(value) for value in literals]
+            wrong = [text for text in texts if isinstance(text, str)]
+            if wrong := sorted(text for text in wrong if not is_given(name, text, around)):
+                told = f"compares {place.label} with {', '.join(map(json.dumps, wrong))}, which "
+                self.fault(f"{told}{name}() never gives; {SPELLINGS[name][1]}")
 
     def _order(self, operands: list[Shape]) -> None:
         if operands[0].types.isdisjoint(operands[1].types):

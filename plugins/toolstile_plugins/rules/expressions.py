@@ -8,6 +8,7 @@ its regular expressions take linear time.
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property, partial
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolstile_hookspecs import DefinitionError
-from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_hookspecs.support.text import extra_remedy, nearest
+from toolstile_plugins.rules.argument_checks import FUNCTIONS
 from toolstile_plugins.rules.helpers import host_of, path_in, words_of
 from toolstile_plugins.rules.syntax_tree import (
     FieldOf,
@@ -41,6 +43,13 @@ VARIABLES: Final = {
 ON_SESSION: Final = ("count", "seconds_since")
 """The functions of `session`, each with what a reading has at its place; see `SessionCounts`."""
 CONVERSIONS: Final = frozenset({"timestamp", "duration", "int", "double"})
+CALLED: Final = sorted(
+    {name for name in FUNCTIONS if name.isidentifier()}
+    | {"has", "all", "exists", "exists_one", "filter", "map"}
+)
+"""The names of the functions and macros that rules have."""
+_NOISE: Final = re.compile(r" \(in container ''\)| \[[A-Z_]+\]$| expecting \{.{40,}\}")
+_UNKNOWN: Final = re.compile(r"undeclared reference to '([^']+)'")
 
 
 @dataclass(frozen=True)
@@ -112,7 +121,8 @@ def compiled(source: str, root: Path | None = None) -> Expression:
             raise DefinitionError(f"it is {program.return_type().name()}, not true or false")
         tree = tree_of(program.serialize())
     except RuntimeError as error:
-        raise DefinitionError(_first_line(str(error))) from None
+        told = _first_line(str(error))
+        raise DefinitionError(f"{told}; {_remedy(told, source)}") from None
     for fault in _literal_faults(tree):
         raise DefinitionError(fault)
     return Expression(tree, program)
@@ -181,6 +191,8 @@ def _literal_faults(tree: Node) -> Iterator[str]:
                 continue
             case Operation(name, (Literal(str() as given),)) if name in CONVERSIONS:
                 text = f"{name}({_quoted(given)}) == {name}({_quoted(given)})"
+            case Operation(name, (_, Literal(str() as zone))) if name.startswith("get"):
+                text = f"timestamp(0).{name}({_quoted(zone)}) >= 0"
             case _:
                 continue
         found = _environment(None).compile(text).eval(data={})
@@ -199,5 +211,27 @@ def _first_line(text: str) -> str:
     first = text.split("\n", 1)[0]
     reason = first.partition(": ")[2] or first
     reason = reason.removeprefix("ERROR: <input>:").strip()
+    reason = _NOISE.sub("", reason)
     is_mixed = "int, double)" in reason or "double, int)" in reason
     return f"{reason}; write whole numbers as 1.0 beside others" if is_mixed else reason
+
+
+def _remedy(told: str, source: str) -> str:
+    """Return what to write instead of what the library does not take."""
+    if "Syntax error" in told:
+        return "conditions are joined by && and ||, turned by !, compared by ==; texts are quoted"
+    found = _UNKNOWN.search(told)
+    if found is None:
+        return "give it values of types that it takes"
+    name = found[1]
+    first = name.split(".", 1)[0]
+    is_called = f"{name}(" in source
+    if name in CALLED:
+        return f"{name}() is called with other values than these"
+    meant = nearest(first, CALLED if is_called else (*VARIABLES, "true", "false", "null"))
+    if meant is not None:
+        return f"did you mean {meant}?"
+    if is_called:
+        common = [each for each in CALLED if not each.startswith("get")]
+        return f"there are {', '.join(common)}"
+    return f"write args.{name} for an argument, and '{name}' for a text"

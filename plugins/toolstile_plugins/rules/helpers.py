@@ -9,7 +9,9 @@ import ipaddress
 import posixpath
 import re
 import unicodedata
+from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -86,3 +88,35 @@ def words_of(text: str) -> list[str]:
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).casefold())
     seen = "".join(char for char in plain if unicodedata.category(char) != "Cf")
     return re.findall(r"\w+", seen)
+
+
+SPELLINGS: Final[Mapping[str, tuple[Callable[[str], str], str]]] = {
+    "host": (
+        lambda text: host_of(f"https://{text}"),
+        "write a host alone, in lower case, without scheme, port and path",
+    ),
+    "path": (
+        partial(path_in, None),
+        f"write a path as from the workspace on, without {WORKSPACE}, ./, // and a / at its end",
+    ),
+    "words": (
+        lambda text: "\n".join(words_of(text)),
+        "write one word, in small letters",
+    ),
+}
+"""By the name of a function, how it would spell a text that it gives, and how to write one."""
+
+
+def is_given(name: str, text: str, around: tuple[str, str] = ("", "")) -> bool:
+    """Tell whether a function may give a text, or one with more around it.
+
+    Example:
+        >>> is_given("host", "Example.com"), is_given("path", "etc/", ("", "x"))
+        (False, True)
+    """
+    whole = text.join(around)
+    try:
+        return SPELLINGS[name][0](whole) == whole
+    except ValueError:
+        # What is put around it may be at fault.
+        return any(around)

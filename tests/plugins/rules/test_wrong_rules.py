@@ -142,3 +142,62 @@ def test_wrong_rules_are_refused_with_file_rule_and_remedy(opened, rule):
     assert "toolstile.toml" in told
     assert "number 1" in told or "'rule@host#1'" in told
     assert "Traceback" not in told
+
+
+NEVER_GIVEN = [
+    ("fetch", "host(args.url) == 'https://example.com'"),
+    ("fetch", "host(args.url) != 'Example.com'"),
+    ("fetch", "host(args.url) in ['example.com', 'Example.org']"),
+    ("fetch", "host(args.url).endsWith('.Example.com')"),
+    ("send_email", "args.to.all(one, host(one) == 'ann@example.com')"),
+    ("write_note", "path(args.path) == './etc'"),
+    ("write_note", "path(args.path) == 'etc/'"),
+    ("write_note", "path(args.path).startsWith('/workspace/etc')"),
+    ("write_note", "path(args.path).contains('/../')"),
+    ("write_note", "words(args.text).exists(word, word == 'Push')"),
+    ("write_note", "words(args.text).exists(word, word in ['curl', 'git push'])"),
+    ("write_note", "'Push' in words(args.text)"),
+]
+
+
+@pytest.mark.parametrize(("tool", "when"), NEVER_GIVEN)
+def test_a_text_that_a_function_never_gives_is_refused(opened, tool, when):
+    told = opened({"tools": [tool], "when": when, "effect": "deny"})
+    assert told is not None
+    assert re.search(r"\b(host|path|words)\(\) never gives; write ", told)
+
+
+@pytest.mark.parametrize(
+    ("tool", "when"),
+    [
+        ("fetch", "host(args.url).endsWith('.example.com') || host(args.url) == '[::1]'"),
+        ("fetch", "host(args.url).startsWith('10.') || host(args.url).contains('-')"),
+        ("write_note", "path(args.path).startsWith('etc/.') || path(args.path) == 'Etc'"),
+        ("write_note", "path(args.path).startsWith('/') || path(args.path).endsWith('.env')"),
+        ("write_note", "words(args.text).exists(word, word.startsWith('pass') || word == 'key')"),
+    ],
+)
+def test_a_text_that_a_function_may_give_is_taken(opened, tool, when):
+    assert opened({"tools": [tool], "when": when, "effect": "deny"}) is None
+
+
+@pytest.mark.parametrize(
+    ("when", "remedy"),
+    [
+        ("args.amount > 5 and args.amount < 9", "joined by && and ||"),
+        ("args.memo = 'x'", "compared by =="),
+        ("args.memo == gift", "write args.gift for an argument, and 'gift' for a text"),
+        ("memo == 'gift'", "write args.memo for an argument"),
+        ("args.memo.startswith('x')", "did you mean startsWith?"),
+        ("arg.memo == 'x'", "did you mean args?"),
+        ("args.amount > 5 && True", "did you mean true?"),
+        ("len(args.memo) > 3", "there are all, contains, count"),
+        ("session.count() > 1", "count() is called with other values than these"),
+        ("now > '2020'", "give it values of types that it takes"),
+        ("now.getHours('Europe/Berln') > 20", "Invalid timezone"),
+    ],
+)
+def test_what_the_language_does_not_take_is_told_with_a_remedy(opened, when, remedy):
+    told = opened({"tools": ["pay"], "when": when, "effect": "deny"})
+    assert told is not None
+    assert remedy in told
