@@ -105,8 +105,8 @@ class Inbox:
             raise StateError(f"{ticket} does not ask about that any more. Look at it again.")
         edited = None if arguments is None else self._edited(question, arguments, tool)
         now = self.clock.now()
-        proof = self.seal.prove(question, answer, edited)
-        given = AnswerRecord(answer, by, via, now, reason, proof)
+        given = AnswerRecord(answer, by, via, now, reason)
+        given = self.seal.seal_answer(question, given, edited)
         answered = self.store.answer(ticket, given)
         if answered is None or answered.answer != given:
             raise StateError(_too_late(answered or question, now))

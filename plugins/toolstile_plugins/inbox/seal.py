@@ -8,7 +8,8 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -77,9 +78,12 @@ class Seal:
         fault = _NOT_GENUINE.format(ticket=question.ticket)
         return SealedCall(*self._open("call", question.sealed, fault))
 
-    def prove(self, question: Question, answer: Answer, arguments: str | None) -> bytes:
-        """Return the proof that a holder of the key gives an answer to a question."""
-        return self._seal("answer", question.ticket, question.digest, answer.value, arguments)
+    def seal_answer(
+        self, question: Question, given: AnswerRecord, arguments: str | None = None
+    ) -> AnswerRecord:
+        """Return an answer with the proof that a holder of the key gives it to a question."""
+        told = _told(question, given)
+        return replace(given, sealed=self._seal("answer", *told, arguments))
 
     def answer_to(self, question: Question, given: AnswerRecord) -> ApprovalAnswer:
         """Return the answer to a question, as its proof says.
@@ -88,8 +92,8 @@ class Seal:
             StateError: The proof is another's, of another question, or altered.
         """
         fault = _NOT_GENUINE.format(ticket=question.ticket)
-        ticket, digest, answer, arguments = self._open("answer", given.sealed, fault)
-        if (ticket, digest, answer) != (question.ticket, question.digest, given.answer.value):
+        *told, arguments = self._open("answer", given.sealed, fault)
+        if told != _told(question, given):
             raise StateError(fault)
         by = f"{given.by.source} {given.by.id} ({given.via})"
         return ApprovalAnswer(given.answer, given.reason, arguments, by=by)
@@ -120,6 +124,17 @@ class Seal:
             if found == role:
                 return parts
         raise StateError(fault)
+
+
+def _told(question: Question, given: AnswerRecord) -> list[str | None]:
+    """Return all that an answer proves."""
+    by = given.by
+    about = [question.ticket, question.digest, given.answer.value]
+    return [*about, by.source, by.id, given.via, _moment(given.at), given.reason]
+
+
+def _moment(moment: datetime) -> str:
+    return moment.astimezone(UTC).isoformat()
 
 
 _NO_BUTTON = (

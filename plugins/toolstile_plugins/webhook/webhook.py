@@ -77,9 +77,9 @@ class Webhook:
 
     def refuse(self, question: Question, fault: str) -> None:
         """Deny a question that still waits, as its endpoint is at fault."""
-        proof = self.inbox.seal.prove(question, Answer.DENIED, None)
         now = self.inbox.clock.now()
-        given = AnswerRecord(Answer.DENIED, _ENDPOINT, VIA, now, fault.rstrip("."), proof)
+        given = AnswerRecord(Answer.DENIED, _ENDPOINT, VIA, now, fault.rstrip("."))
+        given = self.inbox.seal.seal_answer(question, given)
         answered = self.inbox.store.answer(question.ticket, given)
         if answered is not None and answered.answer == given:
             log.warning("%s %s is denied: %s", question.tool, question.ticket, fault)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import pytest
 from cryptography.fernet import Fernet
@@ -162,6 +163,18 @@ def test_an_answer_that_was_written_into_the_store_lets_nothing_run(house):
     (outcome,) = resume_pending(tools)
     assert (outcome.status, PAID) == (Status.DENIED, [])
     assert "not genuine" in outcome.text
+
+
+@pytest.mark.parametrize("altered", [{"by": EVE}, {"via": "card"}, {"reason": "Pay more"}], ids=str)
+def test_nobody_alters_who_answered_and_why(house, altered):
+    tools = house.tools(house.host(wait="pending"))
+    tools.dispatch(CALL)
+    inbox = inbox_of(tools)
+    genuine = AnswerRecord(Answer.APPROVED, BOB, "test", house.clock.now())
+    given = replace(inbox.seal.seal_answer(only(inbox), genuine), **altered)
+    inbox.store.answer(only(inbox).ticket, given)
+    (outcome,) = resume_pending(tools)
+    assert (outcome.status, PAID) == (Status.DENIED, [])
 
 
 def test_an_answer_to_one_question_does_not_answer_another(house):
