@@ -228,8 +228,8 @@ BUDGETS = {
     "people decide": {
         "contract": 176,
         "host": 26,
-        "lines": 2876,  # 3,200
-        "statements": 1412,
+        "lines": 2891,  # 3,200
+        "statements": 1420,
         "files": 19,
     },
 }
