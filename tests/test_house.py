@@ -220,8 +220,8 @@ BUDGETS = {
     "rules": {
         "contract": 60,
         "host": 285,
-        "lines": 4035,  # 1,800
-        "statements": 2139,
+        "lines": 4059,  # 1,800
+        "statements": 2154,
         "files": 28,
     },
     # Questions that are kept, answered from anywhere, and resumed; the suite that stores pass.

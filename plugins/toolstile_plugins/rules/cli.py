@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Final
 
-from toolstile_hookspecs import HostHandle, Principal, ToolCall, Verdict
+from toolstile_hookspecs import ConfigurationError, HostHandle, Principal, ToolCall, Verdict
 from toolstile_hookspecs.support.text import counted, printable
 from toolstile_plugins.record.display import Screen
 from toolstile_plugins.record.selection import records_in
@@ -23,7 +23,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     """Carry a command out; return 1 where a case does not hold, or a verdict has changed.
 
     Raises:
-        ConfigurationError: When the tests cannot be read.
+        ConfigurationError: When the tests cannot be read, or groups are given without a user.
         RecordError: When a record cannot be read.
     """
     return {"test": _test, "backtest": _backtest, "explain": _explain}[args.what](host, args)
@@ -31,6 +31,8 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 
 def _explain(host: HostHandle, args: argparse.Namespace) -> int:
     arguments = sys.stdin.read() if args.arguments == "-" else args.arguments
+    if args.group and not args.user:
+        raise ConfigurationError("--group says of whom --user names; give --user ID, too.")
     user = args.user and Principal("toolstile policy explain", args.user, args.group or ())
     call = ToolCall(args.name, arguments)
     found = explained(host, call, request=args.request or (), principal=user)

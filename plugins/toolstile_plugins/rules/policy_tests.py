@@ -33,6 +33,7 @@ from toolstile_hookspecs import (
     hookimpl,
 )
 from toolstile_hookspecs.codecs import first_fault
+from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.record.replay_run import registered
 from toolstile_plugins.rules.verdicts import UNJUDGED, judged
 
@@ -132,9 +133,30 @@ def read_cases(path: Path) -> tuple[Case, ...]:
     except OSError as error:
         raise ConfigurationError(f"{path} cannot be read: {error.strerror}.") from error
     except ValidationError as error:
-        raise ConfigurationError(f"{path}: {first_fault(error)}") from None
+        raise ConfigurationError(f"{path}: {_misfit(error)}") from None
     except ValueError as error:
         raise ConfigurationError(f"{path} is not TOML: {error}.") from None
+
+
+def _misfit(error: ValidationError) -> str:
+    """Return what is wrong with cases, and what to write instead."""
+    fault, told = error.errors(include_url=False)[0], first_fault(error)
+    where = told.partition(": ")[0]
+    match fault["type"]:
+        case "missing" if fault["loc"] == ("cases",):
+            return "there are no cases; write each as a table [[cases]]"
+        case "missing":
+            return f"{where}: is missing; add it"
+        case "too_short":
+            return f"{where}: is empty; add one"
+        case "tuple_type":
+            return f"{where}: expected an array; put the value into [ ]"
+        case "extra_forbidden":
+            known = (*_Cases.model_fields, *Case.model_fields, *TestedCall.model_fields)
+            near = suggest(str(fault["loc"][-1]), (*known, *Person.model_fields))
+            return f"{where}: is not a known key{near or '; remove it'}"
+        case _:
+            return told
 
 
 def tried(host: HostHandle, cases: tuple[Case, ...]) -> Iterator[Verdicts]:

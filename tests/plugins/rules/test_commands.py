@@ -124,3 +124,9 @@ def test_what_cannot_be_read_is_told(folder: Path, capsys: pytest.CaptureFixture
     assert "none.toml cannot be read" in capsys.readouterr().err
     assert main(["policy", "backtest", "calls.jsonl"]) == 2
     assert "is not a record" in capsys.readouterr().err
+
+
+def test_groups_of_nobody_are_told(folder: Path, capsys: pytest.CaptureFixture[str]):
+    given = ["policy", "explain", "list_directory", "--group", "staff"]
+    assert main([*given, *configured(folder)]) == 2
+    assert "--group says of whom --user names; give --user ID, too." in capsys.readouterr().err

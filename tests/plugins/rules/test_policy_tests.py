@@ -188,11 +188,15 @@ def test_request_and_principal_are_those_of_the_case(tmp_path: Path):
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("", "cases"),
-        ("[[cases]]", "name"),
-        ('[[cases]]\nname = "n"\ncalls = []', "calls"),
+        ("", r"there are no cases; write each as a table \[\[cases\]\]"),
+        ("[[cases]]", "name: is missing; add it"),
+        ('[[cases]]\nname = "n"\ncalls = []', "calls: is empty; add one"),
+        ('[[cases]]\nname = "n"\nrequest = "Pay."', "request: expected an array; put the value"),
         ('[[cases]]\nname = "n"\ncalls = [{tool = "pay", expect = "no"}]', "expect"),
-        ('[[cases]]\nname = "n"\ncalls = [{tool = "pay", expects = "deny"}]', "expects"),
+        (
+            '[[cases]]\nname = "n"\ncalls = [{tool = "pay", expects = "deny"}]',
+            "did you mean 'expect'",
+        ),
         ("[[cases", "is not TOML"),
     ],
 )
