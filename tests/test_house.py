@@ -220,7 +220,7 @@ BUDGETS = {
     "rules": {
         "contract": 60,
         "host": 285,
-        "lines": 4059,  # 1,800
+        "lines": 4061,  # 1,800
         "statements": 2154,
         "files": 28,
     },

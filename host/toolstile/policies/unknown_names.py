@@ -67,7 +67,7 @@ def faults_of(
         if not any(each.missing(tools) for each in selectors):
             faults += getattr(policy, "misfits", _none)(tools, may_come)
         if faults:
-            told = f"Policy {policy.name!r} {'; it '.join(faults)}"
+            told = f"Policy {policy.name!r} {'; it '.join(dict.fromkeys(faults))}"
             if not told.endswith("."):
                 missing = [name for each in selectors for name in each.missing(tools)]
                 told += f". It governs nothing by that. {_remedy(missing, absent)}"

@@ -25,7 +25,9 @@ _CURRENCY: Final = "$€£¥₹%"
 _WORD: Final = re.compile(r"[^\W\d_]{4,}")
 # Each begins where a word does, and takes it as a whole: they search in linear time.
 _URL: Final = re.compile(
-    r"(?<![a-z0-9+.-])(?:[a-z0-9+.-]++:\s*+[/\\]{2}|(?:javascript|data|tel|sms):)[^\s<>\"'`]+"
+    r"(?<![a-z0-9+.-])(?:[a-z0-9+.-]++:\s*+[/\\]{2}|(?:javascript|data|tel|sms):"
+    # Four numbers alone may be a version.
+    r"|\d{1,3}(?:\.\d{1,3}){3}[:/?#])[^\s<>\"'`]+"
 )
 _ADDRESS: Final = re.compile(r"[^\s<>()\[\],;:\"'`]+")
 _DOMAIN: Final = re.compile(r"(?<![\w-])([\w-]++(?:\.[\w-]++)+)(?:[:/?#][^\s<>\"'`]*+)?")

@@ -97,6 +97,11 @@ def test_words_have_four_letters():
     assert words(plain("Tea with Zoé's friends, 2nd floor")) == ["with", "friends", "floor"]
 
 
+def test_a_host_in_numbers_is_a_link_where_more_follows_and_a_version_is_none():
+    assert links("See 10.0.0.1/plan, or 10.0.0.1:8080.") == ["10.0.0.1/plan", "10.0.0.1:8080"]
+    assert links("Use 1.2.3.4, or 1.2.3.4: it is v1.2.3/4.") == []
+
+
 def test_links_are_searched_in_linear_time():
     long = 200_000
     for text in ("a" * long, "a." * long, "a@" * long, "a:" * long, "a-" * long, "&#" * 20_000):

@@ -252,3 +252,9 @@ def test_values_of_an_argument_that_is_only_true_or_false_are_refused():
     policy = {"kind": "provenance", "arguments": {"push": {"force": "value"}}}
     with pytest.raises(ConfigurationError, match="'force' of 'push' by 'value', and it is never"):
         Host(settings=Settings(policies=[policy]), tools=[push]).open()
+
+
+def test_a_name_that_no_tool_has_is_told_once(opened):
+    told = opened({"kind": "category", "tools": {"delete_mail": "deny"}})
+    assert told is not None
+    assert told.count("'delete_mail'") == 1
