@@ -184,21 +184,21 @@ def _literal_faults(tree: Node) -> Iterator[str]:
             case Loop(item) if item in VARIABLES:
                 yield f"{item} is a variable of rules; call the items otherwise"
                 continue
-            case Operation("matches", (_, Literal(str() as pattern))):
-                text = f"''.matches({_quoted(pattern)})"
+            case Operation("matches", (_, Literal(str() as given))):
+                text = f"''.matches({_quoted(given)})"
             case Operation("matches", _):
                 yield "matches() takes its pattern from the rule; write it out"
                 continue
             case Operation(name, (Literal(str() as given),)) if name in CONVERSIONS:
                 text = f"{name}({_quoted(given)}) == {name}({_quoted(given)})"
-            case Operation(name, (_, Literal(str() as zone))) if name.startswith("get"):
-                text = f"timestamp(0).{name}({_quoted(zone)}) >= 0"
+            case Operation(name, (_, Literal(str() as given))) if name.startswith("get"):
+                text = f"timestamp(0).{name}({_quoted(given)}) >= 0"
             case _:
                 continue
         found = _environment(None).compile(text).eval(data={})
         if found.value() is True or found.value() is False:
             continue
-        yield _first_line(str(found.value()))
+        yield f"{_first_line(str(found.value()))}; correct {given!r}"
 
 
 def _quoted(text: str) -> str:

@@ -194,7 +194,9 @@ def test_a_text_that_a_function_may_give_is_taken(opened, tool, when):
         ("len(args.memo) > 3", "there are all, contains, count"),
         ("session.count() > 1", "count() is called with other values than these"),
         ("now > '2020'", "give it values of types that it takes"),
-        ("now.getHours('Europe/Berln') > 20", "Invalid timezone"),
+        ("now.getHours('Europe/Berln') > 20", "Invalid timezone; correct 'Europe/Berln'"),
+        ("timestamp('monday') < now", "conversion failed; correct 'monday'"),
+        ("args.memo.matches('[a')", "correct '[a'"),
     ],
 )
 def test_what_the_language_does_not_take_is_told_with_a_remedy(opened, when, remedy):
