@@ -84,7 +84,8 @@ def toolstile_lifespan(
     host: HostHandle, settings: RecordSettings
 ) -> AbstractContextManager[None] | None:
     """Record and replay while the host is open, where the settings say so."""
-    if settings.file is None and settings.folder is None and settings.replay is None:
+    places = (settings.file, settings.folder, settings.replay)
+    if settings.off or not any(places):
         return None
     from toolstile_plugins.record.recorder import at_work  # most hosts do neither
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from toolstile_hookspecs import Command, ConfigurationError, HostHandle
 from toolstile_plugins.command_options.record import RECORD, RECORDED, REPLAY, REPLAYABLE
 
-_OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "replay")}
+_OFF: Final = {"plugins.record.off": True}
 """For commands that make no calls, or look at records: none is written meanwhile."""
 
 
@@ -35,7 +35,7 @@ def offered_commands() -> list[Command]:
         ),
         *(
             Command(name, extends=True, optional=True, settings=_switched_off)
-            for name in ("ledger", "sessions")
+            for name in ("console", "ledger", "sessions")
         ),
         *(
             Command(

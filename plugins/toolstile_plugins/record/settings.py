@@ -17,6 +17,7 @@ class RecordSettings(BaseModel):
             the same time.
         fsync: Whether each line is on the disk before the call ends, and survives a loss of power.
         replay: A record to answer calls from, in place of the handlers; None to run them.
+        off: Whether nothing is recorded or replayed. The commands that make no calls set it.
         strict: Whether calls are answered in the recorded order only, and not by their names
             and arguments.
     """
@@ -27,6 +28,7 @@ class RecordSettings(BaseModel):
     folder: Path | None = None
     fsync: bool = False
     replay: Path | None = None
+    off: bool = False
     strict: bool = False
 
     @model_validator(mode="after")
