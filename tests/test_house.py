@@ -232,6 +232,14 @@ BUDGETS = {
         "statements": 1420,
         "files": 19,
     },
+    # Pages of what waits; templates, scripts and styles are apart.
+    "console": {
+        "contract": 0,
+        "host": 0,
+        "lines": 1290,  # 1,300
+        "statements": 645,
+        "files": 12,
+    },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""
 

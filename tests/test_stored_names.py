@@ -106,6 +106,7 @@ LOGGERS = {
     f"toolstile.{name}"
     for name in (
         "agent",
+        "console",
         "inbox",
         "isolation",
         "ledger",

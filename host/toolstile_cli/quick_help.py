@@ -13,6 +13,7 @@ from toolstile_cli.options import Parser, beneath, main_parser, restore_common_o
 from toolstile_plugins.command_options import (
     agent,
     approval,
+    console,
     inbox,
     ledger,
     mcp,
@@ -49,7 +50,7 @@ def quick_help(arguments: Sequence[str]) -> str | None:
 
 def _parser() -> Parser:
     """Return the parser of everything that comes with Toolstile, in the order of the plugins."""
-    plugins = (agent, approval, inbox, ledger, mcp, otel, record, policy, sessions, vfs)
+    plugins = (agent, approval, console, inbox, ledger, mcp, otel, record, policy, sessions, vfs)
     added = [arguments for plugin in plugins for arguments in plugin.ARGUMENTS]
     parser, parsers = main_parser((of.command, of.help) for of in added if of.help)
     for of in sorted(added, key=lambda of: not of.help):

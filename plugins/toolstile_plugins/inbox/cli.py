@@ -183,14 +183,6 @@ def wire_of(question: Question) -> dict[str, Any]:
 
 def _answer(host: HostHandle, inbox: Inbox, args: argparse.Namespace) -> None:
     question = _named(inbox, args.ticket)
-    arguments: Any = None
-    if args.what == "edit":
-        try:
-            arguments = json.loads(args.arguments)
-        except ValueError as error:
-            raise StateError(f"The arguments are not JSON: {error}. Correct them.") from None
-        if not isinstance(arguments, dict):
-            raise StateError("The arguments are not a JSON object. Write {...}.")
     answered = inbox.answer(
         question.ticket,
         _ANSWERS[args.what],
@@ -198,7 +190,7 @@ def _answer(host: HostHandle, inbox: Inbox, args: argparse.Namespace) -> None:
         via=VIA,
         digest=args.digest,
         reason=getattr(args, "reason", None),
-        arguments=cast("dict[str, Any] | None", arguments),
+        arguments=read_arguments(args.arguments) if args.what == "edit" else None,
         tool=host.catalog.get(question.tool),
     )
     if args.out is not None:
@@ -206,6 +198,21 @@ def _answer(host: HostHandle, inbox: Inbox, args: argparse.Namespace) -> None:
     elif answered.answer is not None:
         told = f"{answered.tool} {answered.ticket} is {described_answer(answered.answer)}."
         _print(printable(told))
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments that a person has written as JSON.
+
+    Raises:
+        StateError: They are not a JSON object.
+    """
+    try:
+        arguments = json.loads(text)
+    except ValueError as error:
+        raise StateError(f"The arguments are not JSON: {error}. Correct them.") from None
+    if not isinstance(arguments, dict):
+        raise StateError("The arguments are not a JSON object. Write {...}.")
+    return cast("dict[str, Any]", arguments)
 
 
 def _named(inbox: Inbox, ticket: str) -> Question:

@@ -24,6 +24,7 @@ BENEATH = (
 """The commands beneath commands."""
 OFFERED = (
     "approvals",
+    "console",
     "ask",
     "check-done",
     "ledger",

@@ -113,6 +113,7 @@ def test_an_unknown_command_like_none_lists_them(toolstile):
         *COMMANDS,
         "ask",
         "check-done",
+        "console",
         "approvals",
         "ledger",
         "mcp",

@@ -1,0 +1,28 @@
+"""The arguments of `toolstile console`."""
+
+from __future__ import annotations
+
+import argparse
+from typing import Final
+
+from toolstile_plugins.command_options.arguments import Arguments
+
+_EXAMPLES: Final = """\
+examples:
+  toolstile console             print an address that opens the console in a browser, once
+  toolstile console --port 0    serve it on any port that is free
+"""
+
+
+def _configure(parser: argparse.ArgumentParser) -> None:
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = _EXAMPLES
+    parser.add_argument("--port", type=int, help="the port on this machine, in place of 8765")
+
+
+CONSOLE: Final = Arguments(
+    "console",
+    _configure,
+    "serve pages on this machine: what waits for a person, and which calls were made",
+)
+ARGUMENTS: Final = (CONSOLE,)

@@ -1,0 +1,114 @@
+"""The sections Calls and one call: recorded calls, as they come and past."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from http import HTTPStatus
+from typing import Any, Final, cast
+
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from toolstile_hookspecs import Status
+from toolstile_hookspecs.calls import DIFF, NO_CHANGES
+from toolstile_plugins.console.call_index import CallIndex, Filter
+from toolstile_plugins.console.pages import Pages, lines_of
+from toolstile_plugins.record.schema import RecordedCall
+
+SHOWN: Final = 200
+"""The calls of a page."""
+
+
+class Calls:
+    """Shows recorded calls.
+
+    Args:
+        index: The index of the calls.
+        pages: Shows the pages.
+
+    Attributes:
+        title: The title of the section.
+        path: Its path.
+    """
+
+    title = "Calls"
+    path = "calls"
+
+    def __init__(self, index: CallIndex, pages: Pages) -> None:
+        self._index = index
+        self._pages = pages
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the pages."""
+        return [Route("/calls", self._list), Route("/calls/{name}", self._show)]
+
+    def version(self) -> str:
+        """Return a version that changes as calls are recorded."""
+        return self._index.version()
+
+    def _list(self, request: Request) -> Response:
+        asked = dict(request.query_params)
+        filter_ = _filter_of(asked)
+        found = [row for row in self._index.rows() if filter_.has(row)]
+        values = {
+            "rows": found[:SHOWN],
+            "more": max(0, len(found) - SHOWN),
+            "asked": asked,
+            "outcomes": [status.value for status in Status],
+            "is_recorded": bool(self._index.places),
+        }
+        wire = {"calls": [row.wire() for row in found[:SHOWN]]}
+        return self._pages.show(request, "calls.html", values, wire)
+
+    def _show(self, request: Request) -> Response:
+        found = self._index.find(request.path_params["name"])
+        if found is None:
+            raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such call in the records.")
+        row, call = found
+        near = [other for other in self._index.rows() if other.session == row.session]
+        nested = [other for other in reversed(near) if other.parent == call.id]
+        parent = next((other for other in near if other.call_id == call.parent), None)
+        values = {"row": row, "call": call, "nested": nested, "parent": parent, **_parts_of(call)}
+        wire = {
+            "call": call.model_dump(mode="json", exclude={"prev", "hash"}),
+            "nested": [other.wire() for other in nested],
+        }
+        return self._pages.show(request, "call.html", values, wire)
+
+
+def _parts_of(call: RecordedCall) -> dict[str, Any]:
+    """Return the parts of a call that are shown as text."""
+    attributes = dict(call.attributes)
+    diff = attributes.pop(DIFF, None)
+    arguments: Any = call.params if call.params is not None else call.arguments
+    is_text = not isinstance(arguments, dict)
+    return {
+        "arguments": arguments if is_text else lines_of(cast("dict[str, Any]", arguments)),
+        "diff": diff if isinstance(diff, str) and diff != NO_CHANGES else None,
+        "changes": None if call.changes is None else _pretty(call.changes),
+        "envelope": json.dumps(call.envelope, ensure_ascii=False, indent=2),
+        "attributes": lines_of(attributes),
+    }
+
+
+def _pretty(text: str) -> str:
+    return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+
+
+def _filter_of(asked: Mapping[str, str]) -> Filter:
+    names = ("tool", "outcome", "session", "principal")
+    texts = {name: asked.get(name, "").strip() for name in names}
+    return Filter(**texts, since=_moment(asked.get("since")), until=_moment(asked.get("until")))
+
+
+def _moment(text: str | None) -> datetime | None:
+    """Return a moment that a form names, in UTC unless it says otherwise."""
+    try:
+        moment = datetime.fromisoformat(text or "")
+    except ValueError:
+        return None
+    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)

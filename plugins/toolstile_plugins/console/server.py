@@ -1,0 +1,70 @@
+"""The command `toolstile console`: a server on this machine alone."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import sys
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from typing import Final
+
+import uvicorn
+
+from toolstile_hookspecs import ConfigurationError, HostHandle
+from toolstile_plugins.console.app import Console
+from toolstile_plugins.console.settings import ConsoleSettings
+
+LOOPBACK: Final = "127.0.0.1"
+
+
+def serve(host: HostHandle, port: int | None = None) -> int:
+    """Serve the console until the process is asked to end.
+
+    Args:
+        host: The host.
+        port: The port; that of the settings where none is given.
+
+    Raises:
+        ConfigurationError: The port cannot be had.
+    """
+    settings: ConsoleSettings = host.settings("console")
+    with closing(_listening(settings.port if port is None else port)) as listening:
+        url = f"http://{LOOPBACK}:{listening.getsockname()[1]}"
+        console = Console(host, url, tell=lambda url: _tell(f"It was opened. The next is {url}"))
+        _tell(f"The console is at {console.url}")
+        config = uvicorn.Config(
+            console,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            lifespan="off",
+            # Streams of changes never end by themselves.
+            timeout_graceful_shutdown=1,
+        )
+        asyncio.run(_Server(config).serve(sockets=[listening]))
+    return 0
+
+
+def _listening(port: int) -> socket.socket:
+    try:
+        return socket.create_server((LOOPBACK, port))
+    except (OSError, OverflowError) as error:
+        why = error.strerror if isinstance(error, OSError) else error
+        raise ConfigurationError(
+            f"The console cannot be served on port {port}: {why}. Choose another with --port; 0 is "
+            "any that is free."
+        ) from None
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the command line, which knows how to end."""
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        yield

@@ -1,0 +1,127 @@
+"use strict";
+const list = document.getElementById("list");
+const live = document.getElementById("live");
+
+// --- Live: the server tells that something is new, and the page is loaded and merged.
+
+let loading = false, again = false;
+
+async function refresh() {
+  if (document.hidden) return;
+  if (loading) { again = true; return; }
+  loading = true;
+  try {
+    do {
+      again = false;
+      const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+      if (!response.ok) throw new Error(response.statusText);
+      const page = new DOMParser().parseFromString(await response.text(), "text/html");
+      merge([...page.getElementById("list").children]);
+    } while (again);
+  } catch {
+    live.textContent = "Connection lost; trying again";
+  } finally {
+    loading = false;
+  }
+}
+
+/** Puts in what is new, in its place. What was there stays where it is, under the hand. */
+function merge(found) {
+  const ids = new Set(found.map((item) => item.id));
+  for (const item of [...list.children]) {
+    if (ids.has(item.id)) continue;
+    if (!item.dataset.href) item.remove();
+    else if (item.querySelector("form.answer"))
+      htmx.ajax("GET", item.dataset.href, { target: item, swap: "outerHTML" });
+  }
+  let before = null;
+  for (const item of found) {
+    const known = document.getElementById(item.id);
+    if (!known) {
+      list.insertBefore(item, before ? before.nextSibling : list.firstChild);
+      htmx.process(item);
+    } else if (known.dataset.version !== item.dataset.version && !known.matches(":focus-within")) {
+      known.replaceWith(item);
+      htmx.process(item);
+    }
+    before = document.getElementById(item.id);
+  }
+}
+
+function follow() {
+  const events = new EventSource(list.dataset.events);
+  events.onopen = () => { live.textContent = "Live"; };
+  events.onmessage = refresh;
+  events.onerror = () => {
+    const ended = events.readyState === EventSource.CLOSED;
+    live.textContent = ended
+      ? "The console was started anew: open the address that it printed last"
+      : "Connection lost; trying again";
+  };
+}
+
+if (list && list.dataset.events) {
+  follow();
+  document.addEventListener("visibilitychange", refresh);
+}
+
+setInterval(() => {
+  for (const item of document.querySelectorAll("[data-left]")) {
+    const left = Math.max(0, item.dataset.left - 1);
+    item.dataset.left = left;
+    item.textContent = left < 60 ? `${left} s` : `${Math.floor(left / 60)} min ${left % 60} s`;
+  }
+}, 1000);
+
+// --- Keys: they move the focus, and Enter does what has it. So no key alone answers anything.
+
+const KEYS = {
+  a: "button.approve",
+  d: "input[name=reason]",
+  e: "summary",
+  x: "input[type=checkbox]",
+};
+
+function move(step) {
+  const items = [...list.children];
+  const at = items.indexOf(document.activeElement.closest("#list > *"));
+  const next = items[at < 0 ? (step > 0 ? 0 : items.length - 1) : at + step];
+  if (!next) return;
+  (next.matches("[tabindex]") ? next : next.querySelector("a")).focus();
+  next.scrollIntoView({ block: "nearest" });
+}
+
+document.addEventListener("keydown", (event) => {
+  const types = "input:not([type=checkbox], [type=radio]), textarea, select";
+  if (!list || event.ctrlKey || event.metaKey || event.altKey || event.target.matches(types)) return;
+  if (event.key === "j" || event.key === "k") move(event.key === "j" ? 1 : -1);
+  const item = document.activeElement.closest("#list > *") || list.firstElementChild;
+  const found = KEYS[event.key] && item && item.querySelector(KEYS[event.key]);
+  if (!found) return;
+  event.preventDefault();
+  if (event.key === "x") found.click();
+  else if (event.key === "e" && !found.parentElement.open) found.click();
+  found.focus();
+  if (event.key === "e") found.parentElement.querySelector("textarea").focus();
+});
+
+// Enter in the reason denies; the first button of a form would approve.
+document.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !event.target.matches("input[name=reason]")) return;
+  event.preventDefault();
+  event.target.form.querySelector("button.deny").click();
+});
+
+// The card that was answered keeps the focus, so that j goes on from there.
+let focused = null;
+
+document.addEventListener("htmx:beforeSwap", (event) => {
+  const target = event.detail.target;
+  if (target.contains(document.activeElement)) focused = target.id;
+});
+
+document.addEventListener("htmx:afterSwap", () => {
+  const item = focused && document.getElementById(focused);
+  if (item && !item.contains(document.activeElement)) item.focus({ preventScroll: true });
+  focused = null;
+});

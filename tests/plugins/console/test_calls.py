@@ -1,0 +1,138 @@
+"""The pages Calls and one call: recorded calls, as they come and past."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+
+import pytest
+
+from toolstile_hookspecs import ToolCall
+from toolstile_plugins.console.call_index import CallIndex
+from toolstile_plugins.inbox import resume_pending
+
+from .test_access import EVIL
+from .test_live import versions
+
+
+def made(desk, name, **arguments):
+    return desk.tools.dispatch(ToolCall(name, arguments))
+
+
+def shown(visitor, query=""):
+    return [row["tool"] for row in visitor.json(f"/calls{query}")["calls"]]
+
+
+def test_calls_are_shown_the_newest_first(desk, visitor):
+    made(desk, "read_file", path="old.txt")
+    made(desk, "read_file", path="nonesuch")
+    page = visitor.get("/calls").text
+    outcomes = re.findall(r'class="outcome">(\w+)', page)
+    assert outcomes == ["failed", "succeeded"]
+    assert visitor.json("/calls")["calls"][0]["session"] == "s"
+
+
+def test_calls_that_come_later_are_told_to_open_pages_and_read_on(desk, visitor):
+    made(desk, "read_file", path="old.txt")
+    assert shown(visitor) == ["read_file"]
+    with visitor.client.stream("GET", f"{visitor.room}/events/calls") as events:
+        told = versions(events)
+        before = next(told)
+        made(desk, "list_directory", path=".")
+        assert next(told) != before
+    assert shown(visitor) == ["list_directory", "read_file"]
+
+
+def test_calls_are_found_by_outcome_tool_session_principal_and_time(desk, visitor):
+    made(desk, "read_file", path="old.txt")
+    made(desk, "read_file", path="nonesuch")
+    made(desk, "list_directory", path=".")
+    assert shown(visitor, "?tool=read_*") == ["read_file", "read_file"]
+    assert shown(visitor, "?outcome=failed") == ["read_file"]
+    assert shown(visitor, "?outcome=succeeded&tool=list*") == ["list_directory"]
+    assert shown(visitor, "?session=other") == shown(visitor, "?principal=ada") == []
+    (newest, *_) = CallIndex([desk.folder / "calls.jsonl"]).rows()
+    late = (newest.at + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M")
+    assert shown(visitor, f"?since={late}") == []
+    assert len(shown(visitor, f"?until={late}&since=nonsense")) == 3
+
+
+def test_one_call_is_shown_whole(desk, visitor):
+    question = desk.ask(to="ada", amount=5)
+    visitor.answer(question, "deny", reason="Ada has left.")
+    resume_pending(desk.tools)
+    (row, *_) = visitor.json("/calls")["calls"]
+    page = visitor.get(f"/calls/{row['name']}").text
+    for part in ("pay", "denied", "Ada has left.", "&#34;ada&#34;", "its handler did not run"):
+        assert part in page
+    call = visitor.json(f"/calls/{row['name']}")["call"]
+    assert (call["status"], call["id"]) == ("denied", row["call_id"])
+
+
+def test_what_a_call_changed_is_shown_as_a_diff(desk, visitor):
+    visitor.answer(desk.ask("write", path="old.txt", text="one\n2\nthree\n"), "approve")
+    resume_pending(desk.tools)
+    (row, *_) = visitor.json("/calls")["calls"]
+    assert '<td class="text added">+2</td>' in visitor.get(f"/calls/{row['name']}").text
+
+
+def test_nested_calls_lead_to_one_another(desk, visitor):
+    made(desk, "twice", path="old.txt")
+    rows = visitor.json("/calls")["calls"]
+    (outer,) = [row for row in rows if row["tool"] == "twice"]
+    page = visitor.get(f"/calls/{outer['name']}").text
+    for inner in (row for row in rows if row["parent"] == outer["call_id"]):
+        assert f"/calls/{inner['name']}" in page
+        assert f"/calls/{outer['name']}" in visitor.get(f"/calls/{inner['name']}").text
+    assert len(visitor.json(f"/calls/{outer['name']}")["nested"]) == 2
+
+
+def test_what_was_recorded_stays_text_and_secrets_masked(desk, visitor):
+    desk.ask("log_in", user=EVIL, password="hunter2")
+    (row,) = visitor.json("/calls")["calls"]
+    for path in ("/calls", f"/calls/{row['name']}"):
+        page = visitor.get(path)
+        assert not re.search(r"<script>|<img", page.text)
+        assert "hunter2" not in page.text + visitor.get(path, accept="application/json").text
+
+
+def test_an_unknown_call_is_not_found(desk, visitor):
+    made(desk, "read_file", path="old.txt")
+    for name in ("nonesuch", "x-0", "../calls.jsonl"):
+        assert visitor.get(f"/calls/{name}").status_code == 404
+
+
+@pytest.mark.parametrize("damage", ["torn", "changed"])
+def test_a_line_that_is_none_hides_no_other(desk, damage):
+    for _ in range(3):
+        made(desk, "read_file", path="old.txt")
+    lines = (desk.folder / "calls.jsonl").read_bytes().splitlines(keepends=True)
+    copy = desk.folder / "copy.jsonl"
+    index = CallIndex([copy])
+    assert index.rows() == []
+    if damage == "torn":
+        copy.write_bytes(b"".join(lines)[:-20])
+        assert len(index.rows()) == 2
+        copy.write_bytes(b"".join(lines))
+    else:
+        copy.write_bytes(b"".join([*lines[:2], b"{}\n", *lines[2:]]))
+    assert len(index.rows()) == 3
+
+
+def test_a_record_that_was_replaced_is_read_anew(desk):
+    made(desk, "read_file", path="old.txt")
+    copy = desk.folder / "copy.jsonl"
+    copy.write_bytes((desk.folder / "calls.jsonl").read_bytes())
+    index = CallIndex([copy])
+    assert len(index.rows()) == len(index.rows()) == 1
+    copy.unlink()
+    made(desk, "list_directory", path=".")
+    copy.write_bytes((desk.folder / "calls.jsonl").read_bytes())
+    assert len(index.rows()) == 2
+
+
+def test_the_index_holds_the_newest_alone(desk):
+    for path in ("old.txt", "nonesuch"):
+        made(desk, "read_file", path=path)
+    (row,) = CallIndex([desk.folder / "calls.jsonl"], most=1).rows()
+    assert row.status.value == "failed"
