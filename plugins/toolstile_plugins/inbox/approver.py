@@ -190,5 +190,6 @@ class Approver:
 
 
 def _is_about(question: Question, request: ApprovalRequest) -> bool:
+    """Tell whether a question is about the same; a run goes on with its own calls itself."""
     about = (request.tool.name, request.digest, request.context.principal)
-    return (question.tool, question.digest, question.principal) == about
+    return (question.tool, question.digest, question.principal) == about and not question.owner

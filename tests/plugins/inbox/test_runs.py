@@ -6,7 +6,7 @@ import pytest
 
 from toolstile import MarkdownSection, Prompt, PromptTemplate
 from toolstile.testing import ScriptedModel
-from toolstile_hookspecs import Answer
+from toolstile_hookspecs import Answer, Status, ToolCall
 from toolstile_hookspecs.agents.messages import Message
 from toolstile_plugins.agent import Agent, RunState
 from toolstile_plugins.inbox import answers_to, resume_pending
@@ -63,6 +63,18 @@ def test_the_call_of_a_run_is_left_to_the_run(house):
     assert resume_pending(tools) == []
     assert result.state.waiting
     assert PAID == []
+
+
+def test_the_same_call_outside_of_the_run_does_not_take_its_answer(house):
+    host = house.host(wait="pending")
+    agent = agent_of(host, PAY, "Paid.")
+    result, session = agent.execute("Pay Ada.")
+    tools = house.tools(host, session=session, session_id=None)
+    inbox = inbox_of(tools)
+    say(inbox)
+    assert tools.dispatch(ToolCall("pay", {"to": "ada", "amount": 5})).status is Status.PENDING
+    resumed, _ = agent.resume(result.state, answers_to(inbox, result.state), session=session)
+    assert (resumed.text, PAID) == ("Paid.", ["ada"])
 
 
 def test_what_was_shown_of_a_run_is_kept_without_another_run(house, tmp_path):
