@@ -228,7 +228,7 @@ BUDGETS = {
     "people decide": {
         "contract": 176,
         "host": 26,
-        "lines": 2891,  # 3,200
+        "lines": 2892,  # 3,200
         "statements": 1420,
         "files": 19,
     },
