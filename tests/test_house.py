@@ -236,9 +236,9 @@ BUDGETS = {
     "console": {
         "contract": 0,
         "host": 0,
-        "lines": 1290,  # 1,300
-        "statements": 645,
-        "files": 12,
+        "lines": 1301,  # 1,300
+        "statements": 652,
+        "files": 13,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

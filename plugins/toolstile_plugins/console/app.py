@@ -23,8 +23,8 @@ from toolstile_plugins.console.feed import Feed
 from toolstile_plugins.console.pages import HERE, Pages
 from toolstile_plugins.console.settings import ConsoleSettings
 from toolstile_plugins.console.waiting import Waiting
-from toolstile_plugins.inbox.cli import person as user_of_process
 from toolstile_plugins.inbox.inbox import Inbox
+from toolstile_plugins.inbox.wire import person as user_of_process
 from toolstile_plugins.record.settings import RecordSettings
 
 SECTIONS: Final = {section.path: section.title for section in (Waiting, Calls)}

@@ -19,8 +19,8 @@ from toolstile_hookspecs.services.approval_store import Question, QuestionState
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.console.access import Access
 from toolstile_plugins.console.pages import Pages, is_partial, lines_of, version_of, wants_json
-from toolstile_plugins.inbox.cli import read_arguments, wire_of
 from toolstile_plugins.inbox.inbox import Inbox, described_answer
+from toolstile_plugins.inbox.wire import read_arguments, wire_of
 
 VIA: Final = "console"
 _ANSWERS: Final = {"approve": Answer.APPROVED, "deny": Answer.DENIED, "edit": Answer.EDITED}

@@ -3,25 +3,23 @@
 from __future__ import annotations
 
 import argparse
-import getpass
-import grp
 import json
-import os
 import sys
 import time
 from collections.abc import Iterator
-from typing import Any, Final, cast
+from typing import Final
 
 from rich.table import Table
 from rich.text import Text
 
-from toolstile_hookspecs import Answer, HostHandle, Outcome, Principal, StateError
+from toolstile_hookspecs import Answer, HostHandle, Outcome, StateError
 from toolstile_hookspecs.services.approval_store import OPEN, ApprovalStore, Question
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
 from toolstile_plugins.cli_support import console, print_table, printable_lines
 from toolstile_plugins.inbox.inbox import Inbox, described_answer
 from toolstile_plugins.inbox.resumption import resume_pending
+from toolstile_plugins.inbox.wire import person, read_arguments, wire_of
 
 VIA: Final = "command line"
 _NO_INBOX: Final = (
@@ -57,17 +55,6 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         case _:
             _answer(host, inbox, args)
     return 0
-
-
-def person() -> Principal:
-    """Return the user of this process, with the groups that the system gives them."""
-    names: list[str] = []
-    for number in os.getgroups():
-        try:
-            names.append(grp.getgrgid(number).gr_name)
-        except KeyError:
-            names.append(str(number))
-    return Principal("os", getpass.getuser(), groups=names)
 
 
 # --- list, show
@@ -148,36 +135,6 @@ def _indented(text: str) -> Iterator[str]:
     return (f"  {line}" for line in printable_lines(text))
 
 
-def wire_of(question: Question) -> dict[str, Any]:
-    """Return a question as JSON data."""
-    given, principal = question.answer, question.principal
-    return {
-        "ticket": question.ticket,
-        "tool": question.tool,
-        "category": question.category,
-        "consequence": question.consequence,
-        "reasons": list(question.reasons),
-        "arguments": json.loads(question.arguments),
-        "diff": question.diff,
-        "shownBefore": question.shown_before,
-        "digest": question.digest,
-        "callId": question.call_id,
-        "session": question.session_id,
-        "principal": principal and {"source": principal.source, "id": principal.id},
-        "created": wire_time(question.created),
-        "expires": wire_time(question.expires),
-        "state": question.state.value,
-        "answer": given
-        and {
-            "answer": given.answer.value,
-            "by": {"source": given.by.source, "id": given.by.id},
-            "via": given.via,
-            "at": wire_time(given.at),
-            "reason": given.reason,
-        },
-    }
-
-
 # --- approve, deny, edit
 
 
@@ -198,21 +155,6 @@ def _answer(host: HostHandle, inbox: Inbox, args: argparse.Namespace) -> None:
     elif answered.answer is not None:
         told = f"{answered.tool} {answered.ticket} is {described_answer(answered.answer)}."
         _print(printable(told))
-
-
-def read_arguments(text: str) -> dict[str, Any]:
-    """Return the arguments that a person has written as JSON.
-
-    Raises:
-        StateError: They are not a JSON object.
-    """
-    try:
-        arguments = json.loads(text)
-    except ValueError as error:
-        raise StateError(f"The arguments are not JSON: {error}. Correct them.") from None
-    if not isinstance(arguments, dict):
-        raise StateError("The arguments are not a JSON object. Write {...}.")
-    return cast("dict[str, Any]", arguments)
 
 
 def _named(inbox: Inbox, ticket: str) -> Question:

@@ -22,7 +22,7 @@ from toolstile import Executor, Host, Settings
 from toolstile_hookspecs import Filesystem, Principal, ToolCall, ToolContext, tool
 from toolstile_plugins.console import Console
 from toolstile_plugins.inbox import Inbox
-from toolstile_plugins.inbox.cli import wire_of
+from toolstile_plugins.inbox.wire import wire_of
 
 BOB = Principal("os", "bob")
 

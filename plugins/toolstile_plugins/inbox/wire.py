@@ -1,0 +1,69 @@
+"""The JSON of questions and answers, and the person who answers from this machine."""
+
+from __future__ import annotations
+
+import getpass
+import grp
+import json
+import os
+from typing import Any, cast
+
+from toolstile_hookspecs import Principal, StateError
+from toolstile_hookspecs.services.approval_store import Question
+from toolstile_hookspecs.support.text import wire_time
+
+
+def wire_of(question: Question) -> dict[str, Any]:
+    """Return a question as JSON data."""
+    given, principal = question.answer, question.principal
+    return {
+        "ticket": question.ticket,
+        "tool": question.tool,
+        "category": question.category,
+        "consequence": question.consequence,
+        "reasons": list(question.reasons),
+        "arguments": json.loads(question.arguments),
+        "diff": question.diff,
+        "shownBefore": question.shown_before,
+        "digest": question.digest,
+        "callId": question.call_id,
+        "session": question.session_id,
+        "principal": principal and {"source": principal.source, "id": principal.id},
+        "created": wire_time(question.created),
+        "expires": wire_time(question.expires),
+        "state": question.state.value,
+        "answer": given
+        and {
+            "answer": given.answer.value,
+            "by": {"source": given.by.source, "id": given.by.id},
+            "via": given.via,
+            "at": wire_time(given.at),
+            "reason": given.reason,
+        },
+    }
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments that a person has written as JSON.
+
+    Raises:
+        StateError: They are not a JSON object.
+    """
+    try:
+        arguments = json.loads(text)
+    except ValueError as error:
+        raise StateError(f"The arguments are not JSON: {error}. Correct them.") from None
+    if not isinstance(arguments, dict):
+        raise StateError("The arguments are not a JSON object. Write {...}.")
+    return cast("dict[str, Any]", arguments)
+
+
+def person() -> Principal:
+    """Return the user of this process, with the groups that the system gives them."""
+    names: list[str] = []
+    for number in os.getgroups():
+        try:
+            names.append(grp.getgrgid(number).gr_name)
+        except KeyError:
+            names.append(str(number))
+    return Principal("os", getpass.getuser(), groups=names)
