@@ -3,67 +3,29 @@
 from __future__ import annotations
 
 import argparse
-import json
 from collections.abc import Callable, Iterable
 from datetime import datetime
-from hashlib import sha256
-from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from rich.table import Table
 from rich.text import Text
 
-from toolstile_hookspecs import HostHandle, LedgerError, Severity, Tool, ToolValidationError
-from toolstile_hookspecs.codecs import MASK
-from toolstile_hookspecs.services.ledger import (
-    EffectState,
-    LedgerEntry,
-    LedgerStore,
-    RecordedResult,
-)
-from toolstile_hookspecs.support.text import printable, wire_time
+from toolstile_hookspecs import HostHandle, LedgerError
+from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, LedgerStore
+from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.cli_support import console, print_table
-from toolstile_plugins.directories import file_finding
-from toolstile_plugins.ledger.api import DAY, end_of, read_result
-from toolstile_plugins.ledger.settings import LedgerSettings, offered_store
-from toolstile_plugins.ledger.stores.memory import MemoryStore
+from toolstile_plugins.ledger.api import EffectLedger
+from toolstile_plugins.ledger.entries import hash_of, store_of, unless_secret, wire_of
+from toolstile_plugins.ledger.settings import LedgerSettings
+from toolstile_plugins.ledger.settlement import Finding, settle
 
 SHOWN_OF_HASH: Final = 12
+SHOWN_KEYS: Final = 5
 _STYLES: Final = {
     EffectState.CLAIMED: "cyan",
     EffectState.DONE: "green",
     EffectState.UNKNOWN: "bold red",
 }
-
-
-def hash_of(entry: LedgerEntry) -> str:
-    """Return the hash that names an entry in lists."""
-    return sha256(entry.claim.key.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def wire_of(entry: LedgerEntry) -> dict[str, Any]:
-    """Return an entry as JSON data."""
-    claim, result = entry.claim, entry.result
-    wire: dict[str, Any] = {
-        "key": claim.key,
-        "hash": hash_of(entry),
-        "tool": claim.tool_name,
-        "state": str(entry.state),
-        "paramsHash": claim.params_hash,
-        "effectId": claim.effect_id,
-        "sessionId": claim.session_id,
-        "callId": claim.call_id,
-        "createdAt": wire_time(claim.created_at),
-        "expiresAt": None if entry.expires_at is None else wire_time(entry.expires_at),
-    }
-    if result is not None:
-        wire["message"] = _unless_secret(result, result.message)
-        wire["value"] = _unless_secret(result, _read(result.value))
-        wire["excluded"] = result.excluded
-        wire["changes"] = _unless_secret(result, _read(result.changes))
-    if entry.reason is not None:
-        wire["reason"] = entry.reason
-    return wire
 
 
 def show_table(entries: Iterable[LedgerEntry], now: datetime) -> None:
@@ -101,8 +63,8 @@ def show_entry(entry: LedgerEntry, now: datetime) -> None:
     }
     if (result := entry.result) is not None:
         value = "" if result.value is None else result.value.decode(errors="replace")
-        lines["message"] = printable(_unless_secret(result, result.message))
-        lines["value"] = printable(_unless_secret(result, value))
+        lines["message"] = printable(unless_secret(result, result.message))
+        lines["value"] = printable(unless_secret(result, value))
     if entry.reason is not None:
         lines["reason"] = printable(entry.reason)
     if entry.state is EffectState.CLAIMED and entry.owner is not None:
@@ -119,17 +81,8 @@ def show_line(text: str) -> None:
 
 def _what(entry: LedgerEntry) -> str:
     if entry.result is not None:
-        return printable(_unless_secret(entry.result, entry.result.message))
+        return printable(unless_secret(entry.result, entry.result.message))
     return printable(entry.reason or "")
-
-
-def _unless_secret(result: RecordedResult, shown: Any) -> Any:
-    """Return a part of a result, masked if the result holds a secret."""
-    return MASK if result.secret and shown else shown
-
-
-def _read(text: str | bytes | None) -> Any:
-    return None if text is None else json.loads(text)
 
 
 def _end(entry: LedgerEntry, now: datetime) -> str:
@@ -143,11 +96,6 @@ def _moment(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
-BY_HAND: Final = "A person found out that it has not happened."
-UNFIT: Final = "Its recorded value did not fit what the tool returns."
-SHOWN_KEYS: Final = 5
-
-
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     """Carry a command out.
 
@@ -156,11 +104,8 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     """
     settings: LedgerSettings = host.settings("ledger")
     with host.executor() as tools:
-        offered = offered_store(tools.resources)
-    if offered is None and settings.is_empty:
-        store: LedgerStore = _nothing_yet(settings.path)
-    else:
-        store = settings.ledger(offered).store
+        ledger = tools.resources.get(EffectLedger)
+    store = store_of(settings, ledger)
     commands: dict[str, Callable[[HostHandle, LedgerStore, argparse.Namespace], None]] = {
         "list": _list,
         "show": _show,
@@ -170,14 +115,6 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     }
     commands[args.what](host, store, args)
     return 0
-
-
-def _nothing_yet(file: Path) -> LedgerStore:
-    """Return an empty store in place of a missing file, which is not made by looking."""
-    found = file_finding(file, "ledger")
-    if found.severity is Severity.ERROR:
-        raise LedgerError(f"The ledger {file} cannot be used: {found.text} {found.remedy}")
-    return MemoryStore()
 
 
 def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
@@ -208,37 +145,11 @@ def _show(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
 
 
 def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
-    if args.not_done and (args.message is not None or args.value is not None):
-        raise LedgerError(
-            "What has not happened has no message and no value. Give --done, or leave them out."
-        )
     entry = _find(store, args.key)
     claim = entry.claim
-    now = host.clock.now()
     tool = host.catalog.get(claim.tool_name)
-    is_unfit = _is_unfit(entry, tool)
-    if entry.state is not EffectState.UNKNOWN and not is_unfit:
-        raise LedgerError(_nothing_to_resolve(entry, tool))
-    if args.not_done and entry.state is EffectState.DONE:
-        raise LedgerError(
-            f"The call {claim.key} is done: it has happened, only {claim.tool_name} returns "
-            "something else by now than was recorded. Say what it came to, with --done --value "
-            f"JSON; or, if it may happen again, use `toolstile ledger invalidate '{claim.key}'`."
-        )
-    result = read_result(args.message or "", args.value, tool)
-    if is_unfit:
-        # No call can use it: from here on it is unknown like others.
-        store.doubt(claim.key, claim.effect_id, UNFIT)
-    if args.done:
-        ttl = DAY if tool is None or tool.idempotency is None else tool.idempotency.ttl
-        kept = store.finish(claim.key, claim.effect_id, result, end_of(now, ttl))
-    else:
-        # Not removed: what its crash has left behind elsewhere may still have to ask for it.
-        kept = store.doubt(claim.key, claim.effect_id, BY_HAND, now)
-    if not kept:
-        raise LedgerError(
-            f"The call {claim.key} changed meanwhile, so nothing was resolved. Look at it again."
-        )
+    found = Finding(has_happened=args.done, message=args.message, value=args.value)
+    settle(store, entry, found, tool=tool, now=host.clock.now())
     text = f"{claim.key} is resolved."
     wire: dict[str, object] = {"key": claim.key, "done": bool(args.done)}
     if args.value is not None and tool is None:
@@ -248,31 +159,6 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
         )
         wire["checked"] = False
     _tell(args, text, wire)
-
-
-def _is_unfit(entry: LedgerEntry, tool: Tool[object, object] | None) -> bool:
-    """Tell whether a value is recorded that the tool cannot return."""
-    if tool is None or entry.result is None or entry.result.value is None:
-        return False
-    try:
-        tool.result_codec.decode(entry.result.value)
-    except ToolValidationError:
-        return True
-    return False
-
-
-def _nothing_to_resolve(entry: LedgerEntry, tool: Tool[object, object] | None) -> str:
-    name, key = entry.claim.tool_name, entry.claim.key
-    text = (
-        f"The call {key} is {entry.state}, so there is nothing to resolve. Look at it with "
-        f"`toolstile ledger show '{key}'`."
-    )
-    if tool is None and entry.state is EffectState.DONE:
-        text += (
-            f" If its value does not fit, load the plugin that offers {name}, with --plugin "
-            "FILE.py, say; then it can be resolved again."
-        )
-    return text
 
 
 def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:  # noqa: ARG001 - one shape for all

@@ -97,10 +97,10 @@ class LedgerSettings(BaseModel):
         """The settings that name a store, unused where a plugin offers another."""
         return [name for name in ("store", "path", "url") if name in self.model_fields_set]
 
-    @property
-    def is_empty(self) -> bool:
-        """True when there is no file yet, which a look would create."""
-        return self.store == "sqlite" and not self.path.exists()
+    def is_empty(self, ledger: EffectLedger) -> bool:
+        """Tell whether a ledger is in the file of these settings, and there is none yet."""
+        is_own = ledger is self._ledger and self._offered is None
+        return is_own and self.store == "sqlite" and not self.path.exists()
 
     def shut(self) -> None:
         """Close the ledger, if it was used."""
