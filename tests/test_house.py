@@ -236,9 +236,9 @@ BUDGETS = {
     "console": {
         "contract": 0,
         "host": 0,
-        "lines": 1360,  # 1,300
-        "statements": 675,
-        "files": 15,
+        "lines": 1607,  # 1,300
+        "statements": 801,
+        "files": 16,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -23,6 +23,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 CONSOLE: Final = Arguments(
     "console",
     _configure,
-    "serve pages on this machine: what waits for a person, and which calls were made",
+    "serve pages on this machine: what waits for a person, which calls were made, and the ledger",
 )
 ARGUMENTS: Final = (CONSOLE,)

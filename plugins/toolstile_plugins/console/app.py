@@ -20,14 +20,16 @@ from toolstile_plugins.console.access import Access, Guard, SignedIn, read_form
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.calls import Calls
 from toolstile_plugins.console.feed import Feed
+from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import HERE, Pages
 from toolstile_plugins.console.settings import ConsoleSettings
 from toolstile_plugins.console.waiting import Waiting
 from toolstile_plugins.inbox.inbox import Inbox
 from toolstile_plugins.inbox.wire import person as user_of_process
+from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.record.settings import RecordSettings
 
-SECTIONS: Final = {section.path: section.title for section in (Waiting, Calls)}
+SECTIONS: Final = {section.path: section.title for section in (Waiting, Calls, Ledger)}
 
 
 class Console:
@@ -64,11 +66,15 @@ class Console:
         settings: ConsoleSettings = host.settings("console")
         with host.executor() as tools:
             inbox = tools.resources.get(Inbox, None)
+            ledger = tools.resources.get(EffectLedger, None)
         self._access = access = Access(url, tell)
         self._pages = Pages(access, SECTIONS)
-        sections: list[Waiting | Calls] = [
+        index = CallIndex(_records_of(host))
+        effects = Ledger(host, ledger, index, access, self._pages)
+        sections: list[Waiting | Calls | Ledger] = [
             Waiting(host, inbox, person or user_of_process(), access, self._pages),
-            Calls(CallIndex(_records_of(host)), self._pages),
+            Calls(index, effects, self._pages),
+            effects,
         ]
         rooms = [route for section in sections for route in section.routes()]
         for section in sections:

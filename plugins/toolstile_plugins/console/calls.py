@@ -16,9 +16,11 @@ from starlette.routing import BaseRoute, Route
 from toolstile_hookspecs import Status
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
 from toolstile_plugins.console.call_index import CallIndex, Filter
+from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import Pages, lines_of
 from toolstile_plugins.record.schema import RecordedCall
 
+LEDGER_KEY: Final = "ledger.key"
 SHOWN: Final = 200
 """The calls of a page."""
 
@@ -28,6 +30,7 @@ class Calls:
 
     Args:
         index: The index of the calls.
+        ledger: Shows their effects.
         pages: Shows the pages.
 
     Attributes:
@@ -38,8 +41,9 @@ class Calls:
     title = "Calls"
     path = "calls"
 
-    def __init__(self, index: CallIndex, pages: Pages) -> None:
+    def __init__(self, index: CallIndex, ledger: Ledger, pages: Pages) -> None:
         self._index = index
+        self._ledger = ledger
         self._pages = pages
 
     def routes(self) -> list[BaseRoute]:
@@ -72,10 +76,13 @@ class Calls:
         near = [other for other in self._index.rows() if other.session == row.session]
         nested = [other for other in reversed(near) if other.parent == call.id]
         parent = next((other for other in near if other.call_id == call.parent), None)
-        values = {"row": row, "call": call, "nested": nested, "parent": parent, **_parts_of(call)}
+        effect = self._ledger.effect_of(call.attributes.get(LEDGER_KEY))
+        near_it = {"nested": nested, "parent": parent, "effect": effect}
+        values = {"row": row, "call": call, **near_it, **_parts_of(call)}
         wire = {
             "call": call.model_dump(mode="json", exclude={"prev", "hash"}),
             "nested": [other.wire() for other in nested],
+            "effect": effect and effect.wire,
         }
         return self._pages.show(request, "call.html", values, wire)
 

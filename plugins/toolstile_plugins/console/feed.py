@@ -64,7 +64,9 @@ class Feed:
                 self._looking, self._now = None, ""
 
     async def _look(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
+            began = loop.time()
             try:
                 now = await run_in_threadpool(self._version)
             except (ToolstileError, OSError) as error:
@@ -73,4 +75,5 @@ class Feed:
                 async with self._changed:
                     self._now = now
                     self._changed.notify_all()
-            await asyncio.sleep(self._interval)
+            # What takes long, as a large ledger does, is looked at less often.
+            await asyncio.sleep(max(self._interval, 4 * (loop.time() - began)))

@@ -19,10 +19,20 @@ import uvicorn
 from pydantic import SecretStr
 
 from toolstile import Executor, Host, Settings
-from toolstile_hookspecs import Filesystem, Principal, ToolCall, ToolContext, tool
+from toolstile_hookspecs import (
+    Filesystem,
+    IdempotencyConfig,
+    Outcome,
+    Principal,
+    ToolCall,
+    ToolContext,
+    tool,
+)
+from toolstile_hookspecs.services.ledger import LedgerEntry
 from toolstile_plugins.console import Console
 from toolstile_plugins.inbox import Inbox
 from toolstile_plugins.inbox.wire import wire_of
+from toolstile_plugins.ledger import EffectLedger
 
 BOB = Principal("os", "bob")
 
@@ -70,6 +80,23 @@ def twice(path: str, *, context: ToolContext) -> str:
     return "Read."
 
 
+@tool(idempotency=IdempotencyConfig(scope="global", on_error="unknown"))
+def order(item: str, *, context: ToolContext) -> dict[str, str]:
+    """Order an item."""
+    if item.startswith("lost"):
+        raise TimeoutError(f"Nobody answered about {item}.")
+    return {"ordered": item}
+
+
+@tool(idempotency=IdempotencyConfig(scope="global"))
+def sign_up(password: SecretStr, *, context: ToolContext) -> dict[str, str]:
+    """Sign up, and say with what."""
+    return {"with": password.get_secret_value()}
+
+
+TOOLS = [pay, write, log_in, evil, twice, order, sign_up]
+
+
 class Desk:
     """A host with an inbox, and a console on a port of its own.
 
@@ -90,11 +117,10 @@ class Desk:
             "vfs": {"root": str(workspace)},
             "console": {"interval": 0.02},
             "record": {"file": str(folder / "calls.jsonl")},
+            "ledger": {"path": str(folder / "ledger.db")},
         }
         given = {"approver": "inbox", "approve_diff": True, "plugins": plugins}
-        self.host = stack.enter_context(
-            Host(settings=Settings.model_validate(given), tools=[pay, write, log_in, evil, twice])
-        )
+        self.host = stack.enter_context(Host(settings=Settings.model_validate(given), tools=TOOLS))
         self.tools: Executor = stack.enter_context(self.host.executor(session_id="s"))
         self.inbox: Any = self.tools.resources.get(Inbox, None)
         self.port = port
@@ -131,6 +157,14 @@ class Desk:
         self.tools.dispatch(ToolCall(name, arguments or {"to": "ada"}))
         (question,) = [one for one in self.inbox.waiting() if one.ticket not in before]
         return wire_of(question)
+
+    def call(self, name: str, **arguments: Any) -> Outcome:
+        """Make a call that nobody is asked about."""
+        return self.tools.dispatch(ToolCall(name, arguments))
+
+    def effects(self) -> list[LedgerEntry]:
+        """Return the effects in the ledger."""
+        return [*self.tools.resources.get(EffectLedger).store.entries()]
 
     def feed_of(self, section: str) -> Any:
         """Return the feed of a section."""

@@ -36,12 +36,13 @@ function merge(found) {
   }
   let before = null;
   for (const item of found) {
-    const known = document.getElementById(item.id);
+    let known = document.getElementById(item.id);
+    if (known && known.dataset.version !== item.dataset.version && !known.matches(":focus-within")) {
+      known.remove();
+      known = null;
+    }
     if (!known) {
       list.insertBefore(item, before ? before.nextSibling : list.firstChild);
-      htmx.process(item);
-    } else if (known.dataset.version !== item.dataset.version && !known.matches(":focus-within")) {
-      known.replaceWith(item);
       htmx.process(item);
     }
     before = document.getElementById(item.id);
@@ -77,7 +78,7 @@ setInterval(() => {
 
 const KEYS = {
   a: "button.approve",
-  d: "input[name=reason]",
+  d: "input[name=reason], button.deny",
   e: "summary",
   x: "input[type=checkbox]",
 };
@@ -102,7 +103,7 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "x") found.click();
   else if (event.key === "e" && !found.parentElement.open) found.click();
   found.focus();
-  if (event.key === "e") found.parentElement.querySelector("textarea").focus();
+  if (event.key === "e") found.parentElement.querySelector("input, textarea").focus();
 });
 
 // Enter in the reason denies; the first button of a form would approve.

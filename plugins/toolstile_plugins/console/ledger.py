@@ -1,0 +1,231 @@
+"""The sections Ledger and one effect: those of which nobody knows are found out, and settled."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from fnmatch import fnmatchcase
+from http import HTTPStatus
+from typing import Any, Final
+
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from toolstile_hookspecs import HostHandle, LedgerError, Tool
+from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, LedgerStore
+from toolstile_plugins.console.access import Access
+from toolstile_plugins.console.call_index import CallIndex
+from toolstile_plugins.console.pages import Pages, version_of, wants_json
+from toolstile_plugins.ledger.api import EffectLedger
+from toolstile_plugins.ledger.entries import hash_of, store_of, wire_of
+from toolstile_plugins.ledger.settlement import Finding, is_unfit, settle
+from toolstile_plugins.ledger.stores.memory import MemoryStore
+
+SHOWN: Final = 200
+"""The effects of a page."""
+_HAPPENED: Final = {"happened": True, "not_happened": False}
+
+
+@dataclass(frozen=True, slots=True)
+class Effect:
+    """An effect as a page shows it.
+
+    Args:
+        entry: Its entry.
+        is_over: Whether it has expired, so that the next call of its key runs.
+        is_unfit: Whether its tool cannot return the value that is recorded; not looked at in
+            lists.
+    """
+
+    entry: LedgerEntry
+    is_over: bool
+    is_unfit: bool = False
+
+    @property
+    def name(self) -> str:
+        """Its name in addresses."""
+        return hash_of(self.entry)
+
+    @property
+    def is_unsettled(self) -> bool:
+        """True while a person has to find out what it came to."""
+        is_unknown = self.entry.state is EffectState.UNKNOWN
+        return self.is_unfit or (is_unknown and not self.is_over)
+
+    @property
+    def rank(self) -> int:
+        """Its place in lists: first what a person has to settle, last what is over."""
+        if self.is_unsettled:
+            return 0
+        return 3 if self.is_over else 1 + (self.entry.state is EffectState.DONE)
+
+    @property
+    def wire(self) -> dict[str, Any]:
+        """It as JSON data, with masks."""
+        return wire_of(self.entry)
+
+    @property
+    def value(self) -> str:
+        """Its value as text; "" where there is none."""
+        value = self.wire.get("value")
+        return "" if value is None else json.dumps(value, ensure_ascii=False, indent=2)
+
+    @property
+    def version(self) -> str:
+        """A version that changes with it."""
+        return f"{self.entry.claim.effect_id} {self.entry.state}{' over' if self.is_over else ''}"
+
+
+class Ledger:
+    """Shows the effects of calls, and settles those of which nobody knows.
+
+    Args:
+        host: The host, whose tools check values.
+        ledger: The ledger, None where there is none.
+        index: The index of the calls that had the effects.
+        access: Says which forms are genuine.
+        pages: Shows the pages.
+
+    Attributes:
+        title: The title of the section.
+        path: Its path.
+    """
+
+    title = "Ledger"
+    path = "ledger"
+
+    def __init__(
+        self,
+        host: HostHandle,
+        ledger: EffectLedger | None,
+        index: CallIndex,
+        access: Access,
+        pages: Pages,
+    ) -> None:
+        self._host = host
+        self._ledger = ledger
+        self._index = index
+        self._access = access
+        self._pages = pages
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the pages."""
+        return [
+            Route("/ledger", self._list),
+            Route("/ledger/{name}", self._show),
+            Route("/ledger/{name}", self._settle, methods=["POST"]),
+        ]
+
+    def version(self) -> str:
+        """Return a version that changes with any effect."""
+        return version_of([effect.version for effect in self._effects()])
+
+    def effect_of(self, key: object) -> Effect | None:
+        """Return the effect that is recorded under a key, None where there is none."""
+        entry = self._store.get(key) if isinstance(key, str) else None
+        return None if entry is None else self._shown(entry)
+
+    @property
+    def _store(self) -> LedgerStore:
+        if self._ledger is None:
+            return MemoryStore()
+        return store_of(self._host.settings("ledger"), self._ledger)
+
+    def _effects(self) -> list[Effect]:
+        """Return all effects, those first that a person has to settle, then the newest."""
+        newest_first = reversed([self._shown(entry) for entry in self._store.entries()])
+        return sorted(newest_first, key=lambda effect: effect.rank)
+
+    def _shown(self, entry: LedgerEntry) -> Effect:
+        ends = entry.expires_at
+        return Effect(entry, ends is not None and ends <= self._host.clock.now())
+
+    def _tool_of(self, entry: LedgerEntry) -> Tool[Any, Any] | None:
+        return self._host.catalog.get(entry.claim.tool_name)
+
+    def _named(self, name: str) -> Effect:
+        for entry in self._store.entries():
+            if hash_of(entry) == name:
+                return replace(self._shown(entry), is_unfit=is_unfit(entry, self._tool_of(entry)))
+        raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such effect in the ledger.")
+
+    # --- Pages
+
+    def _list(self, request: Request) -> Response:
+        asked = dict(request.query_params)
+        tool, state = asked.get("tool", "").strip() or "*", asked.get("state", "")
+        found = [
+            effect
+            for effect in self._effects()
+            if fnmatchcase(effect.entry.claim.tool_name, tool)
+            and state in {"", effect.entry.state.value}
+        ]
+        values = {
+            "effects": found[:SHOWN],
+            "more": max(0, len(found) - SHOWN),
+            "asked": asked,
+            "states": [state.value for state in EffectState],
+            "has_ledger": self._ledger is not None,
+        }
+        wire = {"effects": [effect.wire for effect in found[:SHOWN]]}
+        return self._pages.show(request, "ledger.html", values, wire)
+
+    def _show(self, request: Request) -> Response:
+        return self._show_effect(request, self._named(request.path_params["name"]))
+
+    def _show_effect(
+        self,
+        request: Request,
+        effect: Effect,
+        fault: str | None = None,
+        written: Mapping[str, str] | None = None,
+    ) -> Response:
+        claim = effect.entry.claim
+        made_by = (claim.session_id, claim.call_id)
+        rows = self._index.rows()
+        call = next((row for row in rows if (row.session, row.call_id) == made_by), None)
+        values = {
+            "effect": effect,
+            "call": call,
+            "fault": fault,
+            "written": {"message": "", "value": "", **(written or {})},
+            "is_checked": self._tool_of(effect.entry) is not None,
+        }
+        wire = {"effect": effect.wire, "call": call and call.wire(), "fault": fault}
+        status = HTTPStatus.OK if fault is None else HTTPStatus.CONFLICT
+        return self._pages.show(request, "effect.html", values, wire, status)
+
+    # --- Settlement
+
+    async def _settle(self, request: Request) -> Response:
+        form = dict(await self._access.form(request))
+        return await run_in_threadpool(self._take, request, form)
+
+    def _take(self, request: Request, form: Mapping[str, str]) -> Response:
+        effect = self._named(request.path_params["name"])
+        try:
+            self._record(effect.entry, form)
+        except LedgerError as error:
+            return self._show_effect(request, effect, str(error), form)
+        if wants_json(request):
+            return self._show_effect(request, self._named(effect.name))
+        return RedirectResponse(request.url.path, HTTPStatus.SEE_OTHER)
+
+    def _record(self, entry: LedgerEntry, form: Mapping[str, str]) -> None:
+        """Record what a form says of an effect.
+
+        Raises:
+            LedgerError: It cannot be settled like that, or is not the effect that was shown.
+        """
+        has_happened = _HAPPENED.get(form.get("answer", ""))
+        if has_happened is None:
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "Say whether it has happened.")
+        if form.get("effect") != entry.claim.effect_id:
+            raise LedgerError("Another call has the key by now. Look at what is here, then settle.")
+        texts = (form.get(name, "").strip() or None for name in ("message", "value"))
+        found = Finding(has_happened, *texts) if has_happened else Finding(has_happened=False)
+        settle(self._store, entry, found, tool=self._tool_of(entry), now=self._host.clock.now())
