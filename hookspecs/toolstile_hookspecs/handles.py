@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol, Unpack
@@ -86,6 +86,12 @@ class ExecutorHandle(Protocol):
         """Dispatch calls in parallel; see `dispatch_all`."""
         ...
 
+    def adispatch_each(
+        self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
+    ) -> Sequence[Coroutine[Any, Any, Outcome]]:
+        """Return calls of one batch, each carried out where it is awaited; await them all."""
+        ...
+
     def resume(
         self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
     ) -> Outcome:
@@ -156,18 +162,10 @@ class HostHandle(Protocol):
         ...
 
     def register(self, plugin: object, name: str | None = None) -> None:
-        """Register one more plugin.
-
-        Raises:
-            PluginError: Naming the plugin, the cause and the remedy; nothing of it stays.
-        """
+        """Register one more plugin; on a `PluginError` nothing of it stays."""
 
     def unregister(self, name: str) -> None:
-        """Remove a plugin with all it offers.
-
-        Raises:
-            PluginError: When there is none of that name.
-        """
+        """Remove a plugin with all it offers; `PluginError` when there is none of that name."""
 
 
 class Dialect(Protocol):

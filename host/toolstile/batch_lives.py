@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Generator, Iterable, Sequence
 from typing import Any
 
+from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.commands import Step
 from toolstile.pipeline.batch import BatchOrder
 from toolstile.pipeline.call import ActiveCall
@@ -48,6 +49,21 @@ def lives_of(
             runs[index].end()
 
     return [life_of(run) for run in runs], end
+
+
+def each_where_awaited(
+    runs: list[ActiveCall], driver: AsyncDriver
+) -> list[Coroutine[Any, Any, Outcome]]:
+    """Return a batch as coroutines, each of which carries its call out in the task it runs in."""
+    lives, end = lives_of(runs)
+
+    async def carry_out(index: int) -> Outcome:
+        try:
+            return await driver.drive(lives[index])
+        finally:
+            end(index)
+
+    return [carry_out(index) for index in range(len(runs))]
 
 
 def in_place(

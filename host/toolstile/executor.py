@@ -9,7 +9,7 @@ from contextlib import suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
-from toolstile.batch_lives import batch_of, in_place, lives_of
+from toolstile.batch_lives import batch_of, each_where_awaited, in_place, lives_of
 from toolstile.options import ExecutorOptions
 from toolstile.pipeline.approval import read_answer
 from toolstile.pipeline.call import ActiveCall
@@ -220,6 +220,13 @@ class Executor:
         ended = await self.engine.asynchronous.drive_all(*lives_of(runs))
         return in_place(runs, ended)
 
+    def adispatch_each(
+        self, calls: Iterable[ToolCall], *, using: Sequence[ForeignCall | None] = ()
+    ) -> list[Coroutine[Any, Any, Outcome]]:
+        """Return the calls of one batch, each to be carried out where it is awaited; await all."""
+        runs = batch_of(self, calls, using, on_loop=True)
+        return each_where_awaited(runs, self.engine.asynchronous)
+
     def resume(
         self, call: ToolCall, token: str, answer: GivenAnswer, **more: Unpack[ResumeArguments]
     ) -> Outcome:
@@ -241,16 +248,14 @@ class Executor:
                 `dispatch` raises.
 
         Example:
-            >>> from toolstile import ApprovalAnswer, Host, MarkdownSection, Prompt, ToolCall, tool
+            >>> from toolstile import ApprovalAnswer, Host, ToolCall, tool
             >>> @tool(requires_confirmation=True)
             ... def erase(name: str) -> str:
             ...     \"\"\"Erase something for good.\"\"\"
             ...     return f"Erased {name}."
-            >>> prompt = Prompt.of("demo", "erase", [MarkdownSection(
-            ...     key="erase", title="Erase", tools=[erase])])
             >>> later = lambda request: ApprovalAnswer.pending()
-            >>> with Host(discover=False, approver=later) as host:
-            ...     with host.executor(prompt=prompt) as tools:
+            >>> with Host(discover=False, tools=[erase], approver=later) as host:
+            ...     with host.executor() as tools:
             ...         asked = tools.dispatch(ToolCall("erase", {"name": "a.txt"}))
             ...         tools.resume(asked.call, asked.approval_token, True).text
             'Erased a.txt.'
@@ -269,9 +274,8 @@ class Executor:
 
     def rehearsed(self) -> str:
         """Return the changes that all calls of a dry run together would make."""
-        if self.rehearsal is None:
-            return NO_CHANGES
-        return self.engine.sync.drive(self.rehearsal.changes())
+        run = self.rehearsal
+        return NO_CHANGES if run is None else self.engine.sync.drive(run.changes())
 
     def close(self) -> None:
         """Refuse calls, end a dry run, and close the resources that were built, last first.
@@ -347,13 +351,10 @@ class Executor:
         return plans.plan_of(tool)
 
     def expand(self, request: VisibilityExpansionRequired) -> RenderedPrompt:
-        """Open the sections that the model asked for, and render the prompt again.
+        """Open the sections that the model asked for; return the prompt with them and their tools.
 
         Args:
             request: The exception that `dispatch` raised.
-
-        Returns:
-            The prompt with the sections open and their tools among its tools.
         """
         opened = OpenedSections.of(self.session) | set(request.section_keys)
         self.session[OpenedSections].seed(OpenedSections(opened))
