@@ -240,6 +240,15 @@ BUDGETS = {
         "statements": 801,
         "files": 16,
     },
+    # A turn's calls as one batch, foreign tools within our calls, five frameworks, metrics, and the
+    # suite that adapters pass; 1,800 lines were asked.
+    "adapters": {
+        "contract": 0,
+        "host": 17,
+        "lines": 1195,
+        "statements": 591,
+        "files": 8,
+    },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""
 

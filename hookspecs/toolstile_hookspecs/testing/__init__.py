@@ -9,6 +9,7 @@ from __future__ import annotations
 from toolstile_hookspecs.testing.approval_store import ApprovalStoreContract
 from toolstile_hookspecs.testing.counter import CounterContract
 from toolstile_hookspecs.testing.filesystem import FilesystemContract
+from toolstile_hookspecs.testing.frameworks.framework_adapter import FrameworkAdapterContract
 from toolstile_hookspecs.testing.ledger import LedgerStoreContract
 from toolstile_hookspecs.testing.observers import ObserverContract
 from toolstile_hookspecs.testing.policies import PolicyContract
@@ -23,6 +24,7 @@ __all__ = [
     "ApprovalStoreContract",
     "CounterContract",
     "FilesystemContract",
+    "FrameworkAdapterContract",
     "JoinsDecisionContract",
     "LedgerStoreContract",
     "ObserverContract",

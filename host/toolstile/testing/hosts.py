@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import ExitStack
 from types import ModuleType
-from typing import Any
+from typing import Any, Final
 
 from toolstile.host import Host
 from toolstile.plugins.discovery import installed
@@ -16,6 +16,7 @@ from toolstile_hookspecs import PluginError, Tool
 from toolstile_hookspecs.support.text import nearest
 
 Tables = Mapping[str, Mapping[str, Any]]
+_SEALS: Final = ("approval_key", "approval_spent")
 
 
 class Hosts:
@@ -39,7 +40,8 @@ class Hosts:
             plugins: Modules, objects, and names of installed plugins; or single tools. A module
                 that is an installed plugin goes by that plugin's name.
             settings: The plugins' tables by name, or the settings as a whole.
-            options: As `Host` takes them: `policies`, `approver`, `clock`, `timeout` and so on.
+            options: As `Host` takes them: `policies`, `approver`, `clock`, `timeout` and so on; and
+                `approval_key` with `approval_spent`, for hosts that resume each other's calls.
 
         Raises:
             PluginError: When a plugin is wrong or not installed; says what and what to do.
@@ -48,6 +50,8 @@ class Hosts:
         there = {found.name: found for found in installed()}
         chosen, objects, tools = _sorted(plugins, there)
         made = settings if isinstance(settings, Settings) else Settings(plugins=settings or {})
+        seals = {name: options.pop(name) for name in _SEALS if name in options}
+        made = made.replaced(**seals) if seals else made
         host = Host(
             settings=made,
             discover=chosen,

@@ -1,0 +1,1 @@
+"""The suite of adapters into the agents of other frameworks."""

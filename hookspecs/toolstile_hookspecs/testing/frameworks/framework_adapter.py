@@ -1,0 +1,302 @@
+"""The conformance suite of an adapter into the agents of another framework, to subclass."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+
+from toolstile_hookspecs.approval import ApprovalAnswer
+from toolstile_hookspecs.calls import Stage, Status, ToolCall, ToolInvoked
+from toolstile_hookspecs.handles import ExecutorHandle
+from toolstile_hookspecs.testing.frameworks.framework_agents import (
+    AgentRun,
+    FrameworkAgent,
+    ModelRead,
+    Order,
+    Scene,
+)
+from toolstile_hookspecs.testing.suite import Contract
+
+
+def _call(id_: str, tool_name: str, /, **arguments: Any) -> ToolCall:
+    return ToolCall(tool_name, arguments, id=id_)
+
+
+def _events(tools: ExecutorHandle) -> list[ToolInvoked]:
+    return list(tools.session[ToolInvoked].all())
+
+
+def _orders(tools: ExecutorHandle) -> list[str]:
+    return [order.item for order in tools.session[Order].all()]
+
+
+SECRET: Final = "hunter2"  # noqa: S105 - nobody's
+APPROVED: Final = ApprovalAnswer.approve()
+
+
+class FrameworkAdapterContract(Contract):
+    """Tests of an adapter; a subclass says with `agent` how agents of its framework are run.
+
+    All hold in both directions: for our tools in their agent, and for their tools behind our
+    stages.
+
+    Attributes:
+        gathers: Whether a turn's calls are one batch.
+        pauses: Whether the framework's own runs wait for a person, and go on elsewhere.
+        edits: Whether the person can edit the arguments of a call.
+
+    Example:
+        >>> import pytest
+        >>> class TestMine(FrameworkAdapterContract):
+        ...     @pytest.fixture
+        ...     def agent(self):
+        ...         return MyAgent()
+    """
+
+    gathers: ClassVar[bool] = True
+    pauses: ClassVar[bool] = True
+    edits: ClassVar[bool] = True
+    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"agent": None}
+
+    @pytest.fixture
+    def agent(self) -> FrameworkAgent:
+        """Return what runs agents of the framework."""
+        self._must_give("agent", "gives a `FrameworkAgent`")
+
+    @pytest.fixture(params=["our tools", "their tools"])
+    def scene(
+        self,
+        request: pytest.FixtureRequest,
+        agent: FrameworkAgent,
+        toolstile_host: Callable[..., Any],
+        tmp_path: Any,
+    ) -> Scene:
+        """Return a desk with tools of one of the two sides."""
+        options = {"approval_key": "k" * 32, "approval_spent": tmp_path / "spent.sqlite"}
+        is_foreign = request.param == "their tools"
+        return Scene(agent, toolstile_host, is_foreign, options=options)
+
+    def test_a_call_passes_all_stages(self, scene: Scene) -> None:
+        """From lookup to telemetry, with one event and the model's own id."""
+        with scene.tools() as tools:
+            run = scene.run(tools, [_call("c1", "order", item="mug", quantity=2)])
+            assert run.read == {"c1": ModelRead("Ordered 2 x mug.", run.read["c1"].is_error)}
+            assert not run.read["c1"].is_error
+            assert run.text == "done"
+            assert scene.desk.effects == ["2 x mug"]
+            assert [(event.call_id, event.status) for event in _events(tools)] == [
+                ("c1", Status.SUCCEEDED)
+            ]
+        seen = set(scene.watcher.stages["c1"])
+        assert {Stage.LOOKUP, Stage.PARSE, Stage.CHECK, Stage.EXECUTE, Stage.COMMIT} <= seen
+
+    def test_all_faults_of_arguments_are_told(self, scene: Scene) -> None:
+        """Nothing is coerced, dropped or run."""
+        with scene.tools() as tools:
+            given = {"item": 5, "quantity": "10", "colour": "red"}
+            run = scene.run(tools, [_call("c1", "order", **given)])
+            assert all(name in run.read["c1"].text for name in given)
+            assert run.read["c1"].is_error is not False
+            assert run.text == "done"
+            assert [event.status for event in _events(tools)] == [Status.INVALID]
+        assert scene.desk.effects == []
+
+    def test_a_denial_is_read_and_the_run_goes_on(self, scene: Scene) -> None:
+        """The model reads the policy's own words."""
+        with scene.tools() as tools:
+            run = scene.run(
+                tools,
+                [_call("c1", "order", item="mug", quantity=1000)],
+                [_call("c2", "order", item="mug", quantity=10)],
+            )
+            assert "At most 100 are ordered. Order less, then retry." in run.read["c1"].text
+            assert run.read["c1"].is_error is not False
+            assert not run.read["c2"].is_error
+            assert [event.status for event in _events(tools)] == [
+                Status.DENIED,
+                Status.SUCCEEDED,
+            ]
+        assert scene.desk.effects == ["10 x mug"]
+
+    def test_a_failure_is_read_and_rolled_back(self, scene: Scene) -> None:
+        """Nothing of it is left, and the run goes on."""
+        with scene.tools() as tools:
+            run = scene.run(tools, [_call("c1", "order", item="nothing", quantity=1)])
+            assert "There is no such item." in run.read["c1"].text
+            assert run.read["c1"].is_error is not False
+            assert run.text == "done"
+            assert [event.status for event in _events(tools)] == [Status.ERROR]
+            assert _orders(tools) == []
+
+    def test_every_call_of_a_turn_has_its_own_answer(self, scene: Scene) -> None:
+        """Answers are told apart by the ids of their calls."""
+        items = ("cup", "mug", "jug")
+        with scene.tools() as tools:
+            turn = [_call(item, "order", item=item, quantity=1) for item in items]
+            run = scene.run(tools, turn)
+            assert {id_: read.text for id_, read in run.read.items()} == {
+                item: f"Ordered 1 x {item}." for item in items
+            }
+
+    def test_a_turn_is_one_batch_in_call_order(self, scene: Scene) -> None:
+        """Its calls run side by side, and commit in the order in which the model made them."""
+        if not self.gathers:
+            pytest.skip("This framework starts the calls of a turn one by one.")
+        with scene.tools() as tools:
+            turn = [_call(f"c{n}", "meet", item=f"item {n}", others=3) for n in (3, 1, 2)]
+            run = scene.run(tools, turn)
+            assert [run.read[f"c{n}"].text for n in (3, 1, 2)] == [
+                f"item {n} met 3" for n in (3, 1, 2)
+            ]
+            assert [event.call_id for event in _events(tools)] == ["c3", "c1", "c2"]
+            if not scene.is_foreign:
+                assert _orders(tools) == ["item 3", "item 1", "item 2"]
+
+    def test_a_failed_call_leaves_the_others_of_its_turn(self, scene: Scene) -> None:
+        """A batch is no transaction."""
+        with scene.tools() as tools:
+            run = scene.run(
+                tools,
+                [
+                    _call("c1", "order", item="cup", quantity=1),
+                    _call("c2", "order", item="nothing", quantity=1),
+                    _call("c3", "order", item="jug", quantity=1000),
+                    _call("c4", "order", item="mug", quantity=1),
+                ],
+            )
+            assert [run.read[f"c{n}"].text for n in (1, 4)] == [
+                "Ordered 1 x cup.",
+                "Ordered 1 x mug.",
+            ]
+            assert sorted(scene.desk.effects) == ["1 x cup", "1 x mug"]
+
+    def test_a_run_waits_for_a_person_and_goes_on_elsewhere(self, scene: Scene) -> None:
+        """The tool runs once, in the other host, after JSON."""
+        self._needs_pauses()
+        turn = [_call("c1", "erase", name="a.txt"), _call("c2", "order", item="cup", quantity=1)]
+        state, session = self._paused(scene, turn)
+        assert scene.desk.effects == ["1 x cup"]
+        with scene.tools(session) as tools:
+            run = self._resumed(scene, tools, turn, state, APPROVED)
+            assert run.read["c1"].text == "Erased a.txt."
+            assert not run.read["c1"].is_error
+            assert run.text == "done"
+            ends = [event.status for event in _events(tools) if event.call_id == "c1"]
+            assert ends[-1] is Status.SUCCEEDED
+        assert scene.desk.effects == ["1 x cup", "erased a.txt"]
+
+    def test_a_person_says_no(self, scene: Scene) -> None:
+        """The model reads that, and nothing runs."""
+        self._needs_pauses()
+        turn = [_call("c1", "erase", name="a.txt")]
+        state, session = self._paused(scene, turn)
+        with scene.tools(session) as tools:
+            answer = ApprovalAnswer.deny("Keep that file.")
+            run = self._resumed(scene, tools, turn, state, answer)
+            assert "Keep that file." in run.read["c1"].text
+            assert run.text == "done"
+        assert scene.desk.effects == []
+
+    def test_a_person_edits_the_arguments(self, scene: Scene) -> None:
+        """The tool runs with those."""
+        self._needs_pauses()
+        if not self.edits:
+            pytest.skip("A person cannot edit arguments in this framework.")
+        turn = [_call("c1", "erase", name="a.txt")]
+        state, session = self._paused(scene, turn)
+        with scene.tools(session) as tools:
+            answer = ApprovalAnswer.edit({"name": "b.txt"})
+            run = self._resumed(scene, tools, turn, state, answer)
+            assert run.read["c1"].text == "Erased b.txt."
+        assert scene.desk.effects == ["erased b.txt"]
+
+    def test_an_approval_is_used_up(self, scene: Scene) -> None:
+        """The same state, resumed twice, runs the tool once."""
+        self._needs_pauses()
+        turn = [_call("c1", "erase", name="a.txt")]
+        state, session = self._paused(scene, turn)
+        for _ in range(2):
+            with scene.tools(session) as tools:
+                run = self._resumed(scene, tools, turn, state, APPROVED)
+                assert run.text == "done" or run.state is not None
+        assert scene.desk.effects == ["erased a.txt"]
+
+    def test_a_run_that_is_cancelled_ends_its_call(self, scene: Scene) -> None:
+        """Nothing of the call is left, and it is told as cancelled."""
+
+        async def cancelled(tools: ExecutorHandle) -> None:
+            turn = [_call("c1", "wait", item="mug")]
+            task = asyncio.ensure_future(scene.agent.run(tools, [turn], scene.functions))
+            await asyncio.wait_for(scene.desk.running.wait(), 20)
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+
+        with scene.tools() as tools:
+            asyncio.run(cancelled(tools))
+            (event,) = _events(tools)
+            assert event.status in {Status.CANCELLED, Status.RAISED}
+            assert event.rolled_back
+            assert _orders(tools) == []
+        assert scene.desk.effects == []
+
+    def test_a_tool_that_takes_too_long_is_told(self, scene: Scene) -> None:
+        """The model reads of the timeout, and the run goes on."""
+        with scene.tools() as tools:
+            run = scene.run(tools, [_call("c1", "hurry", item="mug")])
+            assert run.read["c1"].is_error is not False
+            assert run.text == "done"
+            assert [event.status for event in _events(tools)] == [Status.TIMED_OUT]
+            assert _orders(tools) == []
+        assert scene.desk.effects == []
+
+    def test_a_call_belongs_to_the_trace_of_its_run(self, scene: Scene) -> None:
+        """Also where it is one of a batch."""
+        tracer = TracerProvider().get_tracer("tests")
+        with scene.tools() as tools, tracer.start_as_current_span("run") as span:
+            turn = [_call(f"c{n}", "order", item="cup", quantity=n) for n in (1, 2)]
+            scene.run(tools, turn)
+        own = span.get_span_context().trace_id
+        assert scene.watcher.traces == {"c1": own, "c2": own}
+
+    def test_secrets_are_masked(self, scene: Scene) -> None:
+        """Neither model nor events have them."""
+        if scene.is_foreign:
+            pytest.skip("Their functions have no type for secrets.")
+        with scene.tools() as tools:
+            run = scene.run(tools, [_call("c1", "log_in", user="ada", password=SECRET)])
+            assert SECRET not in run.read["c1"].text
+            assert "ada" in run.read["c1"].text
+            (event,) = _events(tools)
+            assert SECRET not in json.dumps(event.shown_arguments)
+
+    def _needs_pauses(self) -> None:
+        if not self.pauses:
+            pytest.skip("Runs of this framework do not wait for a person.")
+
+    def _paused(self, scene: Scene, turn: Sequence[ToolCall]) -> tuple[str, str]:
+        """Return the JSON of a run that waits for its first call, and that of the session."""
+        with scene.tools() as tools:
+            run = scene.run(tools, turn)
+            assert run.state is not None
+            assert run.text is None
+            assert turn[0].id not in run.read
+            question = json.dumps(run.questions[turn[0].id])
+            assert "erase" in question
+            return json.dumps(json.loads(run.state)), tools.session.snapshot().to_json()
+
+    def _resumed(
+        self,
+        scene: Scene,
+        tools: ExecutorHandle,
+        turn: Sequence[ToolCall],
+        state: str,
+        answer: ApprovalAnswer,
+    ) -> AgentRun:
+        answers = {turn[0].id: answer}
+        return asyncio.run(scene.agent.resume(tools, [turn], state, answers, scene.functions))

@@ -1,0 +1,119 @@
+"""Their tool within our call: it gets its own result and its own exceptions back."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from pydantic_core import to_jsonable_python
+
+from toolstile_hookspecs import (
+    DefinitionError,
+    ExecutorHandle,
+    ForeignTool,
+    Interrupt,
+    Outcome,
+    Status,
+    ToolContext,
+    ToolValidationError,
+)
+
+
+@dataclass(frozen=True)
+class ControlFlow:
+    """The exceptions by which the tools of a framework steer its run.
+
+    Args:
+        failures: Those that the framework shows to its model; the call has failed.
+        pauses: Those that pause or end the run; the call is rolled back, and no more.
+    """
+
+    failures: tuple[type[BaseException], ...] = ()
+    pauses: tuple[type[BaseException], ...] = ()
+
+
+class ForeignPause(Interrupt):
+    """Their tool has paused their run."""
+
+
+class ForeignRun:
+    """One run of their tool; `using` runs it within our call, and `given` is what came of it.
+
+    Args:
+        control: The exceptions of the framework.
+    """
+
+    def __init__(self, control: ControlFlow) -> None:
+        self._control = control
+        self._raised: BaseException | None = None
+        self._returned: Any = None
+        self._shown: Any = self  # as no result is
+
+    def using(
+        self, call: Callable[[dict[str, Any]], Awaitable[Any]]
+    ) -> Callable[[dict[str, Any], ToolContext], Awaitable[Any]]:
+        """Return what runs an async tool within our call."""
+
+        async def run(arguments: dict[str, Any], _: ToolContext) -> Any:
+            try:
+                return self._keep(await call(arguments))
+            except (*self._control.failures, *self._control.pauses) as error:
+                raise self._told(error) from error
+
+        return run
+
+    def using_sync(
+        self, call: Callable[[dict[str, Any]], Any]
+    ) -> Callable[[dict[str, Any], ToolContext], Any]:
+        """Return what runs a sync tool within our call."""
+
+        def run(arguments: dict[str, Any], _: ToolContext) -> Any:
+            try:
+                return self._keep(call(arguments))
+            except (*self._control.failures, *self._control.pauses) as error:
+                raise self._told(error) from error
+
+        return run
+
+    def given(self, outcome: Outcome) -> Any:
+        """Return what their framework gets of a call that succeeded.
+
+        That is the object that the tool returned, unless a plugin or the ledger answered.
+        """
+        return self._returned if outcome.result.value is self._shown else outcome.text
+
+    def raise_own(self, outcome: Outcome | None = None) -> None:
+        """Raise what their tool raised to steer its run, where our call ended by that.
+
+        Args:
+            outcome: The outcome, None where a `ForeignPause` left `dispatch`.
+        """
+        ended_by_it = outcome is None or outcome.status is Status.FAILED
+        if self._raised is not None and ended_by_it:
+            raise self._raised
+
+    def _keep(self, returned: Any) -> Any:
+        self._returned = returned
+        self._shown = to_jsonable_python(returned, fallback=str, bytes_mode="base64")
+        return self._shown
+
+    def _told(self, error: BaseException) -> Exception:
+        self._raised = error
+        pauses = isinstance(error, self._control.pauses)
+        return ForeignPause(str(error)) if pauses else ToolValidationError(str(error))
+
+
+def foreign_tool(tools: ExecutorHandle, name: str, remedy: str) -> ForeignTool:
+    """Return the tool of an executor that stands for one of theirs.
+
+    Raises:
+        DefinitionError: When there is none; `remedy` says how the executor is made.
+    """
+    for tool in tools.prompt.tools(tools.session):
+        if isinstance(tool, ForeignTool) and name in tool.policy_names:
+            return tool
+    raise DefinitionError(
+        f"The executor does not know the tool {name!r}, so its calls cannot pass the stages. Make "
+        f"the executor with host.executor(tools={remedy})."
+    )

@@ -1,0 +1,277 @@
+"""pydantic-ai: our tools as a toolset of its agents, and its toolsets behind our stages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from inspect import isawaitable
+from typing import Any, Final, cast
+
+from pydantic import ValidationError
+from pydantic_ai import (
+    AbstractToolset,
+    ApprovalRequired,
+    CallDeferred,
+    FunctionToolset,
+    ModelRetry,
+    RunContext,
+    ToolDefinition,
+    ToolFailed,
+    WrapperToolset,
+)
+from pydantic_ai.messages import ModelResponse, ToolCallPart
+from pydantic_ai.toolsets.abstract import ToolsetTool
+
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    Deadline,
+    ExecutorHandle,
+    ForeignCall,
+    ForeignTool,
+    Outcome,
+    Status,
+    ToolCall,
+    VisibilityExpansionRequired,
+)
+from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
+from toolstile_plugins.adapters.shown import TOKEN, offered, opened, question
+from toolstile_plugins.adapters.turns import Turns
+
+_TEXT: Final = "toolstile_text"
+"""The key of arguments that are no JSON object, as the model wrote them."""
+
+
+class _AsGiven:
+    """Lets all arguments pass: our stages check them, and tell every fault at once."""
+
+    def validate_json(self, input: str | bytes | bytearray, **_: Any) -> dict[str, Any]:  # noqa: A002 - pydantic's word
+        """Return the arguments as the model wrote them."""
+        try:
+            found: Any = json.loads(input)
+        except ValueError:
+            found = None
+        return cast("dict[str, Any]", found) if isinstance(found, dict) else {_TEXT: input}
+
+    def validate_python(self, input: Any, **_: Any) -> Any:  # noqa: A002 - pydantic's word
+        """Return the arguments as they are."""
+        return input
+
+
+_CONTROL: Final = ControlFlow(
+    failures=(ModelRetry, ToolFailed), pauses=(ApprovalRequired, CallDeferred)
+)
+
+
+def toolset(tools: ExecutorHandle, *, id: str = "toolstile") -> AbstractToolset[Any]:  # noqa: A002 - pydantic-ai's word
+    """Return the tools of an executor as a toolset: `Agent(model, toolsets=[toolset(tools)])`.
+
+    A call that a person has to approve is deferred with `ApprovalRequired`, so that the run ends
+    with `DeferredToolRequests`. Its metadata has the token: give it back as
+    `DeferredToolResults(approvals=..., metadata=requests.metadata)`.
+
+    Args:
+        tools: The executor.
+        id: The id of the toolset, unique within the agent.
+    """
+    return OfferedToolset(_Calls(tools), id)
+
+
+def foreign_tools(
+    theirs: FunctionToolset[Any] | Sequence[FunctionToolset[Any]],
+) -> list[ForeignTool]:
+    """Return the tools of toolsets for `host.executor(tools=...)`, under their own names.
+
+    Args:
+        theirs: Toolsets of functions; all others are known within a run alone.
+    """
+    toolsets = [theirs] if isinstance(theirs, FunctionToolset) else theirs
+    found = [tool.tool_def for each in toolsets for tool in each.tools.values()]
+    return [
+        ForeignTool(made.name, made.description or made.name, made.parameters_json_schema)
+        for made in found
+    ]
+
+
+def governed(theirs: AbstractToolset[Any], tools: ExecutorHandle) -> AbstractToolset[Any]:
+    """Return a toolset of theirs each of whose calls passes the stages of an executor.
+
+    Args:
+        theirs: The toolset.
+        tools: An executor that knows its tools: `host.executor(tools=foreign_tools(theirs))`.
+    """
+    return GovernedToolset(theirs, _Calls(tools))
+
+
+@dataclass
+class OfferedToolset(AbstractToolset[Any]):
+    """The tools of an executor."""
+
+    calls: _Calls
+    own_id: str
+
+    @property
+    def id(self) -> str:
+        """The id of the toolset."""
+        return self.own_id
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Return the tools that can be called in this step."""
+        del ctx
+        return {
+            shown.name: ToolsetTool(
+                toolset=self,
+                tool_def=ToolDefinition(
+                    name=shown.name,
+                    description=shown.description,
+                    parameters_json_schema=dict(shown.parameters),
+                ),
+                max_retries=0,
+                args_validator=_AsGiven(),
+            )
+            for shown in offered(self.calls.tools)
+        }
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Dispatch a call; return the text that the model reads."""
+        del tool
+        try:
+            return read(await self.calls.dispatch(name, tool_args, ctx))
+        except VisibilityExpansionRequired as request:
+            return opened(self.calls.tools, request)
+
+
+@dataclass
+class GovernedToolset(WrapperToolset[Any]):
+    """A toolset of theirs, with every call behind our stages."""
+
+    calls: _Calls
+
+    async def get_tools(self, ctx: RunContext[Any]) -> dict[str, ToolsetTool[Any]]:
+        """Return their tools; their arguments are validated within our call."""
+        found = await super().get_tools(ctx)
+        for name in found:
+            foreign_tool(self.calls.tools, name, "foreign_tools(toolset)")
+        return {name: _Governed.of(tool) for name, tool in found.items()}
+
+    async def call_tool(
+        self, name: str, tool_args: dict[str, Any], ctx: RunContext[Any], tool: ToolsetTool[Any]
+    ) -> Any:
+        """Run their tool within a call of ours; return what it returned."""
+        run = ForeignRun(_CONTROL)
+        theirs = tool.theirs if isinstance(tool, _Governed) else tool
+
+        async def call(arguments: dict[str, Any]) -> Any:
+            valid = await _validated(theirs, arguments, ctx)
+            return await self.wrapped.call_tool(name, valid, ctx, theirs)
+
+        try:
+            outcome = await self.calls.dispatch(name, tool_args, ctx, run.using(call))
+        except ForeignPause:
+            run.raise_own()
+            raise
+        run.raise_own(outcome)
+        return run.given(outcome) if outcome.success else read(outcome)
+
+
+@dataclass(kw_only=True)
+class _Governed(ToolsetTool[Any]):
+    theirs: ToolsetTool[Any]
+
+    @classmethod
+    def of(cls, tool: ToolsetTool[Any]) -> _Governed:
+        return cls(
+            toolset=tool.toolset,
+            tool_def=tool.tool_def,
+            max_retries=tool.max_retries,
+            args_validator=_AsGiven(),
+            theirs=tool,
+        )
+
+
+async def _validated(
+    tool: ToolsetTool[Any], arguments: dict[str, Any], ctx: RunContext[Any]
+) -> dict[str, Any]:
+    given, context = json.dumps(arguments), ctx.validation_context
+    try:
+        valid: dict[str, Any] = tool.args_validator.validate_json(given, context=context)
+    except ValidationError as error:
+        raise ModelRetry(str(error)) from error
+    if tool.args_validator_func is not None:
+        told = tool.args_validator_func(ctx, **valid)
+        if isawaitable(told):
+            await told
+    return valid
+
+
+@dataclass
+class _Calls:
+    """Dispatches the calls of an agent's runs."""
+
+    tools: ExecutorHandle
+    turns: Turns = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.turns = Turns(self.tools)
+
+    async def dispatch(
+        self,
+        name: str,
+        arguments: dict[str, Any],
+        ctx: RunContext[Any],
+        using: ForeignCall | None = None,
+    ) -> Outcome:
+        """Dispatch a call, or resume one that was approved.
+
+        Raises:
+            ApprovalRequired: When the call waits for a person.
+        """
+        made = _made(ctx)
+        call = _call(name, arguments, ctx)
+        token = _token(ctx)
+        if token is None:
+            ids = [part.tool_call_id for part in made]
+            outcome = await self.turns.dispatch(call, (ctx.run_id, ctx.run_step), ids, using)
+        else:
+            asked = [part.args_as_dict() for part in made if part.tool_call_id == call.id]
+            answer = ApprovalAnswer.approve()
+            if asked and asked[0] != arguments:  # the person has edited them
+                call, answer = replace(call, arguments=asked[0]), ApprovalAnswer.edit(arguments)
+            outcome = await self.tools.aresume(call, token, answer, using=using)
+        if outcome.status is Status.PENDING:
+            raise ApprovalRequired(metadata=question(outcome))
+        return outcome
+
+
+def read(outcome: Outcome) -> str:
+    """Return the text that the model reads of a call.
+
+    Raises:
+        ToolFailed: With that text, where the host refused the call or rolled it back.
+    """
+    if outcome.is_error:
+        raise ToolFailed(outcome.text)
+    return outcome.text
+
+
+def _made(ctx: RunContext[Any]) -> list[ToolCallPart]:
+    """Return the calls of the turn, in order."""
+    for message in reversed(ctx.messages):
+        if isinstance(message, ModelResponse):
+            return [part for part in message.parts if isinstance(part, ToolCallPart)]
+    return []
+
+
+def _call(name: str, arguments: dict[str, Any], ctx: RunContext[Any]) -> ToolCall:
+    seconds = ctx.remaining_time()
+    deadline = None if seconds is None else Deadline.after(seconds)
+    call = ToolCall(name, arguments.get(_TEXT, arguments), deadline=deadline)
+    return call if ctx.tool_call_id is None else replace(call, id=ctx.tool_call_id)
+
+
+def _token(ctx: RunContext[Any]) -> str | None:
+    """Return the token of a call that a person has approved, None where our stages did not ask."""
+    metadata = ctx.tool_call_metadata if ctx.tool_call_approved else None
+    return cast("dict[str, Any]", metadata).get(TOKEN) if isinstance(metadata, dict) else None

@@ -1,0 +1,130 @@
+"""The turns of a foreign agent: calls of one turn are one batch, though they come one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Coroutine, Hashable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Final
+
+from toolstile_hookspecs import Cancellation, ExecutorHandle, ForeignCall, Outcome, ToolCall
+
+PASSES: Final = 16
+"""The passes of the event loop without another call after which a turn waits for no more."""
+MAX_TURNS: Final = 256
+"""The maximum number of turns that are remembered, so that a repeated call is a single one."""
+
+_Carried = Coroutine[Any, Any, Outcome]
+
+
+class Turns:
+    """Gathers the calls of a turn into one batch, by the ids of the turn's calls.
+
+    A framework starts the calls of a turn side by side, each in a task of its own. The batch begins
+    when all of them have come. A call that never comes, since the framework has answered it
+    otherwise, holds nobody up: the batch begins without it once the event loop has gone round
+    `PASSES` times without another. A call that comes later is dispatched by itself.
+
+    Each call is carried out in the task in which it came, with that task's context and end.
+
+    Args:
+        tools: Dispatches the calls.
+    """
+
+    def __init__(self, tools: ExecutorHandle) -> None:
+        self._tools = tools
+        self._turns: OrderedDict[Hashable, _Turn] = OrderedDict()
+
+    async def dispatch(
+        self,
+        call: ToolCall,
+        turn: Hashable,
+        ids: Sequence[str],
+        using: ForeignCall | None = None,
+    ) -> Outcome:
+        """Dispatch a call with the others of its turn.
+
+        Args:
+            call: The call.
+            turn: What tells the turn from all others, such as the ids of the run and its step.
+            ids: The ids of the turn's calls that are expected here, in call order.
+            using: Runs the tool where it is a foreign one.
+
+        Returns:
+            The outcome.
+
+        Raises:
+            PromptEvaluationError: As `ExecutorHandle.adispatch` raises; so do all others.
+        """
+        is_one_of_many = len(ids) > 1 and len({*ids}) == len(ids) and call.id in ids
+        if not is_one_of_many:
+            return await self._tools.adispatch(call, using=using)
+        gathered = self._gathered(turn, ids)
+        if gathered.begun or call.id in gathered.come:
+            return await self._tools.adispatch(call, using=using)
+        # A call whose task has ended before its turn began is ended by this.
+        stop = call.cancellation or Cancellation()
+        came = gathered.add(replace(call, cancellation=stop), using)
+        try:
+            carried = await came
+        except asyncio.CancelledError:
+            if not came.cancelled():
+                stop.cancel()
+                await came.result()
+            raise
+        return await carried
+
+    def _gathered(self, turn: Hashable, ids: Sequence[str]) -> _Turn:
+        loop = asyncio.get_running_loop()
+        key = (id(loop), turn, *ids)
+        gathered = self._turns.get(key)
+        if gathered is None:
+            gathered = self._turns[key] = _Turn(self._tools, ids, loop)
+            if len(self._turns) > MAX_TURNS:
+                self._turns.popitem(last=False)
+        return gathered
+
+
+@dataclass
+class _Turn:
+    """The calls of one turn, until its batch begins."""
+
+    tools: ExecutorHandle
+    ids: Sequence[str]
+    loop: asyncio.AbstractEventLoop
+    begun: bool = False
+    come: dict[str, tuple[ToolCall, ForeignCall | None, asyncio.Future[_Carried]]] = field(
+        default_factory=dict[str, tuple[ToolCall, ForeignCall | None, "asyncio.Future[_Carried]"]]
+    )
+
+    def add(self, call: ToolCall, using: ForeignCall | None) -> asyncio.Future[_Carried]:
+        """Add a call; return the future of what carries it out, set when the batch begins."""
+        future: asyncio.Future[_Carried] = self.loop.create_future()
+        self.come[call.id] = (call, using, future)
+        if len(self.come) == len(self.ids):
+            self._begin()
+        elif len(self.come) == 1:
+            self._watch(1, PASSES)
+        return future
+
+    def _watch(self, seen: int, passes: int) -> None:
+        """Begin once the loop has gone round a few times without another call."""
+        if self.begun:
+            return
+        if len(self.come) > seen:
+            seen, passes = len(self.come), PASSES
+        if passes == 0:
+            self._begin()
+        else:
+            self.loop.call_soon(self._watch, seen, passes - 1)
+
+    def _begin(self) -> None:
+        self.begun = True
+        there = [self.come[id_] for id_ in self.ids if id_ in self.come]
+        waiting = [entry for entry in there if not entry[2].cancelled()]
+        calls = [call for call, _, _ in waiting]
+        carried = self.tools.adispatch_each(calls, using=[using for _, using, _ in waiting])
+        for (_, _, future), each in zip(waiting, carried, strict=True):
+            future.set_result(each)
+        self.come.clear()
