@@ -16,6 +16,7 @@ from measuring import QUICK, THOROUGH, Row
 from report import as_json, as_table, machine
 
 GROUPS: Final[Mapping[str, str]] = {
+    "adapters": "cases_adapters",
     "agent": "cases_agent",
     "dispatch": "cases_dispatch",
     "stages": "cases_stages",

@@ -267,8 +267,10 @@ def _made(ctx: RunContext[Any]) -> list[ToolCallPart]:
 def _call(name: str, arguments: dict[str, Any], ctx: RunContext[Any]) -> ToolCall:
     seconds = ctx.remaining_time()
     deadline = None if seconds is None else Deadline.after(seconds)
-    call = ToolCall(name, arguments.get(_TEXT, arguments), deadline=deadline)
-    return call if ctx.tool_call_id is None else replace(call, id=ctx.tool_call_id)
+    given = arguments.get(_TEXT, arguments)
+    if ctx.tool_call_id is None:  # called by hand
+        return ToolCall(name, given, deadline=deadline)
+    return ToolCall(name, given, ctx.tool_call_id, deadline=deadline)
 
 
 def _token(ctx: RunContext[Any]) -> str | None:

@@ -1,0 +1,137 @@
+"""A tool's call out of the agents of other frameworks: bare, through an adapter, and by itself.
+
+What is measured is what a framework awaits for one call of a tool, until it has the text for the model. `add` is an async function, so
+that nobody needs a thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Final
+
+from cases_agent import cpu_time_on_loop
+from measuring import Block, Case, Effort, Probe, Row, compare
+
+from toolstile import Executor, Host
+from toolstile_hookspecs import ForeignTool, ToolCall, tool as make_tool
+
+GIVEN: Final = {"a": 1, "b": 2}
+SCHEMA: Final = {
+    "type": "object",
+    "properties": {"a": {"type": "integer"}, "b": {"type": "integer"}},
+    "required": ["a", "b"],
+    "additionalProperties": False,
+}
+MOST: Final = 1.25
+"""The most that an adapter may cost, in times of a dispatched call."""
+
+
+async def add(a: int, b: int) -> int:
+    """Add two integers."""
+    return a + b
+
+
+Run = Callable[[], Awaitable[object]]
+
+
+@contextmanager
+def opened(*tools: Any) -> Iterator[Executor]:
+    with Host(discover=["dialects"]) as host, host.executor(tools=tools) as made:
+        yield made
+
+
+def probe(name: str, runs: Callable[[], AbstractContextManager[Run]]) -> Probe:
+    """Return the probe of an async function that a context manager gives."""
+
+    @contextmanager
+    def block() -> Iterator[Block]:
+        with runs() as run, cpu_time_on_loop(run) as timed:
+            yield timed
+
+    return Probe(name, block)
+
+
+@contextmanager
+def dispatched() -> Iterator[Run]:
+    with opened(make_tool(add)) as tools:
+
+        async def run() -> str:
+            return (await tools.adispatch(ToolCall("add", GIVEN, id="c1"))).text
+
+        yield run
+
+
+@contextmanager
+def dispatched_using() -> Iterator[Run]:
+    async def using(arguments: dict[str, Any], _: Any) -> int:
+        return await add(**arguments)
+
+    with opened(ForeignTool("add", "Add.", SCHEMA)) as tools:
+
+        async def run() -> str:
+            return (await tools.adispatch(ToolCall("add", GIVEN, id="c1"), using=using)).text
+
+        yield run
+
+
+# --- pydantic-ai
+
+
+def _pydantic_ai(toolset: Any) -> Run:
+    import asyncio
+
+    from pydantic_ai import RunContext
+    from pydantic_ai.messages import ModelResponse, ToolCallPart
+    from pydantic_ai.models.test import TestModel
+    from pydantic_ai.usage import RunUsage
+
+    said = ModelResponse([ToolCallPart("add", GIVEN, "c1")])
+    context = RunContext(
+        deps=None, model=TestModel(), usage=RunUsage(), messages=[said], tool_call_id="c1"
+    )
+    found = asyncio.run(toolset.get_tools(context))["add"]
+    return lambda: toolset.call_tool("add", GIVEN, context, found)
+
+
+@contextmanager
+def pydantic_ai_bare() -> Iterator[Run]:
+    from pydantic_ai import FunctionToolset
+
+    yield _pydantic_ai(FunctionToolset([add]))
+
+
+@contextmanager
+def pydantic_ai_ours() -> Iterator[Run]:
+    from toolstile_plugins.adapters.pydantic_ai import toolset
+
+    with opened(make_tool(add)) as tools:
+        yield _pydantic_ai(toolset(tools))
+
+
+@contextmanager
+def pydantic_ai_theirs() -> Iterator[Run]:
+    from pydantic_ai import FunctionToolset
+
+    from toolstile_plugins.adapters.pydantic_ai import foreign_tools, governed
+
+    theirs = FunctionToolset[Any]([add])
+    with opened(*foreign_tools(theirs)) as tools:
+        yield _pydantic_ai(governed(theirs, tools))
+
+
+ADAPTERS: Final = {"pydantic-ai": (pydantic_ai_bare, pydantic_ai_ours, pydantic_ai_theirs)}
+
+
+def measure_adapters(effort: Effort) -> list[Row]:
+    """Measure a call through each adapter, with the same call dispatched as its floor."""
+    ours = probe("adispatch: a call of our tool", dispatched)
+    theirs = probe("adispatch: a call of a foreign tool", dispatched_using)
+    cases: list[Case] = []
+    for name, (bare, own, foreign) in ADAPTERS.items():
+        cases += (
+            Case(probe(f"{name}: its own tool, bare", bare), ours),
+            Case(probe(f"{name}: our tool", own), ours, MOST),
+            Case(probe(f"{name}: its own tool, governed", foreign), theirs, MOST),
+        )
+    return compare(cases, effort)
