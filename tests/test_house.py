@@ -236,9 +236,9 @@ BUDGETS = {
     "console": {
         "contract": 0,
         "host": 0,
-        "lines": 1607,  # 1,300
-        "statements": 801,
-        "files": 16,
+        "lines": 1705,  # 1,300
+        "statements": 855,
+        "files": 17,
     },
     # A turn's calls as one batch, foreign tools within our calls, five frameworks, metrics, and the
     # suite that adapters pass; 1,800 lines were asked.

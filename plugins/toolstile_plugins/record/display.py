@@ -290,6 +290,9 @@ def _details(call: RecordedCall) -> Iterator[tuple[str, Any]]:
     document = call.model_dump(mode="json", exclude_defaults=True)
     for name in ("n", "prev", "hash", "kind", "status"):
         document.pop(name, None)
+    if call.stages:
+        taken = [f"{stage} {duration(seconds)}" for stage, seconds in call.stage_seconds]
+        document["stages"] = "\n".join(taken)
     for name, value in document.items():
         yield name.replace("_", " "), value
 

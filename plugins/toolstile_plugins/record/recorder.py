@@ -30,6 +30,7 @@ from toolstile_plugins.record.requests import RecordedRequests
 from toolstile_plugins.record.schema import FORMAT, VERSION, RecordError
 from toolstile_plugins.record.serialize import fields_of, joined, written
 from toolstile_plugins.record.settings import RecordSettings
+from toolstile_plugins.record.stage_times import StageTimes, tracing_fields
 
 log = logging.getLogger("toolstile.record")
 
@@ -58,11 +59,16 @@ class Recorder:
         self._requests = RecordedRequests()
 
     @hookimpl
+    def toolstile_trace(self) -> StageTimes:
+        """Note the times of the call's stages."""
+        return StageTimes(self._clock.monotonic)
+
+    @hookimpl
     def toolstile_telemetry(self, event: ToolInvoked, changes: str | SnapshotError) -> None:
         """Write the call's line."""
         lost = self._taken() if self._lost else 0
         try:
-            fields = fields_of(event, changes)
+            fields = [*fields_of(event, changes), *tracing_fields()]
             if lost:
                 fields.append(f'"lost":{lost}')
             if not self._begun:

@@ -146,6 +146,9 @@ class RecordedCall(_Line):
         changes: Its changes of the session, as JSON for a `Replay`.
         changes_lost: The reason why those are unknown.
         lost: How many calls before it could not be recorded.
+        stages: The stages that it entered in their order, each with the seconds since it began. A
+            stage that is repeated stands there again.
+        trace: The id of the trace that it belongs to, where it was traced.
     """
 
     kind: Literal["call"]
@@ -179,6 +182,8 @@ class RecordedCall(_Line):
     changes: str | None = None
     changes_lost: str | None = None
     lost: int = 0
+    stages: tuple[tuple[Stage, float], ...] = ()
+    trace: str | None = None
 
     @property
     def tool(self) -> str:
@@ -210,6 +215,13 @@ class RecordedCall(_Line):
     def success(self) -> bool:
         """True when it succeeded."""
         return self.status is Status.SUCCEEDED
+
+    @property
+    def stage_seconds(self) -> list[tuple[Stage, float]]:
+        """The stages in their order, each with the seconds until the next one or the end."""
+        ends = [*(began for _, began in self.stages[1:]), self.seconds]
+        stages = zip(self.stages, ends, strict=False)
+        return [(stage, max(0.0, end - began)) for (stage, began), end in stages]
 
 
 class RecordedCheck(_Line):

@@ -6,6 +6,7 @@ import re
 from datetime import timedelta
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
 
 from toolstile_hookspecs import ToolCall
 from toolstile_plugins.console.call_index import CallIndex
@@ -67,6 +68,19 @@ def test_one_call_is_shown_whole(desk, visitor):
         assert part in page
     call = visitor.json(f"/calls/{row['name']}")["call"]
     assert (call["status"], call["id"]) == ("denied", row["call_id"])
+
+
+def test_one_call_tells_how_long_its_stages_took_and_its_trace(desk, visitor):
+    with TracerProvider().get_tracer("app").start_as_current_span("request") as span:
+        made(desk, "read_file", path="old.txt")
+    (row,) = visitor.json("/calls")["calls"]
+    page = visitor.get(f"/calls/{row['name']}").text
+    assert f"<dd>{span.get_span_context().trace_id:032x}</dd>" in page
+    stages = page.partition("<h2>Stages</h2>")[2]
+    names = re.findall(r"<dt>(\w+)</dt><dd>\d+\.\d ms<", stages)
+    assert names[:3] == ["lookup", "parse", "deadline"]
+    call = visitor.json(f"/calls/{row['name']}")["call"]
+    assert call["stages"][0][0] == "lookup"
 
 
 def test_what_a_call_changed_is_shown_as_a_diff(desk, visitor):
