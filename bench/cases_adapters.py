@@ -1,7 +1,7 @@
 """A tool's call out of the agents of other frameworks: bare, through an adapter, and by itself.
 
-What is measured is what a framework awaits for one call of a tool, until it has the text for the model. `add` is an async function, so
-that nobody needs a thread.
+Measured is one call of a tool, until the framework has the text for its model. `add` is an async
+function, so that nobody needs a thread.
 """
 
 from __future__ import annotations

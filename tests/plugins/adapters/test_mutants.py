@@ -119,7 +119,11 @@ def test_a_wrong_adapter_fails(
     test(Scene(agent, toolstile_host, side == "their tools", options=options))
 
     run = agent.run
-    agent.run = lambda tools, *given: run(mutant(tools), *given)
+
+    def run_wrongly(tools: ExecutorHandle, *given: Any) -> Any:
+        return run(mutant(tools), *given)
+
+    agent.run = run_wrongly
     scene = Scene(agent, toolstile_host, side == "their tools", options=options)
     with pytest.raises((AssertionError, KeyError)):
         test(scene)

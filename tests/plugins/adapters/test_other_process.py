@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import sys
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
-
 from tests.plugins.adapters.test_mutants import ADAPTERS
+
 from toolstile.testing import Hosts
 from toolstile_hookspecs import ApprovalAnswer, ToolCall
 from toolstile_hookspecs.testing.frameworks.framework_agents import Scene
 
 pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[3]
 TURN = [ToolCall("erase", {"name": "a.txt"}, id="c1")]
 
 
@@ -40,11 +42,16 @@ def begin(name: str, side: str, folder: Path) -> None:
 @pytest.mark.parametrize("side", ["our tools", "their tools"])
 @pytest.mark.parametrize("name", ADAPTERS)
 def test_a_run_goes_on_in_another_process(
-    name: str, side: str, toolstile_host: Hosts, tmp_path: Path
+    name: str,
+    side: str,
+    toolstile_host: Hosts,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     here = scene(name, side, tmp_path, toolstile_host)
     if not import_module(f"tests.plugins.adapters.test_{name}").SUITE.pauses:
         pytest.skip("Runs of this framework do not wait for a person.")
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])  # the other process imports this module
     first = multiprocessing.get_context("spawn").Process(target=begin, args=(name, side, tmp_path))
     first.start()
     first.join()
