@@ -51,7 +51,8 @@ def test_a_run_goes_on_in_another_process(
     here = scene(name, side, tmp_path, toolstile_host)
     if not import_module(f"tests.plugins.adapters.test_{name}").SUITE.pauses:
         pytest.skip("Runs of this framework do not wait for a person.")
-    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])  # the other process imports this module
+    # The other process imports this module.
+    monkeypatch.setattr(sys, "path", [str(ROOT), *sys.path])
     first = multiprocessing.get_context("spawn").Process(target=begin, args=(name, side, tmp_path))
     first.start()
     first.join()
