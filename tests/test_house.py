@@ -236,8 +236,8 @@ BUDGETS = {
     "console": {
         "contract": 0,
         "host": 0,
-        "lines": 1705,  # 1,300
-        "statements": 855,
+        "lines": 1771,  # 1,300
+        "statements": 883,
         "files": 17,
     },
     # A turn's calls as one batch, foreign tools within our calls, five frameworks, metrics, and the

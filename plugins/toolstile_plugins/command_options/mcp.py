@@ -12,6 +12,7 @@ _EXAMPLES: Final = """\
 examples:
   toolstile mcp                          serve over standard input and output
   toolstile mcp --http 127.0.0.1:8000    serve over streamable HTTP, at /mcp
+  toolstile mcp --http 127.0.0.1:8000 --console    with the pages for people beside it
   toolstile mcp check                    connect to the servers behind the gateway
   toolstile mcp check --accept files     their tools are as they should be: ask no more
   toolstile mcp import .mcp.json         a client's servers as tables for toolstile.toml
@@ -32,6 +33,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="the bearer token that clients must show over HTTP; without it, TOOLSTILE_MCP_TOKEN",
+    )
+    parser.add_argument(
+        "--console",
+        action="store_true",
+        help="with --http on this machine's own address: serve the console there as well, to the "
+        "person who opens the address that is printed",
     )
     _add_commands(parser)
 

@@ -7,6 +7,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
@@ -43,11 +45,22 @@ def toolstile_commands() -> list[Command]:
     return [Command(CONSOLE.command, CONSOLE.help, run=_run, configure=CONSOLE.configure)]
 
 
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
+@contextmanager
+def needing_extra() -> Generator[None]:
+    """Say how to install what an import within the block finds missing.
+
+    Raises:
+        ConfigurationError: The extra is not installed.
+    """
     try:
-        from toolstile_plugins.console.server import serve
+        yield
     except ImportError as error:
         raise ConfigurationError(
             f"The console needs {error.name}, which is not installed. {extra_remedy('console')}."
         ) from error
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    with needing_extra():
+        from toolstile_plugins.console.server import serve
     return serve(host, args.port)

@@ -1,4 +1,4 @@
-"""The command `toolstile console`: a server on this machine alone."""
+"""Serving the console: with a server of its own on this machine, or beside others on theirs."""
 
 from __future__ import annotations
 
@@ -10,12 +10,15 @@ from contextlib import closing, contextmanager
 from typing import Final
 
 import uvicorn
+from starlette.routing import Mount
 
 from toolstile_hookspecs import ConfigurationError, HostHandle
 from toolstile_plugins.console.app import Console
 from toolstile_plugins.console.settings import ConsoleSettings
 
 LOOPBACK: Final = "127.0.0.1"
+PATH: Final = "/console"
+"""The path of the console beside others."""
 
 
 def serve(host: HostHandle, port: int | None = None) -> int:
@@ -31,10 +34,8 @@ def serve(host: HostHandle, port: int | None = None) -> int:
     settings: ConsoleSettings = host.settings("console")
     with closing(_listening(settings.port if port is None else port)) as listening:
         url = f"http://{LOOPBACK}:{listening.getsockname()[1]}"
-        console = Console(host, url, tell=lambda url: _tell(f"It was opened. The next is {url}"))
-        _tell(f"The console is at {console.url}")
         config = uvicorn.Config(
-            console,
+            _told(host, url),
             log_config=None,
             access_log=False,
             server_header=False,
@@ -44,6 +45,21 @@ def serve(host: HostHandle, port: int | None = None) -> int:
         )
         asyncio.run(_Server(config).serve(sockets=[listening]))
     return 0
+
+
+def beside_others(host: HostHandle, url: str) -> Mount:
+    """Return the console for another server at an address, and tell how it is opened.
+
+    Raises:
+        ConfigurationError: The address is not one of this machine alone.
+    """
+    return Mount(PATH, _told(host, f"{url}{PATH}"))
+
+
+def _told(host: HostHandle, url: str) -> Console:
+    console = Console(host, url, tell=lambda next_: _tell(f"It was opened. The next is {next_}"))
+    _tell(f"The console is at {console.url}")
+    return console
 
 
 def _listening(port: int) -> socket.socket:

@@ -6,15 +6,20 @@ import argparse
 import asyncio
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from pydantic import SecretStr
 
 from toolstile_hookspecs import NOTICE, ConfigurationError, HostHandle
+from toolstile_plugins.console import needing_extra
 from toolstile_plugins.mcp.server.stdio import serve_stdio
 from toolstile_plugins.mcp.settings import SHARED_TOKEN, UNSENDABLE, ServeSettings, fits_header
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
 
 VARIABLE: Final = "TOOLSTILE_MCP_TOKEN"
 NOTHING: Final = (
@@ -34,6 +39,8 @@ def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -
     if not host.catalog.names():
         log.warning("%s", NOTHING, extra=NOTICE)
     if args.http is None:
+        if args.console:
+            raise ConfigurationError("--console needs --http, such as --http 127.0.0.1:8000.")
         asyncio.run(serve_stdio(host, settings))
         return 0
     # A server on a pipe needs no web server.
@@ -44,8 +51,16 @@ def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -
     except ValueError as error:
         raise ConfigurationError(f"--http {args.http}: {error}.") from None
     tokens = {**settings.tokens, **given_token(args.token_file)}
-    asyncio.run(serve_http(host, settings.model_copy(update={"tokens": tokens}), address))
+    settings = settings.model_copy(update={"tokens": tokens})
+    beside = _console_of(host) if args.console else None
+    asyncio.run(serve_http(host, settings, address, beside))
     return 0
+
+
+def _console_of(host: HostHandle) -> Callable[[str], BaseRoute]:
+    with needing_extra():
+        from toolstile_plugins.console.server import beside_others
+    return partial(beside_others, host)
 
 
 def given_token(file: Path | None) -> Mapping[str, SecretStr]:

@@ -9,7 +9,7 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Final, Self, cast
@@ -25,7 +25,7 @@ from starlette.middleware import Middleware
 from starlette.middleware.authentication import AuthenticationMiddleware
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
@@ -263,8 +263,19 @@ LEAVE: Final = 5
 """Seconds that clients have to take their answers when the server ends."""
 
 
-async def serve_http(host: HostHandle, settings: ServeSettings, address: Address) -> None:
+async def serve_http(
+    host: HostHandle,
+    settings: ServeSettings,
+    address: Address,
+    beside: Callable[[str], BaseRoute] | None = None,
+) -> None:
     """Serve any client that connects until the process is asked to end.
+
+    Args:
+        host: The host.
+        settings: The settings.
+        address: The address.
+        beside: Returns more to serve, given the URL of the server; None for nothing.
 
     Raises:
         ConfigurationError: When nobody could be told from anybody else at an address that others
@@ -278,9 +289,11 @@ async def serve_http(host: HostHandle, settings: ServeSettings, address: Address
         )
     listening = address.listen(BACKLOG)
     with contextlib.closing(listening):
-        port = listening.getsockname()[1]
-        app = application(host, settings, Address(address.host, port))
-        sys.stderr.write(f"Serving on http://{Address(address.host, port)}{PATH}\n")
+        served = Address(address.host, listening.getsockname()[1])
+        app = application(host, settings, served)
+        if beside is not None:
+            app.routes.append(beside(f"http://{served}"))
+        sys.stderr.write(f"Serving on http://{served}{PATH}\n")
         sys.stderr.flush()
         config = uvicorn.Config(
             app,
