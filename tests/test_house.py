@@ -245,9 +245,9 @@ BUDGETS = {
     "adapters": {
         "contract": 0,
         "host": 17,
-        "lines": 1197,
-        "statements": 593,
-        "files": 8,
+        "lines": 1431,
+        "statements": 710,
+        "files": 10,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -8,7 +8,6 @@ import ast
 import json
 import re
 import shlex
-import socket
 import sqlite3
 import subprocess
 import sys
@@ -21,7 +20,7 @@ import pytest
 
 from .conftest import SUPPORTED, Venv, find_python, run
 
-EXAMPLES = ("toolstile-cedar", "toolstile-prometheus", "toolstile-sqlite")
+EXAMPLES = ("toolstile-cedar", "toolstile-sqlite")
 HERE = Path(__file__).resolve().parent
 DOCS = HERE.parents[1] / "docs"
 GUIDE = DOCS / "guides" / "example-packages.md"
@@ -32,10 +31,6 @@ LONG = 120
 ACCOUNTS = """
 CREATE TABLE account (name TEXT PRIMARY KEY, cents INTEGER NOT NULL CHECK (cents >= 0));
 INSERT INTO account VALUES ('ada', 100), ('bob', 0);
-"""
-SCRAPE = """
-import sys, urllib.request
-print(urllib.request.urlopen(f"http://{sys.argv[1]}/metrics", timeout=60).read().decode())
 """
 
 
@@ -51,7 +46,7 @@ class Examples:
 def wheels(built, tmp_path_factory) -> list[Path]:
     """The wheels of the host and of the packages."""
     out = tmp_path_factory.mktemp("examples")
-    # One environment builds all three.
+    # One environment builds both.
     run(sys.executable, "-m", "virtualenv", out / "builder")
     builder = Venv(out / "builder")
     builder.python("-m", "pip", "install", "--quiet", "hatchling")
@@ -98,24 +93,15 @@ class Guide:
     rules: str
     command: list[str]
     denial: str
-    metrics: list[str]
 
 
 @pytest.fixture(scope="module")
 def guide() -> Guide:
-    """The guide's blocks; the port is one that is free."""
+    """The guide's blocks."""
     blocks = re.findall(r"```\w+\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    _, rules, configuration, command, metrics = blocks
-    free = 'port = 0\ntargets_file = "targets.json"'
-    assert "port = 9464" in configuration
+    _, rules, configuration, command = blocks
     asked, denial = command.strip().split("\n")
-    return Guide(
-        configuration.replace("port = 9464", free),
-        rules,
-        shlex.split(asked.removeprefix("$ ")),
-        denial,
-        metrics.strip().split("\n"),
-    )
+    return Guide(configuration, rules, shlex.split(asked.removeprefix("$ ")), denial)
 
 
 @pytest.fixture
@@ -132,7 +118,7 @@ def bank(guide, tmp_path) -> Path:
 @pytest.mark.packaging
 def test_nothing_is_to_be_mended_in_them(examples, tmp_path):
     assert "No broken requirements found" in examples.venv.python("-m", "pip", "check")
-    examples.venv.toolstile("check", "cedar", "prometheus", "sqlite", cwd=tmp_path)
+    examples.venv.toolstile("check", "cedar", "sqlite", cwd=tmp_path)
 
 
 @pytest.mark.slow
@@ -153,64 +139,33 @@ def test_the_guides_command_says_what_the_guide_says(examples, guide, bank):
 @pytest.mark.slow
 @pytest.mark.packaging
 def test_one_run_has_all_of_them(examples, guide, bank):
-    with socket.create_server(("127.0.0.1", 0)) as waiting:
-        waiting.settimeout(LONG)
-        calls = [
-            ("transfer", {"source": "ada", "target": "bob", "cents": 70}),
-            ("transfer", {"source": "ada", "target": "bob", "cents": 70}),
-            ("sql_execute", {"sql": "DELETE FROM account"}),
-            ("made_up_by_a_model", {}),
-            ("wait_for", {"port": waiting.getsockname()[1]}),
-        ]
-        lines = [json.dumps({"name": name, "arguments": given}) for name, given in calls]
-        (bank / "calls.jsonl").write_text("\n".join(lines), encoding="utf-8")
-        with subprocess.Popen(
-            [
-                examples.venv.scripts / "toolstile", "run", "calls.jsonl", "--json",
-                "--plugin", HERE / "transfers.py",
-            ],
-            cwd=bank,
-            stdout=subprocess.PIPE,
-            text=True,
-            encoding="utf-8",
-        ) as running:  # fmt: skip
-            try:
-                call, _ = waiting.accept()
-                with call:
-                    ((target,),) = [
-                        each["targets"] for each in json.loads((bank / "targets.json").read_text())
-                    ]
-                    metrics = examples.venv.python("-c", SCRAPE, target)
-                    call.sendall(b".")
-                said, _ = running.communicate(timeout=LONG)
-            finally:
-                running.kill()
+    calls = [
+        ("transfer", {"source": "ada", "target": "bob", "cents": 70}),
+        ("transfer", {"source": "ada", "target": "bob", "cents": 70}),
+        ("sql_execute", {"sql": "DELETE FROM account"}),
+        ("invented", {}),
+    ]
+    lines = [json.dumps({"name": name, "arguments": given}) for name, given in calls]
+    (bank / "calls.jsonl").write_text("\n".join(lines), encoding="utf-8")
+    program = (examples.venv.scripts / "toolstile", "run", "calls.jsonl", "--json")
+    done = subprocess.run(
+        [*program, "--plugin", HERE / "transfers.py"],
+        cwd=bank,
+        stdout=subprocess.PIPE,
+        text=True,
+        encoding="utf-8",
+        timeout=LONG,
+        check=False,
+    )
 
-    moved, overdrawn, deleted, unknown, waited = [json.loads(each) for each in said.splitlines()]
+    moved, overdrawn, deleted, unknown = [json.loads(each) for each in done.stdout.splitlines()]
     assert "error" not in moved
     assert "CHECK constraint failed" in overdrawn["error"]
     assert deleted["error"] == guide.denial.removeprefix("toolstile: denied: ")
-    assert "made_up_by_a_model" in unknown["error"]
-    assert waited["data"] == "seen"
-    assert running.returncode == 1, "some calls have failed"
-
+    assert "invented" in unknown["error"]
+    assert done.returncode == 1, "some calls have failed"
     with closing(sqlite3.connect(bank / "bank.db")) as connection:
         assert connection.execute("SELECT * FROM account").fetchall() == [("ada", 30), ("bob", 70)]
-    samples = dict(
-        line.rsplit(" ", 1) for line in metrics.splitlines() if line and not line.startswith("#")
-    )
-    expected = {
-        'toolstile_calls_total{status="succeeded",tool="transfer"}': 1,
-        'toolstile_calls_total{status="failed",tool="transfer"}': 1,
-        'toolstile_calls_total{status="succeeded",tool="sql_execute"}': 3,
-        'toolstile_calls_total{status="unknown_tool",tool="(unknown)"}': 1,
-        'toolstile_rollbacks_total{status="failed",tool="transfer"}': 1,
-        'toolstile_call_duration_seconds_count{tool="transfer"}': 2,
-    }
-    assert {name: float(samples[name]) for name in expected} == expected
-    assert set(guide.metrics) <= set(metrics.splitlines())
-    assert "made_up_by_a_model" not in metrics
-    assert not (bank / "targets.json").exists()
 
 
 @pytest.mark.parametrize("name", EXAMPLES)

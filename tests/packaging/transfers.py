@@ -1,8 +1,6 @@
-"""A plugin of one file that moves money with the tools of a package, and waits for who looks on."""
+"""A plugin of one file that moves money with the tools of a package."""
 
 from __future__ import annotations
-
-import socket
 
 from toolstile_hookspecs import MarkdownSection, ToolContext, ToolResult, hookimpl, tool
 
@@ -19,15 +17,7 @@ def transfer(source: str, target: str, cents: int, *, context: ToolContext) -> T
     return ToolResult.ok(None, message=f"{cents} moved.")
 
 
-@tool(category="read", timeout=None)
-def wait_for(port: int) -> str:
-    """Connect to whoever waits for this, and go on when they have seen enough."""
-    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
-        connection.recv(1)
-    return "seen"
-
-
 @hookimpl
 def toolstile_sections() -> list[MarkdownSection]:
     """Offer the tools."""
-    return [MarkdownSection(key="transfers", title="Transfers", tools=[transfer, wait_for])]
+    return [MarkdownSection(key="transfers", title="Transfers", tools=[transfer])]

@@ -1,19 +1,32 @@
-"""The metrics count calls, by tool and outcome."""
+"""Calls are counted by tool and status, as a scraper reads them over HTTP."""
 
+from __future__ import annotations
+
+import time
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from threading import Barrier
 
 import pytest
 
+from toolstile import Host, Settings
 from toolstile.testing import assert_failed, assert_ok
 from toolstile_hookspecs import (
+    Answer,
     IdempotencyConfig,
     PolicyDecision,
+    Principal,
+    Status,
     ToolCall,
     ToolContext,
     ToolResult,
     hookimpl,
     tool,
 )
+from toolstile_plugins.inbox import Inbox
+from toolstile_plugins.metrics.prometheus import CallMetrics
+
+from .conftest import Scraper
 
 
 @tool(category="read")
@@ -30,10 +43,36 @@ def fail(times: int = 0, *, context: ToolContext) -> ToolResult[None]:
     return ToolResult.error("no")
 
 
-@tool(category="side_effect", idempotency=IdempotencyConfig())
-def send(text: str) -> str:
+@tool(category="side_effect", idempotency=IdempotencyConfig(), timeout=0.2)
+def send(text: str, *, context: ToolContext) -> str:
     """Send."""
+    if text == "lost":
+        time.sleep(1)
     return text
+
+
+@tool(category="side_effect", requires_confirmation=True)
+def pay(euros: int) -> str:
+    """Pay."""
+    return f"Paid {euros} euros."
+
+
+@dataclass(frozen=True)
+class Text:
+    text: str
+
+
+@tool(category="write", contained=True)
+def swap(text: str, *, context: ToolContext) -> str:
+    """Put a text in the place of another, once both calls have read it."""
+    before = context.session[Text].latest()
+    if before is None:
+        both_read.wait(timeout=30)
+    context.session[Text].seed(Text(text))
+    return text
+
+
+both_read = Barrier(2)
 
 
 class Denying:
@@ -59,23 +98,22 @@ def test_calls_are_counted_by_tool_and_status(open_tools):
 
 
 def test_durations_are_counted_in_buckets(open_tools):
-    tools, scraper = open_tools(add, metrics={"buckets": [0.5, 1000.0]})
+    tools, scraper = open_tools(add)
     assert_ok(tools.call("add", a=1, b=2))
     buckets = scraper.of("toolstile_call_duration_seconds_bucket", "tool", "le")
-    assert set(buckets) == {("add", "0.5"), ("add", "1000.0"), ("add", "+Inf")}
-    assert buckets["add", "1000.0"] == buckets["add", "+Inf"] == 1
+    assert buckets["add", "60.0"] == buckets["add", "+Inf"] == 1
     assert scraper.of("toolstile_call_duration_seconds_count", "tool") == {("add",): 1}
-    assert 0 < scraper.of("toolstile_call_duration_seconds_sum", "tool")["add",] < 1000
+    assert 0 < scraper.of("toolstile_call_duration_seconds_sum", "tool")["add",] < 60
 
 
 def test_names_that_a_model_makes_up_share_one_label(open_tools):
     tools, scraper = open_tools(add)
     for number in range(50):
-        assert_failed(tools.dispatch(ToolCall(f"made_up_{number}")), status="unknown_tool")
+        assert_failed(tools.dispatch(ToolCall(f"invented_{number}")), status="unknown_tool")
     assert scraper.of("toolstile_calls_total", "tool", "status") == {
         ("(unknown)", "unknown_tool"): 50
     }
-    assert "made_up" not in scraper.text()
+    assert "invented" not in scraper.text()
 
 
 def test_no_argument_gets_into_a_label(open_tools):
@@ -86,11 +124,13 @@ def test_no_argument_gets_into_a_label(open_tools):
     assert "needle" not in scraper.text()
 
 
-def test_tools_beyond_the_limit_share_one_label(open_tools):
-    tools, scraper = open_tools(add, fail, send, metrics={"max_tools": 2})
+def test_tools_beyond_the_limit_share_one_label(toolstile_tools):
+    metrics = CallMetrics(max_tools=2)
+    tools = toolstile_tools(metrics, add, fail, send)
     for name in ("add", "fail", "send", "add", "send"):
         tools.dispatch(ToolCall(name, {"text": "a"} if name == "send" else {}))
-    labels = {tool for tool, _ in scraper.of("toolstile_calls_total", "tool", "status")}
+    counted = [each for each in metrics.registry.collect() if each.name == "toolstile_calls"]
+    labels = {sample.labels["tool"] for each in counted for sample in each.samples}
     assert labels == {"add", "fail", "(others)"}
 
 
@@ -122,15 +162,44 @@ def test_rollbacks_are_counted(open_tools):
     tools, scraper = open_tools(add, fail)
     assert_failed(tools.call("fail", times=2))
     assert_ok(tools.call("add", a=1, b=2))
-    assert scraper.of("toolstile_rollbacks_total", "tool", "status") == {("fail", "failed"): 3}
+    assert scraper.of("toolstile_rollbacks_total", "tool") == {("fail",): 3}
 
 
-def test_answers_from_the_ledger_are_counted(open_tools):
+def test_further_runs_after_a_conflict_are_counted(open_tools):
+    tools, scraper = open_tools(swap)
+    tools.call_all(("swap", {"text": "a"}), ("swap", {"text": "b"}))
+    assert scraper.of("toolstile_reruns_total", "tool") == {("swap",): 1}
+
+
+def test_calls_that_the_ledger_knows_are_counted_by_their_state(open_tools):
     tools, scraper = open_tools("ledger", send)
     for text in ("a", "a", "b", "a"):
         assert_ok(tools.call("send", text=text))
-    assert scraper.of("toolstile_ledger_hits_total", "tool") == {("send",): 2}
-    assert scraper.of("toolstile_calls_total", "tool", "status") == {("send", "succeeded"): 4}
+    tools.call("send", text="lost")
+    assert scraper.of("toolstile_ledger_calls_total", "tool", "state") == {
+        ("send", "hit"): 2,
+        ("send", "recorded"): 2,
+        ("send", "unknown"): 1,
+    }
+    assert scraper.of("toolstile_calls_total", "tool", "status") == {
+        ("send", "succeeded"): 4,
+        ("send", "timed_out"): 1,
+    }
+
+
+def test_questions_that_wait_are_told_until_they_are_answered(free_port, tmp_path):
+    port = free_port()
+    inbox = {"path": str(tmp_path / "inbox.db"), "wait": "pending"}
+    settings = Settings(approver="inbox", plugins={"inbox": inbox, "metrics": {"port": port}})
+    scraper = Scraper(f"http://127.0.0.1:{port}/metrics")
+    with Host(settings=settings, tools=[pay]) as host, host.executor() as tools:
+        for euros in (1, 2):
+            assert tools.dispatch(ToolCall("pay", {"euros": euros})).status is Status.PENDING
+        assert scraper.of("toolstile_approvals_waiting", "tool") == {("pay",): 2}
+        kept = tools.resources.get(Inbox)
+        for question in kept.waiting():
+            kept.answer(question.ticket, Answer.DENIED, Principal("os", "ada"), via="test")
+        assert scraper.of("toolstile_approvals_waiting", "tool") == {}
 
 
 @pytest.mark.parametrize("toolstile_driver", ["sync", "async"])

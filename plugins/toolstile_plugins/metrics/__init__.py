@@ -1,0 +1,60 @@
+"""Metrics of calls for Prometheus: how many, how long, what was denied, what waits.
+
+Settings, `[plugins.metrics]`: see `MetricsSettings`. Without a `port` nothing is counted. An
+application registers `prometheus.CallMetrics` itself, and serves them in a route of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+from typing import Annotated, Final
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from toolstile_hookspecs import ConfigurationError, HostHandle, hookimpl
+from toolstile_hookspecs.support.text import extra_remedy
+
+OBSERVER: Final = "metrics_of_calls"
+
+
+class MetricsSettings(BaseModel):
+    """The settings of metrics.
+
+    Args:
+        port: The port on which they are served, at `/metrics`; without it nothing is counted.
+        address: The address that is listened on; nothing protects it.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    port: Annotated[int, Field(ge=1, le=65535)] | None = None
+    address: str = "127.0.0.1"
+
+
+@hookimpl
+def toolstile_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return MetricsSettings
+
+
+@hookimpl
+@contextmanager
+def toolstile_lifespan(host: HostHandle, settings: MetricsSettings) -> Generator[None]:
+    """Count the calls of the host while it is open, and serve what was counted."""
+    if settings.port is None:
+        yield
+        return
+    try:
+        from toolstile_plugins.metrics.prometheus import CallMetrics
+    except ImportError as error:
+        raise ConfigurationError(
+            f"[plugins.metrics] needs prometheus-client. {extra_remedy('metrics')}"
+        ) from error
+    metrics = CallMetrics()
+    with metrics.served(settings.address, settings.port), metrics.toolstile_lifespan(host):
+        host.register(metrics, OBSERVER)
+        try:
+            yield
+        finally:
+            host.unregister(OBSERVER)

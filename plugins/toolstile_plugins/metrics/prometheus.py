@@ -1,0 +1,176 @@
+"""The metrics of calls, in a registry, and their way to Prometheus."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import Counter as Tally
+from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Final
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, start_http_server
+from prometheus_client.exposition import choose_encoder
+from prometheus_client.metrics_core import GaugeMetricFamily, Metric
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.registry import Collector
+
+from toolstile_hookspecs import (
+    APPROVAL,
+    ConfigurationError,
+    HostHandle,
+    Status,
+    ToolInvoked,
+    Verdict,
+    hookimpl,
+)
+from toolstile_hookspecs.services.approval_store import ApprovalStore, QuestionState
+
+# A model may make up any number of names.
+UNKNOWN: Final = "(unknown)"
+OTHERS: Final = "(others)"
+APPROVER: Final = "(approver)"
+HOST: Final = "(host)"
+BUCKETS: Final = (0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 10.0, 30.0, 60.0)
+
+
+class CallMetrics(Collector):
+    """A plugin that counts calls, and an ASGI application that tells the counts.
+
+    A label holds the name of a tool, a policy or a status, and nothing that a model has written.
+
+    Args:
+        registry: The registry of the metrics; one of their own where none is given, which tells
+            the counts of all processes where `PROMETHEUS_MULTIPROC_DIR` is set.
+        buckets: The upper bounds of the buckets of durations, in seconds.
+        max_tools: The most tools that have labels of their own.
+
+    Attributes:
+        registry: The registry that is to be told.
+
+    Example:
+        >>> from toolstile import Host, ToolCall
+        >>> metrics = CallMetrics()
+        >>> with Host(discover=False, plugins=[metrics]) as host, host.executor() as tools:
+        ...     _ = tools.dispatch(ToolCall("invented"))
+        >>> called = {"tool": "(unknown)", "status": "unknown_tool"}
+        >>> metrics.registry.get_sample_value("toolstile_calls_total", called)
+        1.0
+    """
+
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        *,
+        buckets: Sequence[float] = BUCKETS,
+        max_tools: int = 500,
+    ) -> None:
+        self.registry = counted = registry or CollectorRegistry(auto_describe=True)
+        if registry is None and os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+            self.registry = CollectorRegistry()
+            MultiProcessCollector(self.registry)  # type: ignore[no-untyped-call]
+        self._max_tools = max_tools
+        self._tools: set[str] = set()
+        self._host: HostHandle | None = None
+
+        def counter(name: str, text: str, *labels: str) -> Counter:
+            return Counter(f"toolstile_{name}", text, ["tool", *labels], registry=counted)
+
+        self._calls = counter("calls", "Calls that have ended, by their status.", "status")
+        self._denials = counter("denials", "Denials, by the policy that has denied.", "policy")
+        self._rollbacks = counter("rollbacks", "Calls whose changes were put back.")
+        self._reruns = counter("reruns", "Further runs of calls after a conflict.")
+        self._ledger = counter("ledger_calls", "Calls that the ledger knows.", "state")
+        self._duration = Histogram(
+            "toolstile_call_duration_seconds",
+            "Seconds from the lookup of a call to its end.",
+            ["tool"],
+            buckets=buckets,
+            registry=counted,
+        )
+        self.registry.register(self)
+
+    @hookimpl
+    @contextmanager
+    def toolstile_lifespan(self, host: HostHandle) -> Generator[None]:
+        """Know the host, whose inbox has the questions that wait."""
+        self._host = host
+        try:
+            yield
+        finally:
+            self._host = None
+
+    @hookimpl
+    def toolstile_telemetry(self, event: ToolInvoked) -> None:
+        """Count a call."""
+        tool = UNKNOWN if event.tool is None else self._label(event.tool.name)
+        self._calls.labels(tool, str(event.status)).inc()
+        self._duration.labels(tool).observe(event.duration)
+        for policy in _deniers(event):
+            self._denials.labels(tool, policy).inc()
+        if event.rolled_back:
+            self._rollbacks.labels(tool).inc()
+        if event.reruns:
+            self._reruns.labels(tool).inc(event.reruns)
+        if (state := event.attributes.get("ledger.state")) is not None:
+            self._ledger.labels(tool, str(state)).inc()
+
+    def collect(self) -> Iterator[Metric]:
+        """Yield the number of questions that wait now, by tool."""
+        text, tally = "Questions that wait for a person.", Tally[str]()
+        if (host := self._host) is not None:
+            with host.executor() as tools:
+                store = tools.resources.get(ApprovalStore, None)  # type: ignore[type-abstract]
+            waiting, now = QuestionState.WAITING, host.clock.now()
+            asked = () if store is None else store.questions({waiting})
+            tally.update(self._label(each.tool) for each in asked if each.state_at(now) is waiting)
+        family = GaugeMetricFamily("toolstile_approvals_waiting", text, labels=["tool"])
+        for tool, number in tally.items():
+            family.add_metric([tool], number)
+        yield family
+
+    async def __call__(
+        self, scope: dict[str, Any], _receive: object, send: Callable[[Any], Awaitable[None]]
+    ) -> None:
+        """Tell the counts to a scraper."""
+        accepts = b",".join(value for name, value in scope["headers"] if name == b"accept")
+        encode, content_type = choose_encoder(accepts.decode("latin-1"))
+        # The questions are read from a file.
+        body = await asyncio.to_thread(encode, self.registry)
+        headers = [(b"content-type", content_type.encode())]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": body})
+
+    @contextmanager
+    def served(self, address: str, port: int) -> Generator[None]:
+        """Tell the counts at a port within the block.
+
+        Raises:
+            ConfigurationError: The port cannot be had.
+        """
+        try:
+            server, thread = start_http_server(port, address, self.registry)
+        except OSError as error:
+            raise ConfigurationError(
+                f"Metrics cannot be served on {address}, port {port}: {error.strerror or error}. "
+                "Give another port in [plugins.metrics]."
+            ) from error
+        try:
+            yield
+        finally:
+            server.shutdown()
+            server.server_close()
+            thread.join()
+
+    def _label(self, name: str) -> str:
+        if name not in self._tools and len(self._tools) >= self._max_tools:
+            return OTHERS
+        self._tools.add(name)
+        return name
+
+
+def _deniers(event: ToolInvoked) -> set[str]:
+    if event.status is not Status.DENIED:
+        return set()
+    named = {each.policy or HOST for each in event.decisions if each.verdict is Verdict.DENY}
+    return named or {APPROVER if APPROVAL in event.attributes else HOST}
