@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-import fcntl
 import logging
 import random
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager, closing, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import IO, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import httpx2
 
 from toolstile_hookspecs import HostHandle, StateError
 from toolstile_hookspecs.services.approval_store import Question
-from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.webhook.endpoint import Endpoint, retry_after
 from toolstile_plugins.webhook.messages import wire_of
+from toolstile_plugins.webhook.turn import Turn
 from toolstile_plugins.webhook.webhook import VIA, Webhook
 
 log = logging.getLogger("toolstile.webhook")
@@ -43,19 +42,18 @@ async def delivering(host: HostHandle, url: str, inbox: Path) -> AsyncGenerator[
 
 
 async def _deliver(host: HostHandle, url: str, inbox: Path) -> None:
-    webhook = await _awaited(host)
-    # The system gives the turn to another host where this one dies.
-    make_directory_of(inbox)
-    with inbox.with_suffix(".webhook").open("w") as turn:
-        while not _is_taken(turn):  # noqa: ASYNC110 - by another process
+    file = inbox.with_suffix(".webhook")
+    webhook = await _awaited(host, file)
+    with closing(Turn(file)) as turn:
+        while not turn.take():  # noqa: ASYNC110 - by another process
             await asyncio.sleep(webhook.settings.interval)
         endpoint = Endpoint(webhook.settings, url)
         async with endpoint.client:
-            await Delivery(webhook, endpoint).run()
+            await Delivery(webhook, endpoint, turn).run()
 
 
-async def _awaited(host: HostHandle) -> Webhook:
-    """Return the webhook once a question waits; a host without questions makes no files."""
+async def _awaited(host: HostHandle, file: Path) -> Webhook:
+    """Return the webhook once there is something to tell; until then a host makes no files."""
     webhook: Any = None
     while True:
         await asyncio.sleep(_SOON)
@@ -63,8 +61,12 @@ async def _awaited(host: HostHandle) -> Webhook:
         with suppress(StateError):
             found: Webhook = webhook or await _in_thread(_webhook_of, host)
             webhook = found
-            if await _in_thread(found.inbox.waiting):
+            if await _in_thread(_is_needed, found, file):
                 return found
+
+
+def _is_needed(webhook: Webhook, file: Path) -> bool:
+    return bool(webhook.inbox.waiting()) or (file.exists() and file.stat().st_size > 0)
 
 
 async def _in_thread(ask: Callable[..., T], *arguments: Any) -> T:
@@ -83,26 +85,21 @@ def _webhook_of(host: HostHandle) -> Webhook:
     return webhook
 
 
-def _is_taken(turn: IO[str]) -> bool:
-    with suppress(BlockingIOError):
-        fcntl.flock(turn, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
-
-
 class Delivery:
     """Asks the endpoint about each question that waits, and withdraws those that wait no more.
 
     Args:
         webhook: Takes the answers.
         endpoint: The endpoint.
+        turn: The turn to do so, which is this process's.
     """
 
-    def __init__(self, webhook: Webhook, endpoint: Endpoint) -> None:
+    def __init__(self, webhook: Webhook, endpoint: Endpoint, turn: Turn) -> None:
         self._webhook = webhook
         self._endpoint = endpoint
-        self._asked: dict[str, _Inquiry] = {}
-        self._ended: set[asyncio.Task[None]] = set()
+        self._turn = turn
+        self._asking: dict[str, asyncio.Task[None]] = {}
+        self._ending: dict[str, asyncio.Task[None]] = {}
 
     async def run(self) -> None:
         """Go on until cancelled; tell the endpoint then of calls that were given up."""
@@ -111,19 +108,19 @@ class Delivery:
             while True:
                 try:
                     for question in await self._look():
-                        if question.ticket not in self._asked:
-                            inquiry = _Inquiry(self._webhook, self._endpoint, question)
-                            self._asked[question.ticket] = inquiry
+                        if question.ticket not in self._asking:
+                            self._note(question.ticket, self._endpoint.address_of(question.ticket))
+                            asking = asyncio.create_task(self._ask(question))
+                            self._asking[question.ticket] = asking
                 except StateError:
                     log.exception("The questions cannot be read; the webhook goes on later.")
                 await asyncio.sleep(inbox.settings.interval)
         finally:
             with suppress(StateError):
                 await self._look()
-            tasks = {inquiry.task for inquiry in self._asked.values()}
-            for task in tasks:
-                task.cancel()
-            if tasks := tasks | self._ended:
+            for asking in self._asking.values():
+                asking.cancel()
+            if tasks := {*self._asking.values(), *self._ending.values()}:
                 _, late = await asyncio.wait(tasks, timeout=_LAST)
                 for task in late:
                     task.cancel()
@@ -132,67 +129,59 @@ class Delivery:
         """Return the questions that wait; withdraw those that wait no more."""
         inbox = self._webhook.inbox
         waiting = await _in_thread(inbox.waiting)
-        for ticket in self._asked.keys() - {question.ticket for question in waiting}:
-            inquiry = self._asked.pop(ticket)
-            inquiry.task.cancel()
-            self._end(inquiry.task)
+        over = self._turn.asked.keys() - {question.ticket for question in waiting}
+        for ticket in over - self._ending.keys():
             found = await _in_thread(inbox.store.get, ticket)
-            if found is None or found.answer is None or found.answer.via != VIA:
-                self._end(asyncio.create_task(inquiry.withdraw()))
+            is_known = found is not None and found.answer is not None and found.answer.via == VIA
+            self._ending[ticket] = asyncio.create_task(self._end(ticket, is_known=is_known))
         return waiting
 
-    def _end(self, task: asyncio.Task[None]) -> None:
-        self._ended.add(task)
-        task.add_done_callback(self._ended.discard)
-
-
-class _Inquiry:
-    """One question at the endpoint.
-
-    Attributes:
-        task: Asks for the answer, and gives it to the inbox.
-    """
-
-    def __init__(self, webhook: Webhook, endpoint: Endpoint, question: Question) -> None:
-        self._webhook = webhook
-        self._endpoint = endpoint
-        self._question = question
-        self._address = endpoint.address_of(question.ticket)
-        self.task = asyncio.create_task(self._ask())
-
-    async def _ask(self) -> None:
-        question, settings = self._question, self._webhook.settings
+    async def _ask(self, question: Question) -> None:
+        settings = self._webhook.settings
         try:
-            await self._send_until_answered(wire_of(question, settings.answer_url))
+            await self._send_until_answered(question.ticket, wire_of(question, settings.answer_url))
         except StateError as error:
             try:
                 await _in_thread(self._webhook.refuse, question, str(error))
             except StateError:
                 log.exception("The question %s cannot be denied.", question.ticket)
 
-    async def _send_until_answered(self, body: bytes) -> None:
-        endpoint, ticket, settings = self._endpoint, self._question.ticket, self._webhook.settings
+    async def _send_until_answered(self, ticket: str, body: bytes) -> None:
+        endpoint, settings = self._endpoint, self._webhook.settings
         answer, content = await endpoint.send("POST", str(endpoint.url), ticket, body)
-        self._address = endpoint.address_of(ticket, answer)
-        while not await self._is_answered(answer, content):
+        address = endpoint.address_of(ticket, answer.headers.get("location"))
+        self._note(ticket, address)
+        while not await self._is_answered(ticket, answer, content):
             if settings.answer_url is not None:
                 return
             # Many questions of one moment are not asked for in one moment.
             pause = settings.interval * random.uniform(0.8, 1.2)  # noqa: S311 - no secret
             await asyncio.sleep(max(pause, retry_after(answer)))
-            answer, content = await endpoint.send("GET", self._address, f"{ticket}-poll")
+            answer, content = await endpoint.send("GET", address, f"{ticket}-poll")
 
-    async def _is_answered(self, answer: httpx2.Response, content: bytes) -> bool:
+    async def _is_answered(self, ticket: str, answer: httpx2.Response, content: bytes) -> bool:
         if answer.status_code != HTTPStatus.OK:
             return False
-        ticket = self._question.ticket
         return await _in_thread(self._webhook.take, ticket, answer.headers, content)
 
-    async def withdraw(self) -> None:
-        """Tell the endpoint that nobody waits for an answer any more."""
-        id_ = f"{self._question.ticket}-withdrawn"
+    async def _end(self, ticket: str, *, is_known: bool) -> None:
+        """Tell the endpoint that nobody waits for an answer any more, unless it gave the answer."""
+        if (asking := self._asking.pop(ticket, None)) is not None:
+            asking.cancel()
+            await asyncio.wait([asking])
         try:
-            async with asyncio.timeout(self._webhook.settings.backoff):
-                await self._endpoint.send("DELETE", self._address, id_)
-        except (StateError, TimeoutError) as error:
-            log.warning("The webhook is not told of %s: %s", id_, str(error) or "it fails.")
+            if not is_known:
+                # What is noted may be of another endpoint.
+                address = self._endpoint.address_of(ticket, self._turn.asked[ticket])
+                await self._endpoint.send("DELETE", address, f"{ticket}-withdrawn")
+        except StateError as error:
+            log.warning("The webhook is not told that %s was withdrawn: %s", ticket, error)
+        self._note(ticket, None)
+        del self._ending[ticket]
+
+    def _note(self, ticket: str, address: str | None) -> None:
+        if address is None:
+            del self._turn.asked[ticket]
+        else:
+            self._turn.asked[ticket] = address
+        self._turn.note()

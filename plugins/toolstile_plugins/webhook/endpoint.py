@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from contextlib import suppress
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
 from http import HTTPStatus
 from typing import Final
 
@@ -22,8 +24,8 @@ AT_ONCE: Final = 20
 """Requests that are under way at once."""
 _LATER: Final = {HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_EARLY, HTTPStatus.TOO_MANY_REQUESTS}
 """The statuses below 500 of an endpoint that can be asked again."""
-_DIGITS: Final = 5
-"""Digits of the seconds for which an endpoint can ask to be left alone."""
+_LONGEST: Final = 24 * 60 * 60.0
+"""Seconds for which an endpoint can ask to be left alone."""
 
 
 class Unavailable(Exception):
@@ -53,16 +55,16 @@ class Endpoint:
             multiplier=settings.interval, max=settings.backoff, jitter=settings.interval
         )
 
-    def address_of(self, ticket: str, answer: httpx2.Response | None = None) -> str:
+    def address_of(self, ticket: str, location: str | None = None) -> str:
         """Return the address of a question, as an answer may name it.
 
         Raises:
             StateError: It is on another host.
         """
-        if answer is None or "location" not in answer.headers:
+        if location is None:
             return str(self.url.copy_with(path=f"{self.url.path.rstrip('/')}/{ticket}"))
         with suppress(httpx2.InvalidURL):
-            address = self.url.join(answer.headers["location"])
+            address = self.url.join(location)
             if (address.scheme, address.netloc) == (self.url.scheme, self.url.netloc):
                 return str(address)
         raise StateError("The webhook names an address on another host")
@@ -117,6 +119,10 @@ class Endpoint:
 
 
 def retry_after(answer: httpx2.Response) -> float:
-    """Return the seconds for which an endpoint asks to be left alone."""
+    """Return the seconds for which an endpoint asks to be left alone, a day at most."""
     text = answer.headers.get("retry-after", "")
-    return float(text) if text.isdecimal() and len(text) <= _DIGITS else 0.0
+    seconds = float(text) if text.isdecimal() else 0.0
+    # A date without a zone cannot be compared.
+    with suppress(ValueError, TypeError):
+        seconds = (parsedate_to_datetime(text) - datetime.now(UTC)).total_seconds()
+    return min(max(seconds, 0.0), _LONGEST)

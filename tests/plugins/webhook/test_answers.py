@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import threading
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,8 +15,9 @@ from tests.plugins.inbox.conftest import BOB, PAID, asked, generate, inbox_of, s
 from toolstile_hookspecs import Answer, Principal, Status, ToolCall, tool
 from toolstile_hookspecs.services.approval_store import QuestionState
 from toolstile_plugins.inbox import resume_pending
+from toolstile_plugins.webhook.turn import Turn
 
-from .conftest import ADA, Given
+from .conftest import ADA, Endpoint, Given
 
 CALL = ToolCall("pay", {"to": "ada", "amount": 5}, id="call-1")
 
@@ -253,3 +255,50 @@ def test_the_caller_does_not_answer_by_webhook_with_four_eyes(house, open_host, 
     outcome = run(tools)
     assert (outcome.status, PAID) == (Status.DENIED, [])
     assert caller != BOB
+
+
+def test_an_end_that_no_host_heard_is_told_by_the_next(house, open_host, endpoint):
+    first = open_host(wait="pending", stored=True)
+    endpoint.once(Given(202, headers={"location": "/elsewhere/7"}))
+    house.tools(first).dispatch(CALL)
+    until(lambda: endpoint.of("GET"))
+    first.close()
+    say(inbox_of(house.tools(house.host(wait="pending", stored=True))))
+    open_host(wait="pending", stored=True)
+    (told,) = until(lambda: endpoint.of("DELETE"))
+    assert (told.path, told.is_signed) == ("/elsewhere/7", True)
+    note = house.folder / "inbox" / "inbox.webhook"
+    until(lambda: note.stat().st_size == 0)
+
+
+def test_what_was_asked_at_another_endpoint_is_not_told_to_this_one(house, open_host, endpoint):
+    first = open_host(wait="pending")
+    house.tools(first).dispatch(CALL)
+    until(lambda: endpoint.of("GET"))
+    first.close()
+    say(inbox_of(house.tools(house.host())))
+    other = Endpoint()
+    open_host(webhook={"url": other.url})
+    note = house.folder / "inbox" / "inbox.webhook"
+    until(lambda: note.stat().st_size == 0)
+    other.close()
+    assert (other.sent, endpoint.of("DELETE")) == ([], [])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_fork_does_not_keep_the_turn_of_a_process_that_has_ended(tmp_path):
+    first, second = (Turn(tmp_path / "inbox.webhook") for _ in range(2))
+    assert first.take()
+    receiving, sending = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.read(receiving, 1)
+        os._exit(0)
+    try:
+        assert not second.take()
+        first.close()
+        until(second.take)
+    finally:
+        os.write(sending, b"x")
+        os.waitpid(child, 0)
+        second.close()

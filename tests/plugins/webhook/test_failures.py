@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
+from email.utils import formatdate
 
+import httpx2
 import pytest
 from tests.plugins.inbox.conftest import PAID, until
 
 from toolstile_hookspecs import Status, ToolCall
 from toolstile_plugins.inbox import resume_pending
+from toolstile_plugins.webhook.endpoint import retry_after
 
 from .conftest import ADA, Endpoint, Given, headers_of
 
@@ -166,6 +170,25 @@ def test_an_endpoint_that_says_when_is_left_alone_until_then(tools, endpoint, ca
     assert tools.dispatch(CALL).success
     first, second = (int(sent.headers["webhook-timestamp"]) for sent in endpoint.of("POST"))
     assert second > first
+
+
+@pytest.mark.parametrize(
+    ("told", "least", "most"),
+    [
+        ("7", 7, 7),
+        (formatdate(time.time() + 3600, usegmt=True), 3000, 3600),
+        (formatdate(time.time() - 3600, usegmt=True), 0, 0),
+        ("9" * 400, 86_400, 86_400),
+        ("Thu, 26 Nov 2099 11:00:00 -0000", 0, 0),
+        ("-5", 0, 0),
+        ("soon", 0, 0),
+        ("", 0, 0),
+    ],
+    ids=["seconds", "date", "past", "too long", "no zone", "negative", "words", "nothing"],
+)
+def test_the_time_to_ask_again_is_given_in_seconds_or_as_a_date(told, least, most):
+    answer = httpx2.Response(503, headers={"retry-after": told})
+    assert least <= retry_after(answer) <= most
 
 
 def test_a_slow_endpoint_is_asked_again(house, open_host, endpoint):
