@@ -37,6 +37,7 @@ def offered_commands() -> list[Command]:
             Command(name, extends=True, optional=True, settings=_switched_off)
             for name in ("console", "ledger", "sessions")
         ),
+        Command("approvals", extends=True, optional=True, settings=_off_unless_resumed),
         *(
             Command(
                 arguments.command,
@@ -73,6 +74,11 @@ def _recorded(args: argparse.Namespace) -> dict[str, Any]:
 
 def _switched_off(args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001 - whatever they are
     return dict(_OFF)
+
+
+def _off_unless_resumed(args: argparse.Namespace) -> dict[str, Any]:
+    """Record the calls that are resumed; who answers makes none."""
+    return {} if args.what == "resume" else dict(_OFF)
 
 
 def _record(host: HostHandle, args: argparse.Namespace) -> int:  # noqa: ARG001 - needs no host

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from toolstile_cli.main import main
 from toolstile_hookspecs import Status, ToolCall
 from toolstile_hookspecs.services.approval_store import QuestionState
 from toolstile_plugins.inbox import resume_pending
+from toolstile_plugins.record import RecordFile
 
 from .conftest import PAID, House, inbox_of, only
 
@@ -166,6 +168,18 @@ def test_questions_that_come_are_watched(tools, ticket):
         tools.dispatch(ToolCall("pay", {"to": "eve"}))
         assert json.loads(watching.stdout.readline())["arguments"]["to"] == "eve"
         watching.terminate()
+
+
+def test_a_record_that_a_host_writes_keeps_nobody_from_answering(tools, ticket, house, capsys):
+    record = house.folder / "calls.jsonl"
+    with (house.folder / "toolstile.toml").open("a") as settings:
+        settings.write(f'\n[plugins.record]\nfile = "{record}"\n')
+    with closing(RecordFile(record)):
+        assert main(["approvals", "show", ticket]) == 0
+        assert main(["approvals", "approve", ticket]) == 0
+        assert main(["approvals", "resume"]) != 0
+        assert f"{record} is being written" in capsys.readouterr().err
+    assert [outcome.success for outcome in resume_pending(tools)] == [True]
 
 
 def test_a_look_makes_no_files(tmp_path, monkeypatch, capsys):
