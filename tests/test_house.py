@@ -226,11 +226,11 @@ BUDGETS = {
     },
     # Questions that are kept, answered from anywhere, and resumed; the suite that stores pass.
     "people decide": {
-        "contract": 176,
-        "host": 26,
-        "lines": 2892,  # 3,200
-        "statements": 1420,
-        "files": 19,
+        "contract": 189,
+        "host": 34,
+        "lines": 3011,  # 3,200
+        "statements": 1483,
+        "files": 20,
     },
     # Pages of what waits; templates, scripts and styles are apart.
     "console": {

@@ -42,6 +42,7 @@ class ApprovalRequest:
         diff: The changes of a call that has run already and waits to commit.
         withdrawn: Cancelled once nobody waits for the answer any more.
         change_set: Gives all that such a call did, to be kept later; None where it cannot tell.
+        token: Gives a token that resumes the call, within so many seconds where they are given.
     """
 
     call: ToolCall
@@ -54,7 +55,7 @@ class ApprovalRequest:
     diff: str | None = field(default=None, repr=False)
     withdrawn: Cancellation = field(default_factory=Cancellation, repr=False)
     change_set: Callable[[], ChangeSet | None] = field(default=lambda: None, repr=False)
-    token: Callable[[], str] = field(default=lambda: "", repr=False)
+    token: Callable[..., str] = field(default=lambda: "", repr=False)
 
 
 @dataclass(frozen=True, slots=True)

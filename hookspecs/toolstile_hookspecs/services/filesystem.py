@@ -150,3 +150,16 @@ class SupportsNotes(Protocol):
         Such as what a listing or search left out, and why; file tools add it to their answers.
         """
         ...
+
+
+@runtime_checkable
+class SupportsDirectories(Protocol):
+    """An optional part of a `Filesystem`: the directories of this machine that it shows.
+
+    What tools must not reach, such as keys, is refused there.
+    """
+
+    @property
+    def directories(self) -> Sequence[str]:
+        """The directories, also those of which it shows a part, or which cannot be changed."""
+        ...

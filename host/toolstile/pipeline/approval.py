@@ -271,9 +271,9 @@ def _request(run: ActiveCall, reasons: Iterable[str], diff: str | None) -> Appro
     )
 
 
-def _token(run: ActiveCall, digest: str) -> str:
+def _token(run: ActiveCall, digest: str, *, seconds: float | None = None) -> str:
     place = digest_of(run) if run.admitted else None
-    return run.executor.seal.seal(bearer_of(run), digest, place=place)
+    return run.executor.seal.seal(bearer_of(run), digest, seconds=seconds, place=place)
 
 
 def _dependencies(run: ActiveCall) -> Iterator[str]:

@@ -198,17 +198,25 @@ class TokenSigner:
     spent: SpentInMemory | SpentInFile
     in_use: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
 
-    def seal(self, bearer: TokenSubject, digest: str, *, place: str | None = None) -> str:
+    def seal(
+        self,
+        bearer: TokenSubject,
+        digest: str,
+        *,
+        place: str | None = None,
+        seconds: float | None = None,
+    ) -> str:
         """Return a token for a call with the params, and the diff, that have this digest.
 
         Args:
             bearer: Who may come back with it.
             digest: What the approval is bound to.
             place: The digest of the params with which the call was admitted, None unless it was.
+            seconds: How long it holds; `expiry` where none are given.
         """
         claims = {
             "id": os.urandom(16).hex(),
-            "expires": self.clock.now().timestamp() + self.expiry,
+            "expires": self.clock.now().timestamp() + (seconds or self.expiry),
             **self._marks(bearer),
             "digest": self.mark("digest", digest),
             "place": "" if place is None else self.mark("place", place),

@@ -21,14 +21,16 @@ from toolstile_hookspecs import (
     Binding,
     Command,
     Diagnostic,
+    Filesystem,
     HostHandle,
     ResourceResolver,
     hookimpl,
 )
 from toolstile_hookspecs.services.approval_store import ApprovalStore
+from toolstile_hookspecs.services.filesystem import SupportsDirectories
 from toolstile_plugins.command_options.inbox import APPROVALS
 from toolstile_plugins.inbox.doctor import diagnosed
-from toolstile_plugins.inbox.settings import Answerers, InboxSettings, refuse_in_workspace
+from toolstile_plugins.inbox.settings import Answerers, InboxSettings, refuse_within
 
 if TYPE_CHECKING:
     from toolstile_plugins.inbox.inbox import Inbox
@@ -82,6 +84,9 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
     path, key = settings.path, settings.key_file or settings.path
 
     def inbox(resources: ResourceResolver) -> Inbox:
+        files: Any = resources.get(Filesystem, None)  # type: ignore[type-abstract]
+        if isinstance(files, SupportsDirectories):
+            refuse_within(files.directories, settings)
         store: ApprovalStore = resources.get(ApprovalStore)  # type: ignore[type-abstract]
         return settings.part(Inbox, lambda: Inbox(settings, store, Seal(key), settings.clock))
 
@@ -119,7 +124,9 @@ def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[N
     from toolstile_plugins.inbox.approver import Ended
     from toolstile_plugins.inbox.sqlite import SqliteApprovals
 
-    refuse_in_workspace(settings, host.settings("vfs"))
+    # Earlier than any call, for the workspace that most hosts have; others are seen when used.
+    root = getattr(host.settings("vfs"), "root", None)
+    refuse_within([root] if root else [], settings)
     settings.begin(host.clock)
     host.register(settings.part(Ended, Ended), ENDED)
     path = settings.path

@@ -106,7 +106,7 @@ class Approver:
             if waits or (state in ANSWERED and self._inbox.claim(question, now)):
                 return question
         question = self._new(shown_before)
-        self._inbox.store.add(question)
+        self._inbox.ask(question)
         return question
 
     def _new(self, shown_before: str | None) -> Question:
@@ -120,7 +120,8 @@ class Approver:
             request.call.name,
             request.arguments,
             request.call.id,
-            request.token(),
+            # It can be resumed as long as its question is kept.
+            request.token(seconds=self._inbox.settings.expiry + self._inbox.settings.keep),
             None if changes is None else changes.to_json(),
         )
         run = None if context.adapter is None else context.run_context

@@ -67,6 +67,11 @@ class Inbox:
         found = self.store.questions(waiting)
         return [question for question in found if question.state_at(now) in waiting]
 
+    def ask(self, question: Question) -> None:
+        """Keep a question; those that ended long ago are removed."""
+        self.store.add(question)
+        self.store.prune(self.clock.now() - timedelta(seconds=self.settings.keep))
+
     def answer(  # noqa: PLR0913 - each is named
         self,
         ticket: str,
@@ -86,7 +91,6 @@ class Inbox:
             answer: Approved, denied or edited.
             by: The person.
             via: The way on which the answer comes, such as `command line`.
-            now: The time.
             digest: The digest that the person was shown; None where nothing was.
             reason: The reason of a denial, for the model.
             arguments: The arguments of an edit, in which masks stand for secrets.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
+from uuid import uuid4
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, ExecutorHandle, Outcome, Principal
 from toolstile_hookspecs.calls import APPROVAL
@@ -40,10 +42,10 @@ def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) ->
     outcomes: list[Outcome] = []
     for due in _due(inbox, tools.session.id, principal):
         sealed = due.sealed
-        outcome = tools.resume(sealed.call, sealed.token, due.answer, changes=due.changes)
-        if _was_carried_out(outcome):
-            outcome = tools.dispatch(sealed.call)
-        inbox.store.end(due.question.ticket, due.end)
+        with due.ending(inbox):
+            outcome = tools.resume(sealed.call, sealed.token, due.answer, changes=due.changes)
+            if _was_carried_out(outcome):
+                outcome = tools.dispatch(sealed.call)
         outcomes.append(outcome)
     return outcomes
 
@@ -55,11 +57,11 @@ async def aresume_pending(
     inbox = tools.resources.get(Inbox)
     outcomes: list[Outcome] = []
     for due in _due(inbox, tools.session.id, principal):
-        sealed = due.sealed
-        outcome = await tools.aresume(sealed.call, sealed.token, due.answer, changes=due.changes)
-        if _was_carried_out(outcome):
-            outcome = await tools.adispatch(sealed.call)
-        inbox.store.end(due.question.ticket, due.end)
+        call, token = due.sealed.call, due.sealed.token
+        with due.ending(inbox):
+            outcome = await tools.aresume(call, token, due.answer, changes=due.changes)
+            if _was_carried_out(outcome):
+                outcome = await tools.adispatch(call)
         outcomes.append(outcome)
     return outcomes
 
@@ -102,12 +104,14 @@ class Due:
         sealed: The call, and all that it takes to resume it.
         answer: The answer.
         end: The state of the question once the call has ended.
+        holder: The name by which it is claimed.
     """
 
     question: Question
     sealed: SealedCall
     answer: ApprovalAnswer
     end: QuestionState
+    holder: str
 
     @property
     def changes(self) -> ChangeSet | None:
@@ -115,6 +119,16 @@ class Due:
         if self.sealed.changes is None or self.answer.answer is not Answer.APPROVED:
             return None
         return ChangeSet.from_json(self.sealed.changes)
+
+    @contextmanager
+    def ending(self, inbox: Inbox) -> Generator[None]:
+        """End the question with the block; where that is interrupted, let others go on."""
+        try:
+            yield
+        except BaseException:
+            inbox.store.release(self.question.ticket, self.holder)
+            raise
+        inbox.store.end(self.question.ticket, self.end)
 
 
 def _due(inbox: Inbox, session_id: str, principal: Principal | None) -> Iterator[Due]:
@@ -128,8 +142,11 @@ def _due(inbox: Inbox, session_id: str, principal: Principal | None) -> Iterator
 def _claimed(inbox: Inbox, questions: Iterable[Question]) -> Iterator[Due]:
     """Yield the calls whose questions were answered, or not in time, each claimed."""
     for question in questions:
-        now = inbox.clock.now()
+        now, holder = inbox.clock.now(), uuid4().hex
         state = question.state_at(now)
-        if state in DECIDED and inbox.claim(question, now):
+        if state not in DECIDED:
+            continue
+        sealed, answer = inbox.seal.call_of(question), inbox.answer_to(question)
+        if inbox.claim(question, now, holder=holder):
             end = QuestionState.RESUMED if state in ANSWERED else state
-            yield Due(question, inbox.seal.call_of(question), inbox.answer_to(question), end)
+            yield Due(question, sealed, answer, end, holder)

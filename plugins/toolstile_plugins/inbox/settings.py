@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
@@ -58,6 +58,8 @@ class InboxSettings(BaseModel):
         wait: `answer` lets a call wait until somebody answers; `pending` ends it, to be resumed.
         expiry: Seconds after which nobody can answer any more.
         interval: Seconds between two looks for an answer.
+        keep: Seconds after the expiry for which an answered call can be resumed. Questions that
+            ended are removed then.
         lease: Seconds for which a process that resumes a call keeps others from it.
         four_eyes: Whether the principal of a call may not answer for it.
         answerers: Who may answer; everybody who has the key where there are none.
@@ -73,6 +75,7 @@ class InboxSettings(BaseModel):
     key: Path | None = None
     wait: Literal["answer", "pending"] = "answer"
     expiry: Seconds = DEFAULT_EXPIRY
+    keep: Seconds = 30 * 24 * 60 * 60.0
     interval: Seconds = 0.2
     lease: Seconds = 600.0
     four_eyes: bool = False
@@ -113,22 +116,17 @@ class InboxSettings(BaseModel):
         return part
 
 
-def refuse_in_workspace(settings: InboxSettings, workspace: Any) -> None:
-    """Refuse files of the inbox that tools could read or write.
-
-    Args:
-        settings: The settings of the inbox.
-        workspace: Those of the workspace, None where there is none.
+def refuse_within(directories: Iterable[str | Path], settings: InboxSettings) -> None:
+    """Refuse files of the inbox that tools could read or write, in directories of a workspace.
 
     Raises:
         ConfigurationError: Naming the file.
     """
-    root = getattr(workspace, "root", None)
-    for name, file in {"path": settings.path, "key": settings.key_file}.items():
-        if root is None or file is None:
-            continue
-        if file.absolute().resolve().is_relative_to(Path(root).absolute().resolve()):
-            raise ConfigurationError(
-                f"[plugins.inbox] {name}: {file} lies in the workspace {root}, where tools could "
-                "answer in a person's place. Name a file outside of it."
-            )
+    for root in directories:
+        whole = Path(root).expanduser().resolve()
+        for name, file in {"path": settings.path, "key": settings.key_file}.items():
+            if file is not None and file.resolve().is_relative_to(whole):
+                raise ConfigurationError(
+                    f"[plugins.inbox] {name}: {file} lies in the workspace {root}, where tools "
+                    "could answer in a person's place. Name a file outside of it."
+                )

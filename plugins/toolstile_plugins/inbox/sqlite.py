@@ -37,6 +37,7 @@ CREATE TABLE IF NOT EXISTS toolstile_questions (
     held_until REAL
 );
 CREATE INDEX IF NOT EXISTS toolstile_questions_by_state ON toolstile_questions (state, created);
+CREATE INDEX IF NOT EXISTS toolstile_questions_by_end ON toolstile_questions (expires);
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """

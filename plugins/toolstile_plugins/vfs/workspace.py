@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Awaitable, Callable, Generator, Mapping
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime
 from functools import partial, wraps
@@ -202,6 +202,11 @@ class VirtualFilesystem:
     def exclusive_path(self) -> AbstractContextManager[str]:
         """Give the real directory, alone, for starting programs; not rolled back."""
         return self.store.exclusive_path()
+
+    @property
+    def directories(self) -> Sequence[str]:
+        """The directories of this machine that it shows."""
+        return self.store.directories
 
     # --- underneath ---
 

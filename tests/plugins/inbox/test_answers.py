@@ -10,11 +10,21 @@ import pytest
 from cryptography.fernet import Fernet
 
 from toolstile import ConfigurationError
-from toolstile_hookspecs import Answer, Principal, StateError, Status, ToolCall, tool
+from toolstile_hookspecs import (
+    Answer,
+    Binding,
+    Filesystem,
+    Principal,
+    StateError,
+    Status,
+    ToolCall,
+    tool,
+)
 from toolstile_hookspecs.services.approval_store import AnswerRecord, QuestionState
 from toolstile_hookspecs.testing.approval_store import question_of
 from toolstile_plugins.inbox import resume_pending
 from toolstile_plugins.inbox.seal import Seal, SealedCall
+from toolstile_plugins.vfs import Mount, VfsConfig, open_workspace
 
 from .conftest import BOB, PAID, House, inbox_of, only, pay, say
 
@@ -195,6 +205,26 @@ def test_files_within_the_workspace_keep_the_host_from_opening(house, tmp_path, 
     inside = {name: str(tmp_path / "work" / "inbox.file")}
     with pytest.raises(ConfigurationError, match=f"{name}: .* lies in the workspace"):
         house.host(top={"plugins": {"vfs": {"root": str(tmp_path / "work")}}}, **inside)
+
+
+@pytest.mark.parametrize("name", ["path", "key"])
+@pytest.mark.parametrize("is_mounted", [False, True], ids=["its own", "mounted"])
+def test_a_workspace_from_elsewhere_that_shows_the_files_has_every_question_denied(
+    house, tmp_path, name, is_mounted
+):
+    place = tmp_path / "work"
+    place.mkdir()
+    mounts = [Mount(source=str(place), target="docs")] if is_mounted else []
+    shown = VfsConfig(root=None if is_mounted else place, mounts=mounts)
+
+    host = house.host(**{name: str(place / "inbox.file")})
+    strangers = Binding(Filesystem, lambda _: open_workspace(shown))
+    tools = house.tools(host, resources=[strangers])
+    outcome = tools.dispatch(CALL)
+    assert (outcome.status, PAID) == (Status.DENIED, [])
+    with pytest.raises(ConfigurationError, match=f"{name}: .* lies in the workspace"):
+        inbox_of(tools)
+    assert list(place.glob("inbox*")) == []
 
 
 def test_a_file_that_is_no_key_is_told(house, tmp_path):

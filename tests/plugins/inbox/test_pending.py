@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from toolstile_hookspecs import Answer, Principal, Status, ToolCall, ToolContext, tool
+from toolstile_hookspecs import Answer, Principal, Status, ToolCall, ToolContext, hookimpl, tool
 from toolstile_hookspecs.services.approval_store import QuestionState
 from toolstile_plugins.inbox import aresume_pending, resume_pending
 
@@ -131,6 +131,62 @@ def test_a_call_whose_approval_was_used_up_does_not_run_again(house):
     assert outcome.status is Status.DENIED
     assert "used before" in outcome.text
     assert PAID == ["ada"]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+@pytest.mark.parametrize(
+    ("is_stored", "told"),
+    [(False, "used before"), (True, "Paid 5 to ada.")],
+    ids=["mine", "stored"],
+)
+def test_an_interrupted_resumption_is_done_again_at_once(house, is_async, is_stored, told):
+    """An approval in memory is used up before the call; nobody can tell how far that came."""
+    interrupts = [KeyboardInterrupt()]
+
+    class Interrupts:
+        @hookimpl
+        def toolstile_check(self, context):
+            if is_answered and interrupts:
+                raise interrupts.pop()
+
+    def resume():
+        return asyncio.run(aresume_pending(tools)) if is_async else resume_pending(tools)
+
+    is_answered = False
+    host = house.host(wait="pending", stored=is_stored)
+    host.register(Interrupts())
+    tools = house.tools(host)
+    tools.dispatch(CALL)
+    is_answered = bool(say(inbox_of(tools)))
+    with pytest.raises(KeyboardInterrupt):
+        resume()
+    (outcome,) = resume()
+    assert told in outcome.text
+
+
+def test_an_answer_counts_however_late_the_call_is_resumed(house):
+    """Also longer than a token of another approver would hold."""
+    tools = house.tools(house.host(wait="pending", expiry=7200))
+    tools.dispatch(CALL)
+    house.clock.advance(7199)
+    say(inbox_of(tools))
+    house.clock.advance(7200)
+    (outcome,) = resume_pending(tools)
+    assert outcome.success
+
+
+def test_questions_that_ended_long_ago_are_removed(house):
+    tools = house.tools(house.host(wait="pending", expiry=60, keep=100))
+    inbox = inbox_of(tools)
+    tools.dispatch(CALL)
+    old = say(inbox).ticket
+    resume_pending(tools)
+    house.clock.advance(160)
+    tools.dispatch(ToolCall("pay", {"to": "bob"}))
+    assert inbox.store.get(old) is not None
+    house.clock.advance(1)
+    tools.dispatch(ToolCall("pay", {"to": "eve"}))
+    assert inbox.store.get(old) is None
 
 
 # --- Diffs

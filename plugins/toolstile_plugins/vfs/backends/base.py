@@ -155,9 +155,11 @@ class Store(Base, Protocol):
 
     Attributes:
         waits: Whether its methods may wait, as for a disk.
+        directories: The directories of this machine that it shows.
     """
 
     waits: bool = True
+    directories: Sequence[str] = ()
 
     def try_hold(self) -> Lock | None:
         """Keep all others from committing; None while another one does."""

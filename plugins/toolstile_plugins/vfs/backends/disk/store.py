@@ -66,6 +66,7 @@ class DiskStore(Store):
         steps: Steps = lambda step: None,  # noqa: ARG005 - does nothing
     ) -> None:
         self.root = os.path.realpath(root)
+        self.directories = (self.root,)
         self._descriptor: int | None = _open_root(self.root)
         self._lock = WorkspaceLock(self._handle)
         # Whether a commit of ours was left undecided, which nobody has looked at since.
