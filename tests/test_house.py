@@ -244,9 +244,9 @@ BUDGETS = {
     # suite that adapters pass; 1,800 lines were asked.
     "adapters": {
         "contract": 0,
-        "host": 17,
-        "lines": 1431,
-        "statements": 710,
+        "host": 21,
+        "lines": 1435,
+        "statements": 711,
         "files": 10,
     },
 }

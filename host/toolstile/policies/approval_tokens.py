@@ -99,6 +99,10 @@ class SpentInFile:
 
 VERSION: Final = "1"
 _USED: Final = "The approval was used before: it holds for one call."
+_NOT_OURS: Final = (
+    "The approval's token was not made here, or it was altered. Hosts that resume one another's "
+    "calls, or their own after a restart, share approval_key and approval_spent."
+)
 _IN_USE: Final = "The approval is in use: another call that it was given for has not ended yet."
 
 
@@ -236,7 +240,7 @@ class TokenSigner:
             raise TokenRefused("The approval has no token: only a call that is pending has one.")
         body, _, signature = token.rpartition(".") if isinstance(token, str) else ("", "", "")
         if not hmac.compare_digest(_bytes(signature), _bytes(self._sign("token", body))):
-            raise TokenRefused("The approval's token was not made here, or it was altered.")
+            raise TokenRefused(_NOT_OURS)
         claims = json.loads(base64.urlsafe_b64decode(body.partition(".")[2]))
         now = self.clock.now().timestamp()
         expires: float = claims["expires"]

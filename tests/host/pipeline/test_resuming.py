@@ -345,12 +345,16 @@ def test_an_altered_token_is_refused(yard: Any, later: Later) -> None:
     refused(yard, yard.resume(waits, True, token=altered), "was not made here, or it was altered")
 
 
-def test_a_token_of_another_host_is_refused(yard: Any, later: Later) -> None:
+def test_a_token_of_another_host_is_refused_with_what_makes_hosts_take_it(
+    yard: Any, later: Later
+) -> None:
     yard.open(send, approver=later)
     elsewhere = pending(yard).approval_token
     yard.open(send, approver=later)
     waits = pending(yard)
-    refused(yard, yard.resume(waits, True, token=elsewhere), "was not made here")
+    refused(
+        yard, yard.resume(waits, True, token=elsewhere), "share approval_key and approval_spent"
+    )
 
 
 def test_a_token_of_another_session_is_refused(yard: Any, later: Later) -> None:
