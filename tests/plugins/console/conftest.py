@@ -224,6 +224,31 @@ def visitor(desk: Desk, stack: ExitStack) -> Visitor:
     return Visitor(desk, stack.enter_context(desk.client()))
 
 
+@pytest.fixture
+def links(desk, visitor) -> dict[str, str]:
+    """The path of a page of each form, behind the door."""
+    answered = desk.ask(to="mia")
+    visitor.answer(answered, "deny", reason="No")
+    waiting = desk.ask("write", path="old.txt", text="one\n2\nthree\n")
+    desk.ask(to="ada")
+    for item in ("tea", "lost milk"):
+        desk.call("order", item=item)
+    desk.tools.dispatch(ToolCall("twice", {"path": "old.txt"}))
+    unknown, done = visitor.json("/ledger")["effects"]
+    calls = {call["tool"]: call["name"] for call in visitor.json("/calls")["calls"]}
+    return {
+        "all that wait": "/",
+        "a question": f"/questions/{waiting['ticket']}",
+        "an answered question": f"/questions/{answered['ticket']}",
+        "calls": "/calls",
+        "a call with others within": f"/calls/{calls['twice']}",
+        "a call with an effect": f"/calls/{calls['order']}",
+        "the ledger": "/ledger",
+        "an unknown effect": f"/ledger/{unknown['hash']}",
+        "an effect that is done": f"/ledger/{done['hash']}",
+    }
+
+
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
     """A browser of the system, driven by Playwright, whose event loop ends with the module."""

@@ -62,3 +62,12 @@ def test_it_fits_a_telephone(calls):
     # Its style sheet may come after its text.
     calls.wait_for_load_state("load")
     assert calls.evaluate(width) <= 360
+
+
+def test_a_lost_connection_is_told_and_misses_nothing_when_it_is_back(calls, desk):
+    desk.stop()
+    expect(calls.locator("#live")).to_contain_text("Connection lost")
+    desk.tools.dispatch(ToolCall("read_file", {"path": "none"}))
+    desk.serve_again()
+    expect(calls.locator("#list tr")).to_have_count(2, timeout=20_000)
+    expect(calls.locator("#live")).to_have_text("Live")

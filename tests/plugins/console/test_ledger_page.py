@@ -109,3 +109,13 @@ def test_it_is_settled_without_scripts(desk, browser):
     page.get_by_role("button", name="It has not").click()
     expect(page.locator(".reason")).to_contain_text("A person found out that it has not happened.")
     context.close()
+
+
+def test_a_lost_connection_is_told_and_misses_nothing_when_it_is_back(ledger, desk):
+    desk.stop()
+    expect(ledger.locator("#live")).to_contain_text("Connection lost")
+    desk.call("order", item="lost salt")
+    desk.serve_again()
+    expect(ledger.locator("#list tr")).to_have_count(3, timeout=20_000)
+    expect(ledger.locator("#list tr").first).to_contain_text("lost salt")
+    expect(ledger.locator("#live")).to_have_text("Live")
