@@ -125,7 +125,7 @@ class Approver:
             None if changes is None else changes.to_json(),
         )
         run = None if context.adapter is None else context.run_context
-        return Question(
+        question = Question(
             ticket=uuid4().hex[:12],
             call_id=request.call.id,
             tool=tool.name,
@@ -138,11 +138,12 @@ class Approver:
             principal=None if context.principal is None else context.principal.public(),
             created=now,
             expires=now + timedelta(seconds=self._inbox.settings.expiry),
-            sealed=self._inbox.seal.seal_call(call),
+            sealed=b"",
             owner="" if run is None else run.run_id,
             diff=None if request.diff is None else hide(request.diff, secrets),
             shown_before=shown_before,
         )
+        return self._inbox.seal.seal_call(question, call)
 
     async def _wait(self, question: Question) -> ApprovalAnswer:
         """Return the answer; meanwhile nobody else can go on with the call, unless this dies."""

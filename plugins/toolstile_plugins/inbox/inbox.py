@@ -29,7 +29,7 @@ from toolstile_hookspecs.services.approval_store import (
 )
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.approval.display import unmasked
-from toolstile_plugins.inbox.seal import Seal
+from toolstile_plugins.inbox.seal import Seal, SealedCall
 from toolstile_plugins.inbox.settings import InboxSettings
 
 log = logging.getLogger("toolstile.inbox")
@@ -97,17 +97,19 @@ class Inbox:
             tool: The tool, to check an edit by.
 
         Raises:
-            StateError: There is no such question, the person may not answer it, another answer or
-                the end of its time came first, or the edit does not fit the tool.
+            StateError: There is no such question, it was altered, the person may not answer it,
+                another answer or the end of its time came first, or the edit does not fit the tool.
         """
         question = self.store.get(ticket)
         if question is None:
             raise StateError(f"There is no question {ticket}. See which wait, then retry.")
+        # Nobody answers what somebody else had them read.
+        call = self.seal.call_of(question)
         if (fault := self.settings.fault_of(by, question)) is not None:
             raise StateError(f"{question.tool} {ticket} cannot be answered by you: {fault}")
         if digest not in (None, question.digest):
             raise StateError(f"{ticket} does not ask about that any more. Look at it again.")
-        edited = None if arguments is None else self._edited(question, arguments, tool)
+        edited = None if arguments is None else _edited(call, arguments, tool)
         now = self.clock.now()
         given = AnswerRecord(answer, by, via, now, reason)
         given = self.seal.seal_answer(question, given, edited)
@@ -144,25 +146,23 @@ class Inbox:
         until = now + timedelta(seconds=seconds or self.settings.lease)
         return self.store.claim(question.ticket, holder or uuid4().hex, now, until)
 
-    def _edited(
-        self, question: Question, arguments: Mapping[str, Any], tool: Tool[Any, Any] | None
-    ) -> str:
-        try:
-            original = json.loads(self.seal.call_of(question).arguments)
-            edited = json.dumps(unmasked(dict(arguments), original))
-            if tool is not None:
-                tool.parse(edited)
-        except ToolValidationError as error:
-            raise StateError(str(error).removesuffix(RETRY)) from error
-        except ValueError as error:
-            raise StateError(str(error)) from error
-        return edited
-
 
 def described_answer(given: AnswerRecord) -> str:
     """Return who gave an answer, in words."""
     why = f": {given.reason}" if given.reason else ""
     return f"{given.answer} by {given.by.id} at {wire_time(given.at)} ({given.via}){why}"
+
+
+def _edited(call: SealedCall, arguments: Mapping[str, Any], tool: Tool[Any, Any] | None) -> str:
+    try:
+        edited = json.dumps(unmasked(dict(arguments), json.loads(call.arguments)))
+        if tool is not None:
+            tool.parse(edited)
+    except ToolValidationError as error:
+        raise StateError(str(error).removesuffix(RETRY)) from error
+    except ValueError as error:
+        raise StateError(str(error)) from error
+    return edited
 
 
 def _too_late(question: Question, now: datetime) -> str:

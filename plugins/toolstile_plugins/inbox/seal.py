@@ -8,11 +8,12 @@ from __future__ import annotations
 import json
 import os
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cached_property
+from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, ConfigurationError, StateError, ToolCall
@@ -65,18 +66,22 @@ class Seal:
         # Late: who only looks at questions makes no key.
         return _fernet_of(self._file)
 
-    def seal_call(self, call: SealedCall) -> bytes:
-        """Return a call as it is kept."""
-        return self._seal("call", call.name, call.arguments, call.id, call.token, call.changes)
+    def seal_call(self, question: Question, call: SealedCall) -> Question:
+        """Return a question with its call, sealed together with all that people are shown."""
+        parts = (call.name, call.arguments, call.id, call.token, call.changes)
+        return replace(question, sealed=self._seal("call", *parts, _shown(question)))
 
     def call_of(self, question: Question) -> SealedCall:
         """Return the call of a question.
 
         Raises:
-            StateError: It was sealed with another key, or altered.
+            StateError: It was sealed with another key, or the question was altered.
         """
         fault = _NOT_GENUINE.format(ticket=question.ticket)
-        return SealedCall(*self._open("call", question.sealed, fault))
+        *parts, shown = self._open("call", question.sealed, fault)
+        if shown != _shown(question):
+            raise StateError(fault)
+        return SealedCall(*parts)
 
     def seal_answer(
         self, question: Question, given: AnswerRecord, arguments: str | None = None
@@ -124,6 +129,22 @@ class Seal:
             if found == role:
                 return parts
         raise StateError(fault)
+
+
+def _shown(question: Question) -> str:
+    """Return the digest of all that stands in a question from its beginning."""
+    names = [each.name for each in fields(question) if each.name not in _LATER]
+    told = json.dumps([getattr(question, name) for name in names], default=_plain)
+    return sha256(told.encode()).hexdigest()
+
+
+_LATER: Final = ("sealed", "state", "answer")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, datetime):
+        return _moment(value)
+    return [value.source, value.id, sorted(value.groups)]
 
 
 def _told(question: Question, given: AnswerRecord) -> list[str | None]:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
@@ -175,6 +177,21 @@ def test_an_answer_that_was_written_into_the_store_lets_nothing_run(house):
     assert "not genuine" in outcome.text
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("arguments", '{"to": "ada"}'), ("tool", "look"), ("call_id", "c"), ("shown_before", "- a")],
+)
+def test_nobody_answers_a_question_that_was_altered(house, name, value):
+    """Else a person would be shown one thing, and approve another."""
+    tools = house.tools(house.host(wait="pending"))
+    tools.dispatch(CALL)
+    with closing(sqlite3.connect(house.folder / "inbox" / "inbox.db")) as file, file:
+        altered = "UPDATE toolstile_questions SET question = json_set(question, ?, ?)"
+        file.execute(altered, (f"$.{name}", value))
+    with pytest.raises(StateError, match="was altered"):
+        say(inbox_of(tools))
+
+
 @pytest.mark.parametrize("altered", [{"by": EVE}, {"via": "card"}, {"reason": "Pay more"}], ids=str)
 def test_nobody_alters_who_answered_and_why(house, altered):
     tools = house.tools(house.host(wait="pending"))
@@ -232,7 +249,7 @@ def test_a_file_that_is_no_key_is_told(house, tmp_path):
     tools = house.tools(house.host(key=str(tmp_path / "other.key")))
     assert tools.dispatch(CALL).status is Status.DENIED
     with pytest.raises(ConfigurationError, match="is not a key of the inbox"):
-        inbox_of(tools).seal.seal_call(SealedCall("pay", "{}", "call-1", ""))
+        inbox_of(tools).seal.seal_call(question_of(), SealedCall("pay", "{}", "call-1", ""))
 
 
 def test_the_key_is_private_to_the_user(asked, house):
@@ -244,8 +261,7 @@ def test_of_keys_that_are_made_at_once_one_holds(tmp_path):
     file = tmp_path / "inbox.key"
     call = SealedCall("pay", "{}", "call-1", "token")
     with ThreadPoolExecutor(8) as pool:
-        sealed = list(pool.map(lambda _: Seal(file).seal_call(call), range(32)))
-    questions = [question_of(sealed=each) for each in sealed]
+        questions = [*pool.map(lambda _: Seal(file).seal_call(question_of(), call), range(32))]
     assert {Seal(file).call_of(question).token for question in questions} == {"token"}
     assert list(tmp_path.iterdir()) == [file]
 
