@@ -226,11 +226,11 @@ BUDGETS = {
     },
     # Questions that are kept, answered from anywhere, and resumed; the suite that stores pass.
     "people decide": {
-        "contract": 189,
-        "host": 34,
-        "lines": 3011,  # 3,200
-        "statements": 1483,
-        "files": 20,
+        "contract": 217,
+        "host": 45,
+        "lines": 3657,  # 3,200
+        "statements": 1801,
+        "files": 23,
     },
     # Pages of what waits; templates, scripts and styles are apart.
     "console": {

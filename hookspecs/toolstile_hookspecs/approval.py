@@ -33,10 +33,9 @@ class ApprovalRequest:
 
     Args:
         call: The call as it came.
-        tool: The tool.
         params: A copy of the params.
         arguments: The params as canonical JSON, to which the approval is bound; secrets in clear.
-        reasons: The reasons of the policies that ask, or the tool's own rule.
+        reasons: The reasons of the policies that ask, named in `asked_by`, or the tool's own rule.
         digest: SHA-256 of tool, arguments and diff, to which the approval is bound.
         context: The call's context, read-only.
         diff: The changes of a call that has run already and waits to commit.
@@ -56,6 +55,7 @@ class ApprovalRequest:
     withdrawn: Cancellation = field(default_factory=Cancellation, repr=False)
     change_set: Callable[[], ChangeSet | None] = field(default=lambda: None, repr=False)
     token: Callable[..., str] = field(default=lambda: "", repr=False)
+    asked_by: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

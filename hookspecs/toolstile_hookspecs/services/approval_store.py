@@ -82,6 +82,8 @@ class Question:
         shown_before: The diff that a person approved, where the base of the call has moved since.
         state: Its state.
         answer: The answer, once there is one.
+        asked_by: The names of the policies that ask, and the reasons that are of none.
+        definition: The digest of the tool's definition.
     """
 
     ticket: str
@@ -102,11 +104,28 @@ class Question:
     shown_before: str | None = None
     state: QuestionState = QuestionState.WAITING
     answer: AnswerRecord | None = None
+    asked_by: tuple[str, ...] = ()
+    definition: str = ""
 
     def state_at(self, now: datetime) -> QuestionState:
         """Return its state, which is expired where nobody answered in time."""
         is_late = self.state is QuestionState.WAITING and now >= self.expires
         return QuestionState.EXPIRED if is_late else self.state
+
+
+@dataclass(frozen=True, slots=True)
+class GrantRecord:
+    """An approval that lasts, as it is kept.
+
+    Args:
+        id: Its name, of letters and digits.
+        expires: The time from which on it does not hold; aware.
+        sealed: All of it, which only a holder of the key can make and read.
+    """
+
+    id: str
+    expires: datetime
+    sealed: bytes = field(repr=False)
 
 
 @runtime_checkable
@@ -165,8 +184,18 @@ class ApprovalStore(Protocol):
     def end(self, ticket: str, state: QuestionState) -> None:
         """Put an open question into expired, resumed or withdrawn: its call has ended."""
 
+    def grant(self, record: GrantRecord) -> None:
+        """Keep a grant."""
+
+    def grants(self) -> Sequence[GrantRecord]:
+        """Return the grants that are kept, the oldest first."""
+        ...
+
+    def revoke(self, id: str) -> None:  # noqa: A002 - it is the id
+        """Remove a grant, if it is there."""
+
     def prune(self, before: datetime) -> int:
-        """Remove questions that ended, and expired before a time; return their number."""
+        """Remove ended questions, and grants, that expired before a time; return their number."""
         ...
 
     def close(self) -> None:

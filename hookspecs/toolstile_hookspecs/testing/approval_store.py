@@ -17,6 +17,7 @@ from toolstile_hookspecs.services.approval_store import (
     OPEN,
     AnswerRecord,
     ApprovalStore,
+    GrantRecord,
     Question,
     QuestionState,
 )
@@ -99,9 +100,10 @@ class ApprovalStoreContract(Contract):
         [
             {},
             {"principal": None, "owner": "run-1"},
+            {"asked_by": ("spending", "It calls pay."), "definition": "4567cdef"},
             {"diff": "- a\n+ b", "shown_before": "- a\n+ c", "reasons": ()},
         ],
-        ids=["plain", "nobody's", "shown"],
+        ids=["plain", "nobody's", "defined", "shown"],
     )
     def test_a_question_is_read_as_it_was_kept(
         self, store: ApprovalStore, again: ApprovalStore, other: dict[str, Any]
@@ -214,6 +216,25 @@ class ApprovalStoreContract(Contract):
         assert store.get("old") is None
         every = {*OPEN, QuestionState.RESUMED}
         assert {found.ticket for found in store.questions(every)} == {"new", "open"}
+
+    def test_a_grant_is_read_as_it_was_kept_until_it_is_revoked(
+        self, store: ApprovalStore, again: ApprovalStore
+    ) -> None:
+        """The oldest stands first; a name that nobody knows is revoked as well."""
+        records = [GrantRecord(name, at(60), b"\x00\xff") for name in ("g2", "g1", "g3")]
+        for record in records:
+            store.grant(record)
+        assert list(again.grants()) == records
+        for name in ("g1", "g1", "nonesuch"):
+            again.revoke(name)
+        assert list(store.grants()) == [records[0], records[2]]
+
+    def test_a_grant_that_expired_long_ago_is_removed(self, store: ApprovalStore) -> None:
+        """A question is removed alike."""
+        for name, expires in {"old": 10, "new": 90}.items():
+            store.grant(GrantRecord(name, at(expires), b""))
+        assert store.prune(at(50)) == 1
+        assert [record.id for record in store.grants()] == ["new"]
 
     def test_a_closed_store_opens_again(self, store: ApprovalStore) -> None:
         """Closing gives back what it holds, no more."""

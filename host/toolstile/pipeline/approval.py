@@ -259,16 +259,27 @@ def _request(run: ActiveCall, reasons: Iterable[str], diff: str | None) -> Appro
     except ToolValidationError as error:
         raise unreadable(run.name, "params", error) from error
     diff = None if diff is None else mask(run, diff)
+    reasons = (*reasons, *_dependencies(run))
     return ApprovalRequest(
         call=run.call_made,
         tool=tool,
         params=params,
         arguments=arguments.decode(),
-        reasons=(*reasons, *_dependencies(run)),
+        reasons=reasons,
         digest=digest_of(run, diff, arguments),
         context=run.context,
         diff=diff,
+        asked_by=_asked_by(run, reasons),
     )
+
+
+def _asked_by(run: ActiveCall, reasons: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the names of the policies whose reasons are shown, and the reasons of none."""
+    asks = [(each.policy or "", each.reason) for each in run.decisions if each.asks]
+    told = [(name, reason or f"Policy {name} asks.") for name, reason in asks]
+    shown = {mask(run, reason) for reason in reasons}
+    unnamed = sorted(shown - {reason for _, reason in told})
+    return (*dict.fromkeys(name for name, reason in told if reason in shown), *unnamed)
 
 
 def _token(run: ActiveCall, digest: str, *, seconds: float | None = None) -> str:

@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import shlex
 import subprocess
 import tempfile
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
-from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, ToolValidationError
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Principal,
+    StateError,
+    ToolValidationError,
+)
 from toolstile_hookspecs.codecs import RETRY
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.approval.display import Shown, unmasked
+from toolstile_plugins.approval.grants import MOST_HOURS, Grants, Terms
+from toolstile_plugins.approval.question import question_of
 from toolstile_plugins.approval.settings import ApprovalSettings, Mode
 from toolstile_plugins.approval.terminal import (
     Terminal,
@@ -188,14 +197,24 @@ def _ask(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer
         return ApprovalAnswer.unanswered(LEFT_OPEN)
 
 
+_ALWAYS: Final = Terms(is_exact=False, hours=MOST_HOURS)
+
+
 def _ask_at(
     terminal: Terminal, request: ApprovalRequest, settings: ApprovalSettings
 ) -> ApprovalAnswer:
     # Only now, as the person may just have said so, asked for a call beside this one.
-    if settings.granted.covers(request):
-        return ApprovalAnswer.approve()
+    asked = question_of(request)
+    bound: Any = request.context.resources.get(Grants, None)  # type: ignore[type-abstract]
+    grants: Grants = bound or settings.granted
+    if (granted := grants.answer_to(asked)) is not None:
+        return granted
     dialogue = Dialogue(terminal, request)
     given = dialogue.run()
     if dialogue.for_good:
-        settings.granted.add(request)
+        person = Principal("os", getpass.getuser())
+        try:
+            grants.add(_ALWAYS.grant(asked, person, "terminal", asked.created), asked)
+        except StateError as error:
+            terminal.show(printable(f"It runs this once. {error}"))
     return given

@@ -1,13 +1,12 @@
-"""Settings of approval, and the standing approvals of a session."""
+"""Settings of approval at the terminal."""
 
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any
 
 from pydantic import BaseModel, PrivateAttr
 
-from toolstile_hookspecs import ApprovalRequest, Tool
+from toolstile_plugins.approval.grants import HeldGrants
 
 
 class Mode(StrEnum):
@@ -25,24 +24,6 @@ class Mode(StrEnum):
     """Tools of the category `read` are approved unseen, others are not."""
 
 
-class Granted:
-    """The standing approvals of a session, tool by tool."""
-
-    def __init__(self) -> None:
-        self._tools: dict[tuple[str, str], Tool[Any, Any]] = {}
-
-    def add(self, request: ApprovalRequest) -> None:
-        """Remember that this tool need not be asked for again in this session."""
-        self._tools[self._key(request)] = request.tool
-
-    def covers(self, request: ApprovalRequest) -> bool:
-        """Tell whether the tool was approved; another one of its name was not."""
-        return self._tools.get(self._key(request)) is request.tool
-
-    def _key(self, request: ApprovalRequest) -> tuple[str, str]:
-        return request.context.session.id, request.tool.name
-
-
 class ApprovalSettings(BaseModel):
     """The plugin's table in the configuration.
 
@@ -55,9 +36,9 @@ class ApprovalSettings(BaseModel):
     mode: Mode = Mode.AUTO
 
     # Each host validates settings of its own, so what is granted in one is not in another.
-    _granted: Granted = PrivateAttr(default_factory=Granted)
+    _granted: HeldGrants = PrivateAttr(default_factory=HeldGrants)
 
     @property
-    def granted(self) -> Granted:
-        """The standing approvals of a session."""
+    def granted(self) -> HeldGrants:
+        """The grants of a host without an inbox."""
         return self._granted

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from toolstile_plugins.command_options.arguments import Arguments, add_subcommand
+
+if TYPE_CHECKING:
+    from toolstile_plugins.command_options.arguments import Adder
 
 _HELP: Final = """\
 examples:
@@ -13,6 +16,9 @@ examples:
   toolstile approvals list --watch                         and those that come
   toolstile approvals show 3f1c9a7d2b4e                    all that a person needs to decide
   toolstile approvals approve 3f1c9a7d2b4e                 let the call run, or keep what it did
+  toolstile approvals approve 3f1c9a7d2b4e --always tool   and calls like it, in this session
+  toolstile approvals grants                               what is approved from now on
+  toolstile approvals revoke 5d0c1e8f7a26                  ask about it again
   toolstile approvals deny 3f1c9a7d2b4e --reason "No."     refuse it; the model reads the reason
   toolstile approvals edit 3f1c9a7d2b4e '{"amount": 5}'    run it with these arguments
   toolstile approvals resume                               run what was answered since
@@ -45,7 +51,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _HELP
     what = parser.add_subparsers(
-        metavar="list|show|approve|deny|edit|resume", dest="what", required=True
+        metavar="list|show|approve|deny|edit|resume|grants|revoke", dest="what", required=True
     )
     listing = add_subcommand(
         what,
@@ -71,12 +77,46 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         commands[name].add_argument(
             "--digest", help="the digest that was shown; another question is not answered"
         )
+    _add_grants(what, commands["approve"])
     add_subcommand(
         what,
         "resume",
         "resume the calls of stored sessions that were answered",
         {"toolstile approvals resume": "resume them, and print what came of each"},
     )
+
+
+def _add_grants(what: Adder, approve: argparse.ArgumentParser) -> None:
+    approve.add_argument(
+        "--always",
+        choices=["exact", "tool"],
+        help="grant it from now on: with the same arguments, or the tool whatever its arguments",
+    )
+    approve.add_argument(
+        "--for",
+        dest="scope",
+        choices=["session", "principal", "everybody"],
+        help="whose calls are granted (default: session)",
+    )
+    approve.add_argument(
+        "--hours", type=float, metavar="N", help="how long it holds, at most 720 (default: 8)"
+    )
+    approve.add_argument(
+        "--times", type=int, metavar="N", help="how many calls are granted (default: any number)"
+    )
+    add_subcommand(
+        what,
+        "grants",
+        "list what is approved from now on",
+        {"toolstile approvals grants": "list it, the oldest first"},
+    )
+    revoke = add_subcommand(
+        what,
+        "revoke",
+        "revoke a grant, so that people are asked again",
+        {"toolstile approvals revoke 5d0c1e8f7a26": "revoke it"},
+    )
+    revoke.add_argument("grant", metavar="GRANT", help="the grant, as it is listed")
 
 
 APPROVALS: Final = Arguments(

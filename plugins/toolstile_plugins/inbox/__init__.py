@@ -27,7 +27,9 @@ from toolstile_hookspecs import (
     hookimpl,
 )
 from toolstile_hookspecs.services.approval_store import ApprovalStore
+from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.filesystem import SupportsDirectories
+from toolstile_plugins.approval.grants import Grants
 from toolstile_plugins.command_options.inbox import APPROVALS
 from toolstile_plugins.inbox.doctor import diagnosed
 from toolstile_plugins.inbox.settings import Answerers, InboxSettings, refuse_within
@@ -77,6 +79,7 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
     if settings.path is None:
         return []
     # Likewise.
+    from toolstile_plugins.inbox.grants import InboxGrants
     from toolstile_plugins.inbox.inbox import Inbox
     from toolstile_plugins.inbox.seal import Seal
     from toolstile_plugins.inbox.sqlite import SqliteApprovals
@@ -93,9 +96,15 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
     def store(resources: ResourceResolver) -> ApprovalStore:  # noqa: ARG001 - it needs none
         return settings.part(SqliteApprovals, lambda: SqliteApprovals(path))
 
+    def grants(resources: ResourceResolver) -> InboxGrants:
+        counter: Counter | None = resources.get(Counter, None)  # type: ignore[type-abstract]
+        return InboxGrants(resources.get(Inbox), counter)
+
     return [
         Binding[ApprovalStore](ApprovalStore, store),  # type: ignore[type-abstract]
         Binding[Inbox](Inbox, inbox),
+        Binding[InboxGrants](InboxGrants, grants),
+        Binding[Grants](Grants, grants),  # type: ignore[type-abstract]
     ]
 
 
@@ -109,8 +118,10 @@ def toolstile_approve(
     from toolstile_plugins.inbox.approver import Approver, Ended
     from toolstile_plugins.inbox.inbox import Inbox
 
-    inbox: Inbox = request.context.resources.get(Inbox)
-    return Approver(inbox, settings.part(Ended, Ended), request).ask()
+    resources = request.context.resources
+    inbox: Inbox = resources.get(Inbox)
+    grants: Grants = resources.get(Grants)  # type: ignore[type-abstract]
+    return Approver(inbox, grants, settings.part(Ended, Ended), request).ask()
 
 
 @hookimpl

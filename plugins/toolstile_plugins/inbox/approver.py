@@ -3,26 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 from uuid import uuid4
 
-from toolstile_hookspecs import (
-    ApprovalAnswer,
-    ApprovalRequest,
-    ToolInvoked,
-    hide,
-    hookimpl,
-    masked,
-    secrets_of,
-)
+from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, ToolInvoked, hookimpl
 from toolstile_hookspecs.calls import APPROVAL_TICKET
 from toolstile_hookspecs.services.approval_store import ANSWERED, Question, QuestionState
-from toolstile_plugins.approval.display import MASK
+from toolstile_plugins.approval.grants import Grants
+from toolstile_plugins.approval.question import question_of
 from toolstile_plugins.inbox.inbox import LATE, Inbox
 from toolstile_plugins.inbox.seal import SealedCall
 
@@ -57,12 +49,16 @@ class Approver:
 
     Args:
         inbox: The inbox.
+        grants: The grants, which are answers before anybody is asked.
         ended: Hears of the calls that end.
         request: The request.
     """
 
-    def __init__(self, inbox: Inbox, ended: Ended, request: ApprovalRequest) -> None:
+    def __init__(
+        self, inbox: Inbox, grants: Grants, ended: Ended, request: ApprovalRequest
+    ) -> None:
         self._inbox = inbox
+        self._grants = grants
         self._ended = ended
         self._request = request
         self._clock = request.context.clock
@@ -77,44 +73,49 @@ class Approver:
         """
         looking = asyncio.ensure_future(self._off_loop(self._kept_or_new))
         try:
-            question = await asyncio.shield(looking)
+            found = await asyncio.shield(looking)
         except asyncio.CancelledError:
             # A thread ends in any case, and the question that it keeps would wait for nobody.
-            question = await looking
-            if question.call_id == self._request.call.id:
-                self._inbox.store.end(question.ticket, QuestionState.WITHDRAWN)
+            found = await looking
+            if isinstance(found, Question) and found.call_id == self._request.call.id:
+                self._inbox.store.end(found.ticket, QuestionState.WITHDRAWN)
             raise
-        if question.state in ANSWERED:
-            return self._take(question)
+        if isinstance(found, ApprovalAnswer):
+            return found
+        if found.state in ANSWERED:
+            return self._take(found)
         if self._lets_end:
-            token = self._inbox.seal.call_of(question).token
-            later = ApprovalAnswer.pending(question.ticket, self._later(question))
+            token = self._inbox.seal.call_of(found).token
+            later = ApprovalAnswer.pending(found.ticket, self._later(found))
             return replace(later, token=token)
-        return await self._wait(question)
+        return await self._wait(found)
 
-    def _kept_or_new(self) -> Question:
-        """Return an answered question about the same, which is claimed; else one that waits."""
+    def _kept_or_new(self) -> Question | ApprovalAnswer:
+        """Return an answered question about the same, which is claimed, or the answer of a grant.
+
+        Otherwise return a question that waits.
+        """
         request, now = self._request, self._clock.now()
         shown_before: str | None = None
+        waiting: Question | None = None
         for question in self._inbox.store.questions(session_id=request.context.session.id):
             state = question.state_at(now)
             if not _is_about(question, request):
                 if question.call_id == request.call.id:
                     shown_before = question.diff
-                continue
-            waits = state is QuestionState.WAITING and self._lets_end
-            if waits or (state in ANSWERED and self._inbox.claim(question, now)):
+            elif state in ANSWERED and self._inbox.claim(question, now):
                 return question
-        question = self._new(shown_before)
-        self._inbox.ask(question)
-        return question
+            elif state is QuestionState.WAITING and self._lets_end:
+                waiting = waiting or question
+        asked = question_of(request, timedelta(seconds=self._inbox.settings.expiry))
+        if (granted := self._grants.answer_to(asked)) is not None:
+            if waiting is not None:
+                self._inbox.store.end(waiting.ticket, QuestionState.WITHDRAWN)
+            return granted
+        return waiting or self._keep(replace(asked, shown_before=shown_before))
 
-    def _new(self, shown_before: str | None) -> Question:
-        request, now = self._request, self._clock.now()
-        tool, context = request.tool, request.context
-        arguments: dict[str, Any] = json.loads(request.arguments)
-        schema = tool.params_codec.secret_schema()
-        secrets = [*secrets_of(arguments, schema)]
+    def _keep(self, question: Question) -> Question:
+        request = self._request
         changes = request.change_set()
         call = SealedCall(
             request.call.name,
@@ -124,26 +125,9 @@ class Approver:
             request.token(seconds=self._inbox.settings.expiry + self._inbox.settings.keep),
             None if changes is None else changes.to_json(),
         )
-        run = None if context.adapter is None else context.run_context
-        question = Question(
-            ticket=uuid4().hex[:12],
-            call_id=request.call.id,
-            tool=tool.name,
-            category=tool.category,
-            consequence=tool.consequence,
-            reasons=tuple(hide(reason, secrets) for reason in request.reasons),
-            arguments=json.dumps(masked(arguments, schema, MASK), ensure_ascii=False),
-            digest=request.digest,
-            session_id=context.session.id,
-            principal=None if context.principal is None else context.principal.public(),
-            created=now,
-            expires=now + timedelta(seconds=self._inbox.settings.expiry),
-            sealed=b"",
-            owner="" if run is None else run.run_id,
-            diff=None if request.diff is None else hide(request.diff, secrets),
-            shown_before=shown_before,
-        )
-        return self._inbox.seal.seal_call(question, call)
+        kept = self._inbox.seal.seal_call(question, call)
+        self._inbox.ask(kept)
+        return kept
 
     async def _wait(self, question: Question) -> ApprovalAnswer:
         """Return the answer; meanwhile nobody else can go on with the call, unless this dies."""

@@ -16,7 +16,9 @@ from toolstile_hookspecs import Answer, HostHandle, Outcome, StateError
 from toolstile_hookspecs.services.approval_store import OPEN, ApprovalStore, Question
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
+from toolstile_plugins.approval.grants import HOURS, Terms
 from toolstile_plugins.cli_support import console, print_table, printable_lines
+from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import Inbox, described_answer
 from toolstile_plugins.inbox.resumption import resume_pending
 from toolstile_plugins.inbox.wire import person, read_arguments, wire_of
@@ -42,8 +44,9 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     """
     with host.executor() as tools:
         inbox = tools.resources.get(Inbox, None)
+        grants = tools.resources.get(InboxGrants, None)
         sessions = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]
-    if inbox is None:
+    if inbox is None or grants is None:
         raise StateError(_NO_INBOX)
     match args.what:
         case "list":
@@ -52,6 +55,12 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
             _show(inbox, _named(inbox, args.ticket), args)
         case "resume":
             return _resume(host, inbox, sessions, args)
+        case "grants":
+            _list_grants(grants, args)
+        case "revoke":
+            _revoke(grants, args)
+        case "approve" if args.always is not None:
+            _grant(grants, _named(inbox, args.ticket), args)
         case _:
             _answer(host, inbox, args)
     return 0
@@ -139,6 +148,8 @@ def _indented(text: str) -> Iterator[str]:
 
 
 def _answer(host: HostHandle, inbox: Inbox, args: argparse.Namespace) -> None:
+    if any(getattr(args, name, None) is not None for name in ("scope", "hours", "times")):
+        raise StateError("--for, --hours and --times say more of --always. Write it, then retry.")
     question = _named(inbox, args.ticket)
     answered = inbox.answer(
         question.ticket,
@@ -150,6 +161,10 @@ def _answer(host: HostHandle, inbox: Inbox, args: argparse.Namespace) -> None:
         arguments=read_arguments(args.arguments) if args.what == "edit" else None,
         tool=host.catalog.get(question.tool),
     )
+    _tell(answered, args)
+
+
+def _tell(answered: Question, args: argparse.Namespace) -> None:
     if args.out is not None:
         args.out.write(wire_of(answered))
     elif answered.answer is not None:
@@ -166,6 +181,41 @@ def _named(inbox: Inbox, ticket: str) -> Question:
             "approvals list`."
         )
     return found
+
+
+# --- approve --always, grants, revoke
+
+
+def _grant(grants: InboxGrants, question: Question, args: argparse.Namespace) -> None:
+    terms = Terms(
+        is_exact=args.always == "exact",
+        scope=args.scope or "session",
+        hours=HOURS if args.hours is None else args.hours,
+        times=args.times,
+    )
+    answered = grants.approve(question.ticket, person(), terms, via=VIA, digest=args.digest)
+    _tell(answered, args)
+
+
+def _list_grants(grants: InboxGrants, args: argparse.Namespace) -> None:
+    found = grants.all()
+    for grant in found:
+        if args.out is not None:
+            args.out.write(grants.wire_of(grant))
+        else:
+            used = "" if grant.times is None else f", {grants.used(grant)} used"
+            line = f"{grant.id}  {grant.described}{used}; by {grant.by.id} ({grant.via})"
+            _print(printable(line))
+    if not found and args.out is None:
+        _print("Nothing is granted.")
+
+
+def _revoke(grants: InboxGrants, args: argparse.Namespace) -> None:
+    grant = grants.revoke(args.grant, person())
+    if args.out is not None:
+        args.out.write(grants.wire_of(grant))
+    else:
+        _print(printable(f"{grant.tool} {grant.id} is revoked."))
 
 
 # --- resume

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, ConfigurationError, StateError, ToolCall
-from toolstile_hookspecs.services.approval_store import AnswerRecord, Question
+from toolstile_hookspecs.services.approval_store import AnswerRecord, GrantRecord, Question
 from toolstile_plugins.directories import make_directory_of
 
 if TYPE_CHECKING:
@@ -102,6 +102,27 @@ class Seal:
             raise StateError(fault)
         by = f"{given.by.source} {given.by.id} ({given.via})"
         return ApprovalAnswer(given.answer, given.reason, arguments, by=by)
+
+    def seal_grant(self, grant: str) -> bytes:
+        """Return a grant, written as a text, as it is kept."""
+        return self._seal("grant", grant)
+
+    def grant_of(self, record: GrantRecord) -> str:
+        """Return the text of a grant.
+
+        Raises:
+            StateError: It was sealed with another key, or altered.
+        """
+        (text,) = self._open("grant", record.sealed, f"The grant {record.id} is not genuine.")
+        return str(text)
+
+    @cached_property
+    def revoked(self) -> Path:
+        """The file of the grants that were revoked, which keeps them from coming back.
+
+        It stands beside the key: who can write the store alone cannot take a name from it.
+        """
+        return self._file.with_suffix(".revoked")
 
     def seal_button(self, question: Question, answer: Answer) -> str:
         """Return the value of a button that gives an answer to a question; it proves nothing."""

@@ -61,6 +61,8 @@ class InboxSettings(BaseModel):
         keep: Seconds after the expiry for which an answered call can be resumed. Questions that
             ended are removed then.
         lease: Seconds for which a process that resumes a call keeps others from it.
+        widest_grant: The widest scope of an approval that lasts: `none`, `session`, `principal` or
+            `everybody`.
         four_eyes: Whether the principal of a call may not answer for it.
         answerers: Who may answer; everybody who has the key where there are none.
 
@@ -78,6 +80,7 @@ class InboxSettings(BaseModel):
     keep: Seconds = 30 * 24 * 60 * 60.0
     interval: Seconds = 0.2
     lease: Seconds = 600.0
+    widest_grant: Literal["none", "session", "principal", "everybody"] = "principal"
     four_eyes: bool = False
     answerers: tuple[Answerers, ...] = ()
 

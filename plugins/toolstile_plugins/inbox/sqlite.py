@@ -14,12 +14,13 @@ from toolstile_hookspecs import Answer, Principal, StateError
 from toolstile_hookspecs.services.approval_store import (
     OPEN,
     AnswerRecord,
+    GrantRecord,
     Question,
     QuestionState,
 )
 from toolstile_plugins.sqlite_file import SqliteFile
 
-_VERSION: Final = 1
+_VERSION: Final = 2
 _TABLES: Final = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS toolstile_questions (
@@ -38,6 +39,12 @@ CREATE TABLE IF NOT EXISTS toolstile_questions (
 );
 CREATE INDEX IF NOT EXISTS toolstile_questions_by_state ON toolstile_questions (state, created);
 CREATE INDEX IF NOT EXISTS toolstile_questions_by_end ON toolstile_questions (expires);
+CREATE TABLE IF NOT EXISTS toolstile_grants (
+    number INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    expires REAL NOT NULL,
+    sealed BLOB NOT NULL
+);
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """
@@ -47,6 +54,7 @@ _CLAIM: Final = (
     "AND (holder IS NULL OR holder = ? OR held_until <= ?)"
 )
 _REMOVE: Final = "DELETE FROM toolstile_questions WHERE state NOT IN ({}) AND expires < ?"
+_REMOVE_GRANTS: Final = "DELETE FROM toolstile_grants WHERE expires < ?"
 
 
 class SqliteApprovals:
@@ -117,24 +125,42 @@ class SqliteApprovals:
         with self._file.writing() as connection:
             connection.execute(f"{update} ({_places(OPEN)})", (state.value, ticket, *OPEN))
 
+    def grant(self, record: GrantRecord) -> None:
+        """Keep a grant."""
+        row = (record.id, record.expires.timestamp(), record.sealed)
+        with self._file.writing() as connection:
+            connection.execute("INSERT INTO toolstile_grants VALUES (NULL, ?, ?, ?)", row)
+
+    def grants(self) -> Sequence[GrantRecord]:
+        """Return the grants that are kept, the oldest first."""
+        rows = self._rows("SELECT id, expires, sealed FROM toolstile_grants ORDER BY number")
+        return [
+            GrantRecord(id_, datetime.fromtimestamp(expires, UTC), sealed)
+            for id_, expires, sealed in rows
+        ]
+
+    def revoke(self, id: str) -> None:  # noqa: A002 - it is the id
+        """Remove a grant, if it is there."""
+        with self._file.writing() as connection:
+            connection.execute("DELETE FROM toolstile_grants WHERE id = ?", (id,))
+
     def prune(self, before: datetime) -> int:
-        """Remove questions that ended, and expired before a time; return their number."""
+        """Remove ended questions, and grants, that expired before a time; return their number."""
         row = (*OPEN, before.timestamp())
         with self._file.writing() as connection:
-            return connection.execute(_REMOVE.format(_places(OPEN)), row).rowcount
+            removed = connection.execute(_REMOVE.format(_places(OPEN)), row).rowcount
+            return removed + connection.execute(_REMOVE_GRANTS, row[-1:]).rowcount
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
         self._file.close()
 
     def _found(self, which: str, *values: Any) -> list[Question]:
+        return [_read(row) for row in self._rows(f"{_FOUND} {which}", *values)]
+
+    def _rows(self, select: str, *values: Any) -> list[Any]:
         # A look does not make the file.
-        is_there = self._file.path.exists()
-        return (
-            [_read(row) for row in self._file.read(f"{_FOUND} {which}", *values)]
-            if is_there
-            else []
-        )
+        return [*self._file.read(select, *values)] if self._file.path.exists() else []
 
 
 def _places(values: Collection[object]) -> str:
@@ -148,12 +174,12 @@ def _prepare(connection: sqlite3.Connection) -> None:
         StateError: The file is of another version.
     """
     (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version not in (0, _VERSION):
+    if version > _VERSION:
         raise StateError(
             f"The questions are of version {version}, which this Toolstile does not know (it knows "
             f"{_VERSION}). Use the Toolstile that wrote them, or another file."
         )
-    if version == 0:
+    if version < _VERSION:
         connection.executescript(_TABLES)
 
 
@@ -174,6 +200,8 @@ def _written(question: Question) -> str:
             "owner": question.owner,
             "diff": question.diff,
             "shown_before": question.shown_before,
+            "asked_by": question.asked_by,
+            "definition": question.definition,
             "ticket": question.ticket,
             "session_id": question.session_id,
             "created": question.created.isoformat(),
@@ -186,7 +214,8 @@ def _written(question: Question) -> str:
 def _read(row: Sequence[Any]) -> Question:
     text, sealed, state, answer, proof = row
     fields = json.loads(text)
-    fields["reasons"] = tuple(fields["reasons"])
+    for name in ("reasons", "asked_by"):
+        fields[name] = tuple(fields.get(name, ()))
     fields["principal"] = _read_principal(fields["principal"])
     for name in ("created", "expires"):
         fields[name] = datetime.fromisoformat(fields[name])

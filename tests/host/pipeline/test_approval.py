@@ -565,6 +565,7 @@ def test_an_ask_without_a_reason_says_who_asks(yard: Any) -> None:
     assert yard.call("send", to="Ada", amount=5).success
     (request,) = approver.asked
     assert request.reasons == ("Policy night asks.", "send requires confirmation.")
+    assert request.asked_by == ("night", "send requires confirmation.")
 
 
 def test_every_reason_is_in_the_one_request(yard: Any) -> None:
@@ -580,6 +581,7 @@ def test_every_reason_is_in_the_one_request(yard: Any) -> None:
     assert yard.call("send", to="Ada", amount=500).success
     (request,) = approver.asked
     assert request.reasons == ("It is night.", "500 is a lot.", "send requires confirmation.")
+    assert request.asked_by == ("night", "again", "amount", "send requires confirmation.")
 
 
 def test_a_denial_is_not_asked_about(yard: Any) -> None:

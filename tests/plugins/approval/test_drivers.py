@@ -14,6 +14,7 @@ from toolstile import Host, Session, Settings
 from toolstile_hookspecs import (
     Deadline,
     MarkdownSection,
+    PolicyDecision,
     Prompt,
     PromptEvaluationError,
     PromptTemplate,
@@ -23,6 +24,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins import approval
 from toolstile_plugins.approval import terminal
+from toolstile_plugins.inbox.grants import InboxGrants
 
 pytestmark = pytest.mark.slow
 
@@ -88,8 +90,8 @@ def person(monkeypatch):
     os.close(master)
 
 
-def make_host():
-    made = Host(discover=False, settings=SETTINGS)
+def make_host(*policies):
+    made = Host(discover=False, settings=SETTINGS, policies=policies)
     made.register(approval, "approval")
     return made
 
@@ -178,3 +180,58 @@ def test_a_tool_that_took_the_name_of_a_granted_one_is_asked_for(host, person):
         with host.executor(session=session, prompt=prompt) as tools:
             assert expected in tools.dispatch(ToolCall("send", {"text": "x"})).text
     assert person.asked == 2
+
+
+@tool
+def note(text: str) -> str:
+    """Note a text."""
+    return f"noted {text}"
+
+
+class Clerk:
+    """A policy that asks about one text."""
+
+    def __init__(self, text):
+        self.name = f"clerk of {text}"
+        self._text = text
+
+    def check(self, tool, params, *, context):
+        return PolicyDecision.ask("Please?") if self._text in params.text else None
+
+    def on_result(self, tool, params, result, *, context):
+        """Nothing follows from it."""
+
+
+def test_always_holds_for_the_policies_that_asked(person):
+    person.answers += ["a", "n no"]
+    host = make_host(Clerk("a"), Clerk("b"))
+    with host, host.executor(prompt=prompt_of(note)) as tools:
+        assert tools.dispatch(ToolCall("note", {"text": "a"})).success
+        assert tools.dispatch(ToolCall("note", {"text": "aa"})).success
+        assert tools.dispatch(ToolCall("note", {"text": "ab"})).status is Status.DENIED
+    assert person.asked == 2
+
+
+def test_with_an_inbox_always_is_a_grant_that_is_listed_and_revoked(person, tmp_path):
+    path = str(tmp_path / "inbox" / "inbox.db")
+    settings = Settings(approver="approval", plugins={"inbox": {"path": path}})
+    person.answers += ["a", "n no"]
+    with Host(settings=settings, tools=[send]) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("send", {"text": "x"})).success
+        later = tools.dispatch(ToolCall("send", {"text": "y"}))
+        grants = tools.resources.get(InboxGrants)
+        (given,) = grants.all()
+        by = f"{given.by.source} {given.by.id} (grant {given.id}, terminal)"
+        assert later.event.attributes["toolstile.approval_by"] == by
+        grants.revoke(given.id, given.by)
+        assert tools.dispatch(ToolCall("send", {"text": "z"})).status is Status.DENIED
+    assert person.asked == 2
+
+
+def test_what_nobody_may_grant_runs_once(person, tmp_path):
+    inbox = {"path": str(tmp_path / "inbox" / "inbox.db"), "widest_grant": "none"}
+    settings = Settings(approver="approval", plugins={"inbox": inbox})
+    person.answers += ["a", "n no"]
+    with Host(settings=settings, tools=[send]) as host, host.executor() as tools:
+        assert tools.dispatch(ToolCall("send", {"text": "x"})).success
+        assert tools.dispatch(ToolCall("send", {"text": "x"})).status is Status.DENIED

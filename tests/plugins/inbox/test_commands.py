@@ -119,6 +119,10 @@ def test_an_edit_runs_with_other_arguments(tools, ticket):
         (["edit", "TICKET", "{"], "The arguments are not JSON"),
         (["edit", "TICKET", "[]"], "The arguments are not a JSON object"),
         (["approve", "TICKET", "--digest", "0"], "does not ask about that any more"),
+        (["approve", "TICKET", "--for", "session"], "say more of --always"),
+        (["approve", "TICKET", "--always", "tool", "--hours", "9999"], "at most 720"),
+        (["approve", "TICKET", "--always", "tool", "--for", "everybody"], "widest_grant"),
+        (["approve", "TICKET", "--always", "exact", "--digest", "0"], "not ask about that"),
     ],
 )
 def test_wrong_input_is_told_and_answers_nothing(tools, ticket, capsys, command, told):
@@ -131,6 +135,34 @@ def test_a_second_answer_is_told_the_first(ticket, capsys):
     assert main(["approvals", "deny", ticket]) == 0
     assert main(["approvals", "approve", ticket]) != 0
     assert "was denied by " in capsys.readouterr().err
+
+
+def test_a_grant_is_given_listed_and_revoked(tools, ticket, capsys):
+    assert main(["approvals", "grants"]) == 0
+    assert capsys.readouterr().out == "Nothing is granted.\n"
+    typed = ["approve", ticket, "--always", "tool", "--hours", "2", "--times", "5"]
+    assert main(["approvals", *typed]) == 0
+    assert "pay, whatever its arguments, in this session, until" in capsys.readouterr().out
+    assert resume_pending(tools)[0].success
+    assert tools.dispatch(ToolCall("pay", {"to": "eve", "amount": 7})).success
+    assert main(["approvals", "grants"]) == 0
+    assert "5 times, 1 used; by " in capsys.readouterr().out
+    assert main(["approvals", "grants", "--json"]) == 0
+    granted = json.loads(capsys.readouterr().out)
+    assert (granted["for"], granted["times"], granted["used"]) == ("session", 5, 1)
+    assert main(["approvals", "revoke", granted["id"]]) == 0
+    assert capsys.readouterr().out == f"pay {granted['id']} is revoked.\n"
+    assert tools.dispatch(ToolCall("pay", {"to": "eve"})).status is Status.PENDING
+    assert main(["approvals", "revoke", granted["id"]]) != 0
+    assert "There is no grant" in capsys.readouterr().err
+
+
+def test_an_exact_grant_is_given_with_what_was_shown(tools, ticket, capsys):
+    digest = only(inbox_of(tools)).digest
+    assert main(["approvals", "approve", ticket, "--always", "exact", "--digest", digest]) == 0
+    assert "pay, with the same arguments, in this session" in capsys.readouterr().out
+    resume_pending(tools)
+    assert tools.dispatch(CALL).success
 
 
 def test_calls_of_stored_sessions_are_resumed_from_the_command_line(tools, ticket, house, capsys):

@@ -38,6 +38,14 @@ class TestSqlite(ApprovalStoreContract):
     def test_a_file_of_another_version_is_refused(self, store, again, file):
         store.add(question_of())
         with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-            connection.execute("PRAGMA user_version = 2")
-        with pytest.raises(StateError, match="of version 2, which this Toolstile does not know"):
+            connection.execute("PRAGMA user_version = 3")
+        with pytest.raises(StateError, match="of version 3, which this Toolstile does not know"):
             again.get("t1")
+
+    def test_a_file_from_before_there_were_grants_takes_them(self, store, again, file):
+        store.add(question_of())
+        with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            connection.execute("DROP TABLE toolstile_grants")
+            connection.execute("PRAGMA user_version = 1")
+        assert list(again.grants()) == []
+        assert again.get("t1") == question_of()

@@ -1,0 +1,165 @@
+"""Grants: approvals that last, each bound to what one question asked."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final, Literal, Protocol, get_args, runtime_checkable
+from uuid import uuid4
+
+from toolstile_hookspecs import ApprovalAnswer, Principal
+from toolstile_hookspecs.services.approval_store import Question
+from toolstile_hookspecs.support.text import wire_time
+
+Scope = Literal["session", "principal", "everybody"]
+SCOPES: Final = get_args(Scope)
+"""The scopes of a grant, each wider than the one before."""
+HOURS: Final = 8.0
+"""The time for which a grant holds where nobody says more."""
+MOST_HOURS: Final = 720.0
+"""The longest time for which a grant holds."""
+_FOR: Final[dict[Scope, str]] = {
+    "session": "in this session",
+    "principal": "in every session of this principal",
+    "everybody": "for everybody",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """An approval of calls like the one that a question asked about.
+
+    Args:
+        id: Its name.
+        tool: The name of the tool.
+        definition: The digest of the tool's definition; another tool of that name is asked about.
+        asked_by: The policies that asked; where another one asks, a person is asked.
+        has_run: Whether the calls have run, and what they did is kept.
+        digest: The digest of what was shown; None for whatever arguments and changes.
+        scope: Whose calls it approves.
+        session_id: The session of the question.
+        principal: The principal of the question.
+        expires: The time from which on it does not hold; aware.
+        times: How many calls it approves; None for any number.
+        by: The person.
+        via: The way on which they gave it.
+    """
+
+    id: str
+    tool: str
+    definition: str
+    asked_by: tuple[str, ...]
+    has_run: bool
+    digest: str | None
+    scope: Scope
+    session_id: str
+    principal: Principal | None
+    expires: datetime
+    times: int | None
+    by: Principal
+    via: str
+
+    def covers(self, question: Question) -> bool:
+        """Tell whether a person has approved what a new question asks about."""
+        return (
+            question.created < self.expires
+            and (question.tool, question.definition) == (self.tool, self.definition)
+            and self.has_run is (question.diff is not None)
+            and self.digest in {None, question.digest}
+            and {*question.asked_by} <= {*self.asked_by}
+            and self._is_of(question)
+        )
+
+    def _is_of(self, question: Question) -> bool:
+        if self.scope == "everybody":
+            return True
+        is_theirs = question.principal == self.principal
+        return is_theirs and (self.scope == "principal" or question.session_id == self.session_id)
+
+    @property
+    def answer(self) -> ApprovalAnswer:
+        """The answer that it stands for, which names it."""
+        by = f"{self.by.source} {self.by.id} (grant {self.id}, {self.via})"
+        return replace(ApprovalAnswer.approve(), by=by)
+
+    @property
+    def described(self) -> str:
+        """All that it approves, in words."""
+        what = "whatever its arguments" if self.digest is None else "with the same arguments"
+        times = "" if self.times is None else f", {self.times} times"
+        until = f"until {wire_time(self.expires)}"
+        return f"{self.tool}, {what}, {_FOR[self.scope]}, {until}{times}"
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """The terms of a grant, as a person chooses them.
+
+    Args:
+        is_exact: Whether it approves only what was shown: the same arguments, the same changes.
+        scope: Whose calls it approves.
+        hours: The time for which it holds.
+        times: How many calls it approves; None for any number.
+    """
+
+    is_exact: bool = True
+    scope: Scope = "session"
+    hours: float = HOURS
+    times: int | None = None
+
+    def fault(self) -> str | None:
+        """Return why nothing can be granted like that; None where something can."""
+        if self.scope not in SCOPES:
+            return f"it is for one of {', '.join(SCOPES)}."
+        if not 0 < self.hours <= MOST_HOURS:
+            return f"it holds for some hours, at most {MOST_HOURS:g}."
+        return "it is for 1 time or more." if self.times is not None and self.times < 1 else None
+
+    def grant(self, question: Question, by: Principal, via: str, now: datetime) -> Grant:
+        """Return a grant of what a question asks about, and of no more."""
+        return Grant(
+            id=uuid4().hex[:12],
+            tool=question.tool,
+            definition=question.definition,
+            asked_by=question.asked_by,
+            has_run=question.diff is not None,
+            digest=question.digest if self.is_exact else None,
+            scope=self.scope,
+            session_id=question.session_id,
+            principal=question.principal,
+            expires=now + timedelta(hours=self.hours),
+            times=self.times,
+            by=by,
+            via=via,
+        )
+
+
+@runtime_checkable
+class Grants(Protocol):
+    """The grants of a host."""
+
+    def answer_to(self, question: Question) -> ApprovalAnswer | None:
+        """Return the answer of a grant to a question that is about to be asked; else None."""
+        ...
+
+    def add(self, grant: Grant, question: Question) -> None:
+        """Keep a grant that a person drew from a question.
+
+        Raises:
+            StateError: They may not; the message is for them.
+        """
+
+
+class HeldGrants:
+    """Grants that end with the host; nobody lists or revokes them."""
+
+    def __init__(self) -> None:
+        self._grants: list[Grant] = []
+
+    def answer_to(self, question: Question) -> ApprovalAnswer | None:
+        """Return the answer of a grant, if one covers the question."""
+        return next((grant.answer for grant in self._grants if grant.covers(question)), None)
+
+    def add(self, grant: Grant, question: Question) -> None:  # noqa: ARG002 - the protocol's
+        """Keep a grant."""
+        self._grants.append(grant)

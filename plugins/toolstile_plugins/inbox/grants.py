@@ -1,0 +1,206 @@
+"""Grants of an inbox: sealed, listed, counted over all processes, and revoked.
+
+A grant is drawn from a question by somebody who may answer it. It approves no more than that
+question asked. What a policy denies stays denied, as nobody is asked about it.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, Final
+from uuid import uuid4
+
+from toolstile_hookspecs import Answer, ApprovalAnswer, Principal, StateError
+from toolstile_hookspecs.services.approval_store import GrantRecord, Question
+from toolstile_hookspecs.services.counter import Counter
+from toolstile_hookspecs.support.text import printable, wire_time
+from toolstile_plugins.approval.grants import MOST_HOURS, SCOPES, Grant, Terms
+from toolstile_plugins.inbox.inbox import Inbox
+
+log = logging.getLogger("toolstile.inbox")
+
+_NOBODY: Final = "The call runs for nobody by name, so it cannot be granted to its principal alone."
+_UNCOUNTED: Final = (
+    "Nothing is counted across processes here. Name a file as path in [plugins.sessions], or grant "
+    "it without a number of times."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class InboxGrants:
+    """The grants of an inbox, as a resource.
+
+    Args:
+        inbox: The inbox.
+        counter: Counts the calls that they approve.
+    """
+
+    inbox: Inbox
+    counter: Counter | None
+
+    def answer_to(self, question: Question) -> ApprovalAnswer | None:
+        """Return the answer of a grant to a question that is about to be asked; else None."""
+        for grant in self.all():
+            # By the rules of now: who granted it may not be allowed to any more.
+            may_grant = grant.covers(question) and self._fault_of(grant, question) is None
+            if may_grant and self._take(grant):
+                return grant.answer
+        return None
+
+    def add(self, grant: Grant, question: Question) -> None:
+        """Keep a grant that a person drew from a question.
+
+        Raises:
+            StateError: They may not; the message is for them.
+        """
+        self._check(grant, question)
+        sealed = self.inbox.seal.seal_grant(_written(grant))
+        self.inbox.store.grant(GrantRecord(grant.id, grant.expires, sealed))
+        log.info("%s granted %s (%s): %s.", grant.by.id, grant.id, grant.via, grant.described)
+
+    def approve(
+        self, ticket: str, by: Principal, terms: Terms, *, via: str, digest: str | None = None
+    ) -> Question:
+        """Approve a question, and calls like its own from now on; return it as it is then.
+
+        Args:
+            ticket: The question.
+            by: The person.
+            terms: The terms of the grant.
+            via: The way on which they answer, such as `command line`.
+            digest: The digest that the person was shown; None where nothing was.
+
+        Raises:
+            StateError: The question cannot be answered by the person, or not like that.
+        """
+        question = self.inbox.store.get(ticket)
+        if question is None:
+            raise StateError(f"There is no question {ticket}. See which wait, then retry.")
+        if (fault := terms.fault()) is not None:
+            raise StateError(f"{question.tool} cannot be granted like that: {fault}")
+        grant = terms.grant(question, by, via, self.inbox.clock.now())
+        self._check(grant, question)
+        reason = f"grant {grant.id}: {grant.described}"
+        answered = self.inbox.answer(
+            ticket, Answer.APPROVED, by, via=via, digest=digest, reason=reason
+        )
+        self.add(grant, question)
+        return answered
+
+    def all(self) -> list[Grant]:
+        """Return the grants that hold, the oldest first."""
+        now = self.inbox.clock.now()
+        return [grant for grant in self._genuine() if now < grant.expires]
+
+    def used(self, grant: Grant) -> int:
+        """Return how many calls a grant with a number of times has approved."""
+        now = self.inbox.clock.now()
+        return 0 if self.counter is None else int(self.counter.read(_key(grant), now=now))
+
+    def revoke(self, id_: str, by: Principal) -> Grant:
+        """Revoke a grant, and return it.
+
+        Raises:
+            StateError: There is none of that name.
+        """
+        grant = next((each for each in self.all() if each.id == id_), None)
+        if grant is None:
+            raise StateError(f"There is no grant {printable(id_)!r}. See which hold, then retry.")
+        with os.fdopen(os.open(self.inbox.seal.revoked, _APPENDED, 0o600), "w") as revoked:
+            revoked.write(f"{id_}\n")
+        self.inbox.store.revoke(id_)
+        log.info("%s revoked the grant %s of %s.", by.id, id_, grant.by.id)
+        return grant
+
+    def wire_of(self, grant: Grant) -> dict[str, Any]:
+        """Return a grant as JSON data."""
+        whose = grant.principal
+        return {
+            "id": grant.id,
+            "tool": grant.tool,
+            "digest": grant.digest,
+            "policies": list(grant.asked_by),
+            "for": grant.scope,
+            "session": grant.session_id,
+            "principal": whose and {"source": whose.source, "id": whose.id},
+            "expires": wire_time(grant.expires),
+            "times": grant.times,
+            "used": None if grant.times is None else self.used(grant),
+            "by": {"source": grant.by.source, "id": grant.by.id},
+            "via": grant.via,
+        }
+
+    # --- Whether they hold
+
+    def _genuine(self) -> Iterator[Grant]:
+        records = self.inbox.store.grants()
+        # Few hosts have grants, and a look makes no key.
+        file = self.inbox.seal.revoked if records else None
+        revoked = {*file.read_text().split()} if file is not None and file.exists() else set[str]()
+        for record in records:
+            try:
+                grant = _read(self.inbox.seal.grant_of(record))
+            except StateError as error:
+                log.warning("%s It approves nothing.", error)
+                continue
+            if grant.id not in revoked:
+                yield grant
+
+    def _check(self, grant: Grant, question: Question) -> None:
+        if (fault := self._fault_of(grant, question)) is not None:
+            raise StateError(f"{grant.tool} cannot be granted like that: {fault}")
+
+    def _fault_of(self, grant: Grant, question: Question) -> str | None:
+        """Return why the person may not grant what a question asks; None where they may."""
+        settings = self.inbox.settings
+        if (fault := settings.fault_of(grant.by, question)) is not None:
+            return fault
+        widest = settings.widest_grant
+        if widest == "none" or SCOPES.index(grant.scope) > SCOPES.index(widest):
+            return f"widest_grant in [plugins.inbox] is {widest}."
+        if grant.scope == "principal" and grant.principal is None:
+            return _NOBODY
+        if grant.times is not None and (self.counter is None or self.counter.database is None):
+            return _UNCOUNTED
+        return None
+
+    def _take(self, grant: Grant) -> bool:
+        """Count a call; it stays counted where the call fails, as with a rate limit."""
+        if grant.times is None or self.counter is None:
+            return True
+        now, key, window = self.inbox.clock.now(), _key(grant), MOST_HOURS * 3600
+        return self.counter.reserve(key, 1, grant.times, window, uuid4().hex, now=now).granted
+
+
+_APPENDED: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+
+
+def _key(grant: Grant) -> str:
+    return f"inbox grant {grant.id}"
+
+
+# --- Their JSON
+
+
+def _written(grant: Grant) -> str:
+    def plain(value: Any) -> Any:
+        if isinstance(value, datetime):
+            return value.astimezone(UTC).isoformat()
+        return [value.source, value.id, sorted(value.groups)]
+
+    names = Grant.__slots__
+    return json.dumps({name: getattr(grant, name) for name in names}, default=plain)
+
+
+def _read(text: str) -> Grant:
+    fields = json.loads(text)
+    fields["asked_by"] = tuple(fields["asked_by"])
+    fields["expires"] = datetime.fromisoformat(fields["expires"])
+    for name in ("by", "principal"):
+        fields[name] = fields[name] and Principal(*fields[name])
+    return Grant(**fields)
