@@ -61,6 +61,8 @@ def test_it_is_settled_with_the_keyboard(ledger, desk):
     for key in ("j", "Enter"):
         press(key)
     expect(ledger.locator("h1")).to_contain_text("unknown")
+    # Its script may come after its text.
+    ledger.wait_for_load_state("load")
     for key in ("j", "d"):
         press(key)
     expect(ledger.get_by_role("button", name="It has not")).to_be_focused()
