@@ -24,7 +24,7 @@ from toolstile_plugins.agent.budget import BudgetExceeded
 from toolstile_plugins.agent.conversation import answer_of
 from toolstile_plugins.agent.effects import Carry, Loop
 from toolstile_plugins.agent.output import OutputError
-from toolstile_plugins.agent.result import Phase, RunFailed, RunResult
+from toolstile_plugins.agent.result import Phase, RunFailed, RunResult, was_carried_out
 from toolstile_plugins.agent.run import Run
 
 _CUT_OFF = (
@@ -213,10 +213,14 @@ def _outcomes(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome | BaseEx
         if (answer := run.answers.get(call.id)) is not None:
             resume, changes = (call, answer.token, answer.answer), answer.changes
             try:
-                outcomes[call.id] = yield Carry(
+                outcome: Outcome = yield Carry(
                     partial(tools.resume, *resume, changes=changes),
                     partial(tools.aresume, *resume, changes=changes),
                 )
+                if was_carried_out(outcome):
+                    again = partial(tools.dispatch, call), partial(tools.adispatch, call)
+                    outcome = yield Carry(*again)
+                outcomes[call.id] = outcome
             except (PromptEvaluationError, VisibilityExpansionRequired) as raised:
                 outcomes[call.id] = raised  # in its place, as in a batch
     return [outcomes[call.id] for call in given]

@@ -13,7 +13,7 @@ from pydantic import TypeAdapter, ValidationError
 from toolstile_hookspecs import Outcome, PromptEvaluationError, RunContext, StateError
 from toolstile_hookspecs.agents.messages import NO_USAGE, CallMade, Message, StopReason, Usage
 from toolstile_hookspecs.approval import GivenAnswer
-from toolstile_hookspecs.calls import APPROVAL_TICKET
+from toolstile_hookspecs.calls import APPROVAL, APPROVAL_TICKET
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.execution.change_set import ChangeSet
 
@@ -55,6 +55,12 @@ class WaitingCall:
         ticket = outcome.event.attributes.get(APPROVAL_TICKET) or call.id
         token = outcome.approval_token
         return cls(CallMade(call.id, call.name, text), ticket, _digest(token) if token else "")
+
+
+def was_carried_out(outcome: Outcome) -> bool:
+    """Tell whether a resumed call ended in a process that died, and the ledger has its result."""
+    is_refused = outcome.event.attributes.get(APPROVAL) == "refused"
+    return is_refused and outcome.tool is not None and outcome.tool.idempotency is not None
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,7 +36,12 @@ from toolstile_plugins.inbox.settings import Answerers, InboxSettings, refuse_wi
 
 if TYPE_CHECKING:
     from toolstile_plugins.inbox.inbox import Inbox
-    from toolstile_plugins.inbox.resumption import answers_to, aresume_pending, resume_pending
+    from toolstile_plugins.inbox.resumption import (
+        answers_to,
+        aresume_pending,
+        resume_pending,
+        waiting_run,
+    )
 
 __all__ = [
     "Answerers",
@@ -45,6 +50,7 @@ __all__ = [
     "answers_to",
     "aresume_pending",
     "resume_pending",
+    "waiting_run",
 ]
 
 ENDED: Final = "inbox_ended"
@@ -55,7 +61,7 @@ NO_INBOX: Final = (
 
 def __getattr__(name: str) -> Any:
     # Late: few hosts have an inbox.
-    if name in {"Inbox", "answers_to", "aresume_pending", "resume_pending"}:
+    if name in {"Inbox", "answers_to", "aresume_pending", "resume_pending", "waiting_run"}:
         home = "inbox" if name == "Inbox" else "resumption"
         return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

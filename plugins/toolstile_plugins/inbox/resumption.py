@@ -8,16 +8,22 @@ from dataclasses import dataclass
 from typing import Final
 from uuid import uuid4
 
-from toolstile_hookspecs import Answer, ApprovalAnswer, ExecutorHandle, Outcome, Principal
-from toolstile_hookspecs.calls import APPROVAL
+from toolstile_hookspecs import (
+    Answer,
+    ApprovalAnswer,
+    ExecutorHandle,
+    Outcome,
+    Principal,
+    Prompt,
+)
+from toolstile_hookspecs.agents.messages import Message, Role, unanswered
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.services.approval_store import ANSWERED, Question, QuestionState
-from toolstile_plugins.agent.result import RunState, TicketAnswer
+from toolstile_plugins.agent.result import RunState, TicketAnswer, WaitingCall, was_carried_out
 from toolstile_plugins.inbox.approver import Ended
 from toolstile_plugins.inbox.inbox import Inbox
 from toolstile_plugins.inbox.seal import SealedCall
 
-_REFUSED: Final = "refused"
 DECIDED: Final = ANSWERED | {QuestionState.EXPIRED}
 """The states of a question whose call does not wait any more."""
 
@@ -44,7 +50,7 @@ def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) ->
         sealed = due.sealed
         with due.ending(inbox):
             outcome = tools.resume(sealed.call, sealed.token, due.answer, changes=due.changes)
-            if _was_carried_out(outcome):
+            if was_carried_out(outcome):
                 outcome = tools.dispatch(sealed.call)
         outcomes.append(outcome)
     return outcomes
@@ -60,16 +66,45 @@ async def aresume_pending(
         call, token = due.sealed.call, due.sealed.token
         with due.ending(inbox):
             outcome = await tools.aresume(call, token, due.answer, changes=due.changes)
-            if _was_carried_out(outcome):
+            if was_carried_out(outcome):
                 outcome = await tools.adispatch(call)
         outcomes.append(outcome)
     return outcomes
 
 
-def _was_carried_out(outcome: Outcome) -> bool:
-    """Tell whether a call ended in a process that died, and the ledger has its result."""
-    is_refused = outcome.event.attributes.get(APPROVAL) == _REFUSED
-    return is_refused and outcome.tool is not None and outcome.tool.idempotency is not None
+def waiting_run(tools: ExecutorHandle, prompt: Prompt) -> RunState | None:
+    """Return the state of the run that waits in a stored session, None where none does.
+
+    The conversation has its calls, and the inbox its questions: an application keeps nothing else
+    between two requests, and whatever process is asked goes on with the run. What the run has used
+    so far is not known any more.
+
+    Args:
+        tools: An executor of the session.
+        prompt: The prompt of the run.
+
+    Returns:
+        The state, for `answers_to` and an agent's `resume`.
+
+    Raises:
+        StateError: The store cannot be used.
+    """
+    questions = tools.resources.get(Inbox).store.questions(session_id=tools.session.id)
+    asked = {question.call_id: question for question in questions if question.owner}
+    messages = tools.session[Message].all()
+    calls = [call for call in unanswered(messages) if call.id in asked]
+    if not calls:
+        return None
+    requests = [each for each in messages if each.request_id is not None]
+    since = messages.index(requests[-1]) if requests else 0
+    return RunState(
+        run_id=asked[calls[-1].id].owner,
+        request_id=(requests[-1].request_id if requests else None) or "",
+        prompt=f"{prompt.ns}:{prompt.key}",
+        session_id=tools.session.id,
+        waiting=tuple(WaitingCall(call, asked[call.id].ticket) for call in calls),
+        turns=sum(each.role is Role.ASSISTANT for each in messages[since:]),
+    )
 
 
 def answers_to(inbox: Inbox, state: RunState) -> dict[str, TicketAnswer]:
