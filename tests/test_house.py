@@ -243,11 +243,11 @@ BUDGETS = {
     # A turn's calls as one batch, foreign tools within our calls, five frameworks, metrics, and the
     # suite that adapters pass; 1,800 lines were asked.
     "adapters": {
-        "contract": 0,
-        "host": 21,
-        "lines": 1486,
-        "statements": 724,
-        "files": 10,
+        "contract": 28,
+        "host": 22,
+        "lines": 1964,
+        "statements": 951,
+        "files": 13,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -16,6 +16,7 @@ from toolstile.state.serialization import by_name, dumped, dumped_exactly, loade
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.errors import SnapshotError
 from toolstile_hookspecs.execution.request import RequestTurn
+from toolstile_hookspecs.execution.waiting_call import WaitingCall
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.sections import OpenedSections
 
@@ -53,7 +54,7 @@ def read(text: str, kinds: Iterable[type[Any]]) -> Saved:
         document = _documents().validate_json(text)
     except ValidationError as error:
         raise _malformed(first_fault(error)) from error
-    known = by_name([AppliedEffect, OpenedSections, RequestTurn, *kinds])
+    known = by_name([AppliedEffect, OpenedSections, RequestTurn, WaitingCall, *kinds])
     slices: dict[type[Any], Iterable[Any]] = {}
     logs: dict[type[Any], Iterable[Any]] = {}
     for entry in document["slices"]:

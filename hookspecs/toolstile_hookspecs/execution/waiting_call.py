@@ -1,0 +1,28 @@
+"""A call of a foreign agent that waits for a person, as the session keeps it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolstile_hookspecs.approval import ApprovalAnswer
+from toolstile_hookspecs.stored_names import stored_as
+
+
+@stored_as("toolstile.WaitingCall")
+@dataclass(frozen=True)
+class WaitingCall:
+    """A call that waits, for a framework whose own state of a run has no room for its token.
+
+    It is a slice of the session, so the process that goes on with the run finds it there. The
+    newest one of an id counts.
+
+    Args:
+        call_id: The id that the model gave to the call.
+        question: The question, and the token that resumes the call; empty once it has gone on.
+        answer: The answer, where the framework cannot say all of it.
+    """
+
+    call_id: str
+    question: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    answer: ApprovalAnswer | None = field(default=None, repr=False)

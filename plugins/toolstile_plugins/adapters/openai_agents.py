@@ -1,0 +1,399 @@
+"""OpenAI Agents SDK: our tools in its agents, and its function tools behind our stages.
+
+The SDK asks for approval before it runs a tool, and at no other moment can a run wait. So a call is
+dispatched when the SDK asks, and what comes of it is kept until the SDK runs the tool. A tool of
+theirs is held within our call until then, so that its guardrails, hooks and timeout come first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from copy import copy
+from dataclasses import dataclass, field, fields
+from functools import partial
+from inspect import isawaitable
+from types import MappingProxyType
+from typing import Any, Final
+from weakref import WeakKeyDictionary
+
+from agents import FunctionTool, RunContextWrapper, RunState, Tool, ToolApprovalItem
+from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
+from agents.tool_context import ToolContext
+from agents.tracing import FunctionSpanData, get_current_span
+
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    DefinitionError,
+    ExecutorHandle,
+    ForeignCall,
+    ForeignTool,
+    Outcome,
+    Status,
+    Tool as OurTool,
+    ToolCall,
+    ToolContext as OurContext,
+    VisibilityExpansionRequired,
+)
+from toolstile_hookspecs.approval import GivenAnswer
+from toolstile_hookspecs.execution.schemas import ToolSchema
+from toolstile_hookspecs.section_tools import section_tools
+from toolstile_plugins.adapters import waiting
+from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
+from toolstile_plugins.adapters.shown import TOKEN, opened
+from toolstile_plugins.adapters.turns import Turns
+
+
+class _Paused(Exception):
+    """Their tool waits for a person, by a rule of its own."""
+
+
+_CONTROL: Final = ControlFlow(pauses=(_Paused,))
+
+
+def toolset(tools: ExecutorHandle) -> list[Tool]:
+    """Return the tools of an executor: `Agent(name, tools=toolset(tools))`.
+
+    A call that a person has to approve interrupts the run, as by `needs_approval`. See `question`
+    and `answer`.
+
+    Args:
+        tools: The executor. The agent is shown the tools that can be called in each turn.
+    """
+    gate = _Gate(tools)
+    shown = [tool for section in tools.prompt.everywhere() for tool in section.tools]
+    return [
+        _offered(gate, tool)
+        for tool in (*shown, *section_tools())
+        if not isinstance(tool, ForeignTool) or tool.handler is not None
+    ]
+
+
+def foreign_tools(theirs: Iterable[Tool]) -> list[ForeignTool]:
+    """Return function tools for `host.executor(tools=...)`, under their own names."""
+    return [
+        ForeignTool(tool.name, tool.description or tool.name, tool.params_json_schema)
+        for tool in map(_function_tool, theirs)
+    ]
+
+
+def governed(theirs: Iterable[Tool], tools: ExecutorHandle) -> list[Tool]:
+    """Return function tools each of whose calls passes the stages of an executor.
+
+    Args:
+        theirs: The tools of an agent.
+        tools: An executor that knows them: `host.executor(tools=foreign_tools(theirs))`.
+
+    Raises:
+        DefinitionError: For a tool that the executor does not know, or that is no function tool.
+    """
+    gate = _Gate(tools)
+    found = [_function_tool(tool) for tool in theirs]
+    for tool in found:
+        foreign_tool(tools, tool.name, "foreign_tools(theirs)")
+    return [_governed(gate, tool) for tool in found]
+
+
+def question(tools: ExecutorHandle, item: ToolApprovalItem) -> Mapping[str, str]:
+    """Return the question of an interruption: its text, a diff or ticket where there is one.
+
+    Args:
+        tools: An executor of the session in which the agent ran.
+        item: One of `result.interruptions`.
+
+    Returns:
+        The question; empty for an interruption by a rule of the tool's own.
+    """
+    kept = waiting.waiting(tools, item.call_id or "")
+    return {} if kept is None else kept.question
+
+
+def answer(
+    tools: ExecutorHandle, state: RunState[Any, Any], item: ToolApprovalItem, given: GivenAnswer
+) -> None:
+    """Answer an interruption with all that an answer can say, and let its call pass our stages.
+
+    `state.approve(item)` approves as well. After `state.reject(item)` the SDK answers the model by
+    itself, and our stages do not hear of it.
+
+    Args:
+        tools: An executor of the session in which the agent ran.
+        state: The state of the run, which `Runner.run(agent, state)` resumes.
+        item: One of its interruptions.
+        given: The answer: an approval, a denial with its reason, or an edit.
+
+    Raises:
+        StateError: When no such call waits in the session.
+    """
+    waiting.answer(tools, item.call_id or "", given)
+    state.approve(item)
+
+
+# --- Tools
+
+
+class _Tool(FunctionTool):
+    """A tool of which the SDK asks before it runs it.
+
+    Without this the SDK interrupts the run for arguments that are no JSON object: a person would
+    have to read what the model can put right.
+    """
+
+    @property
+    def needs_approval(self) -> Any:
+        """Ask, where the arguments are an object."""
+        text = _arguments()
+        return self._asks if text is None or isinstance(_read(text), dict) else False
+
+    @needs_approval.setter
+    def needs_approval(self, asks: Any) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
+        self._asks = asks
+
+
+def _offered(gate: _Gate, tool: OurTool[Any, Any]) -> Tool:
+    shown = ToolSchema.of(tool)
+
+    async def asks(context: RunContextWrapper[Any], given: dict[str, Any], call_id: str) -> bool:
+        visit = await gate.visit(context, _call(shown.name, given, call_id), is_held=False)
+        return visit.waits
+
+    async def invoke(context: ToolContext[Any], text: str) -> Any:
+        try:
+            return (await gate.outcome(_call(shown.name, text, context.tool_call_id))).text
+        except VisibilityExpansionRequired as request:
+            return opened(gate.tools, request)
+
+    return _Tool(
+        shown.name,
+        shown.description,
+        dict(shown.parameters),
+        invoke,
+        strict_json_schema=False,
+        is_enabled=lambda _, __: gate.offers(tool),
+        needs_approval=asks,
+    )
+
+
+def _governed(gate: _Gate, theirs: FunctionTool) -> Tool:
+    bare = copy(theirs)
+    # What it raises is a failure of the call; else the SDK would make a result of it.
+    vars(bare).update(_use_default_failure_error_function=False, _failure_error_function=None)
+
+    async def asks(context: RunContextWrapper[Any], given: dict[str, Any], call_id: str) -> bool:
+        visit = await gate.visit(context, _call(theirs.name, given, call_id), is_held=True)
+        if visit.ended.done() or not await _asks_itself(theirs, context, given, call_id):
+            return visit.waits
+        await visit.leave()
+        return True
+
+    async def invoke(context: ToolContext[Any], text: str) -> Any:
+        run = ForeignRun(_CONTROL)
+
+        async def within(arguments: dict[str, Any]) -> Any:
+            returned = await bare.on_invoke_tool(context, json.dumps(arguments))
+            if _is_interrupted(context):
+                raise _Paused
+            return returned
+
+        call = _call(theirs.name, text, context.tool_call_id)
+        try:
+            outcome = await gate.outcome(call, run.using(within))
+        except ForeignPause:
+            return None  # the SDK finds the interruptions of an agent that is a tool by itself
+        return run.given(outcome) if outcome.success else outcome.text
+
+    made: dict[str, Any] = {"on_invoke_tool": invoke, "needs_approval": asks}
+    own = {each.name: getattr(theirs, each.name) for each in fields(FunctionTool) if each.init}
+    # What asks by a rule of its own goes on asking of all arguments.
+    kind = _Tool if theirs.needs_approval is False else FunctionTool
+    return kind(**{**own, **made})
+
+
+def _function_tool(tool: Tool) -> FunctionTool:
+    if isinstance(tool, FunctionTool):
+        return tool
+    raise DefinitionError(
+        f"{tool.name} is a {type(tool).__name__}, which the SDK or OpenAI runs by itself, so its "
+        "calls cannot pass the stages. Give it to the agent beside the governed tools, as "
+        f"Agent(tools=[*governed(...), {tool.name}])."
+    )
+
+
+async def _asks_itself(
+    theirs: FunctionTool, context: RunContextWrapper[Any], given: dict[str, Any], call_id: str
+) -> bool:
+    asks = theirs.needs_approval
+    found = asks(context, given, call_id) if callable(asks) else asks
+    return bool(await found if isawaitable(found) else found)
+
+
+def _is_interrupted(context: ToolContext[Any]) -> bool:
+    """Tell whether the tool is an agent whose own run waits for a person."""
+    scope = get_agent_tool_state_scope(context)
+    call = context.tool_call
+    run = None if call is None else peek_agent_tool_run_result(call, scope_id=scope)
+    return bool(run is not None and run.interruptions)
+
+
+# --- Calls
+
+
+class _Visit:
+    """A call between the moment at which the SDK asks about it and that at which it runs it.
+
+    Args:
+        is_held: Whether the tool is theirs, and held until the SDK runs it.
+    """
+
+    def __init__(self, *, is_held: bool) -> None:
+        loop = asyncio.get_running_loop()
+        self.ended: asyncio.Future[Outcome] = loop.create_future()
+        self.using = self._run if is_held else None
+        self.is_over = False
+        self._admitted: asyncio.Future[None] = loop.create_future()
+        self._entered: asyncio.Future[ForeignCall] = loop.create_future()
+
+    @property
+    def waits(self) -> bool:
+        """True for a call that waits for a person."""
+        ended = self.ended
+        if not ended.done() or ended.cancelled() or ended.exception() is not None:
+            return False
+        return ended.result().status is Status.PENDING
+
+    async def asked(self) -> None:
+        """Wait until it is known whether the call waits for a person."""
+        either: list[asyncio.Future[Any]] = [self.ended, self._admitted]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+
+    def enter(self, using: ForeignCall | None) -> None:
+        """Let their tool run, by what the SDK gives now."""
+        self.is_over = True
+        if using is not None and not self._entered.done():
+            self._entered.set_result(using)
+
+    async def leave(self) -> None:
+        """Roll the call back: the tool asks by a rule of its own, and its call is made later."""
+
+        async def pause(_: dict[str, Any], __: OurContext) -> Any:
+            raise ForeignPause
+
+        self.enter(pause)
+        await asyncio.wait([self.ended])
+
+    async def _run(self, arguments: dict[str, Any], context: OurContext) -> Any:
+        if not self._admitted.done():
+            self._admitted.set_result(None)
+        return await (await self._entered)(arguments, context)
+
+
+@dataclass(eq=False)
+class _Turn:
+    """The calls of a turn of a run, by their ids in order; no turn is another."""
+
+    ids: list[str] = field(default_factory=list[str])
+
+
+_VISITS: Final[ContextVar[Mapping[str, _Visit]]] = ContextVar(
+    "toolstile_visits", default=MappingProxyType({})
+)
+"""The visits by the ids of their calls; the task that runs a tool inherits those of its asker."""
+
+
+class _Gate:
+    """Lets the calls of an agent through the stages of an executor."""
+
+    def __init__(self, tools: ExecutorHandle) -> None:
+        self.tools = tools
+        self._turns = Turns(tools)
+        self._standing: WeakKeyDictionary[RunContextWrapper[Any], _Turn] = WeakKeyDictionary()
+
+    def offers(self, tool: OurTool[Any, Any]) -> bool:
+        """Tell whether a tool can be called now."""
+        return any(each is tool for each in self.tools.prompt.tools(self.tools.session))
+
+    async def visit(
+        self, context: RunContextWrapper[Any], call: ToolCall, *, is_held: bool
+    ) -> _Visit:
+        """Dispatch a call with those of its turn; return once it is known whether it waits."""
+        visit = _visit_of(call)
+        if visit is None:
+            visit = _Visit(is_held=is_held)
+            turn = await self._turn(context, call.id)
+            dispatched = self._turns.dispatch(call, turn, turn.ids, visit.using)
+            visit.ended = asyncio.ensure_future(dispatched)
+            _VISITS.set({**_VISITS.get(), call.id: visit})
+            if (task := asyncio.current_task()) is not None:
+                # Where the SDK does not come to run the tool, nobody else ends the call.
+                task.add_done_callback(partial(_end, visit.ended))
+        try:
+            await visit.asked()
+        except asyncio.CancelledError:
+            visit.ended.cancel()
+            await asyncio.wait({visit.ended})
+            raise
+        if visit.waits:
+            visit.is_over = True
+            waiting.waits(self.tools, visit.ended.result())
+        return visit
+
+    async def outcome(self, call: ToolCall, using: ForeignCall | None = None) -> Outcome:
+        """Return the outcome of a call, which the SDK has asked about or a person has answered."""
+        if (visit := _visit_of(call)) is not None:
+            visit.enter(using)
+            outcome = await visit.ended
+        elif (kept := waiting.waiting(self.tools, call.id)) is None:
+            outcome = await self.tools.adispatch(call, using=using)
+        else:
+            given, token = kept.answer or ApprovalAnswer.approve(), kept.question[TOKEN]
+            outcome = await self.tools.aresume(call, token, given, using=using)
+            waiting.went_on(self.tools, kept)
+        if outcome.status is Status.PENDING:
+            waiting.waits(self.tools, outcome)
+        span = get_current_span()
+        if outcome.is_error and span is not None:
+            span.set_error({"message": f"{call.name}: {outcome.status}", "data": None})
+        return outcome
+
+    async def _turn(self, context: RunContextWrapper[Any], call_id: str) -> _Turn:
+        """Return the turn of a call: the SDK starts all calls of one in one pass of the loop."""
+        turn = self._standing.setdefault(context, _Turn())
+        turn.ids.append(call_id)
+        await asyncio.sleep(0)
+        self._standing.pop(context, None)
+        return turn
+
+
+def _visit_of(call: ToolCall) -> _Visit | None:
+    """Return the visit of a call that the SDK has asked about and not run yet, or None."""
+    visit = _VISITS.get().get(call.id)
+    return None if visit is None or visit.is_over else visit
+
+
+def _end(ended: asyncio.Future[Outcome], _: object) -> None:
+    ended.cancel()
+
+
+def _call(name: str, given: str | dict[str, Any], call_id: str) -> ToolCall:
+    """Return a call with its arguments as the model wrote them, where they are known."""
+    if isinstance(given, str):
+        # Some providers send nothing for a tool without arguments.
+        return ToolCall(name, given if given.strip() else "{}", id=call_id)
+    text = _arguments()
+    return ToolCall(name, given if text is None or _read(text) != given else text, id=call_id)
+
+
+def _arguments() -> str | None:
+    """Return the arguments in the SDK's span of a tool, None where it has none."""
+    span = get_current_span()
+    data = None if span is None else span.span_data
+    return data.input if isinstance(data, FunctionSpanData) else None
+
+
+def _read(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None

@@ -1,0 +1,50 @@
+"""The calls of a session that wait for a person, for frameworks that keep no token."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from toolstile_hookspecs import ApprovalAnswer, ExecutorHandle, Outcome, StateError
+from toolstile_hookspecs.approval import GivenAnswer
+from toolstile_hookspecs.execution.waiting_call import WaitingCall
+from toolstile_plugins.adapters.shown import question
+
+
+def waits(tools: ExecutorHandle, outcome: Outcome) -> WaitingCall:
+    """Keep a call that waits in its session."""
+    kept = WaitingCall(outcome.call.id, question(outcome))
+    tools.session[WaitingCall].append(kept)
+    return kept
+
+
+def waiting(tools: ExecutorHandle, call_id: str) -> WaitingCall | None:
+    """Return the call of an id that waits, or None."""
+    known = tools.session[WaitingCall].where(lambda kept: kept.call_id == call_id)
+    return known[-1] if known and known[-1].question else None
+
+
+def went_on(tools: ExecutorHandle, kept: WaitingCall) -> None:
+    """Note that a call waits no more."""
+    tools.session[WaitingCall].append(WaitingCall(kept.call_id))
+
+
+def answer(tools: ExecutorHandle, call_id: str, given: GivenAnswer) -> None:
+    """Answer a call that waits; it goes on when its run does.
+
+    Args:
+        tools: An executor of its session.
+        call_id: The id of the call.
+        given: The answer: an approval, a denial with its reason, or an edit.
+
+    Raises:
+        StateError: When no call of that id waits in the session.
+    """
+    kept = waiting(tools, call_id)
+    if kept is None:
+        raise StateError(
+            f"No call {call_id!r} waits in the session {tools.session.id!r}. Answer it in an "
+            "executor of the session in which it was asked about."
+        )
+    if isinstance(given, bool):
+        given = ApprovalAnswer.approve() if given else ApprovalAnswer.deny()
+    tools.session[WaitingCall].append(replace(kept, answer=given))
