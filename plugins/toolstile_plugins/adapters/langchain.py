@@ -1,0 +1,428 @@
+"""LangChain and LangGraph: our tools in their agents and graphs, theirs behind our stages.
+
+LangGraph resumes an interrupted node by running it again from its beginning, with all calls of it.
+What came of a call is therefore found by the run of its node, and the answer of a person by the id
+of the call. Neither goes by an order, since the calls of a node run side by side.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Final, cast
+
+from langchain_core.messages import AIMessage, ToolMessage
+from langchain_core.runnables import RunnableConfig, ensure_config
+from langchain_core.tools import BaseTool, ToolException, tool as made_tool
+from langchain_core.utils.function_calling import convert_to_openai_function
+from langgraph.errors import GraphBubbleUp, GraphInterrupt
+from langgraph.prebuilt import ToolRuntime
+from langgraph.types import Interrupt, interrupt
+from pydantic import BaseModel, PrivateAttr, ValidationError
+
+from toolstile_hookspecs import (
+    Answer,
+    ApprovalAnswer,
+    ExecutorHandle,
+    ForeignCall,
+    ForeignTool,
+    Outcome,
+    Status,
+    ToolCall,
+    ToolInvoked,
+    VisibilityExpansionRequired,
+)
+from toolstile_hookspecs.execution.schemas import ToolSchema
+from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
+from toolstile_plugins.adapters.shown import TOKEN, offered, opened, question
+from toolstile_plugins.adapters.turns import Turns
+
+TheirTool = BaseTool | Callable[..., Any]
+"""A tool of LangChain, or a function that becomes one."""
+
+CALL_ID: Final = "call_id"
+"""The key of a call's id in the question of a call that waits."""
+NODE_RUN: Final = "langgraph_checkpoint_ns"
+"""The key in a call's `meta` of the run of the node that makes it: LangGraph's own name of that."""
+_CONTROL: Final = ControlFlow(failures=(ToolException, ValidationError), pauses=(GraphBubbleUp,))
+_CLOSED: Final[dict[str, Any]] = {"type": "object", "additionalProperties": False}
+_ANSWERS: Final = (Answer.APPROVED, Answer.DENIED, Answer.EDITED)
+_NOT_ENDED: Final = {Status.RAISED, Status.CANCELLED, Status.DEADLINE}
+
+
+def toolset(tools: ExecutorHandle) -> list[BaseTool]:
+    """Return the tools of an executor, for `create_agent` or a `ToolNode`.
+
+    A call that a person has to approve interrupts the graph. The value of the interrupt is plain
+    JSON; give it back with an answer: `Command(resume={**interrupt.value, "answer": True})`.
+
+    Args:
+        tools: The executor.
+    """
+    calls = _Calls(tools)
+    return [OfferedTool.of(shown, calls) for shown in offered(tools)]
+
+
+def foreign_tools(theirs: Sequence[TheirTool]) -> list[ForeignTool]:
+    """Return their tools for `host.executor(tools=...)`, under their own names."""
+    return [_foreign(_made(each)) for each in theirs]
+
+
+def governed(theirs: Sequence[TheirTool], tools: ExecutorHandle) -> list[BaseTool]:
+    """Return their tools, with each call behind the stages of an executor.
+
+    Args:
+        theirs: The tools; a function becomes one as by `@tool`.
+        tools: An executor that knows them: `host.executor(tools=foreign_tools(theirs))`.
+    """
+    calls = _Calls(tools)
+    return [GovernedTool.of(_made(each), calls) for each in theirs]
+
+
+def _made(theirs: TheirTool) -> BaseTool:
+    return theirs if isinstance(theirs, BaseTool) else made_tool(theirs)
+
+
+def _foreign(theirs: BaseTool) -> ForeignTool:
+    schema: dict[str, Any] = convert_to_openai_function(theirs).get("parameters") or {}
+    # A model of pydantic drops what it does not know; a written schema says it itself.
+    if not isinstance(theirs.args_schema, dict):
+        schema = {**_CLOSED, **schema}
+    return ForeignTool(theirs.name, theirs.description or theirs.name, schema)
+
+
+class OfferedTool(BaseTool):
+    """A tool of an executor; its arguments come to our parse as the model gave them."""
+
+    _calls: _Calls = PrivateAttr()
+
+    @classmethod
+    def of(cls, shown: ToolSchema, calls: _Calls) -> OfferedTool:
+        """Return the tool as it is shown to models."""
+        schema: dict[str, Any] = {"properties": {}, **shown.parameters}
+        made = cls(name=shown.name, description=shown.description, args_schema=schema)
+        made._calls = calls
+        return made
+
+    def _to_args_and_kwargs(
+        self, tool_input: Any, tool_call_id: str | None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        return (tool_input, tool_call_id), {}
+
+    def _run(self, given: Any, call_id: str | None, config: RunnableConfig) -> Any:
+        node = _NodeRun.of(config)
+        try:
+            outcome = self._calls.dispatch(node.call(self.name, given, call_id), node)
+        except VisibilityExpansionRequired as request:
+            return opened(self._calls.tools, request)
+        return _message(outcome, call_id, is_error=outcome.is_error)
+
+    async def _arun(self, given: Any, call_id: str | None, config: RunnableConfig) -> Any:
+        node = _NodeRun.of(config)
+        try:
+            outcome = await self._calls.adispatch(node.call(self.name, given, call_id), node)
+        except VisibilityExpansionRequired as request:
+            return opened(self._calls.tools, request)
+        return _message(outcome, call_id, is_error=outcome.is_error)
+
+
+class GovernedTool(BaseTool):
+    """A tool of theirs, with each call behind our stages; in all else it is what it was."""
+
+    _calls: _Calls = PrivateAttr()
+    _theirs: BaseTool = PrivateAttr()
+    _hidden: frozenset[str] = PrivateAttr()
+
+    @classmethod
+    def of(cls, theirs: BaseTool, calls: _Calls) -> BaseTool:
+        """Return a tool that is of the class of theirs, too."""
+        foreign_tool(calls.tools, theirs.name, "foreign_tools(theirs)")
+        made = theirs.model_copy()
+        own = {"_calls": calls, "_theirs": theirs, "_hidden": _injected(theirs)}
+        private = {**(made.__pydantic_private__ or {}), **own}
+        object.__setattr__(made, "__class__", _governed_class(type(theirs)))
+        object.__setattr__(made, "__pydantic_private__", private)
+        return made
+
+    async def ainvoke(
+        self,
+        input: Any,  # noqa: A002 - their word
+        config: RunnableConfig | None = None,
+        **kwargs: Any,
+    ) -> Any:
+        """Run it with `arun`, also where theirs would go to a thread with `invoke`."""
+        return await BaseTool.ainvoke(self, input, config, **kwargs)
+
+    def run(self, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run their tool within a call of ours; return what it returned."""
+        shown, whole = self._parted(tool_input)
+        node, call_id = _NodeRun.of(kwargs.get("config")), kwargs.get("tool_call_id")
+        one = _TheirRun()
+
+        def call(arguments: dict[str, Any]) -> Any:
+            return one.keep(self._theirs.run(whole(arguments), *args, **kwargs))
+
+        with one.steering():
+            outcome = self._calls.dispatch(
+                node.call(self.name, shown, call_id), node, one.run.using_sync(call)
+            )
+        return one.answer(outcome, call_id)
+
+    async def arun(self, tool_input: Any, *args: Any, **kwargs: Any) -> Any:
+        """Run their tool within a call of ours; return what it returned."""
+        shown, whole = self._parted(tool_input)
+        node, call_id = _NodeRun.of(kwargs.get("config")), kwargs.get("tool_call_id")
+        one = _TheirRun()
+
+        async def call(arguments: dict[str, Any]) -> Any:
+            return one.keep(await self._theirs.arun(whole(arguments), *args, **kwargs))
+
+        with one.steering():
+            outcome = await self._calls.adispatch(
+                node.call(self.name, shown, call_id), node, one.run.using(call)
+            )
+        return one.answer(outcome, call_id)
+
+    def _parted(
+        self, given: str | dict[str, Any]
+    ) -> tuple[dict[str, Any], Callable[[dict[str, Any]], Any]]:
+        """Return the model's arguments, and what adds to them what LangGraph has injected."""
+        if isinstance(given, str):
+            name = next(iter(self.args))
+            return {name: given}, lambda arguments: arguments[name]
+        hidden: dict[str, Any] = {
+            name: value
+            for name, value in given.items()
+            if name in self._hidden or isinstance(value, ToolRuntime)
+        }
+        shown = {name: value for name, value in given.items() if name not in hidden}
+        return shown, lambda arguments: {**arguments, **hidden}
+
+
+@lru_cache(maxsize=256)
+def _governed_class(kind: type[BaseTool]) -> type[BaseTool]:
+    return type(f"Governed{kind.__name__}", (GovernedTool, kind), {"__module__": __name__})
+
+
+def _injected(theirs: BaseTool) -> frozenset[str]:
+    """Return the names of the arguments that no model sees."""
+    shown = theirs.tool_call_schema
+    if isinstance(shown, dict):
+        return frozenset()
+    fields = cast("type[BaseModel]", theirs.get_input_schema()).model_fields
+    return frozenset(fields) - frozenset(cast("type[BaseModel]", shown).model_fields)
+
+
+class _TheirRun:
+    """One run of their tool within our call."""
+
+    def __init__(self) -> None:
+        self.run = ForeignRun(_CONTROL)
+        self._returned: Any = None
+        self._content: Any = None
+
+    def keep(self, returned: Any) -> Any:
+        """Return what is recorded of the object that their tool returned.
+
+        Raises:
+            ToolException: With its text, where it is marked as an error.
+        """
+        self._returned = self._content = returned
+        if isinstance(returned, ToolMessage):
+            if returned.status == "error":
+                raise ToolException(str(returned.text))
+            self._content = cast("Any", returned).content
+        return self._content
+
+    @contextmanager
+    def steering(self) -> Generator[None]:
+        """Let pauses of their tool out as it raised them."""
+        try:
+            yield
+        except ForeignPause:
+            self.run.raise_own()
+            raise
+
+    def answer(self, outcome: Outcome, call_id: str | None) -> Any:
+        """Return what their agent gets: the object that their tool returned, or our text."""
+        if outcome.success and self.run.given(outcome) is self._content:
+            return self._returned
+        return _message(outcome, call_id, is_error=not outcome.success)
+
+
+def _message(outcome: Outcome, call_id: str | None, *, is_error: bool) -> ToolMessage | str:
+    if call_id is None:
+        return outcome.text
+    status = "error" if is_error else "success"
+    return ToolMessage(outcome.text, name=outcome.call.name, tool_call_id=call_id, status=status)
+
+
+@dataclass
+class _Calls:
+    """Dispatches the calls of agents and graphs."""
+
+    tools: ExecutorHandle
+    turns: Turns = field(init=False)
+    _running: dict[str | None, set[asyncio.Future[None]]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.turns = Turns(self.tools)
+        self._running = defaultdict(set)
+
+    def dispatch(self, call: ToolCall, node: _NodeRun, using: ForeignCall | None = None) -> Outcome:
+        """Dispatch a call, or go on with one.
+
+        Raises:
+            GraphInterrupt: When it waits for a person.
+        """
+        given = node.answer(call.id)
+        outcome = self._known(call, node, given)
+        if outcome is not None:
+            pass
+        elif given is None:
+            outcome = self.tools.dispatch(call, using=using)
+        else:
+            outcome = self.tools.resume(call, given[TOKEN], _answer(given), using=using)
+        return node.interrupted_by(outcome)
+
+    async def adispatch(
+        self, call: ToolCall, node: _NodeRun, using: ForeignCall | None = None
+    ) -> Outcome:
+        """Dispatch a call; see `dispatch`."""
+        ended = asyncio.get_running_loop().create_future()
+        others = self._running[node.name]
+        others.add(ended)
+        try:
+            outcome = await self._outcome(call, node, using)
+        finally:
+            ended.set_result(None)
+            others.discard(ended)
+            if not others:
+                del self._running[node.name]
+        if outcome.status is Status.PENDING and others:
+            # An interrupt ends the node, and would leave its other calls running behind it.
+            await asyncio.wait(others)
+        return node.interrupted_by(outcome)
+
+    async def _outcome(self, call: ToolCall, node: _NodeRun, using: ForeignCall | None) -> Outcome:
+        given = node.answer(call.id)
+        known = self._known(call, node, given)
+        if known is not None:
+            return known
+        if given is None:
+            return await self.turns.dispatch(call, *node.turn(), using)
+        return await self.tools.aresume(call, given[TOKEN], _answer(given), using=using)
+
+    def _known(self, call: ToolCall, node: _NodeRun, given: object) -> Outcome | None:
+        """Return what came of the call when the node ran before, unless it is to go on now."""
+        if not node.is_resumed:
+            return None
+        for event in reversed(self.tools.session[ToolInvoked].all()):
+            if event.call_id == call.id and event.call.meta.get(NODE_RUN) == node.name:
+                goes_on = event.status in _NOT_ENDED or (
+                    event.status is Status.PENDING and given is not None
+                )
+                return None if goes_on else Outcome(event)
+        return None
+
+
+def _answer(given: Mapping[str, Any]) -> ApprovalAnswer:
+    """Return the answer in a value with which a graph is resumed.
+
+    Raises:
+        ValueError: When there is none; the token holds as before.
+    """
+    said = given.get("answer")
+    told = {True: Answer.APPROVED, False: Answer.DENIED}.get(cast("Any", said), said)
+    if told not in _ANSWERS:
+        raise ValueError(
+            f"{said!r} is no answer to the question of call {given[CALL_ID]!r}. Resume with "
+            "'answer': 'approved', 'denied' (and a 'reason') or 'edited' (and 'arguments')."
+        )
+    edited = given["arguments"] if told == Answer.EDITED else None
+    return ApprovalAnswer(Answer(told), given.get("reason"), edited)
+
+
+@dataclass(frozen=True)
+class _NodeRun:
+    """The run of a node of a graph; without a name outside of graphs.
+
+    The keys that begin with `__pregel` are LangGraph's own, and those by which its own tools work.
+
+    Attributes:
+        name: The namespace of its checkpoints, the same when it is run again.
+    """
+
+    values: Mapping[str, Any]
+    name: str | None
+
+    @classmethod
+    def of(cls, config: RunnableConfig | None) -> _NodeRun:
+        """Return the run of which this is the configuration."""
+        values = ensure_config(config).get("configurable", {})
+        is_graph = "__pregel_scratchpad" in values
+        return cls(values, values["checkpoint_ns"] if is_graph else None)
+
+    @property
+    def is_resumed(self) -> bool:
+        """True where nodes of this step may have run before."""
+        return self.name is not None and bool(self.values.get("__pregel_resuming"))
+
+    def call(self, tool: str, arguments: Any, call_id: str | None) -> ToolCall:
+        """Return a call that the node makes."""
+        meta = {} if self.name is None else {NODE_RUN: self.name}
+        if call_id is None:  # called by hand
+            return ToolCall(tool, arguments, meta=meta)
+        return ToolCall(tool, arguments, call_id, meta=meta)
+
+    def turn(self) -> tuple[Hashable, list[str]]:
+        """Return the id of the message whose calls the graph makes, and the ids of those."""
+        try:
+            messages = self.values["__pregel_read"]("messages")
+        except KeyError:
+            return None, []
+        for message in reversed(messages):
+            if isinstance(message, AIMessage):
+                return message.id, [call["id"] or "" for call in message.tool_calls]
+        return None, []
+
+    def answer(self, call_id: str) -> dict[str, Any] | None:
+        """Return the answer with which the graph was resumed, to the last question of a call."""
+        if self.name is None:
+            return None
+        pad = self.values["__pregel_scratchpad"]
+        answers = [
+            cast("dict[str, Any]", given)
+            for given in (*pad.resume, pad.get_null_resume())
+            if isinstance(given, dict) and given.keys() >= {TOKEN, CALL_ID}
+        ]
+        answers = [given for given in answers if given[CALL_ID] == call_id]
+        if not answers:
+            return None
+        # An interrupt of their tool takes what comes after it.
+        with suppress(GraphInterrupt):
+            while interrupt(None) != answers[-1]:
+                pass
+        return answers[-1]
+
+    def interrupted_by(self, outcome: Outcome) -> Outcome:
+        """Return the outcome of a call, unless it waits for a person.
+
+        Raises:
+            GraphInterrupt: With the question, where it waits. `interrupt` would take the answer to
+                another one's question, were there one.
+        """
+        if outcome.status is not Status.PENDING or self.name is None:
+            return outcome
+        event = outcome.event
+        asked = {
+            CALL_ID: event.call_id,
+            "tool": event.tool_name,
+            "arguments": event.shown_arguments,
+            **question(outcome),
+        }
+        raise GraphInterrupt((Interrupt.from_ns(asked, ns=self.name),))
