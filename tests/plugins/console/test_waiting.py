@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from toolstile_hookspecs import Status, ToolCall
+from toolstile_hookspecs import ToolCall
 from toolstile_plugins.inbox import resume_pending
 
 from .conftest import BOB, Desk, Visitor
@@ -56,19 +56,6 @@ def test_the_diff_that_was_approved_is_kept(desk, visitor):
     assert (desk.workspace / "new.txt").read_text(encoding="utf-8") == "new\n"
 
 
-def test_the_reason_of_a_denial_reaches_the_model(desk, visitor):
-    visitor.answer(desk.ask(), "deny", reason=" Ada has left. ")
-    (outcome,) = resume_pending(desk.tools)
-    assert outcome.status is Status.DENIED
-    assert "Ada has left." in outcome.text
-
-
-def test_an_edit_runs_with_its_arguments(desk, visitor):
-    visitor.answer(desk.ask(), "edit", arguments='{"to": "eve", "amount": 2}')
-    (outcome,) = resume_pending(desk.tools)
-    assert outcome.text == "Paid 2 to eve."
-
-
 def test_faults_of_an_edit_are_told_and_what_was_written_stays(desk, visitor):
     question = desk.ask()
     for written, fault in {
@@ -90,19 +77,6 @@ def test_an_answer_to_what_was_not_shown_is_not_taken(desk, visitor):
         answer = visitor.answer({**question, "digest": digest}, "approve")
         assert (answer.status_code, "does not ask about that" in answer.text) == (409, True)
     assert desk.inbox.waiting()
-
-
-def test_the_second_answer_is_told_who_was_first(desk, visitor):
-    question = desk.ask()
-    visitor.answer(question, "approve")
-    answer = visitor.post(
-        f"/questions/{question['ticket']}",
-        {"digest": question["digest"], "answer": "deny"},
-        accept="application/json",
-    )
-    assert answer.status_code == 409
-    assert "was approved by bob" in answer.json()["fault"]
-    assert answer.json()["question"]["answer"]["via"] == "console"
 
 
 def test_several_are_answered_at_once_each_by_itself(desk, visitor):

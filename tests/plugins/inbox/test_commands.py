@@ -100,18 +100,6 @@ def test_an_approved_call_is_resumed_by_its_process(tools, ticket, capsys):
     assert (kept.answer.by.source, kept.answer.via) == ("os", "command line")
 
 
-def test_a_reason_reaches_the_model(tools, ticket):
-    assert main(["approvals", "deny", ticket, "--reason", "Ada has left"]) == 0
-    (outcome,) = resume_pending(tools)
-    assert (outcome.status, "Ada has left" in outcome.text) == (Status.DENIED, True)
-
-
-def test_an_edit_runs_with_other_arguments(tools, ticket):
-    assert main(["approvals", "edit", ticket, '{"to": "eve", "amount": 2}']) == 0
-    (outcome,) = resume_pending(tools)
-    assert outcome.text == "Paid 2 to eve."
-
-
 @pytest.mark.parametrize(
     ("command", "told"),
     [
@@ -129,12 +117,6 @@ def test_wrong_input_is_told_and_answers_nothing(tools, ticket, capsys, command,
     assert main(["approvals", *(ticket if part == "TICKET" else part for part in command)]) != 0
     assert told in capsys.readouterr().err
     assert only(inbox_of(tools)).ticket == ticket
-
-
-def test_a_second_answer_is_told_the_first(ticket, capsys):
-    assert main(["approvals", "deny", ticket]) == 0
-    assert main(["approvals", "approve", ticket]) != 0
-    assert "was denied by " in capsys.readouterr().err
 
 
 def test_a_grant_is_given_listed_and_revoked(tools, ticket, capsys):

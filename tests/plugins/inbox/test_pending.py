@@ -39,22 +39,6 @@ def test_it_is_resumed_from_an_event_loop(tools):
     assert outcome.success
 
 
-def test_a_denied_call_is_told_why(tools):
-    tools.dispatch(CALL)
-    say(inbox_of(tools), Answer.DENIED, reason="Ada has left")
-    (outcome,) = resume_pending(tools)
-    assert outcome.status is Status.DENIED
-    assert "Ada has left" in outcome.text
-    assert PAID == []
-
-
-def test_an_edited_call_runs_with_other_arguments(tools):
-    tools.dispatch(CALL)
-    say(inbox_of(tools), Answer.EDITED, arguments={"to": "eve", "amount": 2})
-    (outcome,) = resume_pending(tools)
-    assert outcome.text == "Paid 2 to eve."
-
-
 def test_nobody_answers_in_time_so_it_is_denied_as_unanswered(house):
     tools = house.tools(house.host(wait="pending", expiry=60))
     tools.dispatch(CALL)
@@ -198,17 +182,6 @@ def desk(house: House, tmp_path: Path):
     folder.mkdir()
     top = {"approve_diff": True, "plugins": {"vfs": {"root": str(folder)}}}
     return house.tools(house.host(generate, wait="pending", top=top)), folder
-
-
-def test_a_shown_diff_is_kept_without_another_run(desk):
-    tools, folder = desk
-    tools.dispatch(ToolCall("generate", {"path": "a.txt"}))
-    inbox = inbox_of(tools)
-    diff = only(inbox).diff
-    say(inbox)
-    (outcome,) = resume_pending(tools)
-    assert outcome.success
-    assert (folder / "a.txt").read_text().strip() in diff
 
 
 def test_a_person_is_asked_anew_with_both_diffs_where_the_base_has_moved(desk):

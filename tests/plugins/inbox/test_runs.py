@@ -43,18 +43,6 @@ def test_another_process_resumes_the_run_with_the_answer(house, is_stored):
     assert list(inbox.store.questions()) == []
 
 
-def test_a_denial_reaches_the_model(house):
-    host = house.host(wait="pending")
-    agent = agent_of(host, PAY, "I did not pay.")
-    result, _ = agent.execute("Pay Ada.")
-    inbox = inbox_of(house.tools(host))
-    say(inbox, Answer.DENIED, reason="Ada has left")
-    resumed, session = agent.resume(result.state, answers_to(inbox, result.state))
-    (told,) = [answer.text for message in session[Message].all() for answer in message.answers]
-    assert "Ada has left" in told
-    assert resumed.text == "I did not pay."
-
-
 def test_the_call_of_a_run_is_left_to_the_run(house):
     host = house.host(wait="pending")
     result, session = agent_of(host, PAY).execute("Pay Ada.")

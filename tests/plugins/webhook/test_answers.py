@@ -51,16 +51,6 @@ def test_an_approved_call_runs(tools, run, endpoint):
     assert endpoint.of("DELETE") == []
 
 
-def test_a_denied_call_is_told_why(tools, run):
-    outcome = run(tools, "denied", reason="Ada has left")
-    assert (outcome.status, PAID) == (Status.DENIED, [])
-    assert "Ada has left" in outcome.text
-
-
-def test_an_edited_call_runs_with_other_arguments(tools, run):
-    assert run(tools, "edited", arguments={"to": "eve", "amount": 2}).text == "Paid 2 to eve."
-
-
 def test_arguments_beside_an_approval_change_nothing(tools, run):
     assert run(tools, arguments={"to": "eve"}).text == "Paid 5 to ada."
 
