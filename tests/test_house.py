@@ -245,9 +245,9 @@ BUDGETS = {
     "adapters": {
         "contract": 28,
         "host": 22,
-        "lines": 2392,
-        "statements": 1180,
-        "files": 14,
+        "lines": 2909,
+        "statements": 1454,
+        "files": 16,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

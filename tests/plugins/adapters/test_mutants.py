@@ -14,7 +14,12 @@ from toolstile.testing import Hosts
 from toolstile_hookspecs import ExecutorHandle, Outcome, Status, ToolCall
 from toolstile_hookspecs.testing.frameworks.framework_agents import Scene
 
-ADAPTERS = ("langchain", "openai_agents", "pydantic_ai")
+ADAPTERS = (
+    pytest.param("claude_agent", marks=pytest.mark.slow),
+    "langchain",
+    "openai_agents",
+    "pydantic_ai",
+)
 """The adapters; the tests of each are in `test_NAME.py`, which says `SUITE` and `AGENT`."""
 
 
