@@ -236,9 +236,9 @@ BUDGETS = {
     "console": {
         "contract": 0,
         "host": 0,
-        "lines": 1771,  # 1,300
-        "statements": 883,
-        "files": 17,
+        "lines": 2137,  # 1,300
+        "statements": 1079,
+        "files": 19,
     },
     # A turn's calls as one batch, foreign tools within our calls, five frameworks, metrics, and the
     # suite that adapters pass; 1,800 lines were asked.

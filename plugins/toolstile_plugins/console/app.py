@@ -69,7 +69,7 @@ class Console:
             ledger = tools.resources.get(EffectLedger, None)
         self._access = access = Access(url, tell)
         self._pages = Pages(access, SECTIONS)
-        index = CallIndex(_records_of(host))
+        index = CallIndex(_records_of(host), settings.index)
         effects = Ledger(host, ledger, index, access, self._pages)
         sections: list[Waiting | Calls | Ledger] = [
             Waiting(host, inbox, person or user_of_process(), access, self._pages),
@@ -78,7 +78,8 @@ class Console:
         ]
         rooms = [route for section in sections for route in section.routes()]
         for section in sections:
-            feed = Feed(section.version, settings.interval)
+            news = section.news if isinstance(section, Calls) else None
+            feed = Feed(section.version, settings.interval, news)
             rooms.append(Route(f"/events/{section.title.lower()}", feed.serve))
         self.routes = [
             Route("/", self._door),

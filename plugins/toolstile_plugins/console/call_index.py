@@ -1,67 +1,53 @@
-"""An index of the calls in record files, followed as they are written."""
+"""An index of the calls in record files, in SQLite; it holds nothing that they do not."""
 
 from __future__ import annotations
 
-import os
-from collections import deque
-from collections.abc import Iterator, Sequence
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from datetime import datetime
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from threading import Lock
 from typing import Final
+from weakref import finalize
 
 from toolstile_hookspecs import Status
 from toolstile_plugins.console.pages import id_of
+from toolstile_plugins.console.record_lines import Mark, Row, Written, read_on, rows_of
 from toolstile_plugins.record.schema import RecordedCall, RecordError, read_line
 from toolstile_plugins.record.selection import records_in
+from toolstile_plugins.sqlite_file import SqliteFile
 
-MOST: Final = 20_000
-"""The calls that the index holds; those before can be listed with `toolstile record`."""
-_GIST: Final = 200
-
-
-@dataclass(frozen=True, slots=True)
-class Row:
-    """A call in the index.
-
-    Args:
-        path: The record.
-        start: Where its line begins.
-        call_id: The id of the call.
-        tool: The tool.
-        status: The outcome.
-        at: The time.
-        seconds: How long it took.
-        session: The id of the session.
-        principal: The id of the principal, "" where there is none.
-        parent: The id of the call that made it.
-        gist: The first line that the model read.
-    """
-
-    path: Path
-    start: int
-    call_id: str
-    tool: str
-    status: Status
-    at: datetime
-    seconds: float
-    session: str
-    principal: str
-    parent: str | None
-    gist: str
-
-    @property
-    def name(self) -> str:
-        """Its name in addresses."""
-        return f"{id_of(str(self.path))}-{self.start}"
-
-    def wire(self) -> dict[str, object]:
-        """Return it as JSON data."""
-        fields = {**asdict(self), "name": self.name, "at": self.at.isoformat()}
-        return {**fields, "path": str(self.path)}
+_VERSION: Final = 1
+_BLOCK: Final = 4 * 1024 * 1024
+"""The bytes that are taken in at once: others who share the index wait that long at most."""
+_TABLES: Final = f"""
+    BEGIN IMMEDIATE;
+    DROP TABLE IF EXISTS calls;
+    DROP TABLE IF EXISTS files;
+    CREATE TABLE files (
+        id INTEGER PRIMARY KEY, path TEXT NOT NULL, name TEXT NOT NULL, head BLOB, read INTEGER
+    );
+    CREATE TABLE calls (
+        file INTEGER, start INTEGER, call TEXT, tool TEXT, status TEXT, at TEXT, seconds REAL,
+        session TEXT, principal TEXT, parent TEXT, gist TEXT, ended TEXT, PRIMARY KEY (file, start)
+    ) WITHOUT ROWID;
+    CREATE INDEX calls_call ON calls (call);
+    CREATE INDEX calls_ended ON calls (ended);
+    CREATE INDEX calls_parent ON calls (parent) WHERE parent IS NOT NULL;
+    CREATE INDEX calls_session ON calls (session, ended);
+    CREATE INDEX calls_status ON calls (status, ended);
+    PRAGMA user_version = {_VERSION};
+    COMMIT;
+"""
+_FILES: Final = "SELECT * FROM files"
+_ROWS: Final = "SELECT path, calls.* FROM calls JOIN files ON id = file"
+_OF_FILE: Final = "file = (SELECT id FROM files WHERE name = ?)"
+_NEAR: Final = f"{_OF_FILE} AND session = ?"
+_PLACE: Final = f"SELECT ended, file, start FROM calls WHERE {_OF_FILE} AND start = ?"  # noqa: S608
+_LONG: Final = 18
+"""Digits that no place in a file has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +59,8 @@ class Filter:
         outcome: The outcome.
         session: The id of a session.
         principal: The id of a principal.
-        since: The earliest time.
-        until: The time before which they were made.
+        since: The earliest time at which they ended.
+        until: The time before which they ended.
     """
 
     tool: str = ""
@@ -91,94 +77,183 @@ class Filter:
             and self.outcome in {"", row.status.value}
             and self.session in {"", row.session}
             and self.principal in {"", row.principal}
-            and (self.since is None or row.at >= self.since)
-            and (self.until is None or row.at < self.until)
+            and (self.since is None or row.ended >= self.since)
+            and (self.until is None or row.ended < self.until)
         )
+
+    def conditions(self) -> Iterator[tuple[str, str]]:
+        """Yield the conditions in SQL, each with its value."""
+        if self.tool:
+            yield "tool GLOB ?", self.tool.replace("[!", "[^")
+        named = {"status": self.outcome, "session": self.session, "principal": self.principal}
+        yield from ((f"{name} = ?", value) for name, value in named.items() if value)
+        for operator, moment in ((">=", self.since), ("<", self.until)):
+            if moment is not None:
+                yield f"ended {operator} ?", _text_of(moment)
 
 
 class CallIndex:
-    """The newest calls of records.
+    """The calls of records. Each look takes in what was written since the last.
+
+    Several consoles may share it. It holds no call whose record is gone.
 
     Args:
         places: Records, and folders of records.
-        most: How many calls it holds.
+        path: The file of the index; beside the first of them where none is given.
     """
 
-    def __init__(self, places: Sequence[Path], most: int = MOST) -> None:
+    def __init__(self, places: Sequence[Path], path: Path | None = None) -> None:
         self.places = places
-        self._rows: deque[Row] = deque(maxlen=most)
-        self._read: dict[Path, tuple[int, int]] = {}
-        self._lock = Lock()
+        beside = (places[0] if places else Path("calls")).absolute()
+        path = path or beside.with_name(f".{beside.name}.index")
+        self._file = SqliteFile(path, "normal", "index of calls", _prepare)
+        # An ASGI application is not told by every server that it ends.
+        finalize(self, self._file.close)
 
-    def version(self) -> str:
-        """Return a version that changes as calls are recorded."""
-        stats = [(str(path), path.stat()) for path in self._paths()]
-        return id_of(str([(name, stat.st_ino, stat.st_size) for name, stat in stats]))
+    def page(self, asked: Filter, most: int, before: str = "") -> list[Row]:
+        """Return calls, the one first that ended last.
 
-    def rows(self) -> list[Row]:
-        """Return the calls that are recorded by now, the newest first."""
-        with self._lock:
-            for path in self._paths():
-                # One that was removed since keeps the rows it had.
-                with suppress(OSError):
-                    self._follow(path)
-            return sorted(self._rows, key=lambda row: row.at, reverse=True)
+        Args:
+            asked: The calls that are asked for.
+            most: How many.
+            before: The name of the call after which the list begins; "" for the newest.
+        """
+        conditions = [*asked.conditions()]
+        clauses = [clause for clause, _ in conditions]
+        values: list[object] = [value for _, value in conditions]
+        if before:
+            clauses.append(f"(ended, file, start) < ({_PLACE})")
+            values += _parts_of(before)
+        where = " AND ".join(clauses) or "1"
+        order = "ORDER BY ended DESC, file DESC, start DESC LIMIT ?"
+        return self._rows(f"{where} {order}", *values, most)
 
     def find(self, name: str) -> tuple[Row, RecordedCall] | None:
-        """Return a call whole, None where it is not in the index or not in its record any more."""
-        for row in self.rows():
-            if row.name == name:
-                with suppress(OSError, ValueError), row.path.open("rb") as file:
-                    file.seek(row.start)
-                    call = read_line(file.readline().rstrip(b"\n"))
-                    if isinstance(call, RecordedCall) and call.id == row.call_id:
-                        return row, call
+        """Return a call whole; None where it is not in its record any more."""
+        for row in self._rows(f"{_OF_FILE} AND start = ?", *_parts_of(name)):
+            with suppress(OSError, ValueError), row.path.open("rb") as file:
+                file.seek(row.start)
+                call = read_line(file.readline().rstrip(b"\n"))
+                if isinstance(call, RecordedCall) and call.id == row.call_id:
+                    return row, call
         return None
 
-    def _paths(self) -> Iterator[Path]:
+    def last_of(self, session: str, call_id: str) -> Row | None:
+        """Return the newest call of an id in a session."""
+        found = self._rows("call = ? AND session = ? ORDER BY ended DESC LIMIT 1", call_id, session)
+        return found[0] if found else None
+
+    def parent_of(self, row: Row) -> Row | None:
+        """Return the call that made a call: the next of its id, since it ended later."""
+        near = f"{_NEAR} AND call = ? AND start > ? ORDER BY start LIMIT 1"
+        found = self._rows(near, id_of(str(row.path)), row.session, row.parent, row.start)
+        return found[0] if found else None
+
+    def nested_in(self, row: Row) -> list[Row]:
+        """Return the calls that a call made: those before it, and after the last of its id."""
+        place = id_of(str(row.path)), row.session, row.call_id
+        earlier = f"{_NEAR} AND call = ? AND start < ? ORDER BY start DESC LIMIT 1"
+        last = [other.start for other in self._rows(earlier, *place, row.start)]
+        between = f"{_NEAR} AND parent = ? AND start BETWEEN ? AND ? ORDER BY start"
+        return self._rows(between, *place, *(last or [0]), row.start)
+
+    def paths(self) -> list[Path]:
+        """Return the records that are there."""
+        found: list[Path] = []
         for place in self.places:
             # There is none until the first call.
             with suppress(RecordError):
-                yield from records_in(place)
+                found += records_in(place)
+        return found
 
-    def _follow(self, path: Path) -> None:
-        """Take in what was written since the last look."""
-        with path.open("rb") as file:
-            stat = os.fstat(file.fileno())
-            inode, position = self._read.get(path, (stat.st_ino, 0))
-            if inode != stat.st_ino or position > stat.st_size:
-                # Another record lies there now.
-                kept = [row for row in self._rows if row.path != path]
-                self._rows.clear()
-                self._rows.extend(kept)
-                position = 0
-            file.seek(position)
-            for line in file:
-                if not line.endswith(b"\n"):
-                    break
-                # `toolstile record verify` tells of lines that are none.
-                with suppress(ValueError):
-                    said = read_line(line.rstrip(b"\n"))
-                    if isinstance(said, RecordedCall):
-                        self._rows.append(_row(path, position, said))
-                position += len(line)
-            self._read[path] = stat.st_ino, position
+    def marks(self) -> dict[Path, Mark]:
+        """Return the place in each record up to which it is in the index, after a look."""
+        if not self.places:
+            return {}
+        self._catch_up()
+        return {path: mark for path, (_, mark) in _marks(self._file.read(_FILES)).items()}
+
+    def _rows(self, where: str, *values: object) -> list[Row]:
+        if not self.places:
+            return []
+        self._catch_up()
+        found = self._file.read(f"{_ROWS} WHERE {where}", *values)
+        return [
+            Row(Path(path), start, call, tool, Status(status), datetime.fromisoformat(at), *more)
+            for path, _, start, call, tool, status, at, *more, _ in found
+        ]
+
+    def _catch_up(self) -> None:
+        """Take in what was written since the last look, and drop what is gone."""
+        behind = not self._is_current()
+        while behind:
+            with self._file.writing() as connection:
+                behind = self._take_in(connection)
+
+    def _is_current(self) -> bool:
+        ends = {path: mark.end for path, (_, mark) in _marks(self._file.read(_FILES)).items()}
+        try:
+            return ends == {path: path.stat().st_size for path in self.paths()}
+        except OSError:
+            return False
+
+    def _take_in(self, connection: sqlite3.Connection) -> bool:
+        """Take in a block of each record; tell whether there is more."""
+        known = _marks(connection.execute(_FILES))
+        found = self.paths()
+        for path in known.keys() - set(found):
+            _forget(connection, known[path][0])
+        is_more = False
+        for path in found:
+            file, mark = known.get(path, (None, Mark()))
+            # It may be removed meanwhile, or another may be made in its place.
+            with suppress(OSError):
+                written = read_on(path, mark, _BLOCK)
+                if written is None and file is not None:
+                    _forget(connection, file)
+                    is_more = True
+                elif written is not None and written.lines:
+                    _add(connection, file, path, written)
+                    is_more = is_more or written.mark.end - mark.end >= _BLOCK
+        return is_more
 
 
-def _row(path: Path, start: int, call: RecordedCall) -> Row:
-    gist = call.read.strip().partition("\n")[0][:_GIST]
-    user = call.user or ""
-    took = call.seconds
-    return Row(
-        path,
-        start,
-        call.id,
-        call.tool,
-        call.status,
-        call.at,
-        took,
-        call.session,
-        user,
-        call.parent,
-        gist,
-    )
+def _prepare(connection: sqlite3.Connection) -> None:
+    if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+        connection.executescript(_TABLES)
+
+
+def _marks(files: Iterable[tuple[int, str, str, bytes, int]]) -> dict[Path, tuple[int, Mark]]:
+    return {Path(path): (file, Mark(head, end)) for file, path, _, head, end in files}
+
+
+def _forget(connection: sqlite3.Connection, file: int) -> None:
+    connection.execute("DELETE FROM calls WHERE file = ?", (file,))
+    connection.execute("DELETE FROM files WHERE id = ?", (file,))
+
+
+def _add(connection: sqlite3.Connection, file: int | None, path: Path, written: Written) -> None:
+    place = str(path), id_of(str(path)), *written.mark
+    replaced = connection.execute("REPLACE INTO files VALUES (?, ?, ?, ?, ?)", (file, *place))
+    connection.executemany(
+        "INSERT INTO calls VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                replaced.lastrowid, row.start, row.call_id, row.tool, row.status,
+                _text_of(row.at), row.seconds, row.session, row.principal, row.parent, row.gist,
+                _text_of(row.ended),
+            )
+            for row in rows_of(path, written.lines)
+        ],
+    )  # fmt: skip
+
+
+def _parts_of(name: str) -> tuple[str, int]:
+    """Return the file and the place that the name of a call in addresses says."""
+    file, _, start = name.partition("-")
+    return file, int(start) if start.isdecimal() and len(start) < _LONG else -1
+
+
+def _text_of(moment: datetime) -> str:
+    # Sorted as text, they are sorted by time.
+    return moment.astimezone(UTC).isoformat()

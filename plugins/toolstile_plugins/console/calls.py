@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from http import HTTPStatus
 from typing import Any, Final, cast
+from urllib.parse import urlencode
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -16,13 +17,12 @@ from starlette.routing import BaseRoute, Route
 from toolstile_hookspecs import Status
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
 from toolstile_plugins.console.call_index import CallIndex, Filter
+from toolstile_plugins.console.call_tail import MOST, Tail
 from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import Pages, lines_of
 from toolstile_plugins.record.schema import RecordedCall
 
 LEDGER_KEY: Final = "ledger.key"
-SHOWN: Final = 200
-"""The calls of a page."""
 
 
 class Calls:
@@ -45,6 +45,7 @@ class Calls:
         self._index = index
         self._ledger = ledger
         self._pages = pages
+        self._tail = Tail(index)
 
     def routes(self) -> list[BaseRoute]:
         """Return the pages."""
@@ -52,20 +53,30 @@ class Calls:
 
     def version(self) -> str:
         """Return a version that changes as calls are recorded."""
-        return self._index.version()
+        return self._tail.look()
+
+    def news(self, request: Request, told: str) -> str | None:
+        """Return the rows for a page since a version; None where it has to be loaded."""
+        rows = self._tail.since(told, _filter_of(request.query_params))
+        return None if rows is None else self._pages.text("news.html", {"rows": rows})
 
     def _list(self, request: Request) -> Response:
         asked = dict(request.query_params)
-        filter_ = _filter_of(asked)
-        found = [row for row in self._index.rows() if filter_.has(row)]
+        before = asked.pop("before", "")
+        rows = self._index.page(_filter_of(asked), MOST + 1, before)
+        shown = rows[:MOST]
+        older = urlencode({**asked, "before": shown[-1].name}) if len(rows) > MOST else None
         values = {
-            "rows": found[:SHOWN],
-            "more": max(0, len(found) - SHOWN),
+            "rows": shown,
+            "older": older,
+            "is_newest": not before,
             "asked": asked,
+            "query": urlencode(asked),
+            "most": MOST,
             "outcomes": [status.value for status in Status],
             "is_recorded": bool(self._index.places),
         }
-        wire = {"calls": [row.wire() for row in found[:SHOWN]]}
+        wire = {"calls": [row.wire() for row in shown], "older": older}
         return self._pages.show(request, "calls.html", values, wire)
 
     def _show(self, request: Request) -> Response:
@@ -73,9 +84,7 @@ class Calls:
         if found is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no such call in the records.")
         row, call = found
-        near = [other for other in self._index.rows() if other.session == row.session]
-        nested = [other for other in reversed(near) if other.parent == call.id]
-        parent = next((other for other in near if other.call_id == call.parent), None)
+        nested, parent = self._index.nested_in(row), self._index.parent_of(row)
         effect = self._ledger.effect_of(call.attributes.get(LEDGER_KEY))
         near_it = {"nested": nested, "parent": parent, "effect": effect}
         values = {"row": row, "call": call, **near_it, **_parts_of(call)}

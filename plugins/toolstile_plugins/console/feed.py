@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Callable
+from time import thread_time
+from typing import Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
@@ -14,23 +16,37 @@ from toolstile_hookspecs import ToolstileError
 
 log = logging.getLogger("toolstile.console")
 
+SHARE: Final = 1 / 400
+"""The part of a processor that looking for changes may take from the calls beside it."""
+LONGEST: Final = 5.0
+"""The most seconds between two looks for that reason."""
+
+News = Callable[[Request, str], str | None]
+
 
 class Feed:
-    """Tells open pages of one kind that there is something new; they load it themselves.
+    """Tells open pages of one kind that there is something new.
 
-    It looks once for all of them, and only while one is open. A page that connects again is told
-    the version at once, so that it misses nothing.
+    It looks once for all of them, and only while one is open. A page that connects again names
+    the version that it was told last, and is told at once where that is not the one of now.
 
     Args:
         version: Returns a short text that changes with what a page shows.
         interval: Seconds between two looks.
+        news: Returns what is new for a page since a version, as HTML; None where the page has to
+            be loaded, as without `news`.
     """
 
-    def __init__(self, version: Callable[[], str], interval: float) -> None:
+    def __init__(
+        self, version: Callable[[], str], interval: float, news: News | None = None
+    ) -> None:
         self._version = version
         self._interval = interval
+        self._news = news
         self._now = ""
         self._open = 0
+        self._spent = 0.0
+        self._made: dict[tuple[str, str], bytes] = {}
         self._looking: asyncio.Task[None] | None = None
 
     @property
@@ -38,42 +54,59 @@ class Feed:
         """True while it looks for changes."""
         return self._looking is not None
 
-    async def serve(self, request: Request) -> StreamingResponse:  # noqa: ARG002 - an endpoint
-        """Return the stream of versions."""
-        return StreamingResponse(self._events(), media_type="text/event-stream")
+    async def serve(self, request: Request) -> StreamingResponse:
+        """Return the stream of changes."""
+        return StreamingResponse(self._events(request), media_type="text/event-stream")
 
-    async def _events(self) -> AsyncIterator[str]:
-        told = ""
+    async def _events(self, request: Request) -> AsyncIterator[bytes]:
+        told = request.headers.get("last-event-id", "")
         self._open += 1
         if self._looking is None:
             # It belongs to the loop that serves the pages.
             self._changed = asyncio.Condition()
             self._looking = asyncio.create_task(self._look())
         try:
-            yield "retry: 1000\n\n"
+            yield b"retry: 1000\n\n"
             while True:
                 async with self._changed:
-                    while self._now == told:
+                    while self._now in {"", told}:
                         await self._changed.wait()
-                    told = self._now
-                yield f"data: {told}\n\n"
+                event = self._event(request, told)
+                told = self._now
+                yield event
         finally:
             self._open -= 1
             if not self._open:
                 self._looking.cancel()
                 self._looking, self._now = None, ""
 
+    def _event(self, request: Request, told: str) -> bytes:
+        """Return the event for a page; pages that were told the same share it."""
+        key = request.url.query, told
+        if key not in self._made:
+            began = thread_time()
+            news = None if self._news is None else self._news(request, told)
+            name = "" if news is None else "event: news\n"
+            data = "\n".join([f"data: {line}" for line in (news or self._now).split("\n")])
+            self._made[key] = f"id: {self._now}\n{name}{data}\n\n".encode()
+            self._spent += thread_time() - began
+        return self._made[key]
+
     async def _look(self) -> None:
-        loop = asyncio.get_running_loop()
         while True:
-            began = loop.time()
             try:
-                now = await run_in_threadpool(self._version)
+                now, self._spent = await run_in_threadpool(self._timed_version)
             except (ToolstileError, OSError) as error:
                 log.warning("The console cannot look for changes: %s", error)
             else:
                 async with self._changed:
-                    self._now = now
-                    self._changed.notify_all()
-            # What takes long, as a large ledger does, is looked at less often.
-            await asyncio.sleep(max(self._interval, 4 * (loop.time() - began)))
+                    if now != self._now:
+                        self._made.clear()
+                        self._now = now
+                        self._changed.notify_all()
+            await asyncio.sleep(self._interval)
+            await asyncio.sleep(min(self._spent / SHARE, LONGEST) - self._interval)
+
+    def _timed_version(self) -> tuple[str, float]:
+        began = thread_time()
+        return self._version(), thread_time() - began

@@ -185,9 +185,7 @@ class Ledger:
         written: Mapping[str, str] | None = None,
     ) -> Response:
         claim = effect.entry.claim
-        made_by = (claim.session_id, claim.call_id)
-        rows = self._index.rows()
-        call = next((row for row in rows if (row.session, row.call_id) == made_by), None)
+        call = self._index.last_of(claim.session_id, claim.call_id)
         values = {
             "effect": effect,
             "call": call,

@@ -69,8 +69,11 @@ class Pages:
         """
         if wants_json(request):
             return JSONResponse(wire, status)
-        page = self._templates.get_template(template).render(self._known, **values)
-        return HTMLResponse(page, status)
+        return HTMLResponse(self.text(template, values), status)
+
+    def text(self, template: str, values: Mapping[str, Any]) -> str:
+        """Return what a template shows of values."""
+        return self._templates.get_template(template).render(self._known, **values)
 
 
 def wants_json(request: Request) -> bool:

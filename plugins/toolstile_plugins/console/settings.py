@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -13,9 +14,12 @@ class ConsoleSettings(BaseModel):
     Args:
         port: The port on this machine; 0 for any that is free.
         interval: Seconds between two looks for changes, while a page is open.
+        index: The file of the index of recorded calls; beside the record where none is named. It
+            can be removed at any time, and is made anew.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     port: Annotated[int, Field(ge=0, le=65535)] = 8765
+    index: Path | None = None
     interval: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 0.5

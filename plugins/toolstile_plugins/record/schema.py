@@ -12,7 +12,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
-from pydantic_core import PydanticCustomError
+from pydantic_core import PydanticCustomError, from_json
 
 from toolstile_hookspecs import Principal, RequestTurn, Stage, Status, ToolstileError, Verdict
 from toolstile_hookspecs.codecs import first_fault
@@ -254,10 +254,22 @@ def read_line(text: bytes) -> Said:
     try:
         return _validated(_LINES.validate_json, text)
     except ValueError:
+        return _validated(_LINES.validate_python, plain_line(text))
+
+
+def plain_line(text: bytes) -> Any:
+    """Return a line as JSON data, with a question mark for each lone surrogate.
+
+    Raises:
+        ValueError: It is not JSON.
+    """
+    try:
+        return from_json(text)
+    except ValueError:
         # Calls hold any text and any depth. Pydantic reads no surrogate that is without its other
         # half, and nothing that is nested as deeply as what it writes.
         legible = json.dumps(json.loads(text), ensure_ascii=False).encode(errors="replace")
-        return _validated(_LINES.validate_python, json.loads(legible))
+        return json.loads(legible)
 
 
 def _validated(read: Callable[[Any], Line], given: object) -> Line:

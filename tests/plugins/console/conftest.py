@@ -105,7 +105,14 @@ class Desk:
         told: The addresses that were told after the first.
     """
 
-    def __init__(self, folder: Path, stack: ExitStack, port: int = 0, **settings: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        stack: ExitStack,
+        port: int = 0,
+        record: dict[str, str] | None = None,
+        **settings: Any,
+    ) -> None:
         self.folder = folder
         self.told: list[str] = []
         inbox = {"path": str(folder / "inbox" / "inbox.db"), "wait": "pending", "interval": 0.01}
@@ -116,7 +123,7 @@ class Desk:
             "inbox": inbox | settings,
             "vfs": {"root": str(workspace)},
             "console": {"interval": 0.02},
-            "record": {"file": str(folder / "calls.jsonl")},
+            "record": record or {"file": str(folder / "calls.jsonl")},
             "ledger": {"path": str(folder / "ledger.db")},
         }
         given = {"approver": "inbox", "approve_diff": True, "plugins": plugins}

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import re
-from datetime import timedelta
+from datetime import datetime, timedelta
 
-import pytest
 from opentelemetry.sdk.trace import TracerProvider
 
 from toolstile_hookspecs import ToolCall
-from toolstile_plugins.console.call_index import CallIndex
+from toolstile_plugins.console.call_tail import MOST
 from toolstile_plugins.inbox import resume_pending
 
 from .test_access import EVIL
@@ -52,8 +51,8 @@ def test_calls_are_found_by_outcome_tool_session_principal_and_time(desk, visito
     assert shown(visitor, "?outcome=failed") == ["read_file"]
     assert shown(visitor, "?outcome=succeeded&tool=list*") == ["list_directory"]
     assert shown(visitor, "?session=other") == shown(visitor, "?principal=ada") == []
-    (newest, *_) = CallIndex([desk.folder / "calls.jsonl"]).rows()
-    late = (newest.at + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M")
+    newest = datetime.fromisoformat(visitor.json("/calls")["calls"][0]["at"])
+    late = (newest + timedelta(minutes=1)).strftime("%Y-%m-%dT%H:%M")
     assert shown(visitor, f"?since={late}") == []
     assert len(shown(visitor, f"?until={late}&since=nonsense")) == 3
 
@@ -116,37 +115,28 @@ def test_an_unknown_call_is_not_found(desk, visitor):
         assert visitor.get(f"/calls/{name}").status_code == 404
 
 
-@pytest.mark.parametrize("damage", ["torn", "changed"])
-def test_a_line_that_is_none_hides_no_other(desk, damage):
-    for _ in range(3):
+def test_all_of_the_past_is_paged_through(desk, visitor):
+    for number in range(2 * MOST + 30):
+        made(desk, "read_file", path=f"{number}.txt")
+    query, found = "", []
+    while query is not None:
+        page = visitor.json(f"/calls?{query}&tool=read_file")
+        found += [row["gist"] for row in page["calls"]]
+        assert len(page["calls"]) <= MOST
+        query = page["older"]
+    said = [f"Cannot read {number}.txt" for number in reversed(range(2 * MOST + 30))]
+    assert [gist.partition(":")[0] for gist in found] == said
+
+
+def test_pages_lead_to_the_older_and_to_the_newest(desk, visitor):
+    for _ in range(MOST + 1):
         made(desk, "read_file", path="old.txt")
-    lines = (desk.folder / "calls.jsonl").read_bytes().splitlines(keepends=True)
-    copy = desk.folder / "copy.jsonl"
-    index = CallIndex([copy])
-    assert index.rows() == []
-    if damage == "torn":
-        copy.write_bytes(b"".join(lines)[:-20])
-        assert len(index.rows()) == 2
-        copy.write_bytes(b"".join(lines))
-    else:
-        copy.write_bytes(b"".join([*lines[:2], b"{}\n", *lines[2:]]))
-    assert len(index.rows()) == 3
-
-
-def test_a_record_that_was_replaced_is_read_anew(desk):
-    made(desk, "read_file", path="old.txt")
-    copy = desk.folder / "copy.jsonl"
-    copy.write_bytes((desk.folder / "calls.jsonl").read_bytes())
-    index = CallIndex([copy])
-    assert len(index.rows()) == len(index.rows()) == 1
-    copy.unlink()
     made(desk, "list_directory", path=".")
-    copy.write_bytes((desk.folder / "calls.jsonl").read_bytes())
-    assert len(index.rows()) == 2
-
-
-def test_the_index_holds_the_newest_alone(desk):
-    for path in ("old.txt", "nonesuch"):
-        made(desk, "read_file", path=path)
-    (row,) = CallIndex([desk.folder / "calls.jsonl"], most=1).rows()
-    assert row.status.value == "failed"
+    newest = visitor.get("/calls?tool=read_file").text
+    older = re.search(r'href="[^"]*/calls\?([^"]+)" rel="next"', newest)[1].replace("&amp;", "&")
+    assert "tool=read_file" in older
+    page = visitor.get(f"/calls?{older}").text
+    assert page.count("<tr id=") == 1
+    assert 'calls?tool=read_file">Newest</a>' in page
+    assert "data-events" in newest
+    assert "data-events" not in page

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolstile_hookspecs import ToolCall
+from toolstile_plugins.console.call_tail import MOST
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 expect = sync_api.expect
@@ -45,12 +46,43 @@ def test_a_filter_stays_while_calls_come(calls, desk):
 def test_one_call_is_opened_with_the_keyboard(calls, desk):
     desk.tools.dispatch(ToolCall("twice", {"path": "old.txt"}))
     expect(calls.locator("#list tr")).to_have_count(4)
-    for key in ("j", "j", "j", "Enter"):
+    for key in ("j", "Enter"):
         calls.keyboard.press(key)
     expect(calls.locator("h1")).to_contain_text("twice")
     calls.get_by_role("link", name="read_file").first.click()
     expect(calls.get_by_role("link", name="twice")).to_be_visible()
     assert calls.said == []
+
+
+def test_more_calls_than_a_page_shows_come_and_the_newest_stay(calls, desk):
+    rows = calls.locator("#list tr")
+    expect(rows).to_have_count(1)
+    calls.evaluate("window.same = true")
+    for number in range(MOST + 50):
+        desk.call("read_file", path=f"{number}.txt")
+    expect(rows.first).to_contain_text(f"{MOST + 49}.txt")
+    said = [text.partition("Cannot read ")[2].partition(".")[0] for text in rows.all_inner_texts()]
+    assert said == [str(number) for number in reversed(range(50, MOST + 50))]
+    assert calls.evaluate("window.same")
+    calls.reload()
+    calls.get_by_role("link", name="Older").click()
+    expect(rows.first).to_contain_text("49.txt")
+    expect(rows).to_have_count(51)
+
+
+def test_a_lost_connection_is_found_again_and_no_call_is_missing(calls, desk):
+    rows = calls.locator("#list tr")
+    desk.call("read_file", path="0.txt")
+    expect(rows).to_have_count(2)
+    desk.stop()
+    expect(calls.locator("#live")).to_contain_text("Connection lost")
+    for number in range(1, 5):
+        desk.call("read_file", path=f"{number}.txt")
+    desk.serve_again()
+    expect(rows).to_have_count(6, timeout=20_000)
+    expect(calls.locator("#live")).to_have_text("Live")
+    desk.call("read_file", path="5.txt")
+    expect(rows).to_have_count(7)
 
 
 def test_it_fits_a_telephone(calls):

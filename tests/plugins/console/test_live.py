@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
 from collections.abc import Iterator
+from itertools import pairwise
 
 import httpx2
+import pytest
 
-from .conftest import until
+from toolstile_plugins.console.call_tail import MOST
+
+from .conftest import Desk, Visitor, until
 
 
 def versions(answer: httpx2.Response) -> Iterator[str]:
@@ -34,3 +41,92 @@ def test_nothing_is_looked_at_while_no_page_is_open(desk, visitor):
         assert next(told)
         assert feed.is_looking
     until(lambda: not feed.is_looking)
+
+
+CALLING = """
+import sys, time
+from pathlib import Path
+from toolstile import Host
+from toolstile_hookspecs import ToolCall, tool
+from toolstile_plugins.record import Recorder, RecordFile
+
+@tool(description="Say a number.")
+def number(n: int) -> str:
+    return f"number {n}"
+
+with Host(discover=False, tools=[number]) as host:
+    recorder = Recorder(RecordFile(Path(sys.argv[1])), host.clock)
+    host.register(recorder)
+    with host.executor() as tools:
+        began = time.perf_counter()
+        for n in range(int(sys.argv[2])):
+            tools.dispatch(ToolCall("number", {"n": n}))
+            time.sleep(max(0.0, began + n / 1000 - time.perf_counter()))
+    recorder.close()
+"""
+
+
+class Tab:
+    """A page that follows calls as its script does, and is closed and opened again."""
+
+    def __init__(self, visitor: Visitor) -> None:
+        self.visitor = visitor
+        self.told = ""
+        self.numbers: list[int] = []
+        self.sent: list[int] = []
+        self.loads = 0
+
+    def follow(self, events: int, until_number: int) -> None:
+        """Take in some events, as long as the newest call is not a certain one."""
+        address, headers = f"{self.visitor.room}/events/calls", {"last-event-id": self.told}
+        with self.visitor.client.stream("GET", address, headers=headers) as answer:
+            for event in read_events(answer):
+                self.told = event["id"]
+                self.take(event)
+                events -= 1
+                if not events or (self.numbers and self.numbers[0] >= until_number):
+                    return
+
+    def take(self, event: dict[str, str]) -> None:
+        if event.get("event") == "news":
+            new = [int(found) for found in re.findall(r"number (\d+)", event["data"])]
+            self.sent += new
+        else:
+            self.loads += 1
+            rows = self.visitor.json("/calls")["calls"]
+            new = [int(row["gist"].removeprefix("number ")) for row in rows]
+        # As the script does, which knows a row by its name.
+        self.numbers = sorted({*new, *self.numbers}, reverse=True)[:MOST]
+        assert all(newer == older + 1 for newer, older in pairwise(self.numbers)), self.numbers
+
+
+def read_events(answer: httpx2.Response) -> Iterator[dict[str, str]]:
+    event: dict[str, str] = {}
+    for line in answer.iter_lines():
+        name, _, value = line.partition(": ")
+        if line:
+            event[name] = f"{event[name]}\n{value}" if name in event else value
+        elif "data" in event:
+            yield event
+        if not line:
+            event = {}
+
+
+@pytest.mark.slow
+def test_at_1000_calls_a_second_no_call_is_lost_or_doubled_where_a_page_connects_again(
+    tmp_path, stack
+):
+    folder = tmp_path / "records"
+    desk = Desk(tmp_path, stack, record={"folder": str(folder)})
+    visitor = Visitor(desk, stack.enter_context(desk.client()))
+    tab = Tab(visitor)
+    last = 5000
+    script = [sys.executable, "-c", CALLING, str(folder / "z.jsonl"), str(last + 1)]
+    with subprocess.Popen(script) as calling:
+        while not tab.numbers or tab.numbers[0] < last:
+            tab.follow(1, last)
+    assert calling.returncode == 0
+    assert tab.numbers == [*range(last, last - MOST, -1)]
+    assert len(tab.sent) == len(set(tab.sent)) > 0
+    # At first, and perhaps where the record ends, with a line that is no call.
+    assert tab.loads <= 2

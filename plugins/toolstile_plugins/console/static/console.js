@@ -49,10 +49,24 @@ function merge(found) {
   }
 }
 
+/** Puts in the rows that the server has sent; where more are there than a page shows, the last go. */
+function take(event) {
+  if (document.hidden) return;
+  if (loading) { again = true; return; }
+  const page = new DOMParser().parseFromString(`<table>${event.data}</table>`, "text/html");
+  for (const row of page.querySelectorAll("tr")) {
+    if (document.getElementById(row.id)) continue;
+    const next = [...list.children].find((other) => other.dataset.ended <= row.dataset.ended);
+    list.insertBefore(row, next || null);
+  }
+  while (list.children.length > list.dataset.most) list.lastElementChild.remove();
+}
+
 function follow() {
   const events = new EventSource(list.dataset.events);
   events.onopen = () => { live.textContent = "Live"; };
   events.onmessage = refresh;
+  events.addEventListener("news", take);
   events.onerror = () => {
     const ended = events.readyState === EventSource.CLOSED;
     live.textContent = ended
