@@ -33,7 +33,7 @@ class Sessions:
         self._lock = threading.Lock()
 
     def get(self, session_id: str | None) -> Session:
-        """Return the one session of an id, as the store has it, or a new one in memory.
+        """Return the one session of an id, as the store has it now, or a new one in memory.
 
         Raises:
             StateError: The store cannot be read.
@@ -46,7 +46,11 @@ class Sessions:
                 session = self._new(session_id)
                 session.record_in(self._store)
                 self._open[session_id] = session
-            return session
+                return session
+        # Not under the lock: workspaces may have commits to finish first.
+        if (journal := session.journal) is not None and journal.is_behind:
+            journal.catch_up()
+        return session
 
     def read(self, text: str, kinds: Iterable[type[Any]]) -> Session:
         """Return a session that was saved as JSON, in memory; see `Session.from_json`."""

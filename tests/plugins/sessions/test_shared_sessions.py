@@ -86,6 +86,15 @@ def test_within_a_host_a_stored_id_is_one_session(hosts):
             assert other.session is not one.session
 
 
+def test_an_executor_that_opens_finds_what_others_have_moved_meanwhile(hosts):
+    one, two = hosts.open(note), hosts.executor(note)
+    with one.executor(session_id="s") as before:
+        assert texts(before) == []
+        call(two, "note", text="a")
+        with one.executor(session_id="s") as now:
+            assert texts(now) == ["a"]
+
+
 def test_without_an_id_a_session_stays_in_memory(hosts):
     host = hosts.open(note)
     with host.executor() as tools:
