@@ -24,6 +24,7 @@ from claude_agent_sdk.types import (
 )
 
 from toolstile_hookspecs import (
+    Cancellation,
     DefinitionError,
     ExecutorHandle,
     Outcome,
@@ -85,6 +86,7 @@ class Carried:
         self.admitted: asyncio.Future[dict[str, Any]] = loop.create_future()
         self.result: asyncio.Future[Any] = loop.create_future()
         self.outcome: asyncio.Future[Outcome] = loop.create_future()
+        self.cancellation = Cancellation()
         self.whose = data["session_id"], data.get("agent_id")
 
     async def run(self, arguments: dict[str, Any], _: ToolContext) -> Any:
@@ -182,12 +184,17 @@ class SessionCalls:
 
     async def _admit(self, data: PreToolUseHookInput) -> SyncHookJSONOutput:
         """Let Claude Code carry a call out, perhaps with edited arguments, or refuse it."""
-        call = ToolCall(data["tool_name"], data["tool_input"], id=data["tool_use_id"])
+        carried = Carried(data)
+        call = ToolCall(
+            data["tool_name"],
+            data["tool_input"],
+            id=data["tool_use_id"],
+            cancellation=carried.cancellation,
+        )
         try:
             foreign_tool(self.tools, call.name, f"foreign_tools([{call.name!r}, ...])")
         except DefinitionError as error:
             return _deny(str(error))
-        carried = Carried(data)
         if (answered := self.answers.pop(call.id, None)) is None:
             dispatched = self.tools.adispatch(call, using=carried.run)
         else:
@@ -197,7 +204,7 @@ class SessionCalls:
             either = (carried.outcome, carried.admitted)
             await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         except asyncio.CancelledError:
-            carried.outcome.cancel()
+            carried.cancellation.cancel()
             raise
         if not carried.outcome.done():
             self._carried[call.id] = carried
@@ -238,6 +245,10 @@ class SessionCalls:
 
     def _defer(self, data: PreToolUseHookInput, outcome: Outcome) -> SyncHookJSONOutput:
         call_id, session_id = data["tool_use_id"], data["session_id"]
+        if "agent_id" in data:
+            return _deny(
+                f"{outcome.text} A subagent cannot wait: leave that call to the main agent."
+            )
         if self._deferred.setdefault(session_id, call_id) != call_id:
             return _deny(f"{outcome.text} Another call is waiting: retry this one after that.")
         name, arguments = data["tool_name"], data["tool_input"]
@@ -256,7 +267,7 @@ class SessionCalls:
             response = data["tool_response"]
             carried.result.set_result(response)
         elif data.get("is_interrupt"):
-            carried.outcome.cancel()
+            carried.cancellation.cancel()
         else:
             carried.result.set_exception(ToolFailed(data["error"]))
         await asyncio.wait([carried.outcome])
@@ -264,6 +275,8 @@ class SessionCalls:
 
     async def _end_left(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         data = cast("Mapping[str, Any]", given)
+        if data["hook_event_name"] == "UserPromptSubmit":  # nobody waits for an answer any more
+            self._deferred.pop(data["session_id"], None)
         batch = [call["tool_use_id"] for call in data.get("tool_calls", ())]
         whose = data["session_id"], data.get("agent_id")
         theirs = [call_id for call_id, carried in self._carried.items() if carried.whose == whose]
@@ -274,7 +287,7 @@ class SessionCalls:
         """End calls that nobody carries out any more, as cancelled."""
         left = [self._carried.pop(call_id) for call_id in call_ids if call_id in self._carried]
         for carried in left:
-            carried.outcome.cancel()
+            carried.cancellation.cancel()
         if left:
             await asyncio.wait([carried.outcome for carried in left])
 
@@ -296,8 +309,6 @@ def _key(name: str, arguments: Any) -> str:
 
 
 def _after(carried: Carried, response: Any) -> SyncHookJSONOutput:
-    if carried.outcome.cancelled():
-        return {}
     if (error := carried.outcome.exception()) is not None:
         return _stop(str(error))
     outcome = carried.outcome.result()
