@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import re
 import shutil
 import socket
@@ -10,8 +11,11 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import httpx2
 import pytest
@@ -28,13 +32,14 @@ from toolstile_hookspecs import (
     ToolContext,
     tool,
 )
-from toolstile_hookspecs.services.ledger import LedgerEntry
+from toolstile_hookspecs.services.ledger import Claim, LedgerEntry, RecordedResult
 from toolstile_plugins.console import Console
 from toolstile_plugins.inbox import Inbox
 from toolstile_plugins.inbox.wire import wire_of
 from toolstile_plugins.ledger import EffectLedger
 
 BOB = Principal("os", "bob")
+EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
 
 
 @tool(category="write", consequence="high", requires_confirmation=True)
@@ -254,6 +259,50 @@ def links(desk, visitor) -> dict[str, str]:
         "an unknown effect": f"/ledger/{unknown['hash']}",
         "an effect that is done": f"/ledger/{done['hash']}",
     }
+
+
+@pytest.fixture
+def evil_links(desk, visitor) -> dict[str, str]:
+    """The path of a page of each form, on which every text is markup."""
+    desk.ask("write", path=f"{EVIL.replace('/', '')}.txt", text=f"{EVIL}\n")
+    question = desk.inbox.store.get(desk.ask("evil", text=EVIL)["ticket"])
+    texts = {"category": EVIL, "consequence": EVIL, "session_id": EVIL, "diff": f"-{EVIL}\n+{EVIL}"}
+    evil = replace(
+        question,
+        ticket="evil",
+        tool=EVIL,
+        reasons=(EVIL,),
+        principal=Principal(EVIL, EVIL),
+        **texts,
+    )
+    desk.inbox.store.add(evil)
+    answered = desk.ask("evil", text=f"{EVIL} again")
+    visitor.answer(answered, "deny", reason=EVIL)
+    with desk.host.executor(session_id=EVIL, principal=Principal(EVIL, EVIL)) as tools:
+        tools.dispatch(ToolCall(EVIL, {EVIL: EVIL}, id=EVIL))
+        tools.dispatch(ToolCall("order", {"item": f"lost {EVIL}"}, id=EVIL))
+    store, now = desk.tools.resources.get(EffectLedger).store, datetime.now(UTC)
+    for number, key in enumerate((EVIL, f"{EVIL} done")):
+        claim = Claim(key, EVIL, EVIL, f"{number:032x}", EVIL, EVIL, now)
+        store.claim(claim, now=now)
+        store.doubt(key, claim.effect_id, EVIL)
+    result = RecordedResult(EVIL, json.dumps({EVIL: EVIL}).encode(), changes=json.dumps([EVIL]))
+    store.finish(key, claim.effect_id, result, None)
+    tickets = [question["ticket"] for question in visitor.json("/")["questions"]]
+    calls = [call["name"] for call in visitor.json("/calls")["calls"]]
+    effects = [effect["hash"] for effect in visitor.json("/ledger")["effects"]]
+    sections = {path: path for path in ("/", "/calls", "/ledger")}
+    found = {
+        f"/{section}/{name}": f"/{section}/{name}"
+        for section, names in (
+            ("questions", [*tickets, answered["ticket"]]),
+            ("calls", calls),
+            ("ledger", effects),
+        )
+        for name in names
+    }
+    asked = {f"{path}?x": f"{path}?tool={quote(EVIL)}&session={quote(EVIL)}" for path in sections}
+    return sections | found | asked
 
 
 @pytest.fixture(scope="module")

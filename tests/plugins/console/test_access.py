@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from hashlib import sha256
+from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
@@ -14,9 +15,7 @@ from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.console import Console
 from toolstile_plugins.console.pages import HERE
 
-from .conftest import Desk, Visitor
-
-EVIL = "<script>alert(1)</script><img src=x onerror=alert(1)>\"'"
+from .conftest import EVIL, Desk, Visitor
 
 
 def routes_of(console: Console) -> list[Route]:
@@ -155,15 +154,20 @@ def test_a_page_of_another_port_of_this_machine_is_told_nothing(visitor, site):
 
 def test_no_form_is_taken_without_the_token_of_its_page(desk, visitor):
     question = desk.ask()
+    desk.call("order", item="lost tea")
+    (effect,) = visitor.json("/ledger")["effects"]
     posts = [route for route in routes_of(desk.console) if "POST" in (route.methods or ())]
     assert posts
     for route in posts:
         path = visitor.room + route.path.replace("{ticket}", question["ticket"])
-        path = re.sub(r"\{\w+\}", "x", path)
+        path = path.replace("{name}", effect["hash"])
+        answer = "happened" if "ledger" in path else "approve"
         for csrf in ({}, {"csrf": ""}, {"csrf": "x" * 32}):
-            fields = {"digest": question["digest"], "answer": "approve", **csrf}
-            assert visitor.client.post(path, data=fields).status_code == 403
+            fields = {"digest": question["digest"], "effect": effect["effectId"], **csrf}
+            told = visitor.client.post(path, data={"answer": answer, **fields})
+            assert told.status_code == 403
     assert desk.inbox.waiting()
+    assert [entry.state for entry in desk.effects()] == ["unknown"]
 
 
 def test_no_answer_is_given_by_a_link(desk, visitor):
@@ -191,16 +195,49 @@ def test_no_page_is_framed_stored_or_runs_a_foreign_script(visitor, path):
     assert headers["cache-control"] == "no-store"
 
 
-def test_what_a_model_or_a_tool_says_stays_text(desk, visitor):
-    desk.ask("evil", text=EVIL)
-    desk.ask("write", path=f"{EVIL.replace('/', '')}.txt", text=EVIL + "\n")
+class Markup(HTMLParser):
+    """The markup of a page that a text could have added to."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.found: list[object] = []
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        is_ours = tag != "script" or (given.get("src") or "").startswith("/static/")
+        if tag in {"img", "iframe", "style"} or not is_ours:
+            self.found.append(tag)
+        self.found += [name for name in given if name.startswith("on")]
+        targets = (given.get(name) for name in ("href", "action", "hx-post", "data-href"))
+        self.found += [to for to in targets if to is not None and not to.startswith("/")]
+
+
+def test_what_a_model_or_a_tool_says_stays_text_on_every_page(visitor, evil_links):
+    for path in evil_links.values():
+        answer = visitor.get(path)
+        assert (path, answer.status_code, "alert(1)" in answer.text) == (path, 200, True)
+        assert (path, Markup(answer.text).found) == (path, [])
+
+
+def test_what_a_person_writes_stays_text(desk, visitor):
     question = desk.ask()
-    visitor.answer(question, "deny", reason=EVIL)
-    ended = visitor.get(f"/questions/{question['ticket']}").text
-    for page in (visitor.get().text, ended):
-        assert "alert(1)" in page
-        assert not re.search(r"<script>|<img", page)
-        assert "onerror=alert(1)>" not in page
+    desk.call("order", item="lost tea")
+    (effect,) = visitor.json("/ledger")["effects"]
+    fields = {"effect": effect["effectId"], "answer": "happened", "message": EVIL, "value": EVIL}
+    for answer in (
+        visitor.answer(question, "edit", arguments=EVIL),
+        visitor.post(f"/ledger/{effect['hash']}", fields),
+    ):
+        assert (answer.status_code, "alert(1)" in answer.text) == (409, True)
+        assert Markup(answer.text).found == []
+
+
+def test_no_page_is_framed(visitor, links):
+    for path in links.values():
+        headers = visitor.get(path).headers
+        assert "frame-ancestors 'none'" in headers["content-security-policy"]
+        assert headers["x-frame-options"] == "DENY"
 
 
 def test_scripts_and_styles_stand_in_no_page():

@@ -126,3 +126,11 @@ def test_no_host_but_this_machine_is_asked(page, links):
     for path in links.values():
         page.goto(room + path, wait_until="load")
     assert asked == {"127.0.0.1"}
+
+
+def test_what_a_model_wrote_runs_on_no_page(page, evil_links):
+    room = page.url.rstrip("/")
+    for path in evil_links.values():
+        page.goto(room + path, wait_until="load")
+        assert page.locator("main img, main script, iframe").count() == 0
+    assert page.said == []

@@ -6,7 +6,7 @@ import pytest
 
 from toolstile_plugins.inbox import resume_pending
 
-from .test_access import EVIL
+from .conftest import EVIL
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 expect = sync_api.expect
