@@ -119,6 +119,8 @@ def test_several_are_chosen_and_denied_at_once(page, desk):
     expect(page.locator(".told")).to_have_count(2)
     expect(page.locator("article")).to_have_count(0)
     assert not desk.inbox.waiting()
+    # The page goes on being live.
+    expect(card_of(page, desk.ask(to="mia"))).to_be_visible()
 
 
 def test_a_lost_connection_is_told_and_misses_nothing_when_it_is_back(page, desk, visitor):

@@ -13,7 +13,7 @@ async function refresh() {
   try {
     do {
       again = false;
-      const response = await fetch(location.href, { headers: { Accept: "text/html" } });
+      const response = await fetch(list.dataset.page || location.href, { headers: { Accept: "text/html" } });
       if (!response.ok) throw new Error(response.statusText);
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
       merge([...page.getElementById("list").children]);
