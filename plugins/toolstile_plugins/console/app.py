@@ -24,7 +24,7 @@ from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import HERE, Pages
 from toolstile_plugins.console.settings import ConsoleSettings
 from toolstile_plugins.console.waiting import Waiting
-from toolstile_plugins.inbox.inbox import Inbox
+from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.wire import person as user_of_process
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.record.settings import RecordSettings
@@ -65,14 +65,14 @@ class Console:
     ) -> None:
         settings: ConsoleSettings = host.settings("console")
         with host.executor() as tools:
-            inbox = tools.resources.get(Inbox, None)
+            grants = tools.resources.get(InboxGrants, None)
             ledger = tools.resources.get(EffectLedger, None)
         self._access = access = Access(url, tell)
         self._pages = Pages(access, SECTIONS)
         index = CallIndex(_records_of(host), settings.index)
         effects = Ledger(host, ledger, index, access, self._pages)
         sections: list[Waiting | Calls | Ledger] = [
-            Waiting(host, inbox, person or user_of_process(), access, self._pages),
+            Waiting(host, grants, person or user_of_process(), access, self._pages),
             Calls(index, effects, self._pages),
             effects,
         ]

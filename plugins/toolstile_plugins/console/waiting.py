@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
@@ -17,8 +17,10 @@ from starlette.routing import BaseRoute, Route
 from toolstile_hookspecs import Answer, HostHandle, Principal, StateError
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
 from toolstile_hookspecs.support.text import printable
+from toolstile_plugins.approval.grants import HOURS, Scope, Terms
 from toolstile_plugins.console.access import Access
 from toolstile_plugins.console.pages import Pages, is_partial, lines_of, version_of, wants_json
+from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import Inbox, described_answer
 from toolstile_plugins.inbox.wire import read_arguments, wire_of
 
@@ -35,6 +37,8 @@ class Card:
         state: Its state now.
         left: Seconds for which it can be answered.
         blocked: Why the person may not answer it, None where they may.
+        scopes: The scopes for which the person may grant calls like it.
+        counts: Whether a number of calls can be granted.
         fault: Why the last answer was not taken.
         written: The arguments that the person wrote, None where they wrote none.
     """
@@ -43,6 +47,8 @@ class Card:
     state: QuestionState
     left: int
     blocked: str | None
+    scopes: Sequence[Scope]
+    counts: bool
     fault: str | None = None
     written: str | None = None
 
@@ -78,7 +84,7 @@ class Waiting:
 
     Args:
         host: The host, whose tools check edits.
-        inbox: The inbox, None where there is none.
+        grants: The grants of the inbox, None where there is no inbox.
         person: The person.
         access: Says which forms are genuine.
         pages: Shows the pages.
@@ -94,13 +100,13 @@ class Waiting:
     def __init__(
         self,
         host: HostHandle,
-        inbox: Inbox | None,
+        grants: InboxGrants | None,
         person: Principal,
         access: Access,
         pages: Pages,
     ) -> None:
         self._host = host
-        self._found = inbox
+        self._found = grants
         self._person = person
         self._access = access
         self._pages = pages
@@ -112,18 +118,25 @@ class Waiting:
             Route("/questions", self._answer_several, methods=["POST"]),
             Route("/questions/{ticket}", self._show),
             Route("/questions/{ticket}", self._answer, methods=["POST"]),
+            Route("/grants/{grant}", self._revoke, methods=["POST"]),
         ]
 
     def version(self) -> str:
-        """Return a version that changes with what waits."""
-        waiting = [] if self._found is None else self._found.waiting()
-        return version_of([(question.ticket, question.digest) for question in waiting])
+        """Return a version that changes with what waits, and with what is granted."""
+        if self._found is None:
+            return ""
+        waiting = [(question.ticket, question.digest) for question in self._inbox.waiting()]
+        return version_of([waiting, [grant.id for grant in self._found.all()]])
 
     @property
-    def _inbox(self) -> Inbox:
+    def _grants(self) -> InboxGrants:
         if self._found is None:
             raise HTTPException(HTTPStatus.NOT_FOUND, "There is no inbox here.")
         return self._found
+
+    @property
+    def _inbox(self) -> Inbox:
+        return self._grants.inbox
 
     # --- Pages
 
@@ -132,13 +145,18 @@ class Waiting:
 
     def _list(self, request: Request, told: Mapping[str, str] | None = None) -> Response:
         """Return the page of all that waits, with what came of answers."""
-        waiting = [] if self._found is None else self._found.waiting()
+        waiting = [] if self._found is None else self._inbox.waiting()
+        granted = [] if self._found is None else self._found.all()
         values = {
             "cards": [self._card(question) for question in waiting],
+            "granted": granted,
             "has_inbox": self._found is not None,
             "told": told or {},
         }
-        wire = {"questions": [wire_of(question) for question in waiting]}
+        wire = {
+            "questions": [wire_of(question) for question in waiting],
+            "grants": [self._grants.wire_of(grant) for grant in granted],
+        }
         return self._pages.show(request, "waiting.html", values, wire)
 
     def _show(self, request: Request) -> Response:
@@ -153,7 +171,9 @@ class Waiting:
         now = self._inbox.clock.now()
         left = int((question.expires - now).total_seconds())
         blocked = self._inbox.settings.fault_of(self._person, question)
-        return Card(question, question.state_at(now), left, blocked, **more)
+        scopes = self._grants.scopes(question, self._person)
+        state = question.state_at(now)
+        return Card(question, state, left, blocked, scopes, self._grants.counts, **more)
 
     def _named(self, ticket: str) -> Question:
         if (found := self._inbox.store.get(ticket)) is None:
@@ -203,9 +223,13 @@ class Waiting:
         Raises:
             StateError: It cannot be answered like that.
         """
+        if form.get("answer") == "grant":
+            return self._grants.approve(
+                ticket, self._person, _terms_of(form), via=VIA, digest=digest
+            )
         answer = _ANSWERS.get(form.get("answer", ""))
         if answer is None:
-            raise HTTPException(HTTPStatus.BAD_REQUEST, "Approve, deny or edit.")
+            raise HTTPException(HTTPStatus.BAD_REQUEST, "Approve, deny, edit or grant.")
         question = self._named(ticket)
         is_edit = answer is Answer.EDITED
         return self._inbox.answer(
@@ -218,3 +242,33 @@ class Waiting:
             arguments=read_arguments(form.get("arguments", "")) if is_edit else None,
             tool=self._host.catalog.get(question.tool) if is_edit else None,
         )
+
+    # --- Grants
+
+    async def _revoke(self, request: Request) -> Response:
+        await self._access.form(request)
+        return await run_in_threadpool(self._end, request)
+
+    def _end(self, request: Request) -> Response:
+        try:
+            grant = self._grants.revoke(request.path_params["grant"], self._person)
+        except StateError as error:
+            raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from None
+        told = f"{grant.tool} {grant.id} is revoked."
+        if wants_json(request):
+            return self._pages.show(request, "", {}, {"revoked": self._grants.wire_of(grant)})
+        return self._list(request, {grant.id: told})
+
+
+def _terms_of(form: Mapping[str, str]) -> Terms:
+    """Return the terms that a form says.
+
+    Raises:
+        StateError: They are no numbers.
+    """
+    scope: Any = form.get("for", "session")
+    try:
+        hours, times = float(form.get("hours") or HOURS), int(form.get("times") or 0) or None
+    except ValueError:
+        raise StateError("Write hours and times as numbers.") from None
+    return Terms(is_exact=form.get("what") != "tool", scope=scope, hours=hours, times=times)

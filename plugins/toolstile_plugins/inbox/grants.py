@@ -19,7 +19,7 @@ from toolstile_hookspecs import Answer, ApprovalAnswer, Principal, StateError
 from toolstile_hookspecs.services.approval_store import GrantRecord, Question
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.support.text import printable, wire_time
-from toolstile_plugins.approval.grants import MOST_HOURS, SCOPES, Grant, Terms
+from toolstile_plugins.approval.grants import MOST_HOURS, SCOPES, Grant, Scope, Terms
 from toolstile_plugins.inbox.inbox import Inbox
 
 log = logging.getLogger("toolstile.inbox")
@@ -91,6 +91,17 @@ class InboxGrants:
         )
         self.add(grant, question)
         return answered
+
+    @property
+    def counts(self) -> bool:
+        """True where calls are counted across processes, so that so many can be granted."""
+        return self.counter is not None and self.counter.database is not None
+
+    def scopes(self, question: Question, by: Principal) -> list[Scope]:
+        """Return the scopes for which a person may grant what a question asks."""
+        now = self.inbox.clock.now()
+        offered = [Terms(scope=scope).grant(question, by, "", now) for scope in SCOPES]
+        return [grant.scope for grant in offered if self._fault_of(grant, question) is None]
 
     def all(self) -> list[Grant]:
         """Return the grants that hold, the oldest first."""
@@ -165,7 +176,7 @@ class InboxGrants:
             return f"widest_grant in [plugins.inbox] is {widest}."
         if grant.scope == "principal" and grant.principal is None:
             return _NOBODY
-        if grant.times is not None and (self.counter is None or self.counter.database is None):
+        if grant.times is not None and not self.counts:
             return _UNCOUNTED
         return None
 

@@ -61,7 +61,7 @@ def test_faults_are_read_by_everybody(page, desk, links):
     }
     for name, write in faults.items():
         page.goto(room + links[name])
-        page.locator("summary").click()
+        page.locator("summary").first.click()
         write()
         page.locator("button[value=edit], button[value=happened]").click()
         page.get_by_role("alert").wait_for()

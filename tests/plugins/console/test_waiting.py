@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from toolstile_hookspecs import ToolCall
+import pytest
+
+from toolstile_hookspecs import Status, ToolCall
 from toolstile_plugins.inbox import resume_pending
 
 from .conftest import BOB, Desk, Visitor
@@ -19,7 +21,7 @@ def test_a_question_is_shown_with_all_that_is_needed_to_decide(desk, visitor):
 
 def test_questions_are_json_for_programs(desk, visitor):
     question = desk.ask(to="ada", amount=5)
-    assert visitor.json() == {"questions": [question]}
+    assert visitor.json() == {"questions": [question], "grants": []}
     path = f"/questions/{question['ticket']}"
     assert visitor.json(path) == {"question": question, "fault": None}
 
@@ -133,3 +135,66 @@ def test_what_is_not_there_is_not_found(visitor):
     answer = visitor.post("/questions/nonesuch", {"answer": "approve", "digest": ""})
     assert answer.status_code == 404
     assert visitor.get("/nonesuch").status_code == 404
+
+
+# --- Grants
+
+
+def test_a_grant_lets_calls_like_it_run_until_it_is_revoked(desk, visitor):
+    fields = {"what": "tool", "for": "session", "hours": "24"}
+    answered = visitor.answer(desk.ask(), "grant", **fields)
+    assert answered.status_code == 303
+    resume_pending(desk.tools)
+    assert desk.call("pay", to="eve", amount=7).text == "Paid 7 to eve."
+    (granted,) = visitor.json()["grants"]
+    assert (granted["tool"], granted["digest"], granted["via"]) == ("pay", None, "console")
+    assert "pay, whatever its arguments, in this session" in visitor.get().text
+    revoked = visitor.post(f"/grants/{granted['id']}", {})
+    assert f"pay {granted['id']} is revoked." in revoked.text
+    assert desk.call("pay", to="eve").status is Status.PENDING
+    assert visitor.post(f"/grants/{granted['id']}", {}).status_code == 404
+
+
+def test_without_terms_a_grant_is_as_narrow_as_can_be(desk, visitor):
+    visitor.answer(desk.ask(), "grant")
+    (granted,) = visitor.json()["grants"]
+    assert (granted["for"], granted["digest"] is None, granted["times"]) == ("session", False, None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({"for": "everybody"}, "widest_grant in [plugins.inbox] is principal"),
+        ({"for": "all"}, "one of session, principal, everybody"),
+        ({"hours": "many"}, "as numbers"),
+        ({"hours": "999"}, "at most 720"),
+        ({"times": "3"}, "path in [plugins.sessions]"),
+        ({"digest": "0"}, "does not ask about that any more"),
+    ],
+    ids=str,
+)
+def test_what_cannot_be_granted_is_told_on_the_card(desk, visitor, fields, told):
+    refused = visitor.answer(desk.ask(), "grant", **fields)
+    assert refused.status_code == 409
+    assert told in refused.text
+    assert visitor.json()["grants"] == []
+    assert desk.inbox.waiting()
+
+
+def test_no_other_page_grants_or_revokes(desk, visitor):
+    question = desk.ask()
+    for path, more in {
+        f"/questions/{question['ticket']}": {"answer": "grant"},
+        "/grants/a": {},
+    }.items():
+        assert visitor.post(path, {"csrf": "other", **more}).status_code == 403
+    assert visitor.json()["grants"] == []
+
+
+def test_nobody_is_offered_what_they_may_not_grant(tmp_path, stack):
+    desk = Desk(tmp_path, stack, widest_grant="none")
+    with desk.client() as client:
+        visitor = Visitor(desk, client)
+        refused = visitor.answer(desk.ask(), "grant")
+        assert refused.status_code == 409
+        assert "from now on" not in visitor.get().text

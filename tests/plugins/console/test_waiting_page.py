@@ -70,6 +70,36 @@ def test_an_edit_is_corrected_until_it_fits(page, desk):
     assert outcome.text == "Paid 2 to eve."
 
 
+def test_a_grant_lets_the_next_call_run_and_is_revoked(page, desk):
+    card = card_of(page, desk.ask())
+    card.get_by_text("Approve calls like it from now on").click()
+    card.get_by_label("What").select_option("tool")
+    card.get_by_label("Until").select_option("24")
+    card.get_by_role("button", name="Grant it").click()
+    expect(card.locator(".end")).to_contain_text("pay, whatever its arguments, in this session")
+    resume_pending(desk.tools)
+    assert desk.call("pay", to="eve", amount=7).text == "Paid 7 to eve."
+    # It appears by itself.
+    granted = page.locator("#grants")
+    expect(granted).to_contain_text("by bob (console)")
+    granted.get_by_role("button", name="Revoke pay").click()
+    expect(page.locator(".told")).to_contain_text("is revoked")
+    expect(page.locator("#grants button")).to_have_count(0)
+    expect(card_of(page, desk.ask(to="eve"))).to_be_visible()
+
+
+def test_a_grant_is_given_with_the_keyboard(page, desk):
+    card = card_of(page, desk.ask())
+    expect(page.locator("article")).to_have_count(1)
+    for key in ("j", "g"):
+        page.keyboard.press(key)
+    expect(card.get_by_label("What")).to_be_focused()
+    for _ in range(3):
+        page.keyboard.press("Tab")
+    page.keyboard.press("Enter")
+    expect(card.locator(".end")).to_contain_text("pay, with the same arguments")
+
+
 def test_what_is_answered_elsewhere_stays_where_it_is_and_says_so(page, desk, visitor):
     first, second = desk.ask(to="ada"), desk.ask(to="eve")
     expect(page.locator("article")).to_have_count(2)

@@ -17,6 +17,8 @@ async function refresh() {
       if (!response.ok) throw new Error(response.statusText);
       const page = new DOMParser().parseFromString(await response.text(), "text/html");
       merge([...page.getElementById("list").children]);
+      const [was, is] = [document, page].map((where) => where.getElementById("grants"));
+      if (was && was.innerHTML !== is.innerHTML && !was.matches(":focus-within")) was.replaceWith(is);
     } while (again);
   } catch {
     live.textContent = "Connection lost; trying again";
@@ -94,6 +96,7 @@ const KEYS = {
   a: "button.approve",
   d: "input[name=reason], button.deny",
   e: "summary",
+  g: ".grant summary",
   x: "input[type=checkbox]",
 };
 
@@ -115,16 +118,19 @@ document.addEventListener("keydown", (event) => {
   if (!found) return;
   event.preventDefault();
   if (event.key === "x") found.click();
-  else if (event.key === "e" && !found.parentElement.open) found.click();
-  found.focus();
-  if (event.key === "e") found.parentElement.querySelector("input, textarea").focus();
+  if (!found.matches("summary")) { found.focus(); return; }
+  if (!found.parentElement.open) found.click();
+  found.parentElement.querySelector("input, textarea, select").focus();
 });
 
-// Enter in the reason denies; the first button of a form would approve.
+// Enter in the reason denies, and in a number grants; the first button of a form would approve.
+const ENTER = { reason: "button.deny", times: ".grant button" };
+
 document.addEventListener("keydown", (event) => {
-  if (event.key !== "Enter" || !event.target.matches("input[name=reason]")) return;
+  const button = event.key === "Enter" && event.target.matches("input") && ENTER[event.target.name];
+  if (!button) return;
   event.preventDefault();
-  event.target.form.querySelector("button.deny").click();
+  event.target.form.querySelector(button).click();
 });
 
 // The card that was answered keeps the focus, so that j goes on from there.
