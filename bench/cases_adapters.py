@@ -1,11 +1,13 @@
 """A tool's call out of the agents of other frameworks: bare, through an adapter, and by itself.
 
-Measured is one call of a tool, until the framework has the text for its model. `add` is an async
-function, so that nobody needs a thread.
+Measured is one call of a tool in a task of its own, until the framework has the text for its model.
+The function is async, so that nobody needs a thread.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
@@ -46,8 +48,13 @@ def probe(name: str, runs: Callable[[], AbstractContextManager[Run]]) -> Probe:
 
     @contextmanager
     def block() -> Iterator[Block]:
-        with runs() as run, cpu_time_on_loop(run) as timed:
-            yield timed
+        with runs() as run:
+
+            async def in_task() -> object:
+                return await asyncio.ensure_future(run())
+
+            with cpu_time_on_loop(in_task) as timed:
+                yield timed
 
     return Probe(name, block)
 
@@ -79,8 +86,6 @@ def dispatched_using() -> Iterator[Run]:
 
 
 def _pydantic_ai(toolset: Any) -> Run:
-    import asyncio
-
     from pydantic_ai import RunContext
     from pydantic_ai.messages import ModelResponse, ToolCallPart
     from pydantic_ai.models.test import TestModel
@@ -120,7 +125,86 @@ def pydantic_ai_theirs() -> Iterator[Run]:
         yield _pydantic_ai(governed(theirs, tools))
 
 
-ADAPTERS: Final = {"pydantic-ai": (pydantic_ai_bare, pydantic_ai_ours, pydantic_ai_theirs)}
+# --- LangChain
+
+
+def _langchain(tools: list[Any]) -> Run:
+    call = {"name": "add", "args": GIVEN, "id": "c1", "type": "tool_call"}
+    return lambda: tools[0].ainvoke(call)
+
+
+@contextmanager
+def langchain_bare() -> Iterator[Run]:
+    from langchain_core.tools import tool
+
+    yield _langchain([tool(add)])
+
+
+@contextmanager
+def langchain_ours() -> Iterator[Run]:
+    from toolstile_plugins.adapters.langchain import toolset
+
+    with opened(make_tool(add)) as tools:
+        yield _langchain(toolset(tools))
+
+
+@contextmanager
+def langchain_theirs() -> Iterator[Run]:
+    from toolstile_plugins.adapters.langchain import foreign_tools, governed
+
+    with opened(*foreign_tools([add])) as tools:
+        yield _langchain(governed([add], tools))
+
+
+# --- OpenAI Agents SDK
+
+
+def _openai_agents(tools: list[Any]) -> Run:
+    from agents.tool_context import ToolContext
+
+    text = json.dumps(GIVEN)
+    add_tool = next(tool for tool in tools if tool.name == "add")
+
+    async def run() -> object:
+        context = ToolContext(None, tool_name="add", tool_call_id="c1", tool_arguments=text)
+        if add_tool.needs_approval:
+            assert not await add_tool.needs_approval(context, GIVEN, "c1")
+        return await add_tool.on_invoke_tool(context, text)
+
+    return run
+
+
+@contextmanager
+def openai_agents_bare() -> Iterator[Run]:
+    from agents import function_tool
+
+    yield _openai_agents([function_tool(add)])
+
+
+@contextmanager
+def openai_agents_ours() -> Iterator[Run]:
+    from toolstile_plugins.adapters.openai_agents import toolset
+
+    with opened(make_tool(add)) as tools:
+        yield _openai_agents(toolset(tools))
+
+
+@contextmanager
+def openai_agents_theirs() -> Iterator[Run]:
+    from agents import function_tool
+
+    from toolstile_plugins.adapters.openai_agents import foreign_tools, governed
+
+    theirs = [function_tool(add)]
+    with opened(*foreign_tools(theirs)) as tools:
+        yield _openai_agents(governed(theirs, tools))
+
+
+ADAPTERS: Final = {
+    "LangChain": (langchain_bare, langchain_ours, langchain_theirs),
+    "OpenAI Agents SDK": (openai_agents_bare, openai_agents_ours, openai_agents_theirs),
+    "pydantic-ai": (pydantic_ai_bare, pydantic_ai_ours, pydantic_ai_theirs),
+}
 
 
 def measure_adapters(effort: Effort) -> list[Row]:
