@@ -1,28 +1,44 @@
 """A process that makes calls which a person has to approve, until somebody kills it.
 
-`python kill_driver.py FOLDER WAIT`: each call pays somebody else, and its result is a line of a
-file.
+`python kill_driver.py FOLDER WAIT [STEP]`: each call pays somebody else, and its result is a line
+of a file. With a step the process kills itself there, in its first call. `person` in place of WAIT
+approves the question that waits.
 """
 
 from __future__ import annotations
 
+import os
+import signal
 import sys
 import time
+from collections.abc import Callable
+from functools import partial, wraps
 from itertools import count
 from pathlib import Path
+from typing import Any
 
 from toolstile import Executor, Host, Settings
 from toolstile_hookspecs import (
+    Answer,
     IdempotencyConfig,
     Outcome,
+    Principal,
     Status,
     ToolCall,
     ToolContext,
+    hookimpl,
     tool,
 )
-from toolstile_plugins.inbox import resume_pending
+from toolstile_hookspecs.services.approval_store import ANSWERED
+from toolstile_plugins.inbox import Inbox, resume_pending
+from toolstile_plugins.inbox.sqlite import SqliteApprovals
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
+from toolstile_plugins.record import RecordFile
+from toolstile_plugins.sessions.sqlite import SqliteDecision
 
 LEASE = 0.3
+
+reach: Callable[[str], None] = lambda step: None  # noqa: E731 - what each step of a call does
 
 
 def opened(folder: Path, wait: str) -> Host:
@@ -33,8 +49,10 @@ def opened(folder: Path, wait: str) -> Host:
     )
     def pay(to: str, *, context: ToolContext) -> str:
         """Pay somebody."""
+        reach("in the handler")
         with (folder / "effects.txt").open("a") as effects:
             effects.write(f"{to}\n")
+        reach("after the effect")
         context.session[str].append(to)
         return f"Paid {to}."
 
@@ -45,7 +63,12 @@ def opened(folder: Path, wait: str) -> Host:
             "approver": "inbox",
             "approval_key": "a key of the tests, 32 letters long",
             "approval_spent": state,
-            "plugins": {"inbox": inbox, "sessions": {"path": state}, "ledger": {"path": state}},
+            "plugins": {
+                "inbox": inbox,
+                "sessions": {"path": state},
+                "ledger": {"path": state},
+                "record": {"folder": str(folder / "records")},
+            },
         }
     )
     return Host(settings=settings, tools=[pay])
@@ -58,13 +81,84 @@ def note(folder: Path, outcome: Outcome) -> None:
             results.write(f"{outcome.call.id} {outcome.status} {outcome.text}\n")
 
 
+# --- Steps
+
+
+class Steps:
+    """Tells of the stages of a call that goes on with an answer."""
+
+    @hookimpl
+    def toolstile_check(self, context: ToolContext) -> None:
+        """Tell that policies are asked, after an answer."""
+        if context.resources.get(Inbox).store.questions(ANSWERED):
+            reach("policies asked anew")
+
+    @hookimpl
+    def toolstile_snapshot(self) -> None:
+        """Tell that the call gets its branch."""
+        reach("snapshot")
+
+
+def tell(owner: type[Any], name: str, title: Callable[..., str]) -> None:
+    """Have a method tell of its beginning and its end."""
+    method = getattr(owner, name)
+
+    @wraps(method)
+    def telling(*args: Any, **kwargs: Any) -> Any:
+        reached = title(*args)
+        reach(f"before {reached}")
+        result = method(*args, **kwargs)
+        reach(f"after {reached}")
+        return result
+
+    setattr(owner, name, telling)
+
+
+def claim_of(store: SqliteApprovals, ticket: str, *_: object) -> str:
+    """Return what a claim is: of a call that waits, or of one that goes on."""
+    question = store.get(ticket)
+    return "the claim" if question and question.state in ANSWERED else "the hold"
+
+
+def tell_all() -> None:
+    """Have all tell of their steps that have a part in an answered call."""
+    for owner, name, title in (
+        (SqliteApprovals, "add", "the question"),
+        (SqliteApprovals, "answer", "the answer"),
+        (SqliteApprovals, "end", "the end of the question"),
+        (SqliteApprovals, "release", "the release"),
+        (SqliteStore, "claim", "the claim of the ledger"),
+        (SqliteStore, "finish_within", "the record of the ledger"),
+        (SqliteDecision, "append", "the entry of the session"),
+        (RecordFile, "append", "the line of the record"),
+    ):
+        tell(owner, name, partial(lambda title, *_: title, title))
+    tell(SqliteApprovals, "claim", claim_of)
+
+
+def die_at(step: str) -> Callable[[str], None]:
+    """Return what kills the process at a step."""
+
+    def die(reached: str) -> None:
+        if reached == step:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    return die
+
+
+# --- Calls
+
+
 def pay_all(folder: Path, tools: Executor, wait: str) -> None:
     """Make one call after another, and resume those that were answered."""
     for number in count():
-        note(folder, tools.dispatch(ToolCall("pay", {"to": f"p{number}"}, id=f"call-{number}")))
+        outcome = tools.dispatch(ToolCall("pay", {"to": f"p{number}"}, id=f"call-{number}"))
+        reach("before the result")
+        note(folder, outcome)
         while wait == "pending":
             outcomes = resume_pending(tools)
             for outcome in outcomes:
+                reach("before the result")
                 note(folder, outcome)
             if outcomes:
                 break
@@ -73,7 +167,19 @@ def pay_all(folder: Path, tools: Executor, wait: str) -> None:
 
 if __name__ == "__main__":
     where, how = Path(sys.argv[1]), sys.argv[2]
-    with opened(where, how) as host, host.executor(session_id="s") as executor:
+    with (
+        opened(where, "pending" if how == "person" else how) as host,
+        host.executor(session_id="s") as executor,
+    ):
+        if sys.argv[3:]:
+            tell_all()
+            host.register(Steps())
+            reach = die_at(sys.argv[3])
         sys.stdout.write("ready\n")
         sys.stdout.flush()
-        pay_all(where, executor, how)
+        if how == "person":
+            inbox = executor.resources.get(Inbox)
+            (waits,) = inbox.waiting()
+            inbox.answer(waits.ticket, Answer.APPROVED, Principal("os", "ada"), via="driver")
+        else:
+            pay_all(where, executor, how)

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from toolstile import Executor
-from toolstile_hookspecs import Answer, Principal, StateError
+from toolstile_hookspecs import Answer, Principal, StateError, ToolCall
 from toolstile_plugins.inbox import Inbox, resume_pending
 
 from .kill_driver import LEASE, note, opened
@@ -56,23 +56,29 @@ def go_on(folder: Path, tools: Executor) -> None:
         time.sleep(LEASE / 10)
 
 
-def kill_once(folder: Path, wait: str) -> int:
-    """Kill the process at a random instant, go on in another; return the number of calls."""
-    folder.mkdir()
+def kill_once(folder: Path, wait: str, step: str | None = None) -> int:
+    """Kill the process at a step or a random instant, go on; return the number of results."""
+    folder.mkdir(exist_ok=True)
     with opened(folder, "pending") as host, host.executor(session_id="s") as tools:
         inbox, ended = tools.resources.get(Inbox), threading.Event()
         people = [
             threading.Thread(target=approve_all, args=[inbox, way, ended])
             for way in ("card", "console")
         ]
-        child = subprocess.Popen([sys.executable, DRIVER, folder, wait], stdout=subprocess.PIPE)
+        command = [sys.executable, DRIVER, folder, wait, *([step] if step else [])]
+        child = subprocess.Popen(command, stdout=subprocess.PIPE)
         with child:
             assert child.stdout is not None
             child.stdout.readline()
             for person in people:
                 person.start()
-            time.sleep(random.uniform(0, LONGEST))
-            child.send_signal(signal.SIGKILL)
+            if step is None:
+                time.sleep(random.uniform(0, LONGEST))
+                child.send_signal(signal.SIGKILL)
+            try:
+                assert child.wait(20) == -signal.SIGKILL, f"it never came to {step}"
+            finally:
+                child.kill()
         ended.set()
         for person in people:
             person.join()
@@ -98,6 +104,83 @@ def assert_whole(folder: Path, tools: Executor) -> int:
 
 def lines_of(file: Path) -> list[str]:
     return file.read_text().splitlines() if file.exists() else []
+
+
+NOTHING, RAN, UNKNOWN, KEPT = "nothing", "ran", "unknown", "kept"
+STEPS = {
+    "before the question": NOTHING,
+    "after the question": RAN,
+    "before the claim": RAN,
+    "after the claim": RAN,
+    "policies asked anew": RAN,
+    "snapshot": RAN,
+    "before the claim of the ledger": RAN,
+    "after the claim of the ledger": UNKNOWN,
+    "in the handler": UNKNOWN,
+    "after the effect": UNKNOWN,
+    "before the record of the ledger": UNKNOWN,
+    "after the record of the ledger": UNKNOWN,
+    "before the entry of the session": UNKNOWN,
+    "after the entry of the session": UNKNOWN,
+    "before the end of the question": RAN,
+    "after the end of the question": KEPT,
+}
+BY_WAIT = {
+    # The result of a call that waited dies with the one that waited for it.
+    "answer": {
+        "before the hold": RAN,
+        "after the hold": RAN,
+        "before the line of the record": KEPT,
+        "after the line of the record": KEPT,
+        "before the result": KEPT,
+    },
+    "pending": {
+        "before the line of the record": RAN,
+        "after the line of the record": RAN,
+        "before the result": RAN,
+    },
+}
+
+
+@pytest.mark.parametrize(
+    ("wait", "step", "expected"),
+    [
+        pytest.param(wait, step, expected, id=f"{wait}-{step}")
+        for wait, more in BY_WAIT.items()
+        for step, expected in {**STEPS, **more}.items()
+    ],
+)
+def test_killed_at_a_step(tmp_path, wait, step, expected):
+    kill_once(tmp_path, wait, step)
+    assert what_came_of_it(tmp_path) == expected
+
+
+def what_came_of_it(folder: Path) -> str:
+    """Return what came of the first call, of which all else was seen to be whole."""
+    effects, results = (lines_of(folder / name) for name in ("effects.txt", "results.txt"))
+    if not results:
+        return KEPT if effects else NOTHING
+    _, status, text = results[0].split(" ", 2)
+    if status != "succeeded":
+        assert "may have happened" in text
+        return UNKNOWN
+    assert effects.count("p0") == 1
+    return RAN
+
+
+@pytest.mark.parametrize("step", ["before the answer", "after the answer"])
+def test_of_a_person_whose_process_dies_the_answer_counts_or_another_can_be_given(tmp_path, step):
+    with opened(tmp_path, "pending") as host, host.executor(session_id="s") as tools:
+        tools.dispatch(ToolCall("pay", {"to": "p0"}, id="call-0"))
+        inbox = tools.resources.get(Inbox)
+        (question,) = inbox.waiting()
+        person = subprocess.run([sys.executable, DRIVER, tmp_path, "person", step], check=False)
+        assert person.returncode == -signal.SIGKILL
+        is_given = inbox.store.get(question.ticket).answer is not None
+        assert is_given is (step == "after the answer")
+        go_on(tmp_path, tools)
+        assert inbox.store.get(question.ticket).answer.via == ("driver" if is_given else "late")
+    assert what_came_of_it(tmp_path) == RAN
 
 
 @pytest.mark.parametrize("wait", ["answer", "pending"])
