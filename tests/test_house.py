@@ -245,9 +245,9 @@ BUDGETS = {
     "adapters": {
         "contract": 28,
         "host": 26,
-        "lines": 2924,
-        "statements": 1460,
-        "files": 16,
+        "lines": 3248,
+        "statements": 1623,
+        "files": 18,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

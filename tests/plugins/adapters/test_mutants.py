@@ -17,6 +17,7 @@ from toolstile_hookspecs.testing.frameworks.framework_agents import Scene
 ADAPTERS = (
     pytest.param("claude_agent", marks=pytest.mark.slow),
     "langchain",
+    "llm",
     "openai_agents",
     "pydantic_ai",
 )
