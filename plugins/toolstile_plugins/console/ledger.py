@@ -57,13 +57,6 @@ class Effect:
         return self.is_unfit or (is_unknown and not self.is_over)
 
     @property
-    def rank(self) -> int:
-        """Its place in lists: first what a person has to settle, last what is over."""
-        if self.is_unsettled:
-            return 0
-        return 3 if self.is_over else 1 + (self.entry.state is EffectState.DONE)
-
-    @property
     def wire(self) -> dict[str, Any]:
         """It as JSON data, with masks."""
         return wire_of(self.entry)
@@ -125,8 +118,12 @@ class Ledger:
         return version_of([effect.version for effect in self._effects()])
 
     def effect_of(self, key: object) -> Effect | None:
-        """Return the effect that is recorded under a key, None where there is none."""
-        entry = self._store.get(key) if isinstance(key, str) else None
+        """Return the effect that is recorded under a key, None where none can be found."""
+        try:
+            entry = self._store.get(key) if isinstance(key, str) else None
+        except LedgerError:
+            # A call is shown all the same; the page of the ledger tells the fault.
+            return None
         return None if entry is None else self._shown(entry)
 
     @property
@@ -136,9 +133,9 @@ class Ledger:
         return store_of(self._host.settings("ledger"), self._ledger)
 
     def _effects(self) -> list[Effect]:
-        """Return all effects, those first that a person has to settle, then the newest."""
+        """Return all effects: those to settle, the others, and what is over; the newest first."""
         newest_first = reversed([self._shown(entry) for entry in self._store.entries()])
-        return sorted(newest_first, key=lambda effect: effect.rank)
+        return sorted(newest_first, key=lambda effect: (not effect.is_unsettled, effect.is_over))
 
     def _shown(self, entry: LedgerEntry) -> Effect:
         ends = entry.expires_at

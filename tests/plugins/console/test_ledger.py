@@ -163,6 +163,15 @@ def test_a_look_makes_no_file(desk, visitor):
     assert not (desk.folder / "ledger.db").exists()
 
 
+def test_a_ledger_that_cannot_be_read_says_so_and_hides_no_call(desk, visitor, lost):
+    desk.tools.resources.get(EffectLedger).store.close()
+    (desk.folder / "ledger.db").write_text("not a ledger " * 100, encoding="utf-8")
+    answer = visitor.get("/ledger")
+    assert (answer.status_code, "ledger.db" in answer.text) == (503, True)
+    (call,) = visitor.json("/calls")["calls"]
+    assert visitor.get(f"/calls/{call['name']}").status_code == 200
+
+
 def test_what_is_not_in_the_ledger_is_not_found(desk, visitor):
     assert visitor.get("/ledger/x").status_code == 404
     assert settle(visitor, {"effectId": "x", "hash": "x"}, "happened").status_code == 404
