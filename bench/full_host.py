@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from toolstile import Executor, Host, Session
+from toolstile import Executor, Host, Session, Settings
 from toolstile_hookspecs import (
     Binding,
     Filesystem,
@@ -135,7 +135,10 @@ class Total:
 
 
 def full_host(
-    *more: object, block: Sequence[str] = (), resources: Sequence[Binding[Any]] = ()
+    *more: object,
+    block: Sequence[str] = (),
+    resources: Sequence[Binding[Any]] = (),
+    settings: Settings | None = None,
 ) -> Host:
     """Return the default host: the built-in plugins, two policies, a workspace, an observer.
 
@@ -143,12 +146,14 @@ def full_host(
         more: Further plugins.
         block: Names of built-in plugins to leave out.
         resources: Further bindings of the application.
+        settings: Its settings; those of the folder where none are given.
     """
     files = {f"src/{index:05d}.txt": b"text" for index in range(FILES)}
     workspace = VirtualFilesystem.in_memory(files)
     return Host(
         plugins=(OfficeRules(), Meter(), *more),
         block=tuple(block),
+        settings=settings,
         policies=(SequentialDependencyPolicy(dependencies={"deploy": AWAITED}),),
         resources=(Binding.instance(Filesystem, workspace), *resources),
     )

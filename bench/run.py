@@ -18,6 +18,7 @@ from report import as_json, as_table, machine
 GROUPS: Final[Mapping[str, str]] = {
     "adapters": "cases_adapters",
     "agent": "cases_agent",
+    "console": "cases_console",
     "dispatch": "cases_dispatch",
     "stages": "cases_stages",
     "batch": "cases_dispatch",
