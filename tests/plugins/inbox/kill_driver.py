@@ -2,7 +2,7 @@
 
 `python kill_driver.py FOLDER WAIT [STEP]`: each call pays somebody else, and its result is a line
 of a file. With a step the process kills itself there, in its first call. `person` in place of WAIT
-approves the question that waits.
+approves the question that waits; `shown` resumes the call whose changes were approved.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import partial, wraps
 from itertools import count
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from toolstile import Executor, Host, Settings
 from toolstile_hookspecs import (
@@ -56,6 +57,22 @@ def opened(folder: Path, wait: str) -> Host:
         context.session[str].append(to)
         return f"Paid {to}."
 
+    @tool(
+        category="write",
+        contained=True,
+        requires_confirmation=True,
+        idempotency=IdempotencyConfig(scope="session"),
+    )
+    def generate(path: str, *, context: ToolContext) -> str:
+        """Write something else each time."""
+        with (folder / "runs.txt").open("a") as runs:
+            runs.write(f"{path}\n")
+        assert context.filesystem is not None
+        context.filesystem.write(path, f"{uuid4()}\n")
+        context.session[str].append(path)
+        return "Generated."
+
+    (folder / "work").mkdir(exist_ok=True)
     state = str(folder / "state.db")
     inbox = {"path": str(folder / "inbox.db"), "interval": 0.002, "wait": wait, "lease": LEASE}
     settings = Settings.model_validate(
@@ -63,15 +80,17 @@ def opened(folder: Path, wait: str) -> Host:
             "approver": "inbox",
             "approval_key": "a key of the tests, 32 letters long",
             "approval_spent": state,
+            "approve_diff": ["generate"],
             "plugins": {
                 "inbox": inbox,
                 "sessions": {"path": state},
                 "ledger": {"path": state},
                 "record": {"folder": str(folder / "records")},
+                "vfs": {"root": str(folder / "work")},
             },
         }
     )
-    return Host(settings=settings, tools=[pay])
+    return Host(settings=settings, tools=[pay, generate])
 
 
 def note(folder: Path, outcome: Outcome) -> None:
@@ -168,7 +187,7 @@ def pay_all(folder: Path, tools: Executor, wait: str) -> None:
 if __name__ == "__main__":
     where, how = Path(sys.argv[1]), sys.argv[2]
     with (
-        opened(where, "pending" if how == "person" else how) as host,
+        opened(where, how if how == "answer" else "pending") as host,
         host.executor(session_id="s") as executor,
     ):
         if sys.argv[3:]:
@@ -181,5 +200,8 @@ if __name__ == "__main__":
             inbox = executor.resources.get(Inbox)
             (waits,) = inbox.waiting()
             inbox.answer(waits.ticket, Answer.APPROVED, Principal("os", "ada"), via="driver")
+        elif how == "shown":
+            for outcome in resume_pending(executor):
+                note(where, outcome)
         else:
             pay_all(where, executor, how)

@@ -183,6 +183,39 @@ def test_of_a_person_whose_process_dies_the_answer_counts_or_another_can_be_give
     assert what_came_of_it(tmp_path) == RAN
 
 
+SHOWN = {
+    "before the claim": RAN,
+    "after the claim": RAN,
+    "policies asked anew": RAN,
+    "snapshot": RAN,
+    # What was shown is not there, and the ledger leaves it to a person, as with any other call.
+    "before the entry of the session": UNKNOWN,
+    "after the entry of the session": UNKNOWN,
+    "before the line of the record": RAN,
+    "after the line of the record": RAN,
+    "before the end of the question": RAN,
+    "after the end of the question": KEPT,
+}
+
+
+@pytest.mark.parametrize("step", SHOWN)
+def test_what_a_person_was_shown_is_kept_at_most_once_and_never_made_again(tmp_path, step):
+    with opened(tmp_path, "pending") as host, host.executor(session_id="s") as tools:
+        tools.dispatch(ToolCall("generate", {"path": "a.txt"}, id="call-0"))
+        inbox = tools.resources.get(Inbox)
+        (question,) = inbox.waiting()
+        inbox.answer(question.ticket, Answer.APPROVED, Principal("os", "ada"), via="test")
+        process = subprocess.run([sys.executable, DRIVER, tmp_path, "shown", step], check=False)
+        assert process.returncode == -signal.SIGKILL
+        go_on(tmp_path, tools)
+    kept = [text in question.diff for text in lines_of(tmp_path / "work" / "a.txt")]
+    assert kept == [True] * (SHOWN[step] != UNKNOWN)
+    assert lines_of(tmp_path / "runs.txt") == ["a.txt"]
+    results = [line.split(" ", 2)[2] for line in lines_of(tmp_path / "results.txt")]
+    told = {RAN: ["Generated."], KEPT: []}.get(SHOWN[step])
+    assert results == told if told is not None else "may have happened" in results[0]
+
+
 @pytest.mark.parametrize("wait", ["answer", "pending"])
 def test_a_killed_process_leaves_every_call_whole(tmp_path, wait):
     calls = [kill_once(tmp_path / str(number), wait) for number in range(4)]
