@@ -228,7 +228,7 @@ BUDGETS = {
     "people decide": {
         "contract": 217,
         "host": 45,
-        "lines": 3657,  # 3,200
+        "lines": 3661,  # 3,200
         "statements": 1801,
         "files": 23,
     },

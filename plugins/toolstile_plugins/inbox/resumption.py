@@ -15,6 +15,7 @@ from toolstile_hookspecs import (
     Outcome,
     Principal,
     Prompt,
+    Status,
 )
 from toolstile_hookspecs.agents.messages import Message, Role, unanswered
 from toolstile_hookspecs.execution.change_set import ChangeSet
@@ -48,11 +49,11 @@ def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) ->
     outcomes: list[Outcome] = []
     for due in _due(inbox, tools.session.id, principal):
         sealed = due.sealed
-        with due.ending(inbox):
+        with due.ending(inbox, outcomes):
             outcome = tools.resume(sealed.call, sealed.token, due.answer, changes=due.changes)
             if was_carried_out(outcome):
                 outcome = tools.dispatch(sealed.call)
-        outcomes.append(outcome)
+            outcomes.append(outcome)
     return outcomes
 
 
@@ -64,11 +65,11 @@ async def aresume_pending(
     outcomes: list[Outcome] = []
     for due in _due(inbox, tools.session.id, principal):
         call, token = due.sealed.call, due.sealed.token
-        with due.ending(inbox):
+        with due.ending(inbox, outcomes):
             outcome = await tools.aresume(call, token, due.answer, changes=due.changes)
             if was_carried_out(outcome):
                 outcome = await tools.adispatch(call)
-        outcomes.append(outcome)
+            outcomes.append(outcome)
     return outcomes
 
 
@@ -156,14 +157,20 @@ class Due:
         return ChangeSet.from_json(self.sealed.changes)
 
     @contextmanager
-    def ending(self, inbox: Inbox) -> Generator[None]:
-        """End the question with the block; where that is interrupted, let others go on."""
+    def ending(self, inbox: Inbox, outcomes: list[Outcome]) -> Generator[None]:
+        """End the question with the block, which adds an outcome.
+
+        Others go on where that is interrupted, or where this host does not have the tool.
+        """
         try:
             yield
         except BaseException:
             inbox.store.release(self.question.ticket, self.holder)
             raise
-        inbox.store.end(self.question.ticket, self.end)
+        if outcomes[-1].status is Status.UNKNOWN_TOOL:
+            inbox.store.release(self.question.ticket, self.holder)
+        else:
+            inbox.store.end(self.question.ticket, self.end)
 
 
 def _due(inbox: Inbox, session_id: str, principal: Principal | None) -> Iterator[Due]:

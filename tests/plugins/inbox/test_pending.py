@@ -91,6 +91,17 @@ def test_another_process_resumes_a_call_of_a_stored_session(house):
     assert (PAID, list(second.session[str].all())) == (["ada"], ["ada 5"])
 
 
+def test_a_host_without_the_tool_leaves_the_call_to_others(house):
+    first = house.tools(house.host(wait="pending", stored=True))
+    first.dispatch(CALL)
+    say(inbox_of(first))
+    without = house.tools(house.host(generate, wait="pending", stored=True))
+    assert [outcome.status for outcome in resume_pending(without)] == [Status.UNKNOWN_TOOL]
+    (outcome,) = resume_pending(house.tools(house.host(wait="pending", stored=True)))
+    assert outcome.text == "Paid 5 to ada."
+    assert PAID == ["ada"]
+
+
 def test_of_two_processes_at_once_one_resumes(house):
     hosts = [house.host(wait="pending", stored=True) for _ in range(2)]
     one, two = (house.tools(host) for host in hosts)
