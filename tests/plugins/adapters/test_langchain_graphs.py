@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any
 
 import pytest
@@ -382,3 +384,29 @@ def test_an_interrupt_of_our_tool_leaves_the_run(toolstile_host: Hosts, go: Go) 
         agent = agent_of(ScriptedModel(script=[[call("c1", "stop")]]), toolset(tools), None)
         with pytest.raises(Interrupt, match="stopped"):
             go(agent, GO)
+
+
+def test_a_tool_of_theirs_may_pause_once_it_is_approved(
+    office: Office, desk: Desk, toolstile_host: Hosts, go: Go, tmp_path: Path
+) -> None:
+    """In a stored session, where an approval is used up by the call that is kept."""
+    theirs = office.tools()[:1]
+    asking = [replace(each, requires_confirmation=True) for each in foreign_tools(theirs)]
+    stored = {"path": str(tmp_path / "state.db")}
+    options: Any = {"approval_spent": tmp_path / "state.db", "approval_key": "k" * 32}
+    host = toolstile_host(
+        "sessions",
+        "ledger",
+        settings={"sessions": stored, "ledger": stored},
+        approver=desk.later,
+        **options,
+    )
+    with host.executor(tools=asking, session_id="s") as tools:
+        model = ScriptedModel(script=[[call("c1", "send", to="all")]])
+        agent = agent_of(model, governed(theirs, tools), InMemorySaver())
+        (asked,) = questions(go(agent, GO)).values()
+        (own,) = go(agent, Command(resume={**asked.value, "answer": True}))["__interrupt__"]
+        assert own.value == "All of them?"
+        assert texts(go(agent, Command(resume="yes"))) == {"c1": "Sent to all."}
+    assert desk.asked == ["c1"]
+    assert office.given.count("yes") == 1
