@@ -1,0 +1,98 @@
+"""The web service of the documentation, over both frameworks, by two processes each."""
+
+from __future__ import annotations
+
+import json
+
+import httpx2
+import pytest
+
+pytest.importorskip("fastapi")
+pytest.importorskip("starlette")
+
+from .desk_server import SHOP, served
+
+pytestmark = [pytest.mark.docs, pytest.mark.slow]
+BOB = {"x-person": "bob"}
+TWO = {"id": "r-1", "text": "2 kettle"}
+PAID = "Paid 2 x kettle, 90 euros."
+
+
+@pytest.fixture(scope="module", params=["starlette", "fastapi"])
+def url(request, tmp_path_factory):
+    with served(tmp_path_factory.mktemp(request.param), request.param) as url:
+        yield url
+
+
+@pytest.fixture
+def http(url):
+    # Each request on a connection of its own reaches either worker.
+    limits = httpx2.Limits(max_keepalive_connections=0)
+    with httpx2.Client(base_url=url, limits=limits, timeout=60) as http:
+        yield http
+
+
+def test_a_request_waits_for_a_person_and_is_answered_by_another_request(http):
+    waits = http.post("/users/ada/requests", json=TWO).json()
+    (asked,) = waits["asks"]
+    assert asked["arguments"] == {"number": 2, "product": "kettle"}
+    assert asked in http.get("/questions").json()
+
+    told = http.post(f"/questions/{asked['ticket']}", json={"approve": True}, headers=BOB)
+    assert told.json() == {"text": PAID}
+    said = http.get("/users/ada/conversation").json()
+    assert said == [["user", "2 kettle"], ["assistant", PAID]]
+    # Whoever comes second is told who was first; what comes again is answered again.
+    late = http.post(f"/questions/{asked['ticket']}", json={"approve": False}, headers=BOB)
+    assert late.status_code == 409
+    assert "question" in late.json()["error"] or "first" in late.json()["error"]
+    assert http.post("/users/ada/requests", json=TWO).json() == {"text": PAID}
+
+
+def test_a_denial_reaches_the_customer(http):
+    (asked,) = http.post("/users/eve/requests", json=TWO).json()["asks"]
+    told = http.post(f"/questions/{asked['ticket']}", json={"approve": False}, headers=BOB).json()
+    assert "did not approve pay" in told["text"]
+
+
+def test_a_run_that_waits_goes_on_waiting_until_it_is_answered(http):
+    waits = http.post("/users/mia/requests", json=TWO).json()
+    assert [http.post("/users/mia/requests", json=TWO).json() for _ in range(4)] == [waits] * 4
+    other = http.post("/users/mia/requests", json={"id": "r-2", "text": "1 mug"}).json()
+    assert "waits for a person" in other["error"]
+    assert other["asks"] == waits["asks"]
+    http.post(f"/questions/{waits['asks'][0]['ticket']}", json={"approve": True}, headers=BOB)
+    assert http.post("/users/mia/requests", json={"id": "r-2", "text": "1 mug"}).json()["asks"]
+
+
+def events_of(http, user, asked):
+    headers = {"accept": "text/event-stream"}
+    with http.stream("POST", f"/users/{user}/requests", json=asked, headers=headers) as reply:
+        assert reply.headers["content-type"].startswith("text/event-stream")
+        blocks = reply.read().decode().strip().split("\n\n")
+    lines = [block.split("\n") for block in blocks]
+    return [(name.removeprefix("event: "), json.loads(data[6:])) for name, data in lines]
+
+
+def test_a_run_is_streamed_until_it_waits_and_after_it(http):
+    call, waits, (end, told) = events_of(http, "tom", TWO)
+    assert (call, waits) == (("call", "pay"), ("result", ["pay", "pending"]))
+    assert end == "end"
+    http.post(f"/questions/{told['asks'][0]['ticket']}", json={"approve": True}, headers=BOB)
+    assert events_of(http, "tom", TWO)[-1] == ("end", {"text": PAID})
+
+
+def test_a_client_that_leaves_a_stream_cancels_the_run_and_may_ask_again(http):
+    headers = {"accept": "text/event-stream"}
+    with http.stream("POST", "/users/kim/requests", json=TWO, headers=headers) as reply:
+        next(reply.iter_raw())
+    # Which is first: that the client has left, or that the run waits.
+    told = http.post("/users/kim/requests", json=TWO).json()
+    assert "asks" in told or "cancelled" in told["text"] or "interrupted" in told["text"]
+    assert http.get("/users/kim/conversation").json()[0] == ["user", "2 kettle"]
+
+
+def test_the_page_tells_the_files_that_there_are():
+    page = (SHOP.parents[1] / "guides" / "web-service.md").read_text(encoding="utf-8")
+    for file in SHOP.glob("*.py"):
+        assert f"../examples/web-service/{file.name}" in page
