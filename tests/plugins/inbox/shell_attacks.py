@@ -1,4 +1,4 @@
-"""What an agent's own shell tries, to answer for its person.
+"""Attacks of an agent's own shell, which is to answer for its person.
 
 `shell_attacks.py ATTACK PLACE ADDRESS`: the place is a folder with `toolstile.toml`, and `inbox/`
 with the questions and the key; the address is that of the console.

@@ -30,7 +30,7 @@ PROGRAM = Path(__file__).with_name("shell_attacks.py")
 ATTACKS = (*("command_line", "terminal", "state", "answer", "swapped", "key", "token", "console"),)
 DOOR = "The door has"
 WITH_THE_KEY = {"command_line", "terminal", "key"}
-"""What an unsandboxed shell of the same user can do: the person's own programs can."""
+"""The attacks of an unsandboxed shell that succeed: it is as good as the person's own."""
 
 
 def has_sandbox() -> bool:
