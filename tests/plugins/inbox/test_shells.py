@@ -27,7 +27,7 @@ from .conftest import BOB, PAID, House, inbox_of, pay, say
 pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).with_name("shell_attacks.py")
-ATTACKS = (*("command_line", "terminal", "state", "answer", "swapped", "key", "token", "console"),)
+ATTACKS = ("command_line", "terminal", "state", "answer", "swapped", "key", "token", "console")
 DOOR = "The door has"
 WITH_THE_KEY = {"command_line", "terminal", "key"}
 """The attacks of an unsandboxed shell that succeed: it is as good as the person's own."""

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 from tests.plugins.webhook.conftest import endpoint
 
 from toolstile import Executor, Host
@@ -21,6 +22,8 @@ from toolstile_hookspecs import Answer, Status, ToolCall
 from toolstile_hookspecs.agents.messages import Message
 from toolstile_hookspecs.services.approval_store import QuestionState
 from toolstile_plugins.inbox import answers_to, resume_pending
+from toolstile_plugins.mcp.server.server import HostServer
+from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession, executors_of
 
 from .conftest import BOB, PAID, House, asked, generate, inbox_of, only, until
 from .test_runs import PAY, agent_of
@@ -145,6 +148,31 @@ def test_what_a_command_did_is_kept_as_it_was_shown_or_not_at_all(way, opened, t
     # Each run of the command prints something else.
     kept = [file.read_text().strip() for file in folder.glob("*.txt")]
     assert [text in question.diff for text in kept] == [True] * outcome.success
+
+
+@pytest.mark.parametrize(("way", "name"), matrix(), indirect=["way"])
+def test_an_mcp_client_that_repeats_its_call_has_the_answer(way, opened, house, name):
+    host, _ = opened(top={"plugins": {"mcp": {}}})
+    inbox = inbox_of(house.tools(host, session_id="other"))
+
+    async def both() -> tuple[str, str]:
+        session = ServedSession(executors_of(host)(None, None))
+        server = HostServer(host, host.settings("mcp").serve, OneSession(session))
+        async with Client(server.protocol) as client:
+            arguments = {"to": "ada", "amount": 5}
+            waits: Any = await client.session.call_tool("pay", arguments)
+            question = only(inbox)
+            await asyncio.to_thread(way.see, question)
+            told = await asyncio.to_thread(give, way, question, name)
+            assert question.ticket in waits.content[0].text
+            answered: Any = await client.session.call_tool("pay", arguments)
+        await server.caller.finish()
+        session.end()
+        return told, answered.content[0].text
+
+    told, text = asyncio.run(both())
+    assert told in text
+    assert list(inbox.store.questions()) == []
 
 
 # --- Restarts, and other processes
