@@ -245,9 +245,9 @@ BUDGETS = {
     "adapters": {
         "contract": 28,
         "host": 26,
-        "lines": 3248,
-        "statements": 1623,
-        "files": 18,
+        "lines": 3327,
+        "statements": 1654,
+        "files": 19,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

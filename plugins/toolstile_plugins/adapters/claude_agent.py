@@ -10,16 +10,25 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final, cast, overload
 
-from claude_agent_sdk import ClaudeAgentOptions, ResultMessage
-from claude_agent_sdk.types import McpSdkServerConfig
-from mcp.server import Server
-from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult
-
 from toolstile_hookspecs import ExecutorHandle, ForeignTool, ToolCall
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.execution.schemas import ToolSchema
-from toolstile_plugins.adapters.claude_calls import PREFIX, Hooks, Paused, SessionCalls, calls_of
+from toolstile_plugins.adapters.framework import FrameworkImport
 from toolstile_plugins.adapters.shown import TOKEN
+
+with FrameworkImport("claude-agent"):
+    from claude_agent_sdk import ClaudeAgentOptions, ResultMessage
+    from claude_agent_sdk.types import McpSdkServerConfig
+    from mcp.server import Server
+    from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult
+
+    from toolstile_plugins.adapters.claude_calls import (
+        PREFIX,
+        Hooks,
+        Paused,
+        SessionCalls,
+        calls_of,
+    )
 
 SERVER: Final = "toolstile"
 """The name of our server in `mcp_servers`."""

@@ -15,13 +15,6 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from langchain_core.messages import AIMessage, ToolMessage
-from langchain_core.runnables import RunnableConfig, ensure_config
-from langchain_core.tools import BaseTool, ToolException, tool as made_tool
-from langchain_core.utils.function_calling import convert_to_openai_function
-from langgraph.errors import GraphBubbleUp, GraphInterrupt
-from langgraph.prebuilt import ToolRuntime
-from langgraph.types import Interrupt, interrupt
 from pydantic import BaseModel, PrivateAttr, ValidationError
 
 from toolstile_hookspecs import (
@@ -38,8 +31,18 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
+from toolstile_plugins.adapters.framework import FrameworkImport
 from toolstile_plugins.adapters.shown import TOKEN, offered, opened, question
 from toolstile_plugins.adapters.turns import Turns
+
+with FrameworkImport("langchain"):
+    from langchain_core.messages import AIMessage, ToolMessage
+    from langchain_core.runnables import RunnableConfig, ensure_config
+    from langchain_core.tools import BaseTool, ToolException, tool as made_tool
+    from langchain_core.utils.function_calling import convert_to_openai_function
+    from langgraph.errors import GraphBubbleUp, GraphInterrupt
+    from langgraph.prebuilt import ToolRuntime
+    from langgraph.types import Interrupt, interrupt
 
 TheirTool = BaseTool | Callable[..., Any]
 """A tool of LangChain, or a function that becomes one."""

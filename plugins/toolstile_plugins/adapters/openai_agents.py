@@ -19,11 +19,6 @@ from types import MappingProxyType
 from typing import Any, Final
 from weakref import WeakKeyDictionary
 
-from agents import FunctionTool, RunContextWrapper, RunState, Tool, ToolApprovalItem
-from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
-from agents.tool_context import ToolContext
-from agents.tracing import FunctionSpanData, get_current_span
-
 from toolstile_hookspecs import (
     ApprovalAnswer,
     DefinitionError,
@@ -40,10 +35,18 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.section_tools import section_tools
-from toolstile_plugins.adapters import waiting
 from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
+from toolstile_plugins.adapters.framework import FrameworkImport
 from toolstile_plugins.adapters.shown import TOKEN, opened
 from toolstile_plugins.adapters.turns import Turns
+
+with FrameworkImport("openai-agents"):
+    from agents import FunctionTool, RunContextWrapper, RunState, Tool, ToolApprovalItem
+    from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
+    from agents.tool_context import ToolContext
+    from agents.tracing import FunctionSpanData, get_current_span
+
+    from toolstile_plugins.adapters import waiting
 
 
 class _Paused(Exception):

@@ -9,19 +9,6 @@ from inspect import isawaitable
 from typing import Any, Final, cast
 
 from pydantic import ValidationError
-from pydantic_ai import (
-    AbstractToolset,
-    ApprovalRequired,
-    CallDeferred,
-    FunctionToolset,
-    ModelRetry,
-    RunContext,
-    ToolDefinition,
-    ToolFailed,
-    WrapperToolset,
-)
-from pydantic_ai.messages import ModelResponse, ToolCallPart
-from pydantic_ai.toolsets.abstract import ToolsetTool
 
 from toolstile_hookspecs import (
     ApprovalAnswer,
@@ -35,8 +22,24 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
+from toolstile_plugins.adapters.framework import FrameworkImport
 from toolstile_plugins.adapters.shown import TOKEN, offered, opened, question
 from toolstile_plugins.adapters.turns import Turns
+
+with FrameworkImport("pydantic-ai"):
+    from pydantic_ai import (
+        AbstractToolset,
+        ApprovalRequired,
+        CallDeferred,
+        FunctionToolset,
+        ModelRetry,
+        RunContext,
+        ToolDefinition,
+        ToolFailed,
+        WrapperToolset,
+    )
+    from pydantic_ai.messages import ModelResponse, ToolCallPart
+    from pydantic_ai.toolsets.abstract import ToolsetTool
 
 _TEXT: Final = "toolstile_text"
 """The key of arguments that are no JSON object, as the model wrote them."""
