@@ -241,6 +241,8 @@ def links(desk, visitor) -> dict[str, str]:
     """The path of a page of each form, behind the door."""
     answered = desk.ask(to="mia")
     visitor.answer(answered, "deny", reason="No")
+    visitor.answer(desk.ask("log_in", user="ada", password="hunter22"), "grant")
+    assert visitor.json()["grants"]
     waiting = desk.ask("write", path="old.txt", text="one\n2\nthree\n")
     desk.ask(to="ada")
     for item in ("tea", "lost milk"):
@@ -279,6 +281,10 @@ def evil_links(desk, visitor) -> dict[str, str]:
     answered = desk.ask("evil", text=f"{EVIL} again")
     visitor.answer(answered, "deny", reason=EVIL)
     with desk.host.executor(session_id=EVIL, principal=Principal(EVIL, EVIL)) as tools:
+        tools.dispatch(ToolCall("log_in", {"user": EVIL, "password": EVIL}))
+        (granted,) = [one for one in visitor.json()["questions"] if one["tool"] == "log_in"]
+        visitor.answer(granted, "grant")
+        assert [grant["session"] for grant in visitor.json()["grants"]] == [EVIL]
         tools.dispatch(ToolCall(EVIL, {EVIL: EVIL}, id=EVIL))
         tools.dispatch(ToolCall("order", {"item": f"lost {EVIL}"}, id=EVIL))
     store, now = desk.tools.resources.get(EffectLedger).store, datetime.now(UTC)
