@@ -227,9 +227,9 @@ BUDGETS = {
     # Questions that are kept, answered from anywhere, and resumed; the suite that stores pass.
     "people decide": {
         "contract": 217,
-        "host": 45,
-        "lines": 3661,  # 3,200
-        "statements": 1801,
+        "host": 49,
+        "lines": 3665,  # 3,200
+        "statements": 1802,
         "files": 23,
     },
     # Pages of what waits; templates, scripts and styles are apart.

@@ -274,12 +274,16 @@ def _request(run: ActiveCall, reasons: Iterable[str], diff: str | None) -> Appro
 
 
 def _asked_by(run: ActiveCall, reasons: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the names of the policies whose reasons are shown, and the reasons of none."""
+    """Return the names of the policies whose reasons are shown, and the reasons of none.
+
+    A name that is only a position may be another policy's later, so it stands with its reason.
+    """
     asks = [(each.policy or "", each.reason) for each in run.decisions if each.asks]
     told = [(name, reason or f"Policy {name} asks.") for name, reason in asks]
     shown = {mask(run, reason) for reason in reasons}
-    unnamed = sorted(shown - {reason for _, reason in told})
-    return (*dict.fromkeys(name for name, reason in told if reason in shown), *unnamed)
+    named = [(name, reason) for name, reason in told if reason in shown]
+    names = [f"{name}: {reason}" if "#" in name else name for name, reason in named]
+    return (*dict.fromkeys(names), *sorted(shown - {reason for _, reason in named}))
 
 
 def _token(run: ActiveCall, digest: str, *, seconds: float | None = None) -> str:

@@ -172,6 +172,18 @@ def test_a_call_that_another_policy_asks_about_is_asked_about(house):
     assert not is_asked(tools, amount=300)
 
 
+def test_a_policy_that_took_the_place_of_one_without_a_name_is_another(house):
+    large, strange = rule("", "args.amount > 100"), rule("", "args.to == 'eve'")
+    rules = [large | {"reason": "It is a lot."}, strange | {"reason": "Nobody knows eve."}]
+    for table in rules:
+        del table["name"]
+    grant(house.tools(house.host(free, wait="pending", top={"policies": rules})), amount=200)
+    tools = house.tools(house.host(free, wait="pending", top={"policies": rules[::-1]}))
+    assert is_asked(tools, to="eve", amount=5)
+    tools = house.tools(house.host(free, wait="pending", top={"policies": rules}))
+    assert not is_asked(tools, amount=300)
+
+
 @tool(name="pay", category="write", consequence="high")
 def free(to: str, amount: int = 1) -> str:
     """Pay an amount."""
