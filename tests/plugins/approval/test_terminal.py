@@ -134,22 +134,25 @@ def test_an_editor_that_fails_or_changes_nothing_leaves_the_question_open(person
         assert "A person did not approve remove." in at.end()[1]
 
 
-def test_always_holds_for_the_tool_and_for_nothing_else(person, calls):
+def test_always_holds_for_the_tool_and_the_reasons_that_were_shown(person, calls):
     at = person(
         "run",
         calls(
             ("remove", {"path": "a"}),
-            ("remove", {"path": "b", "times": 2}),
+            ("remove", {"path": "b"}),
+            ("remove", {"path": "c", "times": 2}),
             ("remove", {"path": "/"}),
             ("send", {"text": "x"}),
         ),
     )
     at.answer("always")
+    assert 'path: "c"' in at.answer("n not twice")
     assert "send (side effect, medium consequence)" in at.answer("n not that")
     status, screen = at.end()
     assert status == 1
     assert "removed a x1" in screen
-    assert "removed b x2" in screen
+    assert "removed b x1" in screen
+    assert "did not approve remove: not twice" in screen
     assert "Never that one." in screen
     assert "did not approve send: not that" in screen
 
