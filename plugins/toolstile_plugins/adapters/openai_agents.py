@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
 from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, fields
-from functools import partial
 from inspect import isawaitable
 from types import MappingProxyType
-from typing import Any, Final
-from weakref import WeakKeyDictionary
+from typing import Any, Final, TypeVar
 
 from toolstile_hookspecs import (
     ApprovalAnswer,
@@ -159,8 +158,8 @@ def _offered(gate: _Gate, tool: OurTool[Any, Any]) -> Tool:
     shown = ToolSchema.of(tool)
 
     async def asks(context: RunContextWrapper[Any], given: dict[str, Any], call_id: str) -> bool:
-        visit = await gate.visit(context, _call(shown.name, given, call_id), is_held=False)
-        return visit.waits
+        visit = await gate.visit(context, _call(shown.name, given, call_id), _Visit)
+        return visit.question is not None
 
     async def invoke(context: ToolContext[Any], text: str) -> Any:
         try:
@@ -185,11 +184,11 @@ def _governed(gate: _Gate, theirs: FunctionTool) -> Tool:
     vars(bare).update(_use_default_failure_error_function=False, _failure_error_function=None)
 
     async def asks(context: RunContextWrapper[Any], given: dict[str, Any], call_id: str) -> bool:
-        visit = await gate.visit(context, _call(theirs.name, given, call_id), is_held=True)
-        if visit.ended.done() or not await _asks_itself(theirs, context, given, call_id):
-            return visit.waits
-        await visit.leave()
-        return True
+        visit = await gate.visit(context, _call(theirs.name, given, call_id), _HeldVisit)
+        if visit.is_held and await _asks_itself(theirs, context, given, call_id):
+            await visit.leave()
+            return True
+        return visit.question is not None
 
     async def invoke(context: ToolContext[Any], text: str) -> Any:
         run = ForeignRun(_CONTROL)
@@ -246,36 +245,73 @@ def _is_interrupted(context: ToolContext[Any]) -> bool:
 class _Visit:
     """A call between the moment at which the SDK asks about it and that at which it runs it.
 
-    Args:
-        is_held: Whether the tool is theirs, and held until the SDK runs it.
+    Attributes:
+        using: Runs a tool of theirs.
+        is_over: Whether the SDK has the outcome.
     """
 
-    def __init__(self, *, is_held: bool) -> None:
-        loop = asyncio.get_running_loop()
-        self.ended: asyncio.Future[Outcome] = loop.create_future()
-        self.using = self._run if is_held else None
+    using: ForeignCall | None = None
+
+    def __init__(self) -> None:
         self.is_over = False
-        self._admitted: asyncio.Future[None] = loop.create_future()
+        self._outcome: Outcome | None = None
+        self._error: Exception | None = None
+
+    @property
+    def question(self) -> Outcome | None:
+        """The outcome of a call that waits for a person."""
+        outcome = self._outcome
+        return outcome if outcome is not None and outcome.status is Status.PENDING else None
+
+    async def begin(self, dispatched: Coroutine[Any, Any, Outcome]) -> None:
+        """Carry the call on until it is known whether it waits for a person."""
+        try:
+            self._outcome = await dispatched
+        except Exception as error:  # noqa: BLE001 - raised where the SDK runs the tool
+            self._error = error
+
+    async def end(self, using: ForeignCall | None) -> Outcome:
+        """Return the outcome, now that the SDK runs the tool."""
+        del using
+        self.is_over = True
+        if self._outcome is None:
+            raise self._error or RuntimeError
+        return self._outcome
+
+
+class _HeldVisit(_Visit):
+    """A call of a tool of theirs, which is held until the SDK runs it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        loop = asyncio.get_running_loop()
+        self.using = self._run
+        self._known: asyncio.Future[None] = loop.create_future()
         self._entered: asyncio.Future[ForeignCall] = loop.create_future()
 
     @property
-    def waits(self) -> bool:
-        """True for a call that waits for a person."""
-        ended = self.ended
-        if not ended.done() or ended.cancelled() or ended.exception() is not None:
-            return False
-        return ended.result().status is Status.PENDING
+    def is_held(self) -> bool:
+        """Whether the tool of theirs is about to run."""
+        return not self._task.done()
 
-    async def asked(self) -> None:
-        """Wait until it is known whether the call waits for a person."""
-        either: list[asyncio.Future[Any]] = [self.ended, self._admitted]
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+    async def begin(self, dispatched: Coroutine[Any, Any, Outcome]) -> None:
+        self._task = asyncio.ensure_future(super().begin(dispatched))
+        self._task.add_done_callback(self._tell)
+        if (asker := asyncio.current_task()) is not None:
+            # Where the SDK does not come to run the tool, nobody else ends the call.
+            asker.add_done_callback(self._stop)
+        try:
+            await self._known
+        except asyncio.CancelledError:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            raise
 
-    def enter(self, using: ForeignCall | None) -> None:
-        """Let their tool run, by what the SDK gives now."""
-        self.is_over = True
+    async def end(self, using: ForeignCall | None) -> Outcome:
         if using is not None and not self._entered.done():
             self._entered.set_result(using)
+        await self._task
+        return await super().end(using)
 
     async def leave(self) -> None:
         """Roll the call back: the tool asks by a rule of its own, and its call is made later."""
@@ -283,13 +319,19 @@ class _Visit:
         async def pause(_: dict[str, Any], __: OurContext) -> Any:
             raise ForeignPause
 
-        self.enter(pause)
-        await asyncio.wait([self.ended])
+        with suppress(ForeignPause):
+            await self.end(pause)
 
     async def _run(self, arguments: dict[str, Any], context: OurContext) -> Any:
-        if not self._admitted.done():
-            self._admitted.set_result(None)
+        self._tell()
         return await (await self._entered)(arguments, context)
+
+    def _tell(self, _: object = None) -> None:
+        if not self._known.done():
+            self._known.set_result(None)
+
+    def _stop(self, _: object) -> None:
+        self._task.cancel()
 
 
 @dataclass(eq=False)
@@ -305,48 +347,41 @@ _VISITS: Final[ContextVar[Mapping[str, _Visit]]] = ContextVar(
 """The visits by the ids of their calls; the task that runs a tool inherits those of its asker."""
 
 
+_SomeVisit = TypeVar("_SomeVisit", bound=_Visit)
+
+
 class _Gate:
     """Lets the calls of an agent through the stages of an executor."""
 
     def __init__(self, tools: ExecutorHandle) -> None:
         self.tools = tools
         self._turns = Turns(tools)
-        self._standing: WeakKeyDictionary[RunContextWrapper[Any], _Turn] = WeakKeyDictionary()
+        self._standing: dict[int, _Turn] = {}
 
     def offers(self, tool: OurTool[Any, Any]) -> bool:
         """Tell whether a tool can be called now."""
         return any(each is tool for each in self.tools.prompt.tools(self.tools.session))
 
     async def visit(
-        self, context: RunContextWrapper[Any], call: ToolCall, *, is_held: bool
-    ) -> _Visit:
+        self, context: RunContextWrapper[Any], call: ToolCall, made: type[_SomeVisit]
+    ) -> _SomeVisit:
         """Dispatch a call with those of its turn; return once it is known whether it waits."""
         visit = _visit_of(call)
-        if visit is None:
-            visit = _Visit(is_held=is_held)
-            turn = await self._turn(context, call.id)
-            dispatched = self._turns.dispatch(call, turn, turn.ids, visit.using)
-            visit.ended = asyncio.ensure_future(dispatched)
-            _VISITS.set({**_VISITS.get(), call.id: visit})
-            if (task := asyncio.current_task()) is not None:
-                # Where the SDK does not come to run the tool, nobody else ends the call.
-                task.add_done_callback(partial(_end, visit.ended))
-        try:
-            await visit.asked()
-        except asyncio.CancelledError:
-            visit.ended.cancel()
-            await asyncio.wait({visit.ended})
-            raise
-        if visit.waits:
+        if isinstance(visit, made):  # the SDK asks again
+            return visit
+        visit = made()
+        _VISITS.set({**_VISITS.get(), call.id: visit})
+        turn = await self._turn(context, call.id)
+        await visit.begin(self._turns.dispatch(call, turn, turn.ids, visit.using))
+        if (outcome := visit.question) is not None:
             visit.is_over = True
-            waiting.waits(self.tools, visit.ended.result())
+            waiting.waits(self.tools, outcome)
         return visit
 
     async def outcome(self, call: ToolCall, using: ForeignCall | None = None) -> Outcome:
         """Return the outcome of a call, which the SDK has asked about or a person has answered."""
         if (visit := _visit_of(call)) is not None:
-            visit.enter(using)
-            outcome = await visit.ended
+            outcome = await visit.end(using)
         elif (kept := waiting.waiting(self.tools, call.id)) is None:
             outcome = await self.tools.adispatch(call, using=using)
         else:
@@ -355,17 +390,16 @@ class _Gate:
             waiting.went_on(self.tools, kept)
         if outcome.status is Status.PENDING:
             waiting.waits(self.tools, outcome)
-        span = get_current_span()
-        if outcome.is_error and span is not None:
+        if outcome.is_error and (span := get_current_span()) is not None:
             span.set_error({"message": f"{call.name}: {outcome.status}", "data": None})
         return outcome
 
     async def _turn(self, context: RunContextWrapper[Any], call_id: str) -> _Turn:
         """Return the turn of a call: the SDK starts all calls of one in one pass of the loop."""
-        turn = self._standing.setdefault(context, _Turn())
+        turn = self._standing.setdefault(id(context), _Turn())
         turn.ids.append(call_id)
         await asyncio.sleep(0)
-        self._standing.pop(context, None)
+        self._standing.pop(id(context), None)
         return turn
 
 
@@ -373,10 +407,6 @@ def _visit_of(call: ToolCall) -> _Visit | None:
     """Return the visit of a call that the SDK has asked about and not run yet, or None."""
     visit = _VISITS.get().get(call.id)
     return None if visit is None or visit.is_over else visit
-
-
-def _end(ended: asyncio.Future[Outcome], _: object) -> None:
-    ended.cancel()
 
 
 def _call(name: str, given: str | dict[str, Any], call_id: str) -> ToolCall:
