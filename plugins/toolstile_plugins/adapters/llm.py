@@ -13,9 +13,6 @@ from dataclasses import replace
 from types import MethodType
 from typing import Any, Final
 
-import llm
-from llm.models import ToolDef
-
 from toolstile_hookspecs import (
     DefinitionError,
     ExecutorHandle,
@@ -28,20 +25,26 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.adapters import waiting
 from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
+from toolstile_plugins.adapters.framework import FrameworkImport
 from toolstile_plugins.adapters.shown import TOKEN, offered, opened
 from toolstile_plugins.adapters.waiting import answer
+
+with FrameworkImport("llm"):
+    import llm
+    from llm import PauseChain, ServerSideTool
+    from llm.models import ToolDef
 
 __all__ = ("CallFailed", "CallWaits", "answer", "foreign_tools", "governed", "toolset")
 
 _Implementation = Callable[..., Any]
-_CONTROL: Final = ControlFlow(pauses=(llm.PauseChain,))
+_CONTROL: Final = ControlFlow(pauses=(PauseChain,))
 
 
 class CallFailed(Exception):
     """A call was refused or rolled back; the model reads the text as an error."""
 
 
-class CallWaits(llm.PauseChain):
+class CallWaits(PauseChain):
     """A call waits for a person, and its chain with it.
 
     llm says with `tool_call` which, and with `tool_results` what has ended. A chain whose
@@ -116,7 +119,7 @@ def _tools_of(theirs: Iterable[Any]) -> list[Any]:
     for each in theirs:
         if isinstance(each, llm.Toolbox):
             found += each.tools()
-        elif isinstance(each, llm.Tool | llm.ServerSideTool):
+        elif isinstance(each, llm.Tool | ServerSideTool):
             found.append(each)
         else:
             found.append(function(each))

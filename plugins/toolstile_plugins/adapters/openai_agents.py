@@ -291,7 +291,7 @@ class _HeldVisit(_Visit):
 
     @property
     def is_held(self) -> bool:
-        """Whether the tool of theirs is about to run."""
+        """True while the tool of theirs is about to run."""
         return not self._task.done()
 
     async def begin(self, dispatched: Coroutine[Any, Any, Outcome]) -> None:

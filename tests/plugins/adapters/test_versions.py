@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[3]
 ADAPTERS = {
     "claude_agent": ("claude-agent", "claude_agent_sdk"),
     "langchain": ("langchain", "langchain_core"),
+    "llm": ("llm", "llm"),
     "openai_agents": ("openai-agents", "agents"),
     "pydantic_ai": ("pydantic-ai", "pydantic_ai"),
 }
