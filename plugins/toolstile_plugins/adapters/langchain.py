@@ -8,7 +8,6 @@ of the call. Neither goes by an order, since the calls of a node run side by sid
 from __future__ import annotations
 
 import asyncio
-from collections import defaultdict
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -270,11 +269,11 @@ class _Calls:
 
     tools: ExecutorHandle
     turns: Turns = field(init=False)
-    _running: dict[str | None, set[asyncio.Future[None]]] = field(init=False)
+    _running: dict[str, set[asyncio.Future[None]]] = field(init=False)
 
     def __post_init__(self) -> None:
         self.turns = Turns(self.tools)
-        self._running = defaultdict(set)
+        self._running = {}
 
     def dispatch(self, call: ToolCall, node: _NodeRun, using: ForeignCall | None = None) -> Outcome:
         """Dispatch a call, or go on with one.
@@ -296,8 +295,10 @@ class _Calls:
         self, call: ToolCall, node: _NodeRun, using: ForeignCall | None = None
     ) -> Outcome:
         """Dispatch a call; see `dispatch`."""
+        if node.name is None:
+            return await self._outcome(call, node, using)
         ended = asyncio.get_running_loop().create_future()
-        others = self._running[node.name]
+        others = self._running.setdefault(node.name, set())
         others.add(ended)
         try:
             outcome = await self._outcome(call, node, using)

@@ -360,6 +360,27 @@ def test_a_tool_is_called_by_hand(office: Office, desk: Desk, toolstile_host: Ho
     assert "look" in own
 
 
+def test_a_call_by_hand_that_waits_for_a_person_waits_for_no_other(
+    desk: Desk, toolstile_host: Hosts
+) -> None:
+    async def both() -> str:
+        answered = asyncio.Event()
+
+        @tool(timeout=20)
+        async def hold() -> bool:
+            """Hold on until the other call is answered."""
+            return await answered.wait()
+
+        with toolstile_host(*desk.tools(), hold, approver=desk.later).executor() as tools:
+            own = {each.name: each for each in toolset(tools)}
+            holding = asyncio.ensure_future(own["hold"].ainvoke({}))
+            assert "waits for a person" in await own["erase"].ainvoke({"name": "a"})
+            answered.set()
+            return await holding
+
+    assert asyncio.run(both()) == "true"
+
+
 def test_a_section_that_a_call_opens_is_told(toolstile_host: Hosts, go: Go) -> None:
     @tool
     def more() -> str:
