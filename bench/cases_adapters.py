@@ -13,7 +13,7 @@ from contextlib import AbstractContextManager, contextmanager
 from typing import Any, Final
 
 from cases_agent import cpu_time_on_loop
-from measuring import Block, Case, Effort, Probe, Row, compare
+from measuring import Block, Case, Effort, Probe, Row, compare, on_top
 
 from toolstile import Executor, Host
 from toolstile_hookspecs import ForeignTool, ToolCall, tool as make_tool
@@ -26,7 +26,8 @@ SCHEMA: Final = {
     "additionalProperties": False,
 }
 MOST: Final = 1.25
-"""The most that an adapter may cost, in times of a dispatched call."""
+"""The most that an adapter may add to a framework's own call, in times of a dispatched one."""
+SIDES: Final = ("our tool", "its own tool, governed")
 
 
 async def add(a: int, b: int) -> int:
@@ -200,22 +201,75 @@ def openai_agents_theirs() -> Iterator[Run]:
         yield _openai_agents(governed(theirs, tools))
 
 
+# --- llm
+
+
+def _llm(tools: list[Any]) -> Run:
+    import llm
+
+    class Caller(llm.AsyncModel):
+        model_id = "bench"
+        supports_tools = True
+
+        async def execute(self, *_: Any, **__: Any) -> Any:
+            yield ""
+
+    call = llm.ToolCall("add", GIVEN, tool_call_id="c1")
+    prompt = llm.Prompt("", Caller(), tools=tools)
+    response = llm.AsyncResponse(prompt, prompt.model, stream=False)
+    response._done = True
+    response.add_tool_call(call)
+    return response.execute_tool_calls
+
+
+@contextmanager
+def llm_bare() -> Iterator[Run]:
+    import llm
+
+    yield _llm([llm.Tool.function(add)])
+
+
+@contextmanager
+def llm_ours() -> Iterator[Run]:
+    from toolstile_plugins.adapters.llm import toolset
+
+    with opened(make_tool(add)) as tools:
+        yield _llm(toolset(tools, side_by_side=True))
+
+
+@contextmanager
+def llm_theirs() -> Iterator[Run]:
+    from toolstile_plugins.adapters.llm import foreign_tools, governed
+
+    with opened(*foreign_tools([add])) as tools:
+        yield _llm(governed([add], tools))
+
+
 ADAPTERS: Final = {
     "LangChain": (langchain_bare, langchain_ours, langchain_theirs),
+    "llm": (llm_bare, llm_ours, llm_theirs),
     "OpenAI Agents SDK": (openai_agents_bare, openai_agents_ours, openai_agents_theirs),
     "pydantic-ai": (pydantic_ai_bare, pydantic_ai_ours, pydantic_ai_theirs),
 }
 
 
 def measure_adapters(effort: Effort) -> list[Row]:
-    """Measure a call through each adapter, with the same call dispatched as its floor."""
-    ours = probe("adispatch: a call of our tool", dispatched)
-    theirs = probe("adispatch: a call of a foreign tool", dispatched_using)
+    """Measure a call through each adapter, on top of the framework's own, in times of a call."""
+    floors = (
+        probe("adispatch: a call of our tool", dispatched),
+        probe("adispatch: a call of a foreign tool", dispatched_using),
+    )
     cases: list[Case] = []
-    for name, (bare, own, foreign) in ADAPTERS.items():
-        cases += (
-            Case(probe(f"{name}: its own tool, bare", bare), ours),
-            Case(probe(f"{name}: our tool", own), ours, MOST),
-            Case(probe(f"{name}: its own tool, governed", foreign), theirs, MOST),
-        )
-    return compare(cases, effort)
+    for name, (bare, *adapted) in ADAPTERS.items():
+        for floor, side, runs in zip(floors, SIDES, adapted, strict=True):
+            cases += (
+                Case(probe(f"{name}: bare, beside {side}", bare), floor),
+                Case(probe(f"{name}: {side}", runs), floor),
+            )
+    rows = {row.case: row for row in compare(cases, effort)}
+    for name in ADAPTERS:
+        for side in SIDES:
+            added = f"{name}: {side}, on top of bare"
+            whole, base = rows[f"{name}: {side}"], rows[f"{name}: bare, beside {side}"]
+            rows[added] = on_top(added, whole, base, MOST)
+    return list(rows.values())
