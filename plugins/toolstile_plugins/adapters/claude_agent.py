@@ -25,7 +25,7 @@ with FrameworkImport("claude-agent"):
     from toolstile_plugins.adapters.claude_calls import (
         PREFIX,
         Hooks,
-        Paused,
+        Paused as Paused,  # noqa: PLC0414 - users take it from here
         SessionCalls,
         calls_of,
     )
