@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -35,6 +35,7 @@ ALONE: Final = "add, 1,000 a second: a host with the record"
 IN_PROCESS: Final = f"the same: {TABS} tabs show its calls, the console in its process"
 WAITING: Final = f"the same: {TABS} tabs show {QUESTIONS} questions, the console in its process"
 APART: Final = f"the same: {TABS} tabs show its calls, the console a process of its own"
+ASKED: Final = f"the same: {QUESTIONS} of its calls wait for a person"
 OWN: Final = "the console's own process, for each of these calls"
 INDEXED: Final = "a recorded call, taken into the console's index"
 
@@ -45,13 +46,15 @@ class Process:
     Args:
         folder: The folder of its record and its inbox.
         role: `calls` for a host alone, `both` for one with a console, `watch` for a console that
-            makes no calls.
+            makes no calls, `waits` for one whose calls wait for a person.
 
     Attributes:
+        folder: The folder of its record and its inbox.
         address: How its console is opened, "" where it has none.
     """
 
     def __init__(self, folder: Path, role: str, stack: ExitStack) -> None:
+        self.folder = folder
         command = [sys.executable, Path(__file__).with_name("console_host.py"), folder, role]
         pipe = subprocess.PIPE
         self._process = stack.enter_context(
@@ -134,8 +137,10 @@ class Browser:
 def measure_console(effort: Effort) -> list[Row]:
     """Measure calls beside open pages, and what the index costs."""
     calls = max(60, round(effort.seconds * 6000))
-    spent: dict[str, list[float]] = {name: [] for name in (ALONE, IN_PROCESS, WAITING, APART, OWN)}
-    ratios: dict[str, list[float]] = {name: [] for name in (IN_PROCESS, WAITING, APART)}
+    spent: dict[str, list[float]] = {
+        name: [] for name in (ALONE, IN_PROCESS, WAITING, APART, OWN, ASKED)
+    }
+    ratios: dict[str, list[float]] = {name: [] for name in (IN_PROCESS, WAITING, APART, ASKED)}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
         hosts, browsers, watching = _opened(folder, stack)
@@ -145,7 +150,7 @@ def measure_console(effort: Effort) -> list[Row]:
             for name in random.sample([*ratios], len(ratios)):
                 alone = hosts[ALONE].do("call", calls) / calls
                 page = ("", "waiting") if name == WAITING else ("calls", "calls")
-                with browsers[name].tabs(*page):
+                with browsers[name].tabs(*page) if name in browsers else nullcontext():
                     before = watching.spent()
                     taken = hosts[name].do("call", calls) / calls
                     own = (watching.spent() - before) / calls
@@ -153,7 +158,7 @@ def measure_console(effort: Effort) -> list[Row]:
                 spent[name].append(taken)
                 ratios[name].append(taken / alone)
                 spent[OWN] += [own] if name == APART else []
-        indexed = _indexed(folder / "apart" / "calls.jsonl")
+        indexed = _indexed(watching.folder / "calls.jsonl")
     rows = [_row(name, spent[name], ratios.get(name)) for name in spent]
     return [*rows, _row(INDEXED, [indexed])]
 
@@ -163,12 +168,13 @@ def _opened(
 ) -> tuple[dict[str, Process], dict[str, Browser], Process]:
     """Return the hosts by what is measured, the browsers of their consoles, and the one apart."""
     hosts: dict[str, Process] = {}
-    roles = {ALONE: "calls", IN_PROCESS: "both", WAITING: "both", APART: "calls"}
-    for (name, role), at in zip(roles.items(), ("alone", "both", "waiting", "apart"), strict=True):
-        (folder / at).mkdir()
-        hosts[name] = Process(folder / at, role, stack)
+    roles = {ALONE: "calls", IN_PROCESS: "both", WAITING: "both", APART: "calls", ASKED: "waits"}
+    for number, (name, role) in enumerate(roles.items()):
+        (folder / str(number)).mkdir()
+        hosts[name] = Process(folder / str(number), role, stack)
     hosts[WAITING].do("ask", QUESTIONS)
-    watching = Process(folder / "apart", "watch", stack)
+    hosts[ASKED].do("wait", QUESTIONS)
+    watching = Process(hosts[APART].folder, "watch", stack)
     browsers = {name: Browser(hosts[name].address) for name in (IN_PROCESS, WAITING)}
     return hosts, {**browsers, APART: Browser(watching.address)}, watching
 

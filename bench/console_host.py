@@ -12,7 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Event, Thread
 from time import perf_counter, process_time, sleep
 from typing import Any, Final
 
@@ -45,26 +45,55 @@ def main() -> None:
     """Do what is asked for, until the input ends."""
     folder, role = Path(sys.argv[1]), sys.argv[2]
     with ExitStack() as stack:
-        settings = _settings(folder, records=role != "watch")
-        host = stack.enter_context(full_host(_Tools(), settings=settings))
+        host = stack.enter_context(full_host(_Tools(), settings=_settings(folder, role)))
         calling, asking = (stack.enter_context(host.executor()) for _ in range(2))
-        address = "" if role == "calls" else stack.enter_context(_console_of(host))
-        print(address, flush=True)
+        is_open = role in {"both", "watch"}
+        print(stack.enter_context(_console_of(host)) if is_open else "", flush=True)
         for line in sys.stdin:
             what, number = line.split()
             if what == "call":
                 _call(calling, int(number))
+            elif what == "wait":
+                stack.enter_context(_waiting(host, int(number)))
             for count in range(int(number) if what == "ask" else 0):
-                asking.dispatch(ToolCall("pay", {"to": "ada", "amount": count}))
+                asking.dispatch(_payment(count))
             print(process_time(), flush=True)
 
 
-def _settings(folder: Path, *, records: bool) -> Settings:
+def _settings(folder: Path, role: str) -> Settings:
+    wait = "answer" if role == "waits" else "pending"
     plugins: dict[str, Any] = {
-        "inbox": {"path": str(folder / "inbox" / "inbox.db"), "wait": "pending"},
-        "record": {"file": str(folder / "calls.jsonl"), "off": not records},
+        "inbox": {"path": str(folder / "inbox" / "inbox.db"), "wait": wait},
+        "record": {"file": str(folder / "calls.jsonl"), "off": role == "watch"},
     }
     return Settings.model_validate({"approver": "inbox", "plugins": plugins})
+
+
+def _payment(amount: int) -> ToolCall:
+    return ToolCall("pay", {"to": "ada", "amount": amount})
+
+
+@contextmanager
+def _waiting(host: Host, number: int) -> Iterator[None]:
+    """Let calls wait for a person within the block."""
+    ended = Event()
+
+    async def ask(amount: int) -> None:
+        async with host.executor() as executor:
+            await executor.adispatch_all([_payment(amount)])
+
+    async def wait() -> None:
+        calls = [asyncio.create_task(ask(amount)) for amount in range(number)]
+        await asyncio.to_thread(ended.wait)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    thread = Thread(target=lambda: asyncio.run(wait()))
+    thread.start()
+    yield
+    ended.set()
+    thread.join()
 
 
 def _call(executor: Executor, times: int) -> None:

@@ -236,8 +236,8 @@ BUDGETS = {
     "console": {
         "contract": 0,
         "host": 0,
-        "lines": 2202,  # 1,300
-        "statements": 1115,
+        "lines": 2210,  # 1,300
+        "statements": 1120,
         "files": 19,
     },
     # A turn's calls as one batch, foreign tools within our calls, five frameworks, metrics, and the

@@ -25,6 +25,11 @@ ENDED_ELSEWHERE: Final = "Another process went on with the call."
 _HOLD: Final = timedelta(seconds=30)
 """The time for which a call that waits keeps others from going on in its place, once it died."""
 
+_APART: Final = 0.04
+"""The least seconds between two looks of all calls that wait: others need the processor."""
+_waiting: Final[set[str]] = set()
+"""The tickets for which calls of this process wait."""
+
 
 class Ended:
     """Ends the questions of calls that went on with an answer, once these have ended."""
@@ -134,6 +139,7 @@ class Approver:
         store, holder = self._inbox.store, uuid4().hex
         held_until = self._clock.now()
         end: QuestionState | None = QuestionState.WITHDRAWN
+        _waiting.add(question.ticket)
         try:
             while not self._request.withdrawn.aborted:
                 now = self._clock.now()
@@ -151,9 +157,11 @@ class Approver:
                     end = state
                     late = state is QuestionState.EXPIRED
                     return ApprovalAnswer.unanswered(LATE if late else ENDED_ELSEWHERE)
-                await asyncio.sleep(self._inbox.settings.interval)
+                pause = max(self._inbox.settings.interval, _APART * len(_waiting))
+                await asyncio.sleep(pause)
             return ApprovalAnswer.unanswered(NO_LONGER)
         finally:
+            _waiting.discard(question.ticket)
             if end is not None:
                 store.end(question.ticket, end)
 

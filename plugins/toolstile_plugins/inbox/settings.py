@@ -57,7 +57,7 @@ class InboxSettings(BaseModel):
             questions where it is not there. Who can read it can answer.
         wait: `answer` lets a call wait until somebody answers; `pending` ends it, to be resumed.
         expiry: Seconds after which nobody can answer any more.
-        interval: Seconds between two looks for an answer.
+        interval: Seconds between two looks for an answer; more where many calls wait.
         keep: Seconds after the expiry for which an answered call can be resumed. Questions that
             ended are removed then.
         lease: Seconds for which a process that resumes a call keeps others from it.

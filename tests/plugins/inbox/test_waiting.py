@@ -86,6 +86,30 @@ def test_so_does_one_that_is_cancelled_while_the_question_is_kept(tools, monkeyp
     until(lambda: store.questions({QuestionState.WITHDRAWN}))
 
 
+@pytest.mark.slow
+def test_many_calls_that_wait_look_for_their_answers_less_often_each(tools, monkeypatch):
+    inbox, looks = inbox_of(tools), []
+    look = inbox.store.get
+    monkeypatch.setattr(inbox.store, "get", lambda ticket: looks.append(ticket) or look(ticket))
+
+    async def many():
+        running = [
+            asyncio.ensure_future(tools.adispatch(ToolCall("pay", {"to": str(number)})))
+            for number in range(50)
+        ]
+        await asked(inbox, 50)
+        looks.clear()
+        await asyncio.sleep(3)
+        for call in running:
+            call.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    asyncio.run(many())
+    # Each looks as soon as its question is kept, and then every 2 seconds.
+    assert len(looks) <= 150
+
+
+@pytest.mark.slow
 def test_a_hundred_calls_wait_at_once_without_a_thread_each(tools):
     async def many():
         running = [
