@@ -17,6 +17,7 @@ ADAPTERS = {
     "claude_agent": ("claude-agent", "claude_agent_sdk"),
     "langchain": ("langchain", "langchain_core"),
     "llm": ("llm", "llm"),
+    "llm": ("llm", "llm"),
     "openai_agents": ("openai-agents", "agents"),
     "pydantic_ai": ("pydantic-ai", "pydantic_ai"),
 }
@@ -24,8 +25,6 @@ ADAPTERS = {
 TESTS_NEED = {"langchain": ["langgraph-checkpoint-sqlite"]}
 OF_ITS_TIME = {
     "langchain": ["langgraph<1.0.3", "langgraph-checkpoint<3.1", "langgraph-prebuilt<1.0.3"],
-}
-    "langchain": ["langgraph<1.0.3", "langgraph-checkpoint<3.1", "langgraph-prebuilt<1.0.3"]
 }
 """Releases that stood beside the oldest of a framework, where newer ones do not work with it."""
 WITH_ANOTHER = """
