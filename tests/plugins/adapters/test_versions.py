@@ -17,7 +17,6 @@ ADAPTERS = {
     "claude_agent": ("claude-agent", "claude_agent_sdk"),
     "langchain": ("langchain", "langchain_core"),
     "llm": ("llm", "llm"),
-    "llm": ("llm", "llm"),
     "openai_agents": ("openai-agents", "agents"),
     "pydantic_ai": ("pydantic-ai", "pydantic_ai"),
 }
