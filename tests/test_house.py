@@ -228,8 +228,8 @@ BUDGETS = {
     "people decide": {
         "contract": 217,
         "host": 49,
-        "lines": 3665,  # 3,200
-        "statements": 1802,
+        "lines": 3697,  # 3,200
+        "statements": 1820,
         "files": 23,
     },
     # Pages of what waits; templates, scripts and styles are apart.

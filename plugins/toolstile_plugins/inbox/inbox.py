@@ -109,6 +109,8 @@ class Inbox:
             raise StateError(f"{question.tool} {ticket} cannot be answered by you: {fault}")
         if digest not in (None, question.digest):
             raise StateError(f"{ticket} does not ask about that any more. Look at it again.")
+        if answer is Answer.EDITED and arguments is None:
+            raise StateError("The edit has no arguments. Give all of them as arguments.")
         edited = None if arguments is None else _edited(call, arguments, tool)
         now = self.clock.now()
         given = AnswerRecord(answer, by, via, now, reason)

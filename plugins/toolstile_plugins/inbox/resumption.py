@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from toolstile_hookspecs import (
     Outcome,
     Principal,
     Prompt,
+    StateError,
     Status,
 )
 from toolstile_hookspecs.agents.messages import Message, Role, unanswered
@@ -25,6 +27,8 @@ from toolstile_plugins.inbox.approver import Ended
 from toolstile_plugins.inbox.inbox import Inbox
 from toolstile_plugins.inbox.seal import SealedCall
 
+log = logging.getLogger("toolstile.inbox")
+
 DECIDED: Final = ANSWERED | {QuestionState.EXPIRED}
 """The states of a question whose call does not wait any more."""
 
@@ -33,7 +37,8 @@ def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) ->
     """Resume the calls of an executor's session that were answered, or not in time.
 
     The calls of an agent's run are left to the run. All policies are asked anew. An approved
-    change set is kept without another run of the handler, unless its base has changed.
+    change set is kept without another run of the handler, unless its base has changed. A question
+    that was altered is logged, and its call is left.
 
     Args:
         tools: The executor.
@@ -43,7 +48,7 @@ def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) ->
         The outcomes, in the order of the questions.
 
     Raises:
-        StateError: The store cannot be used, or a question was altered.
+        StateError: The store cannot be used.
     """
     inbox = tools.resources.get(Inbox)
     outcomes: list[Outcome] = []
@@ -116,10 +121,10 @@ def answers_to(inbox: Inbox, state: RunState) -> dict[str, TicketAnswer]:
         state: The state of the run.
 
     Returns:
-        The answers so far; calls without one go on waiting.
+        The answers so far; calls without one, or whose question was altered, go on waiting.
 
     Raises:
-        StateError: The store cannot be used, or a question was altered.
+        StateError: The store cannot be used.
     """
     tickets = {waiting.ticket for waiting in state.waiting}
     questions = inbox.store.questions(session_id=state.session_id)
@@ -182,13 +187,20 @@ def _due(inbox: Inbox, session_id: str, principal: Principal | None) -> Iterator
 
 
 def _claimed(inbox: Inbox, questions: Iterable[Question]) -> Iterator[Due]:
-    """Yield the calls whose questions were answered, or not in time, each claimed."""
+    """Yield the calls whose questions were answered, or not in time, each claimed.
+
+    One that was altered keeps none of the others from going on.
+    """
     for question in questions:
         now, holder = inbox.clock.now(), uuid4().hex
         state = question.state_at(now)
         if state not in DECIDED:
             continue
-        sealed, answer = inbox.seal.call_of(question), inbox.answer_to(question)
+        try:
+            sealed, answer = inbox.seal.call_of(question), inbox.answer_to(question)
+        except StateError as error:
+            log.error("%s Its call is left.", error)  # noqa: TRY400 - nobody needs the traceback
+            continue
         if inbox.claim(question, now, holder=holder):
             end = QuestionState.RESUMED if state in ANSWERED else state
             yield Due(question, sealed, answer, end, holder)

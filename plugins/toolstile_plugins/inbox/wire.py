@@ -51,7 +51,7 @@ def read_arguments(text: str) -> dict[str, Any]:
     """
     try:
         arguments = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise StateError(f"The arguments are not JSON: {error}. Correct them.") from None
     if not isinstance(arguments, dict):
         raise StateError("The arguments are not a JSON object. Write {...}.")

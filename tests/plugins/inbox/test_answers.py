@@ -26,6 +26,7 @@ from toolstile_hookspecs.services.approval_store import AnswerRecord, QuestionSt
 from toolstile_hookspecs.testing.approval_store import question_of
 from toolstile_plugins.inbox import resume_pending
 from toolstile_plugins.inbox.seal import Seal, SealedCall
+from toolstile_plugins.inbox.wire import read_arguments
 from toolstile_plugins.vfs import Mount, VfsConfig, open_workspace
 
 from .conftest import BOB, PAID, House, inbox_of, only, pay, say
@@ -54,6 +55,17 @@ def test_an_edit_that_does_not_fit_is_told_and_the_question_waits_on(asked, argu
     with pytest.raises(StateError, match=told):
         say(asked, Answer.EDITED, arguments=arguments, tool=pay)
     assert only(asked).state is QuestionState.WAITING
+
+
+def test_an_edit_without_arguments_is_told(asked):
+    with pytest.raises(StateError, match="The edit has no arguments"):
+        say(asked, Answer.EDITED)
+    assert only(asked).state is QuestionState.WAITING
+
+
+def test_arguments_that_are_too_deep_are_told():
+    with pytest.raises(StateError, match="The arguments are not JSON"):
+        read_arguments('{"to": ' + "[" * 100_000)
 
 
 # --- Secrets
@@ -156,6 +168,23 @@ def test_nobody_answers_a_question_that_was_altered(house, name, value):
         file.execute(altered, (f"$.{name}", value))
     with pytest.raises(StateError, match="was altered"):
         say(inbox_of(tools))
+
+
+def test_a_question_that_was_altered_keeps_no_other_call_from_going_on(house, caplog):
+    tools = house.tools(house.host(wait="pending"))
+    for amount in (1, 2, 3):
+        tools.dispatch(ToolCall("pay", {"to": "ada", "amount": amount}))
+    inbox = inbox_of(tools)
+    tickets = [question.ticket for question in inbox.waiting()]
+    for ticket in tickets:
+        inbox.answer(ticket, Answer.APPROVED, BOB, via="test")
+    with closing(sqlite3.connect(house.folder / "inbox" / "inbox.db")) as file, file:
+        altered = "UPDATE toolstile_questions SET question = json_set(question, '$.tool', 'look')"
+        file.execute(f"{altered} WHERE ticket = ?", (tickets[1],))
+    outcomes = resume_pending(tools)
+    assert [outcome.text for outcome in outcomes] == ["Paid 1 to ada.", "Paid 3 to ada."]
+    assert f"The question {tickets[1]}, or its answer, was altered" in caplog.text
+    assert resume_pending(tools) == []
 
 
 @pytest.mark.parametrize("altered", [{"by": EVE}, {"via": "card"}, {"reason": "Pay more"}], ids=str)
