@@ -217,6 +217,16 @@ class ApprovalStoreContract(Contract):
         every = {*OPEN, QuestionState.RESUMED}
         assert {found.ticket for found in store.questions(every)} == {"new", "open"}
 
+    def test_any_text_is_kept_as_it_is(self, store: ApprovalStore, again: ApprovalStore) -> None:
+        """Names of files that are no UTF-8 have lone surrogates, as do words typed in a shell."""
+        odd = "\udcff \u202e é"
+        store.add(question_of(diff=odd, reasons=(odd,)))
+        store.answer("t1", answer_of(Answer.DENIED, reason=odd))
+        found = again.get("t1")
+        assert found is not None
+        assert found.answer is not None
+        assert (found.diff, found.reasons, found.answer.reason) == (odd, (odd,), odd)
+
     def test_a_grant_is_read_as_it_was_kept_until_it_is_revoked(
         self, store: ApprovalStore, again: ApprovalStore
     ) -> None:

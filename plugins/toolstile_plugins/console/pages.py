@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import HTMLResponse, JSONResponse, Response
+from starlette.responses import HTMLResponse, Response
 
 from toolstile_hookspecs.support.text import duration, printable
 from toolstile_plugins.console.access import Access
@@ -68,7 +68,8 @@ class Pages:
             status: The status.
         """
         if wants_json(request):
-            return JSONResponse(wire, status)
+            # In ASCII, as no UTF-8 holds a lone surrogate.
+            return Response(json.dumps(wire), status, media_type="application/json")
         return HTMLResponse(self.text(template, values), status)
 
     def text(self, template: str, values: Mapping[str, Any]) -> str:

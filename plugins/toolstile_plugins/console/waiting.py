@@ -268,7 +268,8 @@ def _terms_of(form: Mapping[str, str]) -> Terms:
     """
     scope: Any = form.get("for", "session")
     try:
-        hours, times = float(form.get("hours") or HOURS), int(form.get("times") or 0) or None
+        hours = float(form.get("hours") or HOURS)
+        times = int(form["times"]) if form.get("times") else None
     except ValueError:
         raise StateError("Write hours and times as numbers.") from None
     return Terms(is_exact=form.get("what") != "tool", scope=scope, hours=hours, times=times)

@@ -156,7 +156,13 @@ class SqliteApprovals:
         self._file.close()
 
     def _found(self, which: str, *values: Any) -> list[Question]:
-        return [_read(row) for row in self._rows(f"{_FOUND} {which}", *values)]
+        try:
+            return [_read(row) for row in self._rows(f"{_FOUND} {which}", *values)]
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            raise StateError(
+                f"A question in {self._file.path} was altered and cannot be read: {error!s}. Move "
+                "the file away, to have the calls made again."
+            ) from error
 
     def _rows(self, select: str, *values: Any) -> list[Any]:
         # A look does not make the file.
@@ -187,6 +193,7 @@ def _prepare(connection: sqlite3.Connection) -> None:
 
 
 def _written(question: Question) -> str:
+    # In ASCII, as SQLite takes no lone surrogates, which names of files may have.
     return json.dumps(
         {
             "call_id": question.call_id,
@@ -206,8 +213,7 @@ def _written(question: Question) -> str:
             "session_id": question.session_id,
             "created": question.created.isoformat(),
             "expires": question.expires.isoformat(),
-        },
-        ensure_ascii=False,
+        }
     )
 
 
@@ -226,7 +232,7 @@ def _read(row: Sequence[Any]) -> Question:
 def _written_answer(given: AnswerRecord) -> str:
     by = _written_principal(given.by)
     told = [given.answer.value, by, given.via, given.at.astimezone(UTC).isoformat(), given.reason]
-    return json.dumps(told, ensure_ascii=False)
+    return json.dumps(told)
 
 
 def _read_answer(text: str, proof: bytes) -> AnswerRecord:

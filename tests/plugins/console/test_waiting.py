@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from toolstile_hookspecs import Status, ToolCall
+from toolstile_hookspecs import Answer, Status, ToolCall
 from toolstile_plugins.inbox import resume_pending
 
 from .conftest import BOB, Desk, Visitor
@@ -24,6 +24,12 @@ def test_questions_are_json_for_programs(desk, visitor):
     assert visitor.json() == {"questions": [question], "grants": []}
     path = f"/questions/{question['ticket']}"
     assert visitor.json(path) == {"question": question, "fault": None}
+
+
+def test_words_that_are_no_utf_8_are_json_as_well(desk, visitor):
+    ticket = desk.ask()["ticket"]
+    desk.inbox.answer(ticket, Answer.DENIED, BOB, via="test", reason="No\udcff")
+    assert visitor.json(f"/questions/{ticket}")["question"]["answer"]["reason"] == "No\udcff"
 
 
 def test_a_browser_gets_a_page_though_it_takes_json_as_well(visitor):
@@ -169,6 +175,7 @@ def test_without_terms_a_grant_is_as_narrow_as_can_be(desk, visitor):
         ({"hours": "many"}, "as numbers"),
         ({"hours": "999"}, "at most 720"),
         ({"times": "3"}, "path in [plugins.sessions]"),
+        ({"times": "0"}, "1 time or more"),
         ({"digest": "0"}, "does not ask about that any more"),
     ],
     ids=str,

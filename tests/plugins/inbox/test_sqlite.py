@@ -42,6 +42,14 @@ class TestSqlite(ApprovalStoreContract):
         with pytest.raises(StateError, match="of version 3, which this Toolstile does not know"):
             again.get("t1")
 
+    @pytest.mark.parametrize("text", ["no JSON", "{}", "[]", "1", '{"principal": null}'])
+    def test_a_question_that_cannot_be_read_is_told(self, store, again, file, text):
+        store.add(question_of())
+        with closing(sqlite3.connect(file, isolation_level=None)) as connection:
+            connection.execute("UPDATE toolstile_questions SET question = ?", (text,))
+        with pytest.raises(StateError, match="was altered and cannot be read"):
+            again.questions()
+
     def test_a_file_from_before_there_were_grants_takes_them(self, store, again, file):
         store.add(question_of())
         with closing(sqlite3.connect(file, isolation_level=None)) as connection:
