@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 
 import httpx2
@@ -10,7 +11,7 @@ import pytest
 pytest.importorskip("fastapi")
 pytest.importorskip("starlette")
 
-from .desk_server import SHOP, served
+from .desk_server import KEY, SHOP, Clerk, Desk, served
 
 pytestmark = [pytest.mark.docs, pytest.mark.slow]
 BOB = {"x-person": "bob"}
@@ -90,6 +91,35 @@ def test_a_client_that_leaves_a_stream_cancels_the_run_and_may_ask_again(http):
     told = http.post("/users/kim/requests", json=TWO).json()
     assert "asks" in told or "cancelled" in told["text"] or "interrupted" in told["text"]
     assert http.get("/users/kim/conversation").json()[0] == ["user", "2 kettle"]
+
+
+class Thinking(Clerk):
+    """A model that answers once it may."""
+
+    def __init__(self):
+        self.asked, self.may_answer = asyncio.Event(), asyncio.Event()
+
+    async def asend(self, request, listen=None):
+        self.asked.set()
+        await self.may_answer.wait()
+        return self.send(request, listen)
+
+
+def test_a_stream_beside_another_run_of_its_user_ends_with_the_reason(tmp_path):
+    async def both():
+        model = Thinking()
+        desk = Desk(tmp_path, model, KEY)
+        async with desk.host:
+            first = asyncio.ensure_future(desk.ask("ada", "r-1", "2 kettle"))
+            await model.asked.wait()
+            told = [event async for event in desk.stream("ada", "r-2", "1 mug")]
+            model.may_answer.set()
+            await first
+        return told
+
+    (end,) = asyncio.run(both())
+    assert end.startswith("event: end\n")
+    assert "has a run under way" in end
 
 
 def test_the_page_tells_the_files_that_there_are():

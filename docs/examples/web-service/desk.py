@@ -15,6 +15,7 @@ from toolstile_hookspecs import (
     Principal,
     PromptEvaluationError,
     RunContext,
+    StateError,
     ToolContext,
     ToolInvoked,
 )
@@ -97,10 +98,10 @@ class Desk:
     async def stream(self, user: str, request_id: str, text: str) -> AsyncIterator[str]:
         """Yield the answer to a request piece by piece, as server-sent events."""
         inbox, state = await self._look(user)
-        if state is not None:
-            yield _event("end", await self.ask(user, request_id, text))
-            return
         try:
+            if state is not None:
+                yield _event("end", await self.ask(user, request_id, text))
+                return
             async with aclosing(self.agent.astream(text, **self._of(user, request_id))) as pieces:
                 async for piece in pieces:
                     match piece:
@@ -114,7 +115,7 @@ class Desk:
                             yield _event("end", _told(piece, inbox))
                         case _:
                             pass  # the pieces of a call
-        except PromptEvaluationError as error:
+        except (PromptEvaluationError, StateError) as error:
             yield _event("end", {"error": str(error)})
 
     async def answer(self, ticket: str, person: str, *, approve: bool) -> dict[str, Any]:
