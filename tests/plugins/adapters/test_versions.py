@@ -69,6 +69,12 @@ def test_another_release_is_told_in_one_sentence(adapter: str, module: str) -> N
     assert told.endswith(f": install toolstile[{extra}].")
 
 
+@pytest.mark.parametrize("adapter", ADAPTERS)
+def test_the_next_major_of_a_framework_is_not_installed(adapter: str) -> None:
+    extra, _ = ADAPTERS[adapter]
+    assert [each for each in needed(extra) if "<" not in each] == []
+
+
 @pytest.mark.slow
 @pytest.mark.long
 @pytest.mark.parametrize("release", ["oldest", "newest"])
