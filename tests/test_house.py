@@ -228,8 +228,8 @@ BUDGETS = {
     "people decide": {
         "contract": 217,
         "host": 49,
-        "lines": 3697,  # 3,200
-        "statements": 1820,
+        "lines": 3704,  # 3,200
+        "statements": 1824,
         "files": 23,
     },
     # Pages of what waits; templates, scripts and styles are apart.

@@ -101,18 +101,18 @@ class Approver:
         Otherwise return a question that waits.
         """
         request, now = self._request, self._clock.now()
+        asked = question_of(request, timedelta(seconds=self._inbox.settings.expiry))
         shown_before: str | None = None
         waiting: Question | None = None
         for question in self._inbox.store.questions(session_id=request.context.session.id):
             state = question.state_at(now)
             if not _is_about(question, request):
-                if question.call_id == request.call.id:
+                if _was_approved(question, asked):
                     shown_before = question.diff
             elif state in ANSWERED and self._inbox.claim(question, now):
                 return question
             elif state is QuestionState.WAITING and self._lets_end:
                 waiting = waiting or question
-        asked = question_of(request, timedelta(seconds=self._inbox.settings.expiry))
         if (granted := self._grants.answer_to(asked)) is not None:
             if waiting is not None:
                 self._inbox.store.end(waiting.ticket, QuestionState.WITHDRAWN)
@@ -187,3 +187,10 @@ def _is_about(question: Question, request: ApprovalRequest) -> bool:
     """Tell whether a question is about the same; a run goes on with its own calls itself."""
     about = (request.tool.name, request.digest, request.context.principal)
     return (question.tool, question.digest, question.principal) == about and not question.owner
+
+
+def _was_approved(question: Question, asked: Question) -> bool:
+    """Tell whether a person approved the call that asks anew; ids alone may come again."""
+    names = ("call_id", "tool", "arguments", "principal")
+    is_its_own = all(getattr(question, name) == getattr(asked, name) for name in names)
+    return is_its_own and question.state is QuestionState.APPROVED

@@ -212,6 +212,15 @@ def test_a_person_is_asked_anew_with_both_diffs_where_the_base_has_moved(desk):
     assert (folder / "a.txt").read_text().strip() in anew.diff
 
 
+def test_another_call_of_the_same_id_was_not_approved_before(desk):
+    """Some models begin their ids anew with each turn."""
+    tools, _ = desk
+    for path in ("a.txt", "b.txt"):
+        tools.dispatch(ToolCall("generate", {"path": path}, id="call-1"))
+    first, second = inbox_of(tools).waiting()
+    assert (first.shown_before, second.shown_before) == (None, None)
+
+
 # --- Calls within another
 
 
