@@ -8,7 +8,6 @@ from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
-from weakref import WeakKeyDictionary
 
 from claude_agent_sdk import HookMatcher
 from claude_agent_sdk.types import (
@@ -41,6 +40,7 @@ PREFIX: Final = "mcp__toolstile__"
 """The beginning of the names of our tools in Claude Code."""
 WAIT: Final = 7 * 24 * 3600.0
 """Seconds that a hook may take: the approver may be a person."""
+_CALLS: Final = "claude_session_calls"
 AGAIN: Final = "Call it again, unchanged: the session then waits for the answer."
 
 Hooks = dict[HookEvent, list[HookMatcher]]
@@ -332,11 +332,10 @@ def _stop(reason: str) -> SyncHookJSONOutput:
     return {"continue_": False, "stopReason": reason}
 
 
-_CALLS: Final[WeakKeyDictionary[ExecutorHandle, SessionCalls]] = WeakKeyDictionary()
-
-
 def calls_of(tools: ExecutorHandle) -> SessionCalls:
     """Return the calls over an executor; its server and its hooks share them."""
-    if tools not in _CALLS:
-        _CALLS[tools] = SessionCalls(tools)
-    return _CALLS[tools]
+    # They are kept by the executor: they hold it, so a mapping of all would let none of them go.
+    kept: dict[str, SessionCalls] = vars(tools)
+    if _CALLS not in kept:
+        kept[_CALLS] = SessionCalls(tools)
+    return kept[_CALLS]

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from weakref import ref
 
 import pytest
 from claude_agent_sdk import ClaudeAgentOptions, ClaudeSDKClient, HookMatcher, ResultMessage, query
@@ -398,6 +400,15 @@ def test_options_name_their_tools() -> None:
     assert named == ["Read", "mcp__github__search"]
     every = [each.wire_name or each.name for each in foreign_tools(ClaudeAgentOptions())]
     assert every == list(BUILT_IN)
+
+
+def test_an_executor_is_let_go_when_its_sessions_have_ended(toolstile_host: Any) -> None:
+    with toolstile_host().executor(tools=foreign_tools(["Bash"])) as tools:
+        governed(["Bash"], tools)
+        kept = ref(tools)
+    del tools
+    gc.collect()
+    assert kept() is None
 
 
 def test_names_are_governed_by_hooks() -> None:
