@@ -10,6 +10,7 @@ import asyncio
 import json
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Final
 
 from cases_agent import cpu_time_on_loop
@@ -26,8 +27,7 @@ SCHEMA: Final = {
     "additionalProperties": False,
 }
 MOST: Final = 1.25
-"""The most that an adapter may add to a framework's own call, in times of a dispatched one."""
-SIDES: Final = ("our tool", "its own tool, governed")
+"""The most that a call through an adapter may cost, in times of one that is dispatched without."""
 
 
 async def add(a: int, b: int) -> int:
@@ -71,11 +71,12 @@ def dispatched() -> Iterator[Run]:
 
 
 @contextmanager
-def dispatched_using() -> Iterator[Run]:
-    async def using(arguments: dict[str, Any], _: Any) -> int:
-        return await add(**arguments)
+def dispatched_using(bare: Callable[[], AbstractContextManager[Run]]) -> Iterator[Run]:
+    """Give a call of a foreign tool that runs the framework's own call, without an adapter."""
+    with opened(ForeignTool("add", "Add.", SCHEMA)) as tools, bare() as run_bare:
 
-    with opened(ForeignTool("add", "Add.", SCHEMA)) as tools:
+        async def using(_: dict[str, Any], __: Any) -> str:
+            return str(await run_bare())
 
         async def run() -> str:
             return (await tools.adispatch(ToolCall("add", GIVEN, id="c1"), using=using)).text
@@ -254,22 +255,22 @@ ADAPTERS: Final = {
 
 
 def measure_adapters(effort: Effort) -> list[Row]:
-    """Measure a call through each adapter, on top of the framework's own, in times of a call."""
-    floors = (
-        probe("adispatch: a call of our tool", dispatched),
-        probe("adispatch: a call of a foreign tool", dispatched_using),
-    )
+    """Measure a call through each adapter beside the same call dispatched without it.
+
+    Our tool is measured on top of the framework's own call, in times of a dispatched one. A tool of
+    theirs is measured beside a dispatched call that runs it.
+    """
+    floor = probe("adispatch: a call of our tool", dispatched)
     cases: list[Case] = []
-    for name, (bare, *adapted) in ADAPTERS.items():
-        for floor, side, runs in zip(floors, SIDES, adapted, strict=True):
-            cases += (
-                Case(probe(f"{name}: bare, beside {side}", bare), floor),
-                Case(probe(f"{name}: {side}", runs), floor),
-            )
+    for name, (bare, own, foreign) in ADAPTERS.items():
+        within = probe(f"adispatch: a tool of {name}", partial(dispatched_using, bare))
+        cases += (
+            Case(probe(f"{name}: bare", bare), floor),
+            Case(probe(f"{name}: our tool", own), floor),
+            Case(probe(f"{name}: its own tool, governed", foreign), within, MOST),
+        )
     rows = {row.case: row for row in compare(cases, effort)}
     for name in ADAPTERS:
-        for side in SIDES:
-            added = f"{name}: {side}, on top of bare"
-            whole, base = rows[f"{name}: {side}"], rows[f"{name}: bare, beside {side}"]
-            rows[added] = on_top(added, whole, base, MOST)
+        added = f"{name}: our tool, on top of bare"
+        rows[added] = on_top(added, rows[f"{name}: our tool"], rows[f"{name}: bare"], MOST)
     return list(rows.values())
