@@ -79,9 +79,12 @@ class ForeignRun:
     def given(self, outcome: Outcome) -> Any:
         """Return what their framework gets of a call that succeeded.
 
-        That is the object that the tool returned, unless a plugin or the ledger answered.
+        That is the object that the tool returned, unless a plugin or the ledger answered, or a
+        secret of the call's arguments stands in it.
         """
-        return self._returned if outcome.result.value is self._shown else outcome.text
+        is_own = outcome.result.value is self._shown
+        data = (outcome.data or b"").decode()
+        return self._returned if is_own and outcome.event.hide(data) == data else outcome.text
 
     def raise_own(self, outcome: Outcome | None = None) -> None:
         """Raise what their tool raised to steer its run, where our call ended by that.

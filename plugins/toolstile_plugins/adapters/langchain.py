@@ -207,6 +207,8 @@ class GovernedTool(BaseTool):
 
 @lru_cache(maxsize=256)
 def _governed_class(kind: type[BaseTool]) -> type[BaseTool]:
+    if issubclass(kind, GovernedTool):
+        return kind
     return type(f"Governed{kind.__name__}", (GovernedTool, kind), {"__module__": __name__})
 
 

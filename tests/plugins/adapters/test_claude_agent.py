@@ -158,6 +158,7 @@ def schema(function: Callable[..., Any]) -> dict[str, Any]:
 
 class TestClaudeAgent(FrameworkAdapterContract):
     gathers = False
+    secrets = False
     stops = False
     # Claude Code itself reads "10" as a number where the schema asks for one.
     wrong: ClassVar[Mapping[str, Any]] = {"item": 5, "quantity": "ten", "colour": "red"}

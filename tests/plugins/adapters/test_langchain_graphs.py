@@ -345,6 +345,13 @@ def test_a_tool_that_the_executor_does_not_know_is_refused(
 # --- Calls by hand, and what leaves a run
 
 
+def test_a_governed_tool_can_be_governed_again(office: Office, toolstile_host: Hosts) -> None:
+    theirs = office.tools()[1:2]
+    with toolstile_host().executor(tools=foreign_tools(theirs)) as tools:
+        (again,) = governed(governed(theirs, tools), tools)
+        assert asyncio.run(again.arun("it")) == "it is here."
+
+
 def test_a_tool_is_called_by_hand(office: Office, desk: Desk, toolstile_host: Hosts) -> None:
     host = toolstile_host(*desk.tools(), approver=desk.later)
     theirs = [office.tools()[1]]

@@ -190,7 +190,14 @@ class Desk:
             """Order something, too slowly."""
             return await desk._waiting(item)
 
-        return [order, erase, meet, wait, hurry]
+        async def log_in(user: str, password: SecretStr) -> str:
+            """Log in."""
+            # Some frameworks give what the model wrote.
+            given = cast("SecretStr | str", password)
+            shown = given if isinstance(given, str) else given.get_secret_value()
+            return f"{user} has {shown}"
+
+        return [order, erase, meet, wait, hurry, log_in]
 
     def _ordered(self, item: str, quantity: int) -> str:
         if item == "nothing":
