@@ -195,7 +195,7 @@ class ApprovalStore(Protocol):
         """Remove a grant, if it is there."""
 
     def prune(self, before: datetime) -> int:
-        """Remove ended questions, and grants, that expired before a time; return their number."""
+        """Remove questions and grants that expired before a time; return their number."""
         ...
 
     def close(self) -> None:

@@ -211,6 +211,8 @@ class Waiting:
                 answered = self._give(ticket, digest, form)
             except StateError as error:
                 told[ticket] = str(error)
+            except HTTPException as error:  # the others were answered all the same
+                told[ticket] = error.detail
             else:
                 told[ticket] = f"{answered.tool} {ticket} is {self._card(answered).answered}."
         if wants_json(request):

@@ -109,7 +109,7 @@ class Approver:
             if not _is_about(question, request):
                 if _was_approved(question, asked):
                     shown_before = question.diff
-            elif state in ANSWERED and self._inbox.claim(question, now):
+            elif state in ANSWERED and now < question.expires and self._inbox.claim(question, now):
                 return question
             elif state is QuestionState.WAITING and self._lets_end:
                 waiting = waiting or question

@@ -111,13 +111,14 @@ class Cards:
         until = f"until {wire_time(question.expires)}"
         lines = [*question.reasons, whose or "", f"session {question.session_id}", until]
         fields = _fields(question)
-        if answers and any(len(text) > MOST for text in fields.values()):
+        text = "\n".join(printable(line) for line in lines if line)
+        if answers and any(len(shown) > MOST for shown in (text, *fields.values())):
             # Nobody approves what stands beyond the end of a card.
             note, answers = _CUT.format(ticket=question.ticket), (Answer.DENIED,)
         return Card(
             title=f"{question.tool} ({effect}){has_run}",
-            text=_short("\n".join(printable(line) for line in lines if line)),
-            fields={title: _short(text) for title, text in fields.items()},
+            text=_short(text),
+            fields={title: _short(shown) for title, shown in fields.items()},
             note=_short(printable(note)),
             buttons=tuple(
                 Button(answer, self.inbox.seal.seal_button(question, answer)) for answer in answers

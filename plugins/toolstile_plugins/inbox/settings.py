@@ -58,8 +58,8 @@ class InboxSettings(BaseModel):
         wait: `answer` lets a call wait until somebody answers; `pending` ends it, to be resumed.
         expiry: Seconds after which nobody can answer any more.
         interval: Seconds between two looks for an answer; more where many calls wait.
-        keep: Seconds after the expiry for which an answered call can be resumed. Questions that
-            ended are removed then.
+        keep: Seconds after the expiry for which an answered call can be resumed. Its question is
+            removed then.
         lease: Seconds for which a process that resumes a call keeps others from it.
         widest_grant: The widest scope of an approval that lasts: `none`, `session`, `principal` or
             `everybody`.

@@ -53,7 +53,7 @@ _CLAIM: Final = (
     "UPDATE toolstile_questions SET holder = ?, held_until = ? WHERE ticket = ? AND state IN ({}) "
     "AND (holder IS NULL OR holder = ? OR held_until <= ?)"
 )
-_REMOVE: Final = "DELETE FROM toolstile_questions WHERE state NOT IN ({}) AND expires < ?"
+_REMOVE: Final = "DELETE FROM toolstile_questions WHERE expires < ?"
 _REMOVE_GRANTS: Final = "DELETE FROM toolstile_grants WHERE expires < ?"
 
 
@@ -145,11 +145,11 @@ class SqliteApprovals:
             connection.execute("DELETE FROM toolstile_grants WHERE id = ?", (id,))
 
     def prune(self, before: datetime) -> int:
-        """Remove ended questions, and grants, that expired before a time; return their number."""
-        row = (*OPEN, before.timestamp())
+        """Remove questions and grants that expired before a time; return their number."""
+        row = (before.timestamp(),)
         with self._file.writing() as connection:
-            removed = connection.execute(_REMOVE.format(_places(OPEN)), row).rowcount
-            return removed + connection.execute(_REMOVE_GRANTS, row[-1:]).rowcount
+            removed = connection.execute(_REMOVE, row).rowcount
+            return removed + connection.execute(_REMOVE_GRANTS, row).rowcount
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""

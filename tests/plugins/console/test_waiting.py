@@ -87,6 +87,14 @@ def test_an_answer_to_what_was_not_shown_is_not_taken(desk, visitor):
     assert desk.inbox.waiting()
 
 
+def test_of_several_one_that_is_gone_hides_no_answer(desk, visitor):
+    first = desk.ask()
+    chosen = [f"{first['ticket']}.{first['digest']}", "nonesuch."]
+    answer = visitor.post("/questions", {"question": chosen, "answer": "approve"})
+    assert f"pay {first['ticket']} is approved by bob" in answer.text
+    assert "There is no such question." in answer.text
+
+
 def test_several_are_answered_at_once_each_by_itself(desk, visitor):
     first, second, third = (desk.ask(to=name) for name in ("ada", "bob", "eve"))
     visitor.answer(second, "approve")

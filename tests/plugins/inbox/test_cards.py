@@ -8,7 +8,14 @@ from dataclasses import replace
 
 import pytest
 
-from toolstile_hookspecs import Answer, Principal, StateError, ToolCall
+from toolstile_hookspecs import (
+    Answer,
+    PolicyDecision,
+    Principal,
+    StateError,
+    ToolCall,
+    hookimpl,
+)
 from toolstile_hookspecs.services.approval_store import AnswerRecord, QuestionState
 from toolstile_plugins.inbox.cards import MOST, Cards
 
@@ -166,6 +173,20 @@ def test_what_does_not_fit_on_a_card_is_not_approved_there(house):
     assert f"approvals show {only(cards.inbox).ticket}" in card.note
     assert all(len(text) <= 3000 for text in texts_of(card.slack()))
     assert len(card.fields["Arguments"]) == MOST + len("...")
+
+
+def test_reasons_that_do_not_fit_on_a_card_are_not_approved_there(house):
+    class Asks:
+        @hookimpl
+        def toolstile_check(self, tool, params):
+            return PolicyDecision.ask("x" * 5000)
+
+    host = house.host(wait="pending")
+    host.register(Asks())
+    tools = house.tools(host)
+    tools.dispatch(ToolCall("pay", {"to": "ada"}))
+    cards = Cards(inbox_of(tools))
+    assert [button.label for button in cards.card(only(cards.inbox)).buttons] == ["Deny"]
 
 
 def test_a_card_of_an_answered_question_says_who_answered_and_has_no_buttons(cards):

@@ -170,6 +170,28 @@ def test_an_answer_counts_however_late_the_call_is_resumed(house):
     assert outcome.success
 
 
+def test_the_same_call_repeated_after_the_expiry_asks_anew(house):
+    tools = house.tools(house.host(wait="pending", expiry=60))
+    tools.dispatch(CALL)
+    inbox = inbox_of(tools)
+    old = say(inbox).ticket
+    house.clock.advance(61)
+    again = tools.dispatch(CALL)
+    assert again.status is Status.PENDING
+    assert only(inbox).ticket != old
+    assert PAID == []
+
+
+def test_questions_that_nobody_answered_are_removed(house):
+    tools = house.tools(house.host(wait="pending", expiry=60, keep=100))
+    inbox = inbox_of(tools)
+    tools.dispatch(CALL)
+    old = only(inbox).ticket
+    house.clock.advance(161)
+    tools.dispatch(ToolCall("pay", {"to": "bob"}))
+    assert inbox.store.get(old) is None
+
+
 def test_questions_that_ended_long_ago_are_removed(house):
     tools = house.tools(house.host(wait="pending", expiry=60, keep=100))
     inbox = inbox_of(tools)
