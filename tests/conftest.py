@@ -6,7 +6,9 @@ import gc
 import logging
 import signal
 import socket
+from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -54,7 +56,12 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is long with the parameters it has; begin with the file that takes longest."""
+    alike: Counter[Path] = Counter()
     for item in items:
+        if (mark := item.get_closest_marker("much_alike")) is not None:
+            if alike[item.path] % mark.args[0]:
+                item.add_marker("long")
+            alike[item.path] += 1
         has = (
             item.callspec.params
             if isinstance(item, pytest.Function) and hasattr(item, "callspec")

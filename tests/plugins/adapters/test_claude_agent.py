@@ -21,6 +21,7 @@ from claude_agent_sdk import (
     query,
 )
 from executing.claude_model import played, scripted
+from pydantic import SecretStr
 
 from toolstile_hookspecs import ApprovalAnswer, ExecutorHandle, ForeignTool
 from toolstile_hookspecs.testing import FrameworkAdapterContract
@@ -40,7 +41,7 @@ from toolstile_plugins.adapters.claude_agent import (
 )
 
 Functions = Sequence[Callable[..., Any]] | None
-TYPES = {str: "string", int: "integer"}
+TYPES = {str: "string", int: "integer", SecretStr: "string"}
 
 pytestmark = pytest.mark.slow
 

@@ -30,6 +30,8 @@ from toolstile_hookspecs.testing.frameworks.framework_agents import (
 )
 from toolstile_plugins.adapters.langchain import foreign_tools, governed, toolset
 
+# One Python is enough for what frameworks do.
+pytestmark = pytest.mark.slow
 Functions = Sequence[Callable[..., Any]] | None
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 GO: Any = {"messages": [HumanMessage("go")]}

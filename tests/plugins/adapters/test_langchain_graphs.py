@@ -50,6 +50,8 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.adapters.langchain import foreign_tools, governed, toolset
 
+# One Python is enough for what frameworks do.
+pytestmark = pytest.mark.slow
 Go = Callable[[Any, Any], dict[str, Any]]
 
 

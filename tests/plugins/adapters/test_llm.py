@@ -39,6 +39,8 @@ from toolstile_plugins.adapters.llm import (
     toolset,
 )
 
+# One Python is enough for what frameworks do.
+pytestmark = pytest.mark.slow
 Functions = Sequence[Callable[..., Any]] | None
 
 

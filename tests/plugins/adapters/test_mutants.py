@@ -14,6 +14,8 @@ from toolstile.testing import Hosts
 from toolstile_hookspecs import ExecutorHandle, Outcome, Status, ToolCall
 from toolstile_hookspecs.testing.frameworks.framework_agents import Scene
 
+# One Python is enough for what frameworks do.
+pytestmark = pytest.mark.slow
 ADAPTERS = (
     pytest.param("claude_agent", marks=pytest.mark.slow),
     "langchain",

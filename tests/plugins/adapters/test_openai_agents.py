@@ -63,6 +63,8 @@ from toolstile_plugins.adapters.openai_agents import (
     toolset,
 )
 
+# One Python is enough for what frameworks do.
+pytestmark = pytest.mark.slow
 Functions = Sequence[Callable[..., Any]] | None
 
 

@@ -33,6 +33,8 @@ def objections(page: Any) -> list[str]:
     ]
 
 
+@pytest.mark.long_if(width=1000, scheme="dark")
+@pytest.mark.long_if(width=360, scheme="light")
 @pytest.mark.parametrize("width", [1000, 360])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_it_is_read_by_everybody(page, desk, links, width, scheme):

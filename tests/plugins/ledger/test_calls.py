@@ -37,7 +37,7 @@ from toolstile_plugins.policies import SequentialDependencyPolicy
 
 from .conftest import Bench
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.much_alike(2)]
 
 
 @dataclass(frozen=True)

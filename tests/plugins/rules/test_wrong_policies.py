@@ -221,6 +221,7 @@ def test_a_result_that_may_have_any_fields_may_have_a_trusted_one(own):
 
 
 @pytest.mark.slow
+@pytest.mark.much_alike(3)
 @pytest.mark.parametrize("rule", WRONG, ids=repr)
 def test_wrong_policies_are_refused_with_file_rule_and_remedy(opened, rule):
     told = opened(rule)

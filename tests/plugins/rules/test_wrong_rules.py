@@ -135,6 +135,7 @@ def test_right_rules_are_taken(opened, rule):
 
 
 @pytest.mark.slow
+@pytest.mark.much_alike(3)
 @pytest.mark.parametrize("rule", WRONG, ids=repr)
 def test_wrong_rules_are_refused_with_file_rule_and_remedy(opened, rule):
     told = opened(rule)

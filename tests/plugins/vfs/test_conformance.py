@@ -14,6 +14,7 @@ Branch = Callable[..., WorkspaceBranch]
 
 
 @pytest.mark.slow
+@pytest.mark.much_alike(2)
 class TestOutsideOfCalls(FilesystemContract):
     @pytest.fixture
     def files(self, workspace: VirtualFilesystem) -> Filesystem:
@@ -27,6 +28,7 @@ class TestInACall(FilesystemContract):
 
 
 @pytest.mark.slow
+@pytest.mark.much_alike(2)
 class TestInANestedCall(FilesystemContract):
     @pytest.fixture
     def files(self, workspace: VirtualFilesystem, branch_of: Branch) -> Filesystem:
