@@ -9,6 +9,7 @@ import socket
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -22,6 +23,26 @@ settings.register_profile(
     "toolstile", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("toolstile")
+
+
+LONG: Final = {
+    "adapters/test_claude_sessions.py": 99,
+    "adapters/test_mutants.py": 99,
+    "adapters/test_other_process.py": 99,
+    "cli/test_help.py": 2,
+    "cli/test_main.py": 2,
+    "cli/test_reader.py": 2,
+    "failures/test_interrupting.py": 2,
+    "gateway/test_rules.py": 2,
+    "inbox/test_killed.py": 2,
+    "isolation/test_isolation.py": 2,
+    "ledger/test_commands.py": 2,
+    "record/test_commands.py": 2,
+    "server/test_hostile_clients.py": 2,
+    "server/test_http.py": 2,
+    "server/test_patience.py": 2,
+}
+"""Files with slow tests that start many processes: but for every so many, these are long."""
 
 
 @pytest.fixture(autouse=True)
@@ -58,8 +79,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what is long with the parameters it has; begin with the file that takes longest."""
     alike: Counter[Path] = Counter()
     for item in items:
-        if (mark := item.get_closest_marker("much_alike")) is not None:
-            if alike[item.path] % mark.args[0]:
+        mark = item.get_closest_marker("much_alike")
+        number = mark.args[0] if mark else LONG.get("/".join(item.path.parts[-2:]), 1)
+        if number > 1 and item.get_closest_marker("slow"):
+            if alike[item.path] % number:
                 item.add_marker("long")
             alike[item.path] += 1
         has = (
