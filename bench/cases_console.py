@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from threading import Event
@@ -38,52 +38,6 @@ APART: Final = f"the same: {TABS} tabs show its calls, the console a process of 
 ASKED: Final = f"the same: {QUESTIONS} of its calls wait for a person"
 OWN: Final = "the console's own process, for each of these calls"
 INDEXED: Final = "a recorded call, taken into the console's index"
-
-
-class Process:
-    """A process whose processor time is measured.
-
-    Args:
-        folder: The folder of its record and its inbox.
-        role: `calls` for a host alone, `both` for one with a console, `watch` for a console that
-            makes no calls, `waits` for one whose calls wait for a person.
-
-    Attributes:
-        folder: The folder of its record and its inbox.
-        address: How its console is opened, "" where it has none.
-    """
-
-    def __init__(self, folder: Path, role: str, stack: ExitStack) -> None:
-        self.folder = folder
-        command = [sys.executable, Path(__file__).with_name("console_host.py"), folder, role]
-        pipe = subprocess.PIPE
-        self._process = stack.enter_context(
-            subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
-        )
-        assert self._process.stdin is not None
-        stack.callback(self._process.stdin.close)
-        self.address = self._answer()
-
-    def do(self, what: str, number: int) -> float:
-        """Let it do something so many times, and return the processor time that took."""
-        before = self.spent()
-        return self._ask(f"{what} {number}") - before
-
-    def spent(self) -> float:
-        """Return the processor time of the process so far."""
-        return self._ask("rest 0")
-
-    def _ask(self, line: str) -> float:
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{line}\n")
-        self._process.stdin.flush()
-        return float(self._answer())
-
-    def _answer(self) -> str:
-        assert self._process.stdout is not None
-        line = self._process.stdout.readline()
-        assert line, "The process has ended."
-        return line.strip()
 
 
 class Browser:
@@ -134,6 +88,53 @@ class Browser:
                     (await client.get(f"{self._room}/{page}")).raise_for_status()
 
 
+class Process:
+    """A process whose processor time is measured.
+
+    Args:
+        folder: The folder of its record and its inbox.
+        role: `calls` for one whose questions let calls end, `waits` for one whose calls wait for a
+            person, `watch` for one that makes no calls.
+
+    Attributes:
+        folder: The folder of its record and its inbox.
+    """
+
+    def __init__(self, folder: Path, role: str, stack: ExitStack) -> None:
+        self.folder = folder
+        command = [sys.executable, Path(__file__).with_name("console_host.py"), folder, role]
+        pipe = subprocess.PIPE
+        self._process = stack.enter_context(
+            subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=subprocess.DEVNULL, text=True)
+        )
+        assert self._process.stdin is not None
+        stack.callback(self._process.stdin.close)
+
+    def do(self, what: str, number: int) -> float:
+        """Let it do something so many times, and return the processor time that took."""
+        before = self.spent()
+        return float(self._ask(f"{what} {number}")) - before
+
+    def spent(self) -> float:
+        """Return the processor time of the process so far."""
+        return float(self._ask("rest 0"))
+
+    @contextmanager
+    def console(self) -> Iterator[Browser]:
+        """Serve its console within the block, and open it in a browser."""
+        yield Browser(self._ask("open 1"))
+        self._ask("close 1")
+
+    def _ask(self, line: str) -> str:
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{line}\n")
+        self._process.stdin.flush()
+        assert self._process.stdout is not None
+        answer = self._process.stdout.readline()
+        assert answer, "The process has ended."
+        return answer.strip()
+
+
 def measure_console(effort: Effort) -> list[Row]:
     """Measure calls beside open pages, and what the index costs."""
     calls = max(60, round(effort.seconds * 6000))
@@ -143,14 +144,15 @@ def measure_console(effort: Effort) -> list[Row]:
     ratios: dict[str, list[float]] = {name: [] for name in (IN_PROCESS, WAITING, APART, ASKED)}
     with ExitStack() as stack:
         folder = Path(stack.enter_context(TemporaryDirectory()))
-        hosts, browsers, watching = _opened(folder, stack)
+        hosts, watching = _opened(folder, stack)
         for host in {*hosts.values()}:
             host.do("call", calls)
         for _ in range(effort.rounds):
             for name in random.sample([*ratios], len(ratios)):
-                alone = hosts[ALONE].do("call", calls) / calls
-                page = ("", "waiting") if name == WAITING else ("calls", "calls")
-                with browsers[name].tabs(*page) if name in browsers else nullcontext():
+                # The same process without it: two of them differ by more than is measured here.
+                beside = hosts[ALONE] if name == ASKED else hosts[name]
+                alone = beside.do("call", calls) / calls
+                with _tabs(name, hosts, watching):
                     before = watching.spent()
                     taken = hosts[name].do("call", calls) / calls
                     own = (watching.spent() - before) / calls
@@ -163,20 +165,28 @@ def measure_console(effort: Effort) -> list[Row]:
     return [*rows, _row(INDEXED, [indexed])]
 
 
-def _opened(
-    folder: Path, stack: ExitStack
-) -> tuple[dict[str, Process], dict[str, Browser], Process]:
-    """Return the hosts by what is measured, the browsers of their consoles, and the one apart."""
+def _opened(folder: Path, stack: ExitStack) -> tuple[dict[str, Process], Process]:
+    """Return the hosts by what is measured, and the one that only watches."""
     hosts: dict[str, Process] = {}
-    roles = {ALONE: "calls", IN_PROCESS: "both", WAITING: "both", APART: "calls", ASKED: "waits"}
-    for number, (name, role) in enumerate(roles.items()):
+    for number, name in enumerate((ALONE, IN_PROCESS, WAITING, APART, ASKED)):
         (folder / str(number)).mkdir()
+        role = "waits" if name == ASKED else "calls"
         hosts[name] = Process(folder / str(number), role, stack)
     hosts[WAITING].do("ask", QUESTIONS)
     hosts[ASKED].do("wait", QUESTIONS)
-    watching = Process(hosts[APART].folder, "watch", stack)
-    browsers = {name: Browser(hosts[name].address) for name in (IN_PROCESS, WAITING)}
-    return hosts, {**browsers, APART: Browser(watching.address)}, watching
+    return hosts, Process(hosts[APART].folder, "watch", stack)
+
+
+@contextmanager
+def _tabs(name: str, hosts: dict[str, Process], watching: Process) -> Iterator[None]:
+    """Keep tabs open within the block, where they are what is measured."""
+    if name == ASKED:
+        yield
+        return
+    page = ("", "waiting") if name == WAITING else ("calls", "calls")
+    serving = watching if name == APART else hosts[name]
+    with serving.console() as browser, browser.tabs(*page):
+        yield
 
 
 def _indexed(record: Path) -> float:
@@ -195,5 +205,5 @@ def _row(name: str, seconds: list[float], ratios: list[float] | None = None) -> 
         minimum=min(seconds),
         median=statistics.median(seconds),
         figure=None if ratios is None else statistics.median(ratios),
-        limit=None if ratios is None else LIMIT,
+        limit=None if ratios is None or name == ASKED else LIMIT,
     )

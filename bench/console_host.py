@@ -1,7 +1,7 @@
 """A process whose calls are measured beside a console: a program of `cases_console`.
 
-It is given a folder, and says first how its console is opened. Then it does what each line of its
-input asks for, and answers with the processor time of the whole process until then, in seconds.
+It is given a folder. It does what each line of its input asks for, and answers with the processor
+time of the whole process until then, in seconds; with the address of its console once it serves it.
 """
 
 from __future__ import annotations
@@ -47,17 +47,21 @@ def main() -> None:
     with ExitStack() as stack:
         host = stack.enter_context(full_host(_Tools(), settings=_settings(folder, role)))
         calling, asking = (stack.enter_context(host.executor()) for _ in range(2))
-        is_open = role in {"both", "watch"}
-        print(stack.enter_context(_console_of(host)) if is_open else "", flush=True)
+        consoles = stack.enter_context(ExitStack())
         for line in sys.stdin:
             what, number = line.split()
+            answer: object = None
             if what == "call":
                 _call(calling, int(number))
             elif what == "wait":
                 stack.enter_context(_waiting(host, int(number)))
+            elif what == "open":
+                answer = consoles.enter_context(_console_of(host))
+            elif what == "close":
+                consoles.close()
             for count in range(int(number) if what == "ask" else 0):
                 asking.dispatch(_payment(count))
-            print(process_time(), flush=True)
+            print(answer or process_time(), flush=True)
 
 
 def _settings(folder: Path, role: str) -> Settings:

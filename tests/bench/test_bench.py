@@ -42,7 +42,6 @@ LIMITS = {
     "the same: 10 tabs show its calls, the console in its process": 1.05,
     "the same: 10 tabs show 100 questions, the console in its process": 1.05,
     "the same: 10 tabs show its calls, the console a process of its own": 1.05,
-    "the same: 100 of its calls wait for a person": 1.05,
     "MCP, add within a process: Toolstile": 1.3,
     "memory, a call that wrote and fails: 1,000 files": 1.5,
     "disk, a call that wrote and fails: 1,000 files": 1.5,
