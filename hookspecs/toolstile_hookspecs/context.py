@@ -179,7 +179,7 @@ class ToolContext:
 
         Sections' look-ups in the session count as reads of the call.
         """
-        return None if self.prompt is None else self.prompt.render(self.session)
+        return None if self.prompt is None else self.prompt.render(self.session, self.resources)
 
     @property
     def filesystem(self) -> Filesystem | None:

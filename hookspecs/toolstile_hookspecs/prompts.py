@@ -12,8 +12,9 @@ from pydantic import BaseModel
 from toolstile_hookspecs._tools.field_checks import sections_faults, several_faults, type_faults
 from toolstile_hookspecs.errors import DefinitionError, PromptValidationError
 from toolstile_hookspecs.execution.prompt_resources import PromptResources
+from toolstile_hookspecs.execution.section_text import section_text
 from toolstile_hookspecs.policies import ToolPolicy
-from toolstile_hookspecs.resources import Binding, as_bindings
+from toolstile_hookspecs.resources import Binding, ResourceResolver, as_bindings
 from toolstile_hookspecs.section_tools import section_tools
 from toolstile_hookspecs.sections import OpenedSections, Section, Visibility, two_places
 from toolstile_hookspecs.sessions import SessionProtocol
@@ -154,18 +155,22 @@ class Prompt:
             further=(*self.further, *sections),
         )
 
-    def render(self, session: SessionProtocol | None = None) -> RenderedPrompt:
+    def render(
+        self, session: SessionProtocol | None = None, resources: ResourceResolver | None = None
+    ) -> RenderedPrompt:
         """Return the text and the tools of the enabled sections.
 
-        Sections shown as summaries come with the tools that read and open them.
+        Sections shown as summaries come with the tools that read and open them. Session and
+        resources are for sections whose text depends on them; see `SupportsSessionText`.
 
         Raises:
             PromptValidationError: For a tool or key twice, a placeholder without value, or a
                 section whose `enabled` raises.
         """
         parts: list[str] = []
+        given = self.params, session, resources
         for place in self.places(session):
-            body = place.section.render_body(self.params) if place.open else _summary(place)
+            body = section_text(place.section, place.path, *given, whole=place.open)
             parts += [f"{'#' * min(place.depth, 6)} {place.section.title}", body.strip()]
         return RenderedPrompt("\n\n".join(filter(None, parts)), tuple(self.tools(session)))
 
@@ -227,11 +232,6 @@ class SectionPlace:
     depth: int
     path: str
     open: bool
-
-
-def _summary(place: SectionPlace) -> str:
-    hint = f"(This is a summary. Call open_sections with {place.path!r} for all of it.)"
-    return f"{getattr(place.section, 'summary', None) or ''}\n\n{hint}"
 
 
 def _as_mapping(params: Any, where: str) -> dict[str, Any]:

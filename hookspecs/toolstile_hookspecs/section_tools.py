@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.decorator import tool
 from toolstile_hookspecs.errors import StateError, VisibilityExpansionRequired
+from toolstile_hookspecs.execution.section_text import section_text
 from toolstile_hookspecs.results import ToolResult
 from toolstile_hookspecs.tools import Tool
 
@@ -31,7 +32,8 @@ def section_tools() -> tuple[Tool[Any, Any], ...]:
         place = known.get(section_key)
         if place is None:
             return ToolResult.error(_unknown([section_key], list(known)))
-        return ToolResult.ok(place.section.render_body(prompt.params))
+        given = prompt.params, context.session, context.resources
+        return ToolResult.ok(section_text(place.section, place.path, *given, whole=True))
 
     @tool(category="read", consequence="low")
     def open_sections(

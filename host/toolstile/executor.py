@@ -358,7 +358,7 @@ class Executor:
         """
         opened = OpenedSections.of(self.session) | set(request.section_keys)
         self.session[OpenedSections].seed(OpenedSections(opened))
-        return self.prompt.render(self.session)
+        return self.prompt.render(self.session, self.resources)
 
     def retire(self, why: str = _HOST_CLOSED) -> None:
         """Refuse calls from now on, and say why; have what running ones run elsewhere ended."""

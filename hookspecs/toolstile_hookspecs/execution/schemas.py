@@ -12,6 +12,7 @@ from pydantic import PydanticUserError
 
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
 from toolstile_hookspecs.prompts import Prompt
+from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.sessions import SessionProtocol
 from toolstile_hookspecs.tools import Tool
 
@@ -49,9 +50,14 @@ class PromptSchema:
     tools: tuple[ToolSchema, ...]
 
     @classmethod
-    def of(cls, prompt: Prompt, session: SessionProtocol | None = None) -> PromptSchema:
+    def of(
+        cls,
+        prompt: Prompt,
+        session: SessionProtocol | None = None,
+        resources: ResourceResolver | None = None,
+    ) -> PromptSchema:
         """Return the schema of a prompt, with the sections that the session has open."""
-        rendered = prompt.render(session)
+        rendered = prompt.render(session, resources)
         return cls(rendered.text, tuple(ToolSchema.of(tool) for tool in rendered.tools))
 
 

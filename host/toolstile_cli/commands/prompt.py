@@ -27,7 +27,7 @@ def prompt(host: Host, args: argparse.Namespace) -> int:
         sys.stdout.writelines(f"{line}\n" for line in skeleton(host.original_prompt))
         return Exit.OK
     with host.executor() as tools:
-        rendered = tools.prompt.render(tools.session)
+        rendered = tools.prompt.render(tools.session, tools.resources)
     if args.out is not None:
         names = [tool.name for tool in rendered.tools]
         args.out.write({"text": rendered.text, "tools": names})

@@ -267,7 +267,7 @@ class Run:
         self.check()
         self.beat()
         try:
-            rendered = self.tools.prompt.render(self.tools.session)
+            rendered = self.tools.prompt.render(self.tools.session, self.tools.resources)
         except Exception as error:
             raise RunFailed(f"{self.name} cannot be rendered: {error}") from error
         messages, tools = self._messages(), tuple(tool.name for tool in rendered.tools)

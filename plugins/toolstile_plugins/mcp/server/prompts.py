@@ -10,7 +10,14 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 
-from toolstile_hookspecs import HostHandle, Prompt, PromptValidationError, Section, SessionProtocol
+from toolstile_hookspecs import (
+    ExecutorHandle,
+    HostHandle,
+    Prompt,
+    PromptValidationError,
+    Section,
+    SessionProtocol,
+)
 from toolstile_plugins.mcp.server.request import refuse_cursor
 
 
@@ -35,19 +42,20 @@ class PromptList:
         return {"prompts": [*self._shapes(session)]}
 
     def get(
-        self, session: SessionProtocol | None, name: str, arguments: Mapping[str, str]
+        self, executor: ExecutorHandle, name: str, arguments: Mapping[str, str]
     ) -> dict[str, Any]:
         """Return a prompt as messages.
 
         Raises:
             MCPError: When there is none of that name, or an argument is missing.
         """
-        prompt = self.named(session, name)
+        prompt = self.named(executor.session, name)
         missing = [argument for argument in _placeholders(prompt) if argument not in arguments]
         if missing:
             raise MCPError(INVALID_PARAMS, f"Prompt {name!r} needs: {', '.join(missing)}.")
         try:
-            text = prompt.bind(dict(arguments)).render(session).text
+            bound = prompt.bind(dict(arguments))
+            text = bound.render(executor.session, executor.resources).text
         except PromptValidationError as error:
             raise MCPError(INVALID_PARAMS, str(error)) from None
         return {"messages": [{"role": "user", "content": {"type": "text", "text": text}}]}

@@ -94,8 +94,7 @@ class HostServer:
 
     async def _get_prompt(self, context: RequestContext, params: GetPromptRequestParams) -> Result:
         with self._choice.of(context) as chosen:
-            session = chosen.executor.session
-            found = self._prompts.get(session, params.name, params.arguments or {})
+            found = self._prompts.get(chosen.executor, params.name, params.arguments or {})
             return _whole(found, chosen.meta)
 
     async def _complete(self, context: RequestContext, params: CompleteRequestParams) -> Result:
