@@ -251,7 +251,7 @@ BUDGETS = {
     },
     # Shell and code on the call's branch, and digests of workspaces; 3,200 lines were asked.
     "shell and code": {
-        "contract": 84,
+        "contract": 102,
         "host": 0,
         "lines": 983,
         "statements": 498,

@@ -15,19 +15,23 @@ class FileStat:
 
     Args:
         path: Relative to the root, with `/`.
-        kind: `file`, `directory`, or `other` for what is neither and is never opened.
-        size: In bytes; 0 for a directory.
+        kind: `file`, `directory`, `link`, or `other` for what is none of them and never opened.
+        size: In bytes; 0 for everything but files.
         modified: When it last changed, aware, UTC; None where that is not known.
         readonly: Whether it can be changed here.
         digest: SHA-256 of the content in hex, where it is known without reading.
+        mode: The permission bits, such as 0o755; None where they are not known.
+        target: The text of a symbolic link, as `os.readlink` gives it.
     """
 
     path: str
-    kind: Literal["file", "directory", "other"]
+    kind: Literal["file", "directory", "link", "other"]
     size: int = 0
     modified: datetime | None = None
     readonly: bool = False
     digest: str | None = None
+    mode: int | None = None
+    target: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,9 @@ class FileMatch:
 @runtime_checkable
 class Filesystem(Protocol):
     """A tree of files. Paths are relative, with `/`; `/workspace/` is an alias of the root.
+
+    A symbolic link is an entry of its own: nothing is read or written through it, wherever it
+    leads. It can be copied, moved and deleted.
 
     Failures are the built-in ones: `FileNotFoundError`, `FileExistsError`,
     `IsADirectoryError`, `NotADirectoryError`, `PermissionError` for what is read-only or
@@ -80,11 +87,11 @@ class Filesystem(Protocol):
         ...
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file or directory."""
+        """Tell whether there is anything: a file, a directory, or a link wherever it leads."""
         ...
 
     def stat(self, path: str) -> FileStat:
-        """Return what is known of a path."""
+        """Return what is known of a path, of a link itself."""
         ...
 
     def is_readonly(self, path: str) -> bool:
@@ -98,8 +105,19 @@ class Filesystem(Protocol):
     def mkdir(self, path: str) -> None:
         """Make a directory and those above it; one that is there already is fine."""
 
+    def link(self, path: str, target: str) -> None:
+        """Make a symbolic link at a path that is free, and the directories above it.
+
+        Args:
+            path: The place of the link.
+            target: Any text; it is kept as it is, and leads only programs somewhere.
+        """
+
+    def chmod(self, path: str, mode: int) -> None:
+        """Set the permission bits of a file or directory; set-user-ID and the like are dropped."""
+
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file, an empty directory, or with `recursive` a whole one."""
+        """Delete a file, a link, an empty directory, or with `recursive` a whole one."""
 
     def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Copy a file or a directory to a path that is free, or with `overwrite` file onto file.

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 import pytest
 
 from toolstile_hookspecs.services.filesystem import Filesystem
+from toolstile_hookspecs.testing.filesystem_entries import EntryCases
 from toolstile_hookspecs.testing.filesystem_files import FileCases
 from toolstile_hookspecs.testing.filesystem_paths import PathCases
 from toolstile_hookspecs.testing.filesystem_search import FindingCases
@@ -15,7 +16,7 @@ from toolstile_hookspecs.testing.filesystem_trees import TreeCases
 from toolstile_hookspecs.testing.suite import Contract
 
 
-class FilesystemContract(Contract, PathCases, FileCases, TreeCases, FindingCases):
+class FilesystemContract(Contract, PathCases, FileCases, EntryCases, TreeCases, FindingCases):
     """The tests of a `Filesystem`.
 
     Subclass it, and give a fixture `files` that returns an empty one.

@@ -247,6 +247,8 @@ class RemoteFilesystem(Remote):
     is_readonly = asked("is_readonly")
     list = asked("list")
     mkdir = asked("mkdir")
+    link = asked("link")
+    chmod = asked("chmod")
     delete = asked("delete")
     copy = asked("copy")
     move = asked("move")

@@ -56,7 +56,7 @@ class WorkspaceFiles:
             kind = self.workspace.stat(path).kind
         except NO_SUCH_FILE:
             return None
-        return None if kind == "other" else kind
+        return None if kind == "other" or kind == "link" else kind  # noqa: PLR1714 - narrows it
 
     def digest(self, path: str) -> str | None:
         """Return the SHA-256 of a file in hex, read unless the workspace knows it; None for none.

@@ -85,9 +85,14 @@ def put_back(
     Returns:
         The paths of what was neither file nor directory, which cannot be made again.
     """
-    changed = [
-        path for path in sorted(before) if version_of(layer.look(path)) != version_of(before[path])
-    ]
+    changed: list[str] = []
+    for path, node in sorted(before.items()):
+        there = layer.look(path)
+        if version_of(there) != version_of(node):
+            changed.append(path)
+        elif there is not None and node is not None and there.mode != node.mode:
+            # A directory of which only the mode has changed.
+            layer.put(path, replace(there, mode=node.mode, keeps=True))
     # A directory after what it holds, and to be made before that.
     for path in reversed(changed):
         if layer.look(path) is not None:

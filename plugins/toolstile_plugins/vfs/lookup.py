@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import islice
 from typing import Final
 
@@ -10,7 +11,7 @@ from toolstile_hookspecs import ConflictError, FileMatch
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.glob import Pattern
-from toolstile_plugins.vfs.nodes import Content, Kind, Node
+from toolstile_plugins.vfs.nodes import Content, Kind, Node, escaped
 from toolstile_plugins.vfs.search import Search
 from toolstile_plugins.vfs.write_set import Layer
 
@@ -125,15 +126,29 @@ def in_order(
 
 def content_of(path: str, node: Node) -> Content:
     """Return the content of a file; raises `PermissionError` for other kinds."""
+    if node.kind == "link":
+        raise PermissionError(f"{path} is {what(node)}{_instead(path, node)}")
     if node.content is None:
         raise PermissionError(f"{path} is {what(node)}, and cannot be opened here.")
     return node.content
+
+
+def _instead(path: str, link: Node) -> str:
+    """Return the end of a sentence: where a link leads, by a path that can be used."""
+    with suppress(OSError, ValueError):
+        if not link.target.startswith("/"):
+            there = paths.canonical(paths.join(paths.split(path)[0], link.target))
+            if there != path:
+                return f". Use {there or 'the root'} in its place, then retry."
+    return ", and leads to nothing that can be used here."
 
 
 def what(node: Node) -> str:
     """Return the name of a node's kind in messages."""
     if node.kind == "other":
         return node.special or "neither file nor directory"
+    if node.kind == "link":
+        return f"a symbolic link to {escaped(node.target)}, which is not followed"
     return "a file" if node.kind == "file" else "a directory"
 
 
@@ -142,6 +157,8 @@ def _no_directory(path: str, node: Node) -> OSError:
         return NotADirectoryError(
             f"{path} is a file, not a directory, so nothing can lie beneath it."
         )
+    if node.kind == "link":
+        return PermissionError(f"{path} is {what(node)}{_instead(path, node)}")
     return PermissionError(f"{path} is {what(node)}, so nothing can lie beneath it.")
 
 

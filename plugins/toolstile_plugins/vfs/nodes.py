@@ -1,4 +1,4 @@
-"""Nodes of a tree: directories, and files with their content."""
+"""Nodes of a tree: directories, links, and files with their content."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ if TYPE_CHECKING:
     from _typeshed import SupportsWrite
     from typing_extensions import Buffer
 
-Kind = Literal["file", "directory", "other"]
+Kind = Literal["file", "directory", "link", "other"]
 
 DIRECTORY_VERSION: Final = "directory"
 """The version of every directory: what it holds has versions of its own."""
 
+PERMISSIONS: Final = 0o777
+"""The bits of a mode that are set here: none that lets a program run as somebody else."""
+
 _WRITE_BITS: Final = 0o222
+_SECOND_NS: Final = 1_000_000_000
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 
 
@@ -60,20 +64,25 @@ class Node:
     """A state of a path.
 
     Args:
-        kind: `file`, `directory`, or `other` for what is never opened.
+        kind: `file`, `directory`, `link`, or `other` for what is never opened.
         version: Two nodes of one path with equal versions are the same state of it.
         content: A file's content.
-        modified: When it last changed, also in seconds since 1970; None where nobody knows.
-        special: The name of another kind than file and directory, for messages.
+        modified: When it last changed: in nanoseconds since 1970 where a file has that time,
+            and keeps it; None where nobody knows.
+        special: The name of another kind, for messages.
         mode: The permissions it has or is to have; None for the usual ones.
+        target: The text of a link, as `os.readlink` gives it.
+        keeps: Whether a directory stays with what it holds, and only its mode changes.
     """
 
     kind: Kind
     version: object
     content: Content | None = None
-    modified: datetime | float | None = None
+    modified: datetime | int | None = None
     special: str = ""
     mode: int | None = None
+    target: str = ""
+    keeps: bool = False
 
     @property
     def readonly(self) -> bool:
@@ -86,21 +95,39 @@ class Node:
         if self.content is not None:
             size, digest = self.content.size, self.content.digest
         modified = self.modified
-        if not isinstance(modified, datetime | None):
-            modified = moment(modified)
-        return FileStat(path, self.kind, size, modified, readonly or self.readonly, digest)
+        if isinstance(modified, int):
+            modified = moment(modified / _SECOND_NS)
+        mode = None if self.mode is None else self.mode & PERMISSIONS
+        target = self.target if self.kind == "link" else None
+        readonly = readonly or self.readonly
+        return FileStat(path, self.kind, size, modified, readonly, digest, mode, target)
 
 
 def file_node(
-    content: Content, modified: datetime | float | None = None, mode: int | None = None
+    content: Content, modified: datetime | int | None = None, mode: int | None = None
 ) -> Node:
     """Return a new state of a file."""
     return Node("file", object(), content, modified, mode=mode)
 
 
-def directory_node(modified: datetime | float | None = None, mode: int | None = None) -> Node:
+def directory_node(modified: datetime | int | None = None, mode: int | None = None) -> Node:
     """Return a directory."""
     return Node("directory", DIRECTORY_VERSION, None, modified, mode=mode)
+
+
+def link_node(target: str, modified: datetime | int | None = None) -> Node:
+    """Return a new symbolic link."""
+    return Node("link", object(), None, modified, target=target)
+
+
+def escaped(target: str) -> str:
+    r"""Return a link's text for people and models, so that it shows what is in it.
+
+    Example:
+        >>> print(escaped("src/main.py"), escaped("a\nb"))
+        src/main.py a\nb
+    """
+    return target if target.isprintable() and "\\" not in target else ascii(target)[1:-1]
 
 
 def version_of(node: Node | None) -> object | None:

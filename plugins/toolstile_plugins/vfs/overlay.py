@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from datetime import datetime
@@ -17,6 +18,7 @@ from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.lookup import content_of, in_order
 from toolstile_plugins.vfs.nodes import InMemory, Node, WriteStream, copy_stream
 from toolstile_plugins.vfs.search import Search
+from toolstile_plugins.vfs.taken_file import TakenFile
 from toolstile_plugins.vfs.transfer import Transfer
 from toolstile_plugins.vfs.write_set import Layer
 
@@ -75,7 +77,7 @@ class Overlay:
         return cast("BinaryIO", stream)
 
     def exists(self, path: str) -> bool:
-        """Tell whether there is a file or directory."""
+        """Tell whether there is anything, also a link wherever it leads."""
         return self._layer.look(paths.canonical(path)) is not None
 
     def stat(self, path: str) -> FileStat:
@@ -164,8 +166,39 @@ class Overlay:
         """Make a directory and those above it; one that is there already is fine."""
         self._tree.make_directory(paths.canonical(path))
 
+    def link(self, path: str, target: str) -> None:
+        """Make a symbolic link at a path that is free; nothing here follows it."""
+        self._tree.make_link(paths.canonical(path), target)
+
+    def chmod(self, path: str, mode: int) -> None:
+        """Set the permission bits of a file or directory; set-user-ID and the like are dropped."""
+        self._tree.change_mode(paths.canonical(path), mode)
+
+    def take(
+        self,
+        path: str,
+        source: str | os.PathLike[str],
+        *,
+        mode: int,
+        modified: int,
+        keeper: object = None,
+    ) -> None:
+        """Make the file at a path the one that a program has left outside of the workspace.
+
+        The commit renames it, where that is possible, else it copies it; until then it stays.
+
+        Args:
+            path: The path, at which there may be anything but a directory.
+            source: The file. Nobody else changes it from now on.
+            mode: Its permission bits.
+            modified: When it last changed, in nanoseconds since 1970.
+            keeper: Lives as long as the file may be needed, such as what removes its directory.
+        """
+        content = TakenFile(source, keeper)
+        self._tree.take(paths.canonical(path), content, mode, modified)
+
     def delete(self, path: str, *, recursive: bool = False) -> None:
-        """Delete a file, an empty directory, or with `recursive` a whole one."""
+        """Delete a file, a link, an empty directory, or with `recursive` a whole one."""
         self._tree.delete(paths.canonical(path), recursive=recursive)
 
     def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from base64 import b64decode, b64encode
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,7 +12,7 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from toolstile_hookspecs import SnapshotError
-from toolstile_plugins.vfs.nodes import InMemory, Node, directory_node, file_node
+from toolstile_plugins.vfs.nodes import InMemory, Node, directory_node, file_node, link_node
 from toolstile_plugins.vfs.write_set import Layer, conflict
 
 
@@ -22,12 +23,16 @@ class Told:
     Args:
         kind: What is there now; None for nothing.
         mode: Its permissions; None for the usual ones.
-        content: The content of a file, in base64.
+        content: The content of a file, or the text of a link, in base64.
+        modified: When a file that keeps its time last changed, in nanoseconds since 1970.
+        keeps: Whether a directory stays with what it holds, and only its mode changes.
     """
 
-    kind: Literal["file", "directory"] | None
+    kind: Literal["file", "directory", "link"] | None
     mode: int | None = None
     content: str = ""
+    modified: int | None = None
+    keeps: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +40,8 @@ class ToldChanges:
     """The changes of a call's files.
 
     Args:
-        seen: What was at each path that the call looked at: the SHA-256 of a file, else its kind;
-            None for nothing.
+        seen: What was at each path that the call looked at: the SHA-256 of a file, where a link
+            leads, else its kind; None for nothing.
         made: What the call made of paths.
     """
 
@@ -48,7 +53,7 @@ def told(layer: Layer) -> str:
     """Return the changes of a layer, and what they stand on.
 
     Raises:
-        SnapshotError: It made what is neither file nor directory.
+        SnapshotError: It made what is neither file, directory nor link.
     """
     seen = {path: _state_of(layer.before(path)) for path in layer.changes().seen}
     made = {path: _told(path, node) for path, node in layer.made().items()}
@@ -88,6 +93,8 @@ def _is_removed(changes: ToldChanges, path: str) -> bool:
 def _state_of(node: Node | None) -> str | None:
     if node is None:
         return None
+    if node.kind == "link":
+        return f"link {b64encode(os.fsencode(node.target)).decode()}"
     if node.content is None:
         return node.kind
     return node.content.digest or hashlib.sha256(node.content.read()).hexdigest()
@@ -97,15 +104,19 @@ def _told(path: str, node: Node | None) -> Told:
     if node is None:
         return Told(None)
     if node.kind == "other":
-        raise SnapshotError(f"{path} is neither a file nor a directory, and cannot be told.")
-    content = b"" if node.content is None else node.content.read()
-    return Told(node.kind, node.mode, b64encode(content).decode())
+        raise SnapshotError(f"{path} is no file, directory or link, and cannot be told.")
+    content = os.fsencode(node.target) if node.content is None else node.content.read()
+    modified = node.modified if isinstance(node.modified, int) else None
+    return Told(node.kind, node.mode, b64encode(content).decode(), modified, node.keeps)
 
 
 def _node_of(made: Told) -> Node:
     if made.kind == "directory":
-        return directory_node(mode=made.mode)
-    return file_node(InMemory(b64decode(made.content)), mode=made.mode)
+        return replace(directory_node(mode=made.mode), keeps=made.keeps)
+    content = b64decode(made.content)
+    if made.kind == "link":
+        return link_node(os.fsdecode(content), made.modified)
+    return file_node(InMemory(content), made.modified, made.mode)
 
 
 @lru_cache(maxsize=1)

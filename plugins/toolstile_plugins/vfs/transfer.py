@@ -2,20 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.checkpoints import kept
 from toolstile_plugins.vfs.lookup import Lookup, what
-from toolstile_plugins.vfs.nodes import Content, Node, directory_node, file_node
+from toolstile_plugins.vfs.nodes import (
+    PERMISSIONS,
+    Content,
+    Node,
+    directory_node,
+    escaped,
+    file_node,
+    link_node,
+)
 from toolstile_plugins.vfs.write_set import Layer
 
-#: What a copy takes over of a mode: nothing that lets it run as somebody else.
-_PERMISSIONS: Final = 0o777
 #: What a copied directory needs for what it holds to be put into it.
 _OF_OWNER: Final = 0o700
+_MAX_TARGET_BYTES: Final = 4095
 
 
 class Transfer(Lookup):
@@ -61,7 +70,7 @@ class Transfer(Lookup):
                 f"{target or 'The root'} is a directory that is there already. Give the whole "
                 f"path that {source} is to have, as in {paths.join(target, 'name')}."
             )
-        if there.kind == "other" or node.kind == "directory":
+        if there.kind != "file" or node.kind != "file":
             raise FileExistsError(f"{target} is there already: {what(there)}. Choose another.")
         if not overwrite:
             raise FileExistsError(
@@ -78,6 +87,49 @@ class Transfer(Lookup):
             self._layer.put(path, directory_node(self._now()))
         elif node.kind != "directory":
             raise FileExistsError(f"{path} cannot be made a directory: {what(node)} is there.")
+
+    def make_link(self, path: str, target: str) -> None:
+        """Make a symbolic link at a path that is free, and the directories above it."""
+        there = self._layer.look(path)
+        if there is not None:
+            raise FileExistsError(
+                f"{path or 'The root'} is there already: {what(there)}. Choose another path for "
+                "the link."
+            )
+        _check_target(path, target)
+        self.check_writable(path)
+        self.make_parents(path)
+        self._layer.put(path, link_node(target, self._now()))
+
+    def change_mode(self, path: str, mode: int) -> None:
+        """Set the permission bits of a file or directory."""
+        node = self.node(path)
+        _check_not_root(path, "given another mode")
+        if node.kind not in {"file", "directory"}:
+            raise PermissionError(f"{path} is {what(node)}, and has no mode to be changed here.")
+        if mode < 0:
+            raise ValueError(f"{mode} is not a mode. Give its bits, such as 0o755.")
+        self.check_writable(path)
+        mode &= PERMISSIONS
+        is_file = node.kind == "file"
+        if not is_file and node.mode is not None:
+            # Such as what hands its group on to what is put into it.
+            mode |= node.mode & ~PERMISSIONS
+        if node.mode == mode:
+            return
+        version = object() if is_file else node.version
+        self._layer.put(path, replace(node, version=version, mode=mode, keeps=not is_file))
+
+    def take(self, path: str, content: Content, mode: int, modified: int) -> None:
+        """Put a file that a program has made at a path, whatever but a directory is there."""
+        there = self._layer.look(path)
+        if there is not None and there.kind == "directory":
+            raise IsADirectoryError(
+                f"{path or 'The root'} is a directory, so no file can be there."
+            )
+        self.check_writable(path)
+        self.make_parents(path)
+        self._layer.put(path, file_node(content, modified, mode & PERMISSIONS))
 
     def make_parents(self, path: str) -> None:
         """Make the directories above a path, where they are missing."""
@@ -139,6 +191,8 @@ class Transfer(Lookup):
         return [path for path, _ in taken]
 
     def _copied(self, node: Node, source: str, path: str) -> Node:
+        if node.kind == "link":
+            return link_node(node.target, self._now())
         if node.content is None:
             mode = node.mode | _OF_OWNER if node.mode is not None else None
             return directory_node(self._now(), mode)
@@ -148,7 +202,7 @@ class Transfer(Lookup):
         # Over another file it takes that one's mode, as everything that is written does.
         there = self._layer.look(path)
         like = node if there is None else there
-        mode = like.mode & _PERMISSIONS if like.mode is not None else None
+        mode = like.mode & PERMISSIONS if like.mode is not None else None
         return file_node(content, self._now(), mode)
 
     def _subtree(self, path: str, node: Node, *, links: bool) -> Iterator[tuple[str, Node]]:
@@ -194,7 +248,21 @@ def _check_not_root(path: str, verb: str) -> None:
         raise PermissionError(f"The root of the workspace cannot be {verb}.")
 
 
+def _check_target(path: str, target: str) -> None:
+    try:
+        size = len(os.fsencode(target))
+    except UnicodeEncodeError:
+        size = 0
+    if "\0" in target or not 0 < size <= _MAX_TARGET_BYTES:
+        raise ValueError(
+            f"{path} cannot lead to {escaped(target[:80])!r}: the text of a link has 1 to "
+            f"{_MAX_TARGET_BYTES} bytes, and no NUL."
+        )
+
+
 def _moved(node: Node) -> Node:
+    if node.kind == "link":
+        return link_node(node.target, node.modified)
     if node.content is None:
         return directory_node(node.modified, node.mode)
     return file_node(node.content, node.modified, node.mode)

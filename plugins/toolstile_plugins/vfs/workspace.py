@@ -168,11 +168,11 @@ class VirtualFilesystem:
 
         Raises:
             ConflictError: When somebody has put something into a directory that has to go.
-            OSError: When it cannot be kept, or something cannot be made again: a link, say.
+            OSError: When it cannot be kept, or something cannot be made again: a FIFO, say.
         """
         lost = self._put_back(self._checkpoints.before(snapshot))
         if lost:
-            raise OSError(f"{', '.join(lost)} cannot be put back: links and the like are not kept.")
+            raise OSError(f"{', '.join(lost)} cannot be put back: FIFOs and the like are not kept.")
 
     # --- a Filesystem, outside of calls ---
 
@@ -187,6 +187,9 @@ class VirtualFilesystem:
     write = _changing(Overlay.write)
     write_bytes = _changing(Overlay.write_bytes)
     mkdir = _changing(Overlay.mkdir)
+    link = _changing(Overlay.link)
+    chmod = _changing(Overlay.chmod)
+    take = _changing(Overlay.take)
     delete = _changing(Overlay.delete)
     copy = _changing(Overlay.copy)
     move = _changing(Overlay.move)

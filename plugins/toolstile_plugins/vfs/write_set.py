@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from toolstile_hookspecs import CallClosed, ConflictError
@@ -36,7 +37,7 @@ def check_emptied(base: Base, changes: Changes) -> None:
     """Raise `ConflictError` when a directory to be removed holds something new."""
     changed = {change.path for change in changes.made}
     for change in changes.made:
-        if change.kind == "directory":
+        if change.kind == "directory" and not change.keeps:
             names = (join(change.path, name) for name in base.names(change.path))
             left = [path for path in names if path not in changed]
             left += [join(change.path, ascii(name)) for name in base.hidden(change.path)]
@@ -87,6 +88,7 @@ class Layer(Base):
         self._seen: dict[str, Node | None] = {}
         # None stands for what is removed. A directory in here is a new one, with nothing of
         # the base in it: so whatever lies beneath a path in here is in here too, or nowhere.
+        # Only one that keeps what it holds is the base's, with another mode.
         self._made: dict[str, Node | None] = {}
         self._made_in: dict[str, dict[str, None]] = {}
         self._closed: str | None = None
@@ -280,11 +282,20 @@ class Layer(Base):
             self._made.pop(path, None)
             self._made_in.get(directory, {}).pop(name, None)
             return
+        if node is not None and node.keeps and self._covers(path):
+            node = replace(node, keeps=False)
         self._made[path] = node
         self._made_in.setdefault(directory, {})[name] = None
 
+    def _covers(self, path: str) -> bool:
+        """Tell whether a path is changed here, and nothing of the base shows beneath it."""
+        if path not in self._made:
+            return False
+        node = self._made[path]
+        return node is None or not node.keeps
+
     def _is_covered(self, path: str) -> bool:
-        return any(directory in self._made for directory in paths.ancestors(path))
+        return any(self._covers(directory) for directory in paths.ancestors(path))
 
     def _shows_nothing_below(self, path: str) -> bool:
-        return bool(self._made) and (path in self._made or self._is_covered(path))
+        return bool(self._made) and (self._covers(path) or self._is_covered(path))

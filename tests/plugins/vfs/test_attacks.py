@@ -54,14 +54,15 @@ class TestLinks:
         (root / "plain.txt").write_text("plain")
         return "link"
 
-    def test_are_listed_as_neither_file_nor_directory(
-        self, disk: VirtualFilesystem, link: str
+    def test_are_listed_as_links_with_where_they_lead(
+        self, disk: VirtualFilesystem, root: Path, link: str
     ) -> None:
         assert [(each.path, each.kind) for each in disk.list()] == [
-            ("link", "other"),
+            ("link", "link"),
             ("plain.txt", "file"),
         ]
-        assert disk.stat(link).kind == "other"
+        assert disk.stat(link).kind == "link"
+        assert disk.stat(link).target == str((root / "link").readlink())
 
     def test_are_not_followed_by_any_operation(
         self, disk: VirtualFilesystem, link: str, outside: Path
@@ -77,8 +78,9 @@ class TestLinks:
                 lambda p=path: disk.list(p),
                 lambda p=path: list(disk.glob("*", p)),
                 lambda p=path: list(disk.search("secret", p)),
-                lambda p=path: disk.copy(p, "copied"),
-                lambda p=path: disk.move(p, "moved"),
+                lambda p=path: disk.chmod(p, 0o777),
+                lambda p=path: disk.link(p, "plain.txt"),
+                lambda p=path: disk.mkdir(p),
                 lambda p=path: disk.copy("plain.txt", p, overwrite=True),
                 lambda p=path: disk.move("plain.txt", p, overwrite=True),
             ]
@@ -103,15 +105,18 @@ class TestLinks:
         assert not (root / "link").is_symlink()
         assert (outside / "secret.txt").read_text() == SECRET
 
-    def test_in_a_directory_keep_it_from_being_copied(
-        self, disk: VirtualFilesystem, root: Path, outside: Path
+    def test_are_copied_and_moved_as_links(
+        self, disk: VirtualFilesystem, root: Path, outside: Path, link: str
     ) -> None:
-        (root / "d").mkdir()
-        (root / "d" / "link").symlink_to(outside)
-        for operation in (disk.copy, disk.move):
-            with pytest.raises(PermissionError, match="symbolic link"):
-                operation("d", "e")
-        assert not (root / "e").exists()
+        target = (root / link).readlink()
+        disk.copy(link, "d/copied")
+        disk.move(link, "d/moved")
+        disk.copy("d", "e")
+        for path in ("d/copied", "d/moved", "e/copied", "e/moved"):
+            assert (root / path).readlink() == target
+        assert not (root / link).is_symlink()
+        assert held(outside) == ["secret.txt"]
+        assert (outside / "secret.txt").read_text() == SECRET
 
 
 class TestSwapped:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import os
 import shutil
 import threading
 from collections.abc import Callable, Iterator
@@ -144,18 +145,32 @@ def test_nothing_is_noted_for_a_snapshot_that_nobody_holds(workspace: VirtualFil
     change(workspace)
 
 
-def test_permissions_come_back_and_links_are_told(disk: VirtualFilesystem, root: Path) -> None:
-    script = root / "run.sh"
+def test_modes_times_and_links_come_back_and_a_fifo_is_told(
+    disk: VirtualFilesystem, root: Path
+) -> None:
+    script, link, folder = root / "run.sh", root / "link", root / "folder"
     script.write_text("#!")
     script.chmod(0o750)
-    (root / "link").symlink_to("run.sh")
+    link.symlink_to("run.sh")
+    (folder / "held").mkdir(parents=True)
+    folder.chmod(0o700)
+    os.utime(script, ns=(1, 1_111_111_111_222_333_444))
+    os.mkfifo(root / "fifo")
     snapshot = disk.snapshot()
+    disk.chmod("run.sh", 0o600)
+    disk.chmod("folder", 0o755)
     disk.delete("run.sh")
     disk.delete("link")
-    with pytest.raises(OSError, match="link cannot be put back"):
+    disk.link("link", "elsewhere")
+    disk.delete("fifo")
+    with pytest.raises(OSError, match="fifo cannot be put back"):
         disk.restore(snapshot)
     assert script.stat().st_mode & 0o777 == 0o750
+    assert script.stat().st_mtime_ns == 1_111_111_111_222_333_444
     assert script.read_text() == "#!"
+    assert link.readlink() == Path("run.sh")
+    assert folder.stat().st_mode & 0o777 == 0o700
+    assert (folder / "held").is_dir()
 
 
 def test_what_was_written_comes_back_though_another_program_has_removed_its_directory(

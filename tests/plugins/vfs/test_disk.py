@@ -192,6 +192,8 @@ def on_twin(twin: Path, name: str, place: str, more: Any = None) -> None:
             path.unlink()
         case "delete":
             shutil.rmtree(path)
+        case "copy" if path.is_symlink():
+            target.symlink_to(path.readlink())
         case "copy" if path.is_dir():
             shutil.copytree(path, target, symlinks=True)
         case "copy" if target.exists():

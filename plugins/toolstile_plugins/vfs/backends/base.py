@@ -94,6 +94,15 @@ class Change:
     @property
     def only_empties(self) -> bool:
         """True when a directory stays, and only what it held goes."""
+        return self._stays and not self.keeps
+
+    @property
+    def keeps(self) -> bool:
+        """True when a directory stays with what it holds, and only its mode changes."""
+        return self.after is not None and self.after.keeps and self._stays
+
+    @property
+    def _stays(self) -> bool:
         return self.kind == "directory" and self.after is not None and not self.changes_kind
 
 

@@ -6,13 +6,16 @@ import io
 import threading
 from collections.abc import Mapping
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial
 
 from toolstile_hookspecs import Deadline
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.backends.base import Changes, Lock, Prepared, Store, Transaction
+from toolstile_plugins.vfs.backends.base import Change, Changes, Lock, Prepared, Store, Transaction
+from toolstile_plugins.vfs.checkpoints import kept
 from toolstile_plugins.vfs.nodes import InMemory, Kind, Node, directory_node, file_node
+from toolstile_plugins.vfs.taken_file import TakenFile
 from toolstile_plugins.vfs.write_set import check_emptied, check_seen
 
 
@@ -105,6 +108,7 @@ class MemoryStore(Store):
         try:
             check_seen(self, changes)
             check_emptied(self, changes)
+            changes = replace(changes, made=[_at_hand(change) for change in changes.made])
             return Prepared(partial(self._commit, changes, held), held.release)
         except BaseException:
             held.release()
@@ -140,6 +144,10 @@ class MemoryStore(Store):
 
     def _put(self, path: str, node: Node) -> None:
         directory, name = paths.split(path)
+        before = self._nodes.get(path)
+        if node.kind == "directory" and before is not None and before.kind == "directory":
+            mode = before.mode if node.mode is None and not node.keeps else node.mode
+            node = replace(node, mode=mode, keeps=False)
         self._nodes[path] = node
         self._held[directory][name] = node.kind
         if node.kind == "directory":
@@ -152,3 +160,11 @@ class MemoryStore(Store):
         self._nodes.pop(path, None)
         self._held.pop(path, None)
         self._held.get(directory, {}).pop(name, None)
+
+
+def _at_hand(change: Change) -> Change:
+    """Return a change whose content stays when what it was taken from has gone."""
+    after = change.after
+    if after is None or not isinstance(after.content, TakenFile):
+        return change
+    return replace(change, after=replace(after, content=kept(after.content)))

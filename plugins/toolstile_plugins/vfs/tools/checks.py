@@ -128,7 +128,7 @@ class Checks:
         stat = self.existing(path)
         if stat is None or stat.kind == kind:
             return stat
-        is_other = stat.kind == "other"
+        is_other = stat.kind in {"link", "other"}
         self.add(_why_closed(self.files, path) if is_other else f"{shown(path)} {instead}")
         return None
 

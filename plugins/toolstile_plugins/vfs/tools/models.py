@@ -165,26 +165,37 @@ class Entry:
 
     Args:
         path: Relative to the workspace.
-        kind: `file`, `directory`, or `other` for what cannot be opened.
+        kind: `file`, `directory`, `link`, or `other` for what cannot be opened.
         size: In bytes.
         readonly: Whether it cannot be changed.
+        executable: Whether it is a file that can be run as a program.
+        target: The text of a link, with what cannot be printed escaped.
     """
 
     path: str
-    kind: Literal["file", "directory", "other"]
+    kind: Literal["file", "directory", "link", "other"]
     size: int = 0
     readonly: bool = False
+    executable: bool = False
+    target: str = ""
 
     def render(self, name: str | None = None) -> str:
         """Return it as a line, by another name if given."""
-        text = self.path if name is None else name
-        if self.kind == "directory":
-            text += "/"
-        elif self.kind == "file":
+        text = self.named(name)
+        if self.kind == "file":
             text += f"  {size_of(self.size)}"
-        else:
+        elif self.kind == "other":
             text += "  (not a file, cannot be opened)"
+        if self.executable:
+            text += "  (executable)"
         return f"{text}  (read-only)" if self.readonly else text
+
+    def named(self, name: str | None = None) -> str:
+        """Return its path, or another name, with a mark of what it is."""
+        text = self.path if name is None else name
+        if self.kind == "link":
+            return f"{text} -> {self.target}"
+        return f"{text}/" if self.kind == "directory" else text
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +337,8 @@ class Found:
     def render(self) -> str:
         """Return a line for each path."""
         return "\n".join(
-            f"{entry.path}/" if entry.kind == "directory" else entry.path for entry in self.entries
+            f"{entry.named()}  (executable)" if entry.executable else entry.named()
+            for entry in self.entries
         )
 
 

@@ -18,6 +18,7 @@ from toolstile_plugins.vfs.paths import RESERVED
 
 _ONLY_DIRECTORIES: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS: Final = _ONLY_DIRECTORIES | getattr(os, "O_PATH", os.O_RDONLY)
+_ENTRY: Final = os.O_NOFOLLOW | os.O_CLOEXEC | getattr(os, "O_PATH", os.O_RDONLY)
 READ_DIRECTORY: Final = _ONLY_DIRECTORIES | os.O_RDONLY
 """The flags for opening a directory without following a link."""
 READ_FILE: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
@@ -101,6 +102,45 @@ def digest_at(root: int, path: str) -> str | None:
         return None
     with os.fdopen(handle, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def target_at(root: int, path: str) -> str:
+    """Return the text of a link; none when it is no link any more."""
+    try:
+        with parent_of(root, path) as (parent, name):
+            return os.readlink(name, dir_fd=parent)
+    except OSError:
+        return ""
+
+
+def digest_of(target: str) -> str:
+    """Return the SHA-256 of a link's text in hex."""
+    return hashlib.sha256(os.fsencode(target)).hexdigest()
+
+
+def digest_there(root: int, path: str, status: os.stat_result) -> str | None:
+    """Return the SHA-256 in hex of what a look at a path has found, a link's text or a file."""
+    if stat.S_ISLNK(status.st_mode):
+        return digest_of(target_at(root, path))
+    return digest_at(root, path)
+
+
+def change_mode(directory: int, name: str, mode: int) -> None:
+    """Set the mode of a file or directory, never of what a link leads to."""
+    try:
+        handle = os.open(name, READ_FILE, dir_fd=directory)
+    except PermissionError:
+        # It cannot be read, and its owner may change its mode all the same.
+        handle = os.open(name, _ENTRY, dir_fd=directory)
+        try:
+            os.chmod(f"/proc/self/fd/{handle}", mode)  # noqa: PTH101 - of a descriptor
+        finally:
+            os.close(handle)
+        return
+    try:
+        os.fchmod(handle, mode)
+    finally:
+        os.close(handle)
 
 
 def _walk(root: int, directory: str) -> int:

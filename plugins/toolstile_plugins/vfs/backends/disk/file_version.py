@@ -38,7 +38,7 @@ class Pin:
 
     Args:
         stamp: Identity, size and times.
-        digest: The SHA-256 in hex, where the times alone could miss a change.
+        digest: The SHA-256 in hex, where the times alone could miss a change; of a link's text.
     """
 
     stamp: Stamp
@@ -112,20 +112,23 @@ def node_of(root: Callable[[], int], path: str, status: os.stat_result) -> Node:
     """Return what is at a path."""
     mode = status.st_mode
     if stat.S_ISDIR(mode):
-        return directory_node(status.st_mtime, stat.S_IMODE(mode))
+        return directory_node(status.st_mtime_ns, stat.S_IMODE(mode))
     stamp = stamp_of(status)
+    if stat.S_ISLNK(mode):
+        target = descriptors.target_at(root(), path)
+        pin = Pin(stamp, descriptors.digest_of(target))
+        return Node("link", pin, None, status.st_mtime_ns, target=target)
     if not stat.S_ISREG(mode):
-        return Node("other", Pin(stamp), None, status.st_mtime, _special(mode))
+        return Node("other", Pin(stamp), None, status.st_mtime_ns, _special(mode))
     pin = Pin(stamp)
     if is_fresh(stamp):
         pin = Pin(stamp, descriptors.digest_at(root(), path))
     content = OnDisk(root, path, pin)
-    return Node("file", pin, content, status.st_mtime, mode=stat.S_IMODE(mode))
+    return Node("file", pin, content, status.st_mtime_ns, mode=stat.S_IMODE(mode))
 
 
 def _special(mode: int) -> str:
     kinds = (
-        (stat.S_ISLNK, "a symbolic link, which is not followed"),
         (stat.S_ISFIFO, "a FIFO"),
         (stat.S_ISSOCK, "a socket"),
     )

@@ -41,7 +41,7 @@ class Image:
         inode: Its number, which a rename keeps.
         size: In bytes.
         mtime_ns: When its content last changed.
-        digest: SHA-256 in hex; None for large files and other kinds.
+        digest: SHA-256 in hex, also of a link's text; None for large files and other kinds.
     """
 
     inode: int
@@ -58,17 +58,20 @@ class Operation:
         kind: The operation.
         path: Its path.
         slot: The number of its files in the commit's directory.
-        before: The file that must be there; None for none.
-        after: The file that is there afterwards.
-        mode: The mode of a directory, made or removed; None for the usual one.
+        before: The file or link that must be there; None for none.
+        after: The file or link that is there afterwards.
+        mode: The mode of a directory, made or removed, or the one that is set; None for the usual
+            one.
+        former: The mode that was there before one is set.
     """
 
-    kind: Literal["install", "remove", "mkdir", "rmdir"]
+    kind: Literal["install", "remove", "mkdir", "rmdir", "chmod"]
     path: str
     slot: int
     before: Image | None = None
     after: Image | None = None
     mode: int | None = None
+    former: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

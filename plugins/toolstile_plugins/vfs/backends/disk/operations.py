@@ -107,6 +107,8 @@ class Operations:
             return "done" if is_directory else "blocked" if found is not None else "pending"
         if operation.kind == "rmdir":
             return "pending" if is_directory else "done"
+        if operation.kind == "chmod":
+            return self._state_of_mode(operation, found)
         if operation.kind == "install":
             return self._state_of_install(operation, found)
         if self._slot(f"old-{operation.slot}") is not None or found is None:
@@ -130,10 +132,32 @@ class Operations:
             return "pending" if found is None else "blocked"
         return "pending" if self._is(operation.path, found, before) else "blocked"
 
+    def _state_of_mode(
+        self, operation: Operation, found: os.stat_result | None
+    ) -> Literal["pending", "done", "blocked"]:
+        if found is None:
+            # A directory may still have to be made by an operation before this one.
+            return "pending" if operation.before is None else "blocked"
+        mode = stat.S_IMODE(found.st_mode)
+        if operation.before is None:
+            is_there = stat.S_ISDIR(found.st_mode)
+        elif mode == operation.mode:
+            # It may be one that lets nobody read it.
+            is_there = _looks_like(found, operation.before)
+        else:
+            is_there = self._is(operation.path, found, operation.before)
+        if not is_there or mode not in {operation.mode, operation.former}:
+            return "blocked"
+        return "done" if mode == operation.mode else "pending"
+
     def _is(self, path: str, found: os.stat_result | None, image: Image | None) -> bool:
         if image is None or not _looks_like(found, image):
             return False
-        return image.digest is None or descriptors.digest_at(self._root, path) == image.digest
+        if image.digest is None:
+            return True
+        return found is not None and image.digest == descriptors.digest_there(
+            self._root, path, found
+        )
 
     def _slot(self, name: str) -> os.stat_result | None:
         return descriptors.look_in(self._slots, name)
@@ -152,6 +176,9 @@ class Operations:
                             os.rmdir(name, dir_fd=parent)
                     case "remove":
                         self._set_aside(operation, parent, name)
+                    case "chmod":
+                        assert operation.mode is not None  # noqa: S101 - of this operation
+                        descriptors.change_mode(parent, name, operation.mode)
                     case "install":
                         self._install(operation, parent, name)
         except (FileNotFoundError, NotADirectoryError, FileExistsError) as error:
@@ -187,6 +214,8 @@ class Operations:
             return True
         if operation.kind == "mkdir" and descriptors.look(self._root, operation.path) is None:
             return True
+        if operation.kind == "chmod":
+            return self._undo_mode(operation)
         with descriptors.parent_of(self._root, operation.path) as (parent, name):
             match operation.kind:
                 case "mkdir":
@@ -199,6 +228,16 @@ class Operations:
                     self._bring_back(operation, parent, name)
                 case "install":
                     return self._uninstall(operation, parent, name)
+        return True
+
+    def _undo_mode(self, operation: Operation) -> bool:
+        found = descriptors.look(self._root, operation.path)
+        if found is None and operation.before is None:
+            return True
+        if operation.former is None or self._state_of_mode(operation, found) == "blocked":
+            return False
+        with descriptors.parent_of(self._root, operation.path) as (parent, name):
+            descriptors.change_mode(parent, name, operation.former)
         return True
 
     def _has_mark(self, operation: Operation) -> bool:
@@ -234,7 +273,7 @@ class Operations:
 def _make_directory(parent: int, name: str, mode: int | None) -> None:
     os.mkdir(name, dir_fd=parent)
     if mode is not None:
-        os.chmod(name, mode, dir_fd=parent)
+        descriptors.change_mode(parent, name, mode)
 
 
 def _looks_like(found: os.stat_result | None, image: Image | None) -> bool:

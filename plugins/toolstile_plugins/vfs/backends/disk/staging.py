@@ -12,15 +12,19 @@ from typing import Final
 
 from toolstile_plugins.vfs.backends.base import Change, Changes
 from toolstile_plugins.vfs.backends.disk import descriptors
-from toolstile_plugins.vfs.backends.disk.descriptors import CREATE_FILE
+from toolstile_plugins.vfs.backends.disk.descriptors import CREATE_FILE, READ_FILE
 from toolstile_plugins.vfs.backends.disk.file_version import OnDisk, Pin
 from toolstile_plugins.vfs.backends.disk.journal import Image, Operation
 from toolstile_plugins.vfs.backends.disk.os_errors import check_changeable
 from toolstile_plugins.vfs.nodes import Content, Node
 from toolstile_plugins.vfs.paths import split
+from toolstile_plugins.vfs.taken_file import TakenFile
+from toolstile_plugins.vfs.write_set import conflict
 
 _BLOCK_BYTES: Final = 1 << 20
 _HASHED_BYTES: Final = 1 << 20
+#: What a directory needs for what it holds to be put into it.
+_OF_OWNER: Final = 0o700
 
 
 class Staging:
@@ -33,8 +37,11 @@ class Staging:
         self._fsync = fsync
         self._removed = {c.path for c in changes.made if c.kind is not None and c.after is None}
         self._checked: set[str] = set()
-        contents = (change.after.content for change in changes.made if change.after is not None)
+        contents = [change.after.content for change in changes.made if change.after is not None]
         taken = Counter(content.path for content in contents if isinstance(content, OnDisk))
+        self._sources = Counter(
+            content.source for content in contents if isinstance(content, TakenFile)
+        )
         # Two links to one file would go on changing together.
         self._linkable = {path for path in self._removed if taken[path] == 1}
 
@@ -46,8 +53,10 @@ class Staging:
         """
         made: list[tuple[int, Change]] = []
         removes: list[Operation] = []
+        modes: list[Operation] = []
         for slot, change in enumerate(self._changes):
-            if change.only_empties:
+            modes += self._mode_of_directory(slot, change)
+            if change.keeps or change.only_empties:
                 continue
             self._check_place(change.path)
             if change.kind is not None and (change.after is None or change.changes_kind):
@@ -61,9 +70,11 @@ class Staging:
         files = [removal for removal in removes if removal.kind == "remove"]
         directories = [removal for removal in reversed(removes) if removal.kind == "rmdir"]
         makes.sort(key=lambda make: make.kind != "mkdir")
+        # What a directory holds is put into it before its mode may forbid that.
+        modes.reverse()
         if any(change.changes_kind for change in self._changes):
-            return (*files, *directories, *makes)
-        return (*makes, *files, *directories)
+            return (*files, *directories, *makes, *modes)
+        return (*makes, *files, *directories, *modes)
 
     def _removal(self, slot: int, change: Change) -> Operation:
         if change.kind == "directory":
@@ -74,14 +85,51 @@ class Staging:
 
     def _creation(self, slot: int, change: Change) -> Operation:
         after = change.after
-        if after is None or after.content is None:
-            return Operation("mkdir", change.path, slot, mode=after.mode if after else None)
+        assert after is not None  # noqa: S101 - of what is made
+        if after.kind == "directory":
+            mode = None if after.mode is None else after.mode | _OF_OWNER
+            return Operation("mkdir", change.path, slot, mode=mode)
         replaced = None if change.kind is None or change.changes_kind else change
         before = self._image(replaced) if replaced is not None else None
-        self._stage(f"new-{slot}", change, after, replaces=replaced is not None)
+        former = self._former_mode(change, after)
+        if former is not None:
+            return Operation("chmod", change.path, slot, before, mode=after.mode, former=former)
+        if after.kind == "link":
+            self._stage_link(f"new-{slot}", after)
+        else:
+            self._stage(f"new-{slot}", change, after, replaces=replaced is not None)
         status = os.stat(f"new-{slot}", dir_fd=self._slots, follow_symlinks=False)
         image = Image(status.st_ino, status.st_size, status.st_mtime_ns)
         return Operation("install", change.path, slot, before, image)
+
+    def _mode_of_directory(self, slot: int, change: Change) -> Iterator[Operation]:
+        """Yield what sets the mode of a directory that stays, or that is new and a narrow one."""
+        after = change.after
+        if after is None or after.kind != "directory" or after.mode is None:
+            return
+        if change.kind == "directory":
+            found = descriptors.look(self._root, change.path)
+            former = None if found is None else stat.S_IMODE(found.st_mode)
+        else:
+            former = after.mode | _OF_OWNER
+        if former not in {None, after.mode}:
+            yield Operation("chmod", change.path, slot, mode=after.mode, former=former)
+
+    def _former_mode(self, change: Change, after: Node) -> int | None:
+        """Return the mode of a file of which nothing else changes; None where something does."""
+        content = after.content
+        if not isinstance(content, OnDisk) or content.path != change.path:
+            return None
+        found = descriptors.look(self._root, change.path)
+        # Under its other names it keeps its mode, as it keeps its content when it is written.
+        is_alone = (
+            content.pin == change.before
+            and found is not None
+            and found.st_nlink == 1
+            and found.st_mtime_ns == after.modified
+            and os.geteuid() in {0, found.st_uid}
+        )
+        return stat.S_IMODE(found.st_mode) if found is not None and is_alone else None
 
     def _image(self, change: Change) -> Image:
         pin = change.before
@@ -110,23 +158,70 @@ class Staging:
     def _stage(self, slot: str, change: Change, after: Node, *, replaces: bool) -> None:
         content = after.content
         assert content is not None  # noqa: S101 - of a file
-        if isinstance(content, OnDisk) and self._is_linkable(change) and self._link(slot, content):
+        if (
+            isinstance(content, OnDisk)
+            and self._is_linkable(change)
+            and self._link(slot, content.path, after.mode)
+        ):
             return
-        handle = os.open(slot, CREATE_FILE, 0o666, dir_fd=self._slots)
+        is_taken = isinstance(content, TakenFile) and self._take(slot, content)
+        handle = self._open_taken(slot) if is_taken else self._create(slot)
         try:
-            _fill(handle, content)
+            if is_taken:
+                _drop_attributes(handle)
+            else:
+                _fill(handle, content)
             self._give_owner(handle, change.path, content, replaces=replaces)
             if after.mode is not None:
                 os.fchmod(handle, after.mode)
+            if isinstance(after.modified, int):
+                os.utime(handle, ns=(after.modified, after.modified))
             if self._fsync:
                 os.fsync(handle)
         finally:
             os.close(handle)
 
-    def _link(self, slot: str, content: OnDisk) -> bool:
+    def _stage_link(self, slot: str, after: Node) -> None:
+        os.symlink(after.target, slot, dir_fd=self._slots)
+        if isinstance(after.modified, int):
+            times = (after.modified, after.modified)
+            os.utime(slot, ns=times, dir_fd=self._slots, follow_symlinks=False)
+
+    def _take(self, slot: str, content: TakenFile) -> bool:
+        """Stage a file from outside without copying it; tell whether that was possible."""
+        try:
+            status = os.lstat(content.source)
+            content.check(status)
+            # Under another name, or for another path, it would go on changing.
+            if status.st_nlink > 1 or self._sources[content.source] > 1:
+                return False
+            os.rename(content.source, slot, dst_dir_fd=self._slots)
+        except OSError:
+            return False
+        moved = os.stat(slot, dir_fd=self._slots, follow_symlinks=False)
+        if (moved.st_dev, moved.st_ino) != (status.st_dev, status.st_ino):
+            raise conflict([slot])
+        return True
+
+    def _create(self, slot: str) -> int:
+        return os.open(slot, CREATE_FILE, 0o666, dir_fd=self._slots)
+
+    def _open_taken(self, slot: str) -> int:
+        """Return a descriptor of a file that was taken, also where its mode lets nobody read it."""
+        try:
+            return os.open(slot, READ_FILE, dir_fd=self._slots)
+        except PermissionError:
+            descriptors.change_mode(self._slots, slot, _OF_OWNER)
+            return os.open(slot, READ_FILE, dir_fd=self._slots)
+
+    def _link(self, slot: str, path: str, mode: int | None) -> bool:
         """Stage a file that moves without copying it; tell whether that was possible."""
         try:
-            with descriptors.parent_of(self._root, content.path) as (parent, name):
+            with descriptors.parent_of(self._root, path) as (parent, name):
+                status = os.stat(name, dir_fd=parent, follow_symlinks=False)
+                # With another mode it would be another file before it is one.
+                if mode is not None and stat.S_IMODE(status.st_mode) != mode:
+                    return False
                 os.link(
                     name, slot, src_dir_fd=parent, dst_dir_fd=self._slots, follow_symlinks=False
                 )
@@ -177,6 +272,16 @@ def _own(handle: int, user: int, group: int) -> None:
         os.fchown(handle, user, group)
 
 
+def _drop_attributes(handle: int) -> None:
+    """Drop what a file has besides its content: what an overlay noted, and capabilities."""
+    if not hasattr(os, "listxattr"):
+        return
+    with contextlib.suppress(OSError):
+        for name in os.listxattr(handle):
+            with contextlib.suppress(OSError):
+                os.removexattr(handle, name)
+
+
 def _copy_attributes(source: int, target: int) -> None:
     if not hasattr(os, "listxattr"):
         return
@@ -187,7 +292,7 @@ def _copy_attributes(source: int, target: int) -> None:
 
 
 def _fill(handle: int, content: Content) -> None:
-    if isinstance(content, OnDisk):
+    if isinstance(content, OnDisk | TakenFile):
         source = content.descriptor()
         try:
             _copy_extents(source, handle, content.size)
@@ -204,11 +309,20 @@ def _copy_extents(source: int, target: int, size: int) -> None:
     for start, end in _extents(source, size):
         os.lseek(source, start, os.SEEK_SET)
         os.lseek(target, start, os.SEEK_SET)
-        left = end - start
+        left = end - start - _copy_inside(source, target, end - start)
         while left > 0 and (block := os.read(source, min(_BLOCK_BYTES, left))):
             _write_all(target, block)
             left -= len(block)
     os.ftruncate(target, size)
+
+
+def _copy_inside(source: int, target: int, size: int) -> int:
+    """Copy without reading where the system can, by sharing blocks; return how much it was."""
+    left = size
+    with contextlib.suppress(OSError, AttributeError):
+        while left > 0 and (done := os.copy_file_range(source, target, left)):
+            left -= done
+    return size - left
 
 
 def _extents(source: int, size: int) -> Iterator[tuple[int, int]]:

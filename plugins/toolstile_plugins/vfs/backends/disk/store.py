@@ -145,8 +145,8 @@ class DiskStore(Store):
             return node_of(self._handle, path, status).version == version
         if stamp_of(status) != version.stamp:
             return False
-        return version.digest is None or version.digest == descriptors.digest_at(
-            self._handle(), path
+        return version.digest is None or version.digest == descriptors.digest_there(
+            self._handle(), path, status
         )
 
     # --- commits ---
@@ -328,6 +328,8 @@ def _open_root(root: str) -> int:
 def _kind(entry: os.DirEntry[str]) -> Kind:
     if entry.is_dir(follow_symlinks=False):
         return "directory"
+    if entry.is_symlink():
+        return "link"
     return "file" if entry.is_file(follow_symlinks=False) else "other"
 
 
