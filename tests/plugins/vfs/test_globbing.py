@@ -72,6 +72,18 @@ def test_goes_only_where_something_can_be() -> None:
     assert visited == ["", "src"]
 
 
+@pytest.mark.parametrize(("pattern", "visited"), [("*", {""}), ("{*,a/*}", {"", "a"})])
+def test_goes_nowhere_beneath_the_last_part_of_a_pattern(pattern: str, visited: set[str]) -> None:
+    looked: list[str] = []
+
+    def names_of(directory: str) -> dict[str, Kind]:
+        looked.append(directory)
+        return {"a": "directory", "b": "directory"} if not directory else {"c": "directory"}
+
+    list(Pattern(pattern).walk("", names_of))
+    assert set(looked) == visited
+
+
 def test_braces_nest_and_stand_for_themselves_where_they_cannot() -> None:
     assert Pattern("{a,b{c,d}}.py").matches("bd.py")
     assert Pattern("{a}").matches("{a}")
