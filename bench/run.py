@@ -19,6 +19,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "adapters": "cases_adapters",
     "agent": "cases_agent",
     "console": "cases_console",
+    "digest": "cases_digest",
     "dispatch": "cases_dispatch",
     "stages": "cases_stages",
     "batch": "cases_dispatch",

@@ -253,8 +253,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 102,
         "host": 0,
-        "lines": 983,
-        "statements": 498,
+        "lines": 988,
+        "statements": 503,
         "files": 9,
     },
 }

@@ -120,6 +120,7 @@ LOGGERS = {
         "state",
         "vfs",
         "webhook",
+        "workspace_digest",
     )
 }
 

@@ -43,10 +43,11 @@ def _run_built_in(name: str, *given: object) -> int:
 
 BUILT_IN: Final = {name: partial(_run_built_in, name) for name in COMMANDS}
 UNOPENED: Final = frozenset({"check", "plugins"})
+_CALLING: Final = ("dialects", "isolation", "mcp", "planning", "workspace_digest")
 LOOKING: Final = {
-    "ledger": ("dialects", "isolation", "mcp", "planning"),
-    "record": ("dialects", "isolation", "ledger", "mcp", "planning", "sessions", "vfs"),
-    "sessions": ("dialects", "isolation", "mcp", "planning"),
+    "ledger": _CALLING,
+    "record": (*_CALLING, "ledger", "sessions", "vfs"),
+    "sessions": _CALLING,
 }
 """By command that makes no call, the plugins of Toolstile of which it has no use."""
 FILES_ALONE: Final = frozenset({"record"})

@@ -1,0 +1,43 @@
+"""A digest of the workspace in the prompt, and tools to look further, where they are asked for.
+
+Settings, `[plugins.workspace_digest]`: see `DigestConfig`.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+
+from toolstile_hookspecs import Section, hookimpl
+from toolstile_plugins.workspace_digest.model import (
+    DirectoryDigest,
+    WorkspaceDigest,
+    clear_workspace_digest,
+    latest_workspace_digest,
+    set_workspace_digest,
+)
+from toolstile_plugins.workspace_digest.section import WorkspaceDigestSection
+from toolstile_plugins.workspace_digest.settings import DigestConfig
+
+__all__ = [
+    "DigestConfig",
+    "DirectoryDigest",
+    "WorkspaceDigest",
+    "WorkspaceDigestSection",
+    "clear_workspace_digest",
+    "latest_workspace_digest",
+    "set_workspace_digest",
+]
+
+toolstile_on_request = "for a digest, add [plugins.workspace_digest] to the configuration"
+
+
+@hookimpl
+def toolstile_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return DigestConfig
+
+
+@hookimpl
+def toolstile_sections(settings: DigestConfig) -> list[Section]:
+    """Offer the digest."""
+    return [WorkspaceDigestSection(config=settings)]
