@@ -251,11 +251,11 @@ BUDGETS = {
     },
     # Shell and code on the call's branch, and digests of workspaces; 3,200 lines were asked.
     "shell and code": {
-        "contract": 102,
-        "host": 0,
-        "lines": 988,
-        "statements": 503,
-        "files": 9,
+        "contract": 121,
+        "host": 10,
+        "lines": 2550,
+        "statements": 1363,
+        "files": 19,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -14,7 +14,7 @@ from toolstile.extension_lookup import approver_named, dialect_named
 from toolstile.lifespan import enter_lifespans
 from toolstile.options import ExecutorOptions, HostOptions
 from toolstile.plain_tools import PlainTools
-from toolstile.plugins.offered_tools import ToolOffers
+from toolstile.plugins.offered_tools import ToolOffers, fitted
 from toolstile.plugins.registry import Plugins
 from toolstile.policies.rule_set import faults_of_sections, make_policies
 from toolstile.policies.rules import named, refuse_duplicates
@@ -294,7 +294,7 @@ class Host:
 
             prompt = override(prompt, self._overrides)
         configured = self._offers.configured(prompt, self.configuration)
-        return self._offers.of(configured, tags, without_tags)
+        return fitted(self._offers.of(configured, tags, without_tags))
 
     def settings(self, plugin: str) -> Any:
         """Return a plugin's validated settings, or None where it declares none."""

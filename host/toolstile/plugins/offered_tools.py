@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
-from typing import Any
+from typing import Any, cast
 
 from toolstile.plugins.changed_section import changed_prompt
 from toolstile.plugins.tool_dependencies import dependency, names_of_dependencies
@@ -19,6 +19,7 @@ from toolstile_hookspecs import (
     Tool,
     ToolSelector,
 )
+from toolstile_hookspecs.execution.prompt_tools import SupportsPrompt
 from toolstile_hookspecs.selectors import fits
 from toolstile_hookspecs.support.text import suggest
 
@@ -39,6 +40,15 @@ def circle_among(tools: Iterable[Tool[Any, Any]]) -> str | None:
     except CycleError as error:
         return " -> ".join(reversed(error.args[1]))
     return None
+
+
+def fitted(prompt: Prompt) -> Prompt:
+    """Return a prompt whose tools know which others it offers; see `SupportsPrompt`."""
+    tools = [tool for section in prompt.everywhere() for tool in section.tools]
+    # Looking at the class of each against the protocol would take longer than all else here.
+    able = [cast("SupportsPrompt", tool) for tool in tools if hasattr(tool, "within")]
+    twins: dict[object, Tool[Any, Any]] = {tool: tool.within(tools) for tool in able}
+    return changed_prompt(prompt, lambda tool: twins.get(tool, tool)) if twins else prompt
 
 
 class ToolOffers:

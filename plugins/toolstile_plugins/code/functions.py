@@ -1,0 +1,242 @@
+"""Functions of a script: the tools that it can call, with signatures made of their schemas."""
+
+from __future__ import annotations
+
+import keyword
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import count
+from typing import Any, Final, cast
+
+from pydantic import PydanticUserError
+
+from toolstile_hookspecs import DefinitionError, ForeignTool, Tool
+from toolstile_hookspecs.execution.schemas import params_schema
+from toolstile_hookspecs.section_tools import section_tools
+
+Schema = Mapping[str, Any]
+
+_PREAMBLE: Final = """\
+from typing import Any, Literal, Mapping, NotRequired, Sequence, TypedDict
+filter: Any
+format: Any
+getattr: Any
+hasattr: Any
+map: Any
+setattr: Any
+class FileExistsError(OSError): ...
+class FileNotFoundError(OSError): ...
+class PermissionError(OSError): ...
+"""
+"""Names for the check of types: Monty runs the later ones, and its checker does not know them."""
+_PLAIN: Final = {
+    "string": "str",
+    "integer": "int",
+    "number": "float",
+    "boolean": "bool",
+    "null": "None",
+}
+_WORDS: Final = re.compile(r"\w+", re.ASCII)
+_REFERENCE: Final = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
+
+
+@dataclass(frozen=True)
+class CodeFunction:
+    """A tool as a function of scripts.
+
+    Args:
+        name: The name of the function.
+        tool: The tool.
+        params: The names of its params, in the order in which they can be given without them.
+        signature: Its declaration.
+        types: The declarations that its signature needs.
+    """
+
+    name: str
+    tool: Tool[Any, Any]
+    params: tuple[str, ...]
+    signature: str
+    types: tuple[str, ...] = ()
+
+    def arguments(self, given: Sequence[Any], named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the arguments of a call by their names.
+
+        Raises:
+            TypeError: When there are too many, or one is given twice.
+        """
+        if len(given) > len(self.params):
+            msg = f"{self.name}() takes {len(self.params)} arguments, and {len(given)} are given"
+            raise TypeError(msg)
+        placed = dict(zip(self.params, given, strict=False))
+        if twice := sorted(placed.keys() & named.keys()):
+            raise TypeError(f"{self.name}() is given {', '.join(twice)} twice")
+        return {**placed, **named}
+
+
+def functions_of(tools: Iterable[Tool[Any, Any]]) -> dict[str, CodeFunction]:
+    """Return the functions that tools are, by their names.
+
+    Tools that run by a callable of the caller's, and those that open sections, are none.
+    """
+    made: dict[str, CodeFunction] = {}
+    apart, known = section_tools(), dict[str, str]()
+    for tool in tools:
+        if tool in apart or (isinstance(tool, ForeignTool) and tool.handler is None):
+            continue
+        name = tool.name.replace("-", "_")
+        if not is_name(name):
+            name = f"tool_{name}"
+        while name in made:
+            name += "_"
+        made[name] = _function(name, tool, known)
+    return made
+
+
+def declarations(functions: Iterable[CodeFunction]) -> str:
+    """Return the declarations of functions, for the check of a script's types."""
+    there = list(functions)
+    types = dict.fromkeys(text for function in there for text in function.types)
+    return "\n".join([_PREAMBLE, *types, *(function.signature for function in there), ""])
+
+
+def described(functions: Iterable[CodeFunction], most: int) -> str:
+    """Return the signatures as a model reads them: of as many as `most` characters hold."""
+    shown: list[str] = []
+    rest: list[str] = []
+    seen = set[str]()
+    for function in functions:
+        lines = [text for text in (*function.types, function.signature) if text not in seen]
+        most -= sum(len(line) + 1 for line in lines)
+        if most < 0:
+            rest.append(function.name)
+            continue
+        seen.update(lines)
+        shown += lines
+    parts = ["\n".join(["```python", *shown, "```"])] if shown else []
+    if rest:
+        parts.append(f"Further functions, by the arguments of their tools: {', '.join(rest)}.")
+    return "\n\n".join(parts) or "There are no functions here."
+
+
+def is_name(text: str) -> bool:
+    """Tell whether a text can be the name of a function or of an argument."""
+    return text.isidentifier() and not keyword.iskeyword(text)
+
+
+def _function(name: str, tool: Tool[Any, Any], known: dict[str, str]) -> CodeFunction:
+    schema: Schema = {}
+    with suppress(DefinitionError):
+        schema = params_schema(tool)
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    needed = [key for key in properties if key in schema.get("required", ())]
+    optional = [key for key in properties if key not in needed]
+    inputs = _Types(schema)
+    declared = [
+        f"{key}: {inputs.of(properties[key])}{'' if key in needed else ' = ...'}"
+        for key in [*needed, *optional]
+        if is_name(key)
+    ]
+    if len(declared) < len(properties) or not schema or schema.get("additionalProperties"):
+        declared.append("**more: Any")
+    returned, types = _returned(tool, known)
+    signature = f"def {name}({', '.join(declared)}) -> {returned}: ..."
+    return CodeFunction(name, tool, (*needed, *optional), signature, types)
+
+
+def _returned(tool: Tool[Any, Any], known: dict[str, str]) -> tuple[str, tuple[str, ...]]:
+    if tool.exclude_value_from_context:
+        return "str", ()
+    schema: Schema = {}
+    with suppress(PydanticUserError):
+        schema = tool.result_codec.schema() or {}
+    # A result without a value is its text.
+    if schema.get("type") == "null":
+        return "str | None", ()
+    results = _Types(schema, known)
+    return results.of(schema), tuple(results.declared)
+
+
+class _Types:
+    """Writes the types of a JSON Schema.
+
+    An argument is declared as what takes most, so that no script is refused which would run.
+
+    Args:
+        root: The whole schema, with its definitions.
+        known: The declarations of all results so far by their names; None for arguments.
+    """
+
+    def __init__(self, root: Schema, known: dict[str, str] | None = None) -> None:
+        self._definitions = {**root.get("definitions", {}), **root.get("$defs", {})}
+        self._known = known
+        self._within: list[str] = []
+        self.declared: list[str] = []
+
+    def of(self, schema: Any) -> str:
+        """Return the type of the values that fit a schema."""
+        if not isinstance(schema, Mapping):
+            return "Any"
+        schema = cast("Schema", schema)
+        choices = schema.get("anyOf", schema.get("oneOf"))
+        type_: Any = schema.get("type")
+        if not isinstance(type_, str | None):
+            choices = [{**schema, "type": one} for one in type_]
+        if choices is not None:
+            return self._either(map(self.of, choices))
+        if found := _REFERENCE.fullmatch(str(schema.get("$ref"))):
+            return self._referred(found[1])
+        return self._literal(schema) or self._single(schema, str(type_))
+
+    def _literal(self, schema: Schema) -> str | None:
+        values = schema.get("enum", [schema["const"]] if "const" in schema else [])
+        if self._known is None or not values:
+            return None
+        is_plain = all(isinstance(value, str | int) for value in values)
+        return f"Literal[{', '.join(map(repr, values))}]" if is_plain else None
+
+    def _single(self, schema: Schema, type_: str) -> str:
+        if type_ == "array":
+            name = "Sequence" if self._known is None else "list"
+            return f"{name}[{self.of(schema.get('items'))}]"
+        return self._object(schema) if type_ == "object" else _PLAIN.get(type_, "Any")
+
+    def _either(self, types: Iterable[str]) -> str:
+        found = list(dict.fromkeys(types))
+        return "Any" if "Any" in found or not found else " | ".join(found)
+
+    def _referred(self, name: str) -> str:
+        if name in self._within:
+            return "Any"
+        self._within.append(name)
+        try:
+            return self.of(self._definitions.get(name))
+        finally:
+            self._within.pop()
+
+    def _object(self, schema: Schema) -> str:
+        properties: Schema = schema.get("properties", {})
+        if self._known is None:
+            return "Mapping[str, Any]"
+        if not properties or not all(map(is_name, properties)):
+            return f"dict[str, {self.of(schema.get('additionalProperties'))}]"
+        needed = schema.get("required", ())
+        types = {key: self.of(part) for key, part in properties.items()}
+        lines = [
+            f"    {key}: {type_ if key in needed else f'NotRequired[{type_}]'}"
+            for key, type_ in types.items()
+        ]
+        return self._declared("".join(_WORDS.findall(str(schema.get("title")))), lines)
+
+    def _declared(self, title: str, lines: list[str]) -> str:
+        known: dict[str, str] = {} if self._known is None else self._known
+        base = title if is_name(title) else f"Result{title}"
+        # One title may stand for several types.
+        for number in count(1):
+            name = base if number == 1 else f"{base}{number}"
+            text = "\n".join([f"class {name}(TypedDict):", *lines])
+            if known.setdefault(name, text) == text:
+                self.declared.append(text)
+                return name
+        raise AssertionError

@@ -1,0 +1,136 @@
+"""`run_python` as a tool, and as a section."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from functools import lru_cache, partial
+from typing import Any, Final
+
+from toolstile_hookspecs import MarkdownSection, SessionProtocol, Tool, ToolContext, ToolResult
+from toolstile_plugins.code.functions import CodeFunction, described, functions_of
+from toolstile_plugins.code.models import RunPython, ScriptResult
+from toolstile_plugins.code.settings import CodeConfig
+from toolstile_plugins.code.workers import monty
+
+NAME: Final = "run_python"
+_ABOUT: Final = (
+    "Run a Python script that calls tools as functions; all of its changes are kept, or none."
+)
+_GUIDANCE: Final = """\
+Use `run_python` for several calls at once, for loops over calls, and to work with their results.
+
+- A function of a script is the tool of that name: the same rules hold, a person may be asked.
+- A call that fails raises `RuntimeError`, one that is denied `PermissionError`. Caught, that call \
+alone is undone. Uncaught, the script ends and nothing that it did is kept.
+- Call functions in loops and comprehensions; `map` and `sorted` cannot call them.
+- The value of the last expression is the result; `print` shows more. There are no files, no \
+network, and hardly any modules: use functions for them.
+"""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class CodeTool(Tool[RunPython, ScriptResult]):
+    """The tool `run_python`; the host tells it which tools its prompt offers.
+
+    Args:
+        config: Its settings.
+        original: The tool before it was told.
+    """
+
+    config: CodeConfig = field(default_factory=CodeConfig, repr=False)
+    original: CodeTool | None = field(default=None, repr=False)
+
+    def within(self, tools: Sequence[Tool[Any, Any]]) -> CodeTool:
+        """Return the tool with those of a prompt as its functions."""
+        wanted, own = self.config.functions, {self.name, NAME}
+        chosen = [tool for tool in tools if tool.name not in own]
+        if wanted is not None:
+            chosen = [tool for tool in chosen if wanted.selects(tool)]
+        return _fitted(self.original or self, tuple(chosen))
+
+
+@lru_cache(maxsize=32)
+def _fitted(tool: CodeTool, tools: tuple[Tool[Any, Any], ...]) -> CodeTool:
+    functions = functions_of(tools)
+    about = tool.long_description or tool.description
+    shown = described(functions.values(), tool.config.max_signatures)
+    called = [function.tool for function in functions.values()]
+    return replace(
+        tool,
+        handler=partial(_run, functions, tool.config),
+        original=tool,
+        long_description=f"{about}\n\n{shown}",
+        depends_on=tuple(each.name for each in called),
+        # Run once more after a conflict, it would have effects outside twice.
+        contained=all(each.contained for each in called),
+    )
+
+
+def _run(
+    functions: dict[str, CodeFunction],
+    config: CodeConfig,
+    params: RunPython,
+    *,
+    context: ToolContext,
+) -> ToolResult[ScriptResult]:
+    from toolstile_plugins.code.script import Script  # its library is needed from here on
+
+    return Script(params.code, functions, config, context).run()
+
+
+def code_tool(config: CodeConfig | None = None) -> CodeTool:
+    """Return the tool `run_python`.
+
+    Args:
+        config: Its settings.
+
+    Example:
+        >>> code_tool().name
+        'run_python'
+    """
+    config = config or CodeConfig()
+    return CodeTool(
+        name=NAME,
+        description=_ABOUT,
+        handler=partial(_run, {}, config),
+        category="side_effect",
+        consequence="low",
+        timeout=config.timeout,
+        config=config,
+    )
+
+
+class CodeSection(MarkdownSection):
+    """A section with `run_python`: scripts whose functions are the tools of its prompt.
+
+    Args:
+        session: Unused; other suites keep their state in it.
+        config: The settings.
+
+    Raises:
+        ConfigurationError: When pydantic-monty is not installed; says how to install it.
+
+    Example:
+        >>> [tool.name for tool in CodeSection().tools]
+        ['run_python']
+    """
+
+    def __init__(
+        self,
+        session: SessionProtocol | None = None,  # noqa: ARG002 - the shape of all suites
+        *,
+        config: CodeConfig | None = None,
+    ) -> None:
+        monty()
+        super().__init__(**section_parts(config or CodeConfig()))
+
+
+def section_parts(config: CodeConfig) -> dict[str, Any]:
+    """Return the fields of the section."""
+    return {
+        "key": "code",
+        "title": "Code",
+        "template": _GUIDANCE,
+        "tools": (code_tool(config),),
+    }

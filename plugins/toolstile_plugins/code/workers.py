@@ -1,0 +1,116 @@
+"""Workers: the processes in which scripts run, started for the first one and kept for the next."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Final
+from weakref import finalize
+
+from toolstile_hookspecs import ConfigurationError, ToolContext, ToolValidationError
+from toolstile_hookspecs.support.process import renewed_in_forks
+from toolstile_hookspecs.support.text import extra_remedy
+
+if TYPE_CHECKING:
+    from pydantic_monty import Monty, MontySession
+
+FREE_WITHIN: Final = 5.0
+"""Seconds for which a script waits for a worker."""
+
+_opening = renewed_in_forks(__name__, "_opening", threading.Lock)
+# Of the process that this one was forked from: collected here, they would end its workers.
+_inherited: list[Monty] = []
+
+
+def monty() -> Any:
+    """Return the library that runs scripts.
+
+    Raises:
+        ConfigurationError: When it is not installed; says how to install it.
+    """
+    try:
+        import pydantic_monty
+    except ImportError as error:
+        raise ConfigurationError(
+            f"run_python needs pydantic-monty, which is not installed. {extra_remedy('code')}."
+        ) from error
+    return pydantic_monty
+
+
+class Workers:
+    """A pool of workers. They end when it is closed or collected, and with their host's process.
+
+    Args:
+        most: The most of them at once.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._pool: tuple[int, Monty] | None = None
+        self._finalizer: Callable[[], object] = lambda: None
+
+    @contextlib.contextmanager
+    def session(self, context: ToolContext, **options: Any) -> Generator[MontySession]:
+        """Give a worker to a call; it is killed once the call is given up.
+
+        Raises:
+            ToolValidationError: When none is free.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                session = stack.enter_context(self._opened().checkout(**options))
+            except TimeoutError:
+                raise ToolValidationError(
+                    f"All {self._most} workers for scripts are busy. Wait a while, then retry."
+                ) from None
+            stack.enter_context(_killed_when_abandoned(context, session.worker_pid))
+            yield session
+
+    def close(self) -> None:
+        """End the workers; the next script starts others."""
+        with _opening:
+            self._finalizer()
+            self._pool = None
+
+    def _opened(self) -> Monty:
+        with _opening:
+            if self._pool is not None and self._pool[0] != os.getpid():
+                _inherited.append(self._pool[1])
+                self._pool = None
+            if self._pool is None:
+                pool: Monty = (
+                    monty()
+                    .Monty(max_processes=self._most, checkout_timeout=FREE_WITHIN)
+                    .__enter__()
+                )
+                self._pool = (os.getpid(), pool)
+                self._finalizer = finalize(self, _end, *self._pool)
+            return self._pool[1]
+
+
+def _end(process: int, pool: Monty) -> None:
+    if process == os.getpid():
+        pool.__exit__(None, None, None)
+
+
+@contextlib.contextmanager
+def _killed_when_abandoned(context: ToolContext, worker: int | None) -> Generator[None]:
+    lock = threading.Lock()
+    alive = [worker] if worker is not None else []
+
+    def kill() -> None:
+        # Never once the worker serves another call.
+        with lock, contextlib.suppress(ProcessLookupError):
+            if alive:
+                os.kill(alive.pop(), signal.SIGKILL)
+
+    take_back = context.on_abandoned(kill)
+    try:
+        yield
+    finally:
+        take_back()
+        with lock:
+            alive.clear()
