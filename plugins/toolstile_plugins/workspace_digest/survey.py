@@ -172,7 +172,8 @@ def _spec_of(lines: Iterable[str]) -> GitIgnoreSpec:
 
 
 def _listed(entry: FileStat) -> str:
-    return f"{entry.kind}:{entry.size}"
+    leads = "" if entry.target is None else ascii(entry.target)
+    return f"{entry.kind}:{entry.size}{leads}"
 
 
 def _hash_of_names(paths: Iterable[str]) -> str:

@@ -72,7 +72,8 @@ class _Tree:
                 yield f"{indent}{name}/ ({files}{readonly})"
                 yield from self.lines(entry.path, f"{indent}  ")
             else:
-                yield f"{indent}{name}"
+                leads = f" -> {one_line(entry.target)}" if entry.target is not None else ""
+                yield f"{indent}{name}{leads}"
         shown = len(self.shown.get(directory, ()))
         if shown and (more := len(self.found[directory]) - shown):
             yield f"{indent}... and {more:,} more"

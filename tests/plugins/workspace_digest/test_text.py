@@ -151,7 +151,21 @@ def test_what_the_workspace_hides_is_not_there(tmp_path):
     assert "keys" not in body
     assert "root:" not in body
     assert body.startswith("1 file, 0 bytes")
-    assert body.endswith("README.md\napp.py")
+    assert body.endswith("README.md -> /etc/passwd\napp.py")
+
+
+def test_a_link_is_an_entry_and_never_followed(make_files, project):
+    files = make_files(project)
+    files.link("latest", "src")
+    files.link("src/loop", "..")
+    files.link("src/odd\u00e9", "\udcff")
+    made = digest(files)
+    assert "  loop -> ..\n" in made.body
+    assert made.body.count("dough.py") == 1
+    assert "latest -> src\n" in made.body
+    files.delete("latest")
+    files.link("latest", "srd")
+    assert Survey(files, DigestConfig()).changed(made.sources) == ["latest"]
 
 
 def test_a_mount_is_part_of_the_workspace(tmp_path):
