@@ -253,8 +253,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 121,
         "host": 10,
-        "lines": 2552,
-        "statements": 1365,
+        "lines": 2631,
+        "statements": 1413,
         "files": 19,
     },
 }

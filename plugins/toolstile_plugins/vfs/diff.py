@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import difflib
+import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from typing import Final
 
 from toolstile_plugins.vfs.backends.base import Change
-from toolstile_plugins.vfs.nodes import Content, Node
+from toolstile_plugins.vfs.nodes import PERMISSIONS, Content, Node, escaped
 from toolstile_plugins.vfs.text_files import encoding_of, lines_of, looks_binary, text_of
 from toolstile_plugins.vfs.write_set import Layer
 
@@ -17,17 +19,23 @@ _MAX_LINES: Final = 5_000
 
 
 def diff(layer: Layer) -> str:
-    """Return a unified diff of text files; of everything else one line each."""
-    changes = [change for change in layer.changes().made if not change.only_empties]
+    """Return a unified diff of text files and links; of everything else one line each.
+
+    What changes a mode, and what is new with another one than the usual, says so as git does.
+    """
+    changes = layer.changes().made
     moved = dict(_moves(layer, changes))
     origins = set(moved.values())
     parts: list[str] = []
     for change in changes:
-        before = layer.before(change.path)
-        if change.path in moved:
-            parts.append(f"moved {moved[change.path]} to {change.path}\n")
-        elif change.path not in origins:
-            parts.append(_one(change.path, before, change.after))
+        path, after = change.path, change.after
+        if path in moved:
+            parts.append(f"moved {moved[path]} to {path}\n")
+            parts.append(_modes(path, layer.before(moved[path]), after))
+        elif change.keeps or change.only_empties:
+            parts.append(_modes(path, layer.before(path), after))
+        elif path not in origins:
+            parts.append(_one(path, layer.before(path), after))
     return "".join(parts)
 
 
@@ -45,14 +53,32 @@ def _moves(layer: Layer, changes: Sequence[Change]) -> Iterator[tuple[str, str]]
 
 
 def _one(path: str, before: Node | None, after: Node | None) -> str:
-    old = before.content if before is not None else None
-    new = after.content if after is not None else None
     if after is None:
-        slash = "/" if before is not None and before.kind == "directory" else ""
-        size = f" ({old.size} bytes)" if old is not None else ""
-        return f"deleted {path}{slash}{size}\n"
-    if new is None:
-        return f"created {path}/\n"
+        return "" if before is None else _deletion(path, before)
+    if before is not None and before.kind != after.kind:
+        return _deletion(path, before) + _one(path, None, after)
+    if after.kind == "directory":
+        mode = "" if _is_usual(after) else f" (mode {_mode(after)[-3:]})"
+        return f"created {path}/{mode}\n"
+    modes = _modes(path, before, after)
+    if after.kind == "link":
+        old = None if before is None else [escaped(before.target)]
+        index = "" if before is None else _index(path, before, after)
+        return modes + index + _unified(path, old, [escaped(after.target)])
+    return modes + _content(path, before.content if before is not None else None, after.content)
+
+
+def _deletion(path: str, node: Node) -> str:
+    if node.kind == "link":
+        return f"deleted {path} (a link to {escaped(node.target)})\n"
+    slash = "/" if node.kind == "directory" else ""
+    size = f" ({node.content.size} bytes)" if node.content is not None else ""
+    return f"deleted {path}{slash}{size}\n"
+
+
+def _content(path: str, old: Content | None, new: Content | None) -> str:
+    if new is None or old == new:
+        return ""
     texts = _lines(old), _lines(new)
     if texts[0] is None or texts[1] is None:
         verb = "created" if old is None else "changed"
@@ -61,11 +87,59 @@ def _one(path: str, before: Node | None, after: Node | None) -> str:
         return f"{verb} {path} ({form}, {sizes})\n"
     if old is None and not texts[1]:
         return f"created {path} (empty)\n"
+    return _unified(path, None if old is None else texts[0], texts[1])
+
+
+def _unified(path: str, old: list[str] | None, new: list[str]) -> str:
     source = "/dev/null" if old is None else f"a/{path}"
-    lines = difflib.unified_diff(texts[0], texts[1], source, f"b/{path}")
     return "".join(
-        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines
+        line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+        for line in difflib.unified_diff(old or [], new, source, f"b/{path}")
     )
+
+
+# --- Modes, as git writes them
+
+
+_FORMS: Final = {"file": 0o100644, "directory": 0o040755, "link": 0o120000}
+_USUAL: Final = frozenset({0o100644, 0o100664, 0o040755, 0o040775})
+
+
+def _modes(path: str, before: Node | None, after: Node | None) -> str:
+    """Return the lines that tell of a mode: a changed one, or a new one that is not the usual."""
+    if after is None or (before is None and _is_usual(after)):
+        return ""
+    if before is None:
+        return f"{_header(path)}new file mode {_mode(after)}\n"
+    is_same = after.mode is None and (_is_usual(before) or after.kind == "directory")
+    if is_same or _mode(before) == _mode(after):
+        return ""
+    return f"{_header(path)}old mode {_mode(before)}\nnew mode {_mode(after)}\n"
+
+
+def _index(path: str, before: Node, after: Node) -> str:
+    ids = [_object_id(os.fsencode(node.target))[:7] for node in (before, after)]
+    return f"{_header(path)}index {'..'.join(ids)} {_mode(after)}\n"
+
+
+def _header(path: str) -> str:
+    return f"diff --git a/{path} b/{path}\n"
+
+
+def _is_usual(node: Node) -> bool:
+    return int(_mode(node), 8) in _USUAL
+
+
+def _mode(node: Node) -> str:
+    mode = _FORMS.get(node.kind, 0)
+    return f"{mode if node.mode is None else mode & ~PERMISSIONS | node.mode:06o}"
+
+
+def _object_id(data: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0%s" % (len(data), data), usedforsecurity=False).hexdigest()
+
+
+# --- Texts
 
 
 def _is_binary(content: Content | None) -> bool:

@@ -12,6 +12,7 @@ from typing import Literal
 from pydantic import TypeAdapter, ValidationError
 
 from toolstile_hookspecs import SnapshotError
+from toolstile_hookspecs.execution.change_set import MOST_BYTES
 from toolstile_plugins.vfs.nodes import InMemory, Node, directory_node, file_node, link_node
 from toolstile_plugins.vfs.write_set import Layer, conflict
 
@@ -53,10 +54,14 @@ def told(layer: Layer) -> str:
     """Return the changes of a layer, and what they stand on.
 
     Raises:
-        SnapshotError: It made what is neither file, directory nor link.
+        SnapshotError: It made something else than files, directories and links, or very much.
     """
+    nodes = layer.made()
+    size = sum(node.content.size for node in nodes.values() if node and node.content)
+    if size > MOST_BYTES:
+        raise SnapshotError(f"The changed files have {size} bytes, too many to be told.")
     seen = {path: _state_of(layer.before(path)) for path in layer.changes().seen}
-    made = {path: _told(path, node) for path, node in layer.made().items()}
+    made = {path: _told(path, node) for path, node in nodes.items()}
     return _adapter().dump_json(ToldChanges(seen, made)).decode()
 
 

@@ -36,7 +36,28 @@ def change(files: VirtualFilesystem, number: int) -> WorkspaceBranch:
     # A file where a directory was, and the reverse.
     tree.delete("kind", recursive=True)
     tree.write("kind" if number % 2 else "kind/inner.txt", f"{number}\r\n")
+    tree.delete("link")
+    tree.link("link", f"target-{number}")
+    tree.delete(f"empty-{number - 1}")
+    tree.mkdir(f"empty-{number}")
+    for path in ("run.sh", "folder"):
+        tree.chmod(path, mode_of(number))
+    tree.chmod(f"made-{number}/x", 0o500)
+    left = Path(store_of(files).root).with_name("left")
+    left.write_bytes(f"{number}\r\n".encode())
+    tree.take("taken.txt", left, mode=mode_of(number), modified=number)
     return branch
+
+
+def mode_of(number: int) -> int:
+    """Return a mode that shows a number, at least one that differs from its neighbours'."""
+    return 0o700 + number % 8
+
+
+def store_of(files: VirtualFilesystem) -> DiskStore:
+    """Return the store of a workspace on disk."""
+    assert isinstance(files.store, DiskStore)
+    return files.store
 
 
 def lay_out(root: Path) -> None:
@@ -46,7 +67,13 @@ def lay_out(root: Path) -> None:
         files.write(path, "0\r\n")
     files.write("moving-0/big.bin", "unchanged")
     files.mkdir("moving-0/empty")
+    files.mkdir("empty-0")
+    files.link("link", "target-0")
+    for path in ("run.sh", "taken.txt", "folder/held.txt"):
+        files.write(path, "0\r\n")
     files.close()
+    for path in ("run.sh", "taken.txt", "folder"):
+        (root / path).chmod(mode_of(0))
     (root / "b.txt").chmod(0o640)
 
 
@@ -55,13 +82,30 @@ def held(directory: Path) -> list[str]:
     return sorted(each.name for each in directory.iterdir())
 
 
+def check_entries(root: Path, number: int) -> None:
+    """Check links, modes, times and empty directories; fails when one does not show the number."""
+    if str((root / "link").readlink()) != f"target-{number}":
+        raise AssertionError(f"torn at {number}: the link")
+    for path in ("run.sh", "folder", "taken.txt"):
+        if (root / path).stat().st_mode & 0o777 != mode_of(number):
+            raise AssertionError(f"torn at {number}: the mode of {path}")
+    if held(root / f"empty-{number}") or held(root / "folder") != ["held.txt"]:
+        raise AssertionError(f"torn at {number}: a directory")
+    if number and (root / f"made-{number}/x").stat().st_mode & 0o777 != 0o500:
+        raise AssertionError("the mode of a new directory was lost")
+    if number and (root / "taken.txt").stat().st_mtime_ns != number:
+        raise AssertionError("a time was lost")
+
+
 def number_of(root: Path) -> int:
     """Return the one number that everything shows; fails when there is more than one."""
-    numbers = {(root / path).read_bytes() for path in ("a.txt", "b.txt", "c/d.txt")}
+    paths = ("a.txt", "b.txt", "c/d.txt", "taken.txt")
+    numbers = {(root / path).read_bytes() for path in paths}
     if len(numbers) != 1:
         raise AssertionError(f"torn: {numbers}")
     number = int(numbers.pop().decode())
     expected = {"a.txt", "b.txt", "c", "kind", ".toolstile", f"moving-{number}", f"made-{number}"}
+    expected |= {"taken.txt", "link", "run.sh", "folder", f"empty-{number}"}
     found = set(held(root))
     untouched = {name for name in found if name.startswith("untouched")}
     if found - untouched != expected:
@@ -72,6 +116,7 @@ def number_of(root: Path) -> int:
             raise AssertionError(f"torn at {number}: {path}")
     if held(root / f"moving-{number}") != ["big.bin", "empty"]:
         raise AssertionError(f"torn at {number}: the moved directory")
+    check_entries(root, number)
     if (root / "b.txt").stat().st_mode & 0o777 != 0o640:
         raise AssertionError("a mode was lost")
     return number

@@ -26,9 +26,20 @@ Commit = Callable[[WorkspaceBranch], None]
 Open = Callable[..., VirtualFilesystem]
 Toolstile = Callable[..., tuple[int, str, str]]
 
+LONG = pytest.mark.long
+
 # In the order of the commit: what was decided is carried out, what was not is dropped.
 DROPPED = ["staging", "staged", "prepared", "deciding"]
-KEPT = ["decided", *(f"apply:{index}" for index in range(13)), "applied", "forgotten"]
+KEPT = [
+    "decided",
+    # From 18 on: a link, a file, a mode, a taken file, a moved one, modes of directories.
+    *(
+        pytest.param(f"apply:{index}", marks=[] if index > 17 or index % 4 == 0 else [LONG])
+        for index in range(25)
+    ),
+    "applied",
+    "forgotten",
+]
 
 
 def drive(root: Path, *arguments: str) -> str:
@@ -167,6 +178,21 @@ def test_while_a_commit_that_met_an_edit_is_put_back(root: Path, on_disk: Open, 
     assert (root / "made-0").is_dir()
     assert not (root / "made-1").exists()
     assert (root / "kind" / "inner.txt").read_bytes() == b"0\r\n"
+
+
+@pytest.mark.slow
+def test_links_and_modes_are_put_back_where_putting_back_is_killed_too(
+    root: Path, on_disk: Open
+) -> None:
+    drive(root, "--at", "undo:19", "--edit", "taken.txt")
+    assert (root / "run.sh").stat().st_mode & 0o777 == 0o700
+    assert (root / "link").readlink() == Path("target-1")
+    assert stopped(on_disk(root)) is None
+    assert (root / "link").readlink() == Path("target-0")
+    assert (root / "run.sh").stat().st_mode & 0o777 == 0o700
+    assert (root / "folder").stat().st_mode & 0o777 == 0o700
+    assert (root / "empty-0").is_dir()
+    assert (root / "taken.txt").read_text() == "edited at the last moment"
 
 
 @pytest.mark.parametrize("litter", ["commit-file", "commit-directory/held"])
