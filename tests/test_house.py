@@ -19,6 +19,9 @@ from typing import Any
 
 import pytest
 
+# The source is the same on every Python: once is enough.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 PACKAGES = {
     "toolstile_hookspecs": ROOT / "hookspecs",

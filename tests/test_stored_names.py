@@ -18,6 +18,9 @@ from toolstile.state.serialization import type_name
 from toolstile_hookspecs import PolicyState, ToolInvoked
 from toolstile_plugins.planning import Plan, PlanStep
 
+# The source is the same on every Python: once is enough.
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[1]
 STORED = {
     # Files and folders

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from surveying.installing import Installed, read_servers
 from surveying.report import PAGE, page_with
 from surveying.visiting import Visit
+
+# The source is the same on every Python: once is enough.
+pytestmark = pytest.mark.slow
 
 TEXT = PAGE.read_text("utf-8")
 ROWS = {

@@ -9,6 +9,9 @@ import pytest
 
 from toolstile_cli.main import main
 
+# Each starts a process, which does the same on every Python.
+pytestmark = pytest.mark.slow
+
 SPEAKING = {"fsspec", "httpx", "mcp", "opentelemetry.sdk"}
 """The modules that no command imports without a server, a mount or a trace to speak to."""
 

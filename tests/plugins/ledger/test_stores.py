@@ -283,6 +283,7 @@ class TestSqliteInDecisions(JoinsDecisionContract):
             yield sessions
 
 
+@pytest.mark.slow
 class TestPostgres(LedgerStoreContract):
     @pytest.fixture
     def store(self, database: str) -> Iterator[PostgresStore]:

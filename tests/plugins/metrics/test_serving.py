@@ -20,6 +20,9 @@ from toolstile_plugins.metrics.prometheus import CallMetrics
 
 from .conftest import OPENMETRICS, Scraper
 
+# Each starts processes.
+pytestmark = pytest.mark.slow
+
 
 @tool
 def look() -> str:

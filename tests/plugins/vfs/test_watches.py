@@ -359,6 +359,7 @@ def test_what_was_held_is_given_back_on_each_end(
         given_up.set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("end", ["interrupt", "close"])
 def test_what_was_held_is_given_back_where_the_host_or_a_person_ends_the_call(
     disk: VirtualFilesystem, end: str

@@ -19,6 +19,9 @@ from toolstile_plugins.webhook.turn import Turn
 
 from .conftest import ADA, Endpoint, Given
 
+# They wait for endpoints that are slow to answer.
+pytestmark = pytest.mark.slow
+
 CALL = ToolCall("pay", {"to": "ada", "amount": 5}, id="call-1")
 
 

@@ -14,6 +14,9 @@ from toolstile_plugins.webhook import Webhook
 
 from .conftest import ADA, headers_of
 
+# They wait for endpoints that are slow to answer.
+pytestmark = pytest.mark.slow
+
 CALL = ToolCall("pay", {"to": "ada", "amount": 5}, id="call-1")
 URL = "https://shop.example.org/answers"
 

@@ -18,6 +18,9 @@ from toolstile_plugins.webhook.endpoint import retry_after
 
 from .conftest import ADA, Endpoint, Given, headers_of
 
+# They wait for endpoints that are slow to answer.
+pytestmark = pytest.mark.slow
+
 CALL = ToolCall("pay", {"to": "ada", "amount": 5}, id="call-1")
 
 

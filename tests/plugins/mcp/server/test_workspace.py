@@ -74,6 +74,7 @@ async def test_nothing_else_can_be_read(served, mode, code, uri):
     assert caught.value.error.data == {"uri": uri}
 
 
+@pytest.mark.slow
 async def test_what_is_too_large_says_so(served, mode):
     async with served.client(mode) as client:
         with pytest.raises(MCPError, match=r"2,000 bytes; at most 1,000"):
