@@ -256,8 +256,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 121,
         "host": 10,
-        "lines": 2631,
-        "statements": 1413,
+        "lines": 2644,
+        "statements": 1421,
         "files": 19,
     },
 }

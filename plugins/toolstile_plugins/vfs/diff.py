@@ -17,16 +17,21 @@ from toolstile_plugins.vfs.write_set import Layer
 _MAX_BYTES: Final = 512 * 1024
 _MAX_LINES: Final = 5_000
 
+#: A person reads no more; what comes after is named, with a hash by which it is approved.
+_MAX_CHARACTERS: Final = 256 * 1024
+
 
 def diff(layer: Layer) -> str:
     """Return a unified diff of text files and links; of everything else one line each.
 
     What changes a mode, and what is new with another one than the usual, says so as git does.
+    Where much has changed, one line each stands also for files after the first.
     """
     changes = layer.changes().made
     moved = dict(_moves(layer, changes))
     origins = set(moved.values())
     parts: list[str] = []
+    shown = 0
     for change in changes:
         path, after = change.path, change.after
         if path in moved:
@@ -35,7 +40,8 @@ def diff(layer: Layer) -> str:
         elif change.keeps or change.only_empties:
             parts.append(_modes(path, layer.before(path), after))
         elif path not in origins:
-            parts.append(_one(path, layer.before(path), after))
+            parts.append(_one(path, layer.before(path), after, short=shown > _MAX_CHARACTERS))
+            shown += len(parts[-1])
     return "".join(parts)
 
 
@@ -52,20 +58,21 @@ def _moves(layer: Layer, changes: Sequence[Change]) -> Iterator[tuple[str, str]]
             yield change.path, gone.pop(content)
 
 
-def _one(path: str, before: Node | None, after: Node | None) -> str:
+def _one(path: str, before: Node | None, after: Node | None, *, short: bool) -> str:
     if after is None:
         return "" if before is None else _deletion(path, before)
     if before is not None and before.kind != after.kind:
-        return _deletion(path, before) + _one(path, None, after)
+        return _deletion(path, before) + _one(path, None, after, short=short)
     if after.kind == "directory":
         mode = "" if _is_usual(after) else f" (mode {_mode(after)[-3:]})"
         return f"created {path}/{mode}\n"
     modes = _modes(path, before, after)
     if after.kind == "link":
-        old = None if before is None else [escaped(before.target)]
+        former = None if before is None else [escaped(before.target)]
         index = "" if before is None else _index(path, before, after)
-        return modes + index + _unified(path, old, [escaped(after.target)])
-    return modes + _content(path, before.content if before is not None else None, after.content)
+        return modes + index + _unified(path, former, [escaped(after.target)])
+    old = before.content if before is not None else None
+    return modes + _content(path, old, after.content, short=short)
 
 
 def _deletion(path: str, node: Node) -> str:
@@ -76,18 +83,24 @@ def _deletion(path: str, node: Node) -> str:
     return f"deleted {path}{slash}{size}\n"
 
 
-def _content(path: str, old: Content | None, new: Content | None) -> str:
+def _content(path: str, old: Content | None, new: Content | None, *, short: bool) -> str:
     if new is None or old == new:
         return ""
+    verb = "created" if old is None else "changed"
+    sizes = f"{new.size} bytes" if old is None else f"{old.size} to {new.size} bytes"
+    if short:
+        return f"{verb} {path} ({sizes}, SHA-256 {_digest(new)})\n"
     texts = _lines(old), _lines(new)
     if texts[0] is None or texts[1] is None:
-        verb = "created" if old is None else "changed"
-        sizes = f"{new.size} bytes" if old is None else f"{old.size} to {new.size} bytes"
         form = "binary" if _is_binary(old) or _is_binary(new) else "large"
         return f"{verb} {path} ({form}, {sizes})\n"
     if old is None and not texts[1]:
         return f"created {path} (empty)\n"
     return _unified(path, None if old is None else texts[0], texts[1])
+
+
+def _digest(content: Content) -> str:
+    return content.digest or hashlib.sha256(content.read()).hexdigest()
 
 
 def _unified(path: str, old: list[str] | None, new: list[str]) -> str:

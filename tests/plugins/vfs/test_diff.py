@@ -155,3 +155,23 @@ def seen(root: Path) -> dict[str, tuple[int, str]]:
         text = str(path.readlink()) if path.is_symlink() else path.read_text()
         found[name] = (os.lstat(path).st_mode & 0o170111, text)
     return found
+
+
+def test_of_many_changes_the_later_files_are_named_with_their_hashes(
+    branch_of: Branch, workspace: VirtualFilesystem
+) -> None:
+    workspace.write("z.txt", "old\n")
+
+    def diff_with(last: str) -> str:
+        call = branch_of(workspace)
+        for number in range(1_000):
+            call.resource.write(f"{number:04}.txt", f"{'x' * 99}\n" * 100)
+        call.resource.write("z.txt", last)
+        return call.diff()
+
+    told = diff_with("new\n")
+    assert len(told) < 512 * 1024
+    assert told.startswith("--- /dev/null\n+++ b/0000.txt\n")
+    assert "created 0999.txt (10000 bytes, SHA-256 " in told
+    assert told.splitlines()[-1].startswith("changed z.txt (4 to 4 bytes, SHA-256 ")
+    assert diff_with("two\n") != told == diff_with("new\n")
