@@ -256,8 +256,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 121,
         "host": 10,
-        "lines": 2644,
-        "statements": 1421,
+        "lines": 2647,
+        "statements": 1424,
         "files": 19,
     },
 }

@@ -25,7 +25,7 @@ from toolstile_plugins.workspace_digest.model import (
 )
 from toolstile_plugins.workspace_digest.settings import DigestConfig
 from toolstile_plugins.workspace_digest.survey import Survey, Texts
-from toolstile_plugins.workspace_digest.text import Made, few, make_digest
+from toolstile_plugins.workspace_digest.text import Made, few, make_digest, one_line
 from toolstile_plugins.workspace_digest.tools import digest_tools
 
 log = logging.getLogger("toolstile.workspace_digest")
@@ -141,7 +141,7 @@ def _automatic(resources: ResourceResolver) -> AutomaticDigests:
 
 
 def _first_line(body: str) -> str:
-    return body.strip().partition("\n")[0]
+    return one_line(body.strip().partition("\n")[0])
 
 
 def _stale_line(changed: list[str]) -> str:

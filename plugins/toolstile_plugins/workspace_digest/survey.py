@@ -60,7 +60,7 @@ class Survey:
         """Return what a directory holds, without what is ignored; nothing where it is closed."""
         try:
             found = list(islice(self._files.glob("*", directory), most))
-        except OSError:
+        except (OSError, ValueError):
             return []
         kept = [entry for entry in found if not self._is_ignored(entry)]
         return sorted(kept, key=lambda entry: (entry.kind != "directory", entry.path))
@@ -74,7 +74,7 @@ class Survey:
             known, content = self._texts.get(path, (None, None))
             if known != stat:
                 content = self._read_text(stat)
-        except OSError:
+        except (OSError, ValueError):
             return None
         if content is not None:
             encoded = content.encode("utf-8", "surrogatepass")
@@ -113,7 +113,7 @@ class Survey:
         for path, state in known.items():
             if state.startswith("names:"):
                 if (names := self._names(path)) != state:
-                    changed |= dict.fromkeys(self._others(path, known, is_there=names is not None))
+                    changed |= dict.fromkeys(self._others(path, known, is_listed=names is not None))
             elif self._state(path, is_read=":" not in state) != state:
                 changed[path] = None
         return sorted(changed)
@@ -123,19 +123,22 @@ class Survey:
             return None if self.text(path) is None else self._read[path]
         try:
             return _listed(self._files.stat(path))
-        except OSError:
+        except (OSError, ValueError):
             return None
 
     def _names(self, directory: str) -> str | None:
-        """Return the hash of the names in a directory; None for a large one."""
+        """Return the hash of the names in a directory; None for a large one, or none."""
+        there = self._state(directory, is_read=False) or ""
+        if directory and not there.startswith("directory:"):
+            return None
         names = [entry.path for entry in self.entries(directory, _MOST_NAMES + 1)]
         return None if len(names) > _MOST_NAMES else _hash_of_names(names)
 
-    def _others(self, directory: str, known: dict[str, str], *, is_there: bool) -> Iterator[str]:
+    def _others(self, directory: str, known: dict[str, str], *, is_listed: bool) -> Iterator[str]:
         """Yield what is new in a directory of which all was shown, else the directory."""
         within = [path for path in known if path and split(path)[0] == directory]
-        now = self.entries(directory, _MOST_NAMES) if is_there else []
-        if known[directory] != _hash_of_names(within) or not is_there:
+        now = self.entries(directory, _MOST_NAMES) if is_listed else []
+        if known[directory] != _hash_of_names(within) or not is_listed:
             yield f"{directory}/"
         else:
             yield from (entry.path for entry in now if entry.path not in known)

@@ -125,6 +125,9 @@ def test_the_summary_is_the_first_line_or_the_configured_one(show, overridden):
     with show(summary="A bakery.", **summary) as shown:
         set_workspace_digest(shown.session, by_hand("First."))
         assert shown.summary() == "A bakery."
+    with show(**summary) as shown:
+        set_workspace_digest(shown.session, by_hand("long " * 100))
+        assert len(shown.summary()) == 160
 
 
 # --- The session's digests --------------------------------------------------------------------
@@ -240,6 +243,18 @@ def test_a_directory_of_which_a_part_is_shown_is_named_itself(show):
         shown.text()
         files.write("src/99.py", "")
         assert stale(shown.text()).startswith("Stale: `src/` changed")
+
+
+def test_a_directory_that_is_gone_or_a_file_now_is_named(show, make_files, project):
+    files = make_files(project)
+    files.mkdir("empty")
+    files.mkdir("full")
+    with show(files) as shown:
+        shown.text()
+        files.delete("empty")
+        files.delete("full")
+        files.write("full", "")
+        assert stale(shown.text()).startswith("Stale: `empty/`, `full/` changed")
 
 
 def test_a_text_of_a_person_or_model_is_never_stale(show, project):
