@@ -56,6 +56,20 @@ def test_a_denial_reaches_the_customer(http):
     assert "did not approve pay" in told["text"]
 
 
+@pytest.mark.parametrize(
+    ("path", "more"),
+    [
+        ("/questions/q-1", {"json": {"approve": True}}),
+        ("/questions/q-1", {"json": {}, "headers": BOB}),
+        ("/users/ada/requests", {"json": {"id": "r-9"}}),
+        ("/users/ada/requests", {"json": ["r-9"]}),
+        ("/users/ada/requests", {"content": "{"}),
+    ],
+)
+def test_a_request_that_lacks_something_is_told_so(http, path, more):
+    assert http.post(path, **more).status_code == 422
+
+
 def test_a_run_that_waits_goes_on_waiting_until_it_is_answered(http):
     waits = http.post("/users/mia/requests", json=TWO).json()
     assert [http.post("/users/mia/requests", json=TWO).json() for _ in range(4)] == [waits] * 4

@@ -4,12 +4,23 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 from desk import Desk
+from pydantic import BaseModel, ValidationError
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from toolstile_hookspecs import StateError
+
+
+class Asked(BaseModel):
+    id: str
+    text: str
+
+
+class Answered(BaseModel):
+    approve: bool
 
 
 def create_app(desk: Desk) -> Starlette:
@@ -19,11 +30,11 @@ def create_app(desk: Desk) -> Starlette:
             yield
 
     async def ask(request: Request) -> Response:
-        user, given = request.path_params["user"], await request.json()
+        user, asked = request.path_params["user"], Asked.model_validate_json(await request.body())
         if "text/event-stream" in request.headers.get("accept", ""):
-            events = desk.stream(user, given["id"], given["text"])
+            events = desk.stream(user, asked.id, asked.text)
             return StreamingResponse(events, media_type="text/event-stream")
-        return JSONResponse(await desk.ask(user, given["id"], given["text"]))
+        return JSONResponse(await desk.ask(user, asked.id, asked.text))
 
     async def conversation(request: Request) -> Response:
         return JSONResponse(await desk.conversation(request.path_params["user"]))
@@ -32,10 +43,15 @@ def create_app(desk: Desk) -> Starlette:
         return JSONResponse(await desk.questions())
 
     async def answer(request: Request) -> Response:
+        answered = Answered.model_validate_json(await request.body())
         # The proxy that signs people in says who it is.
-        person, given = request.headers["x-person"], await request.json()
+        if not (person := request.headers.get("x-person")):
+            raise HTTPException(422, "The header x-person is missing.")
         ticket = request.path_params["ticket"]
-        return JSONResponse(await desk.answer(ticket, person, approve=given["approve"]))
+        return JSONResponse(await desk.answer(ticket, person, approve=answered.approve))
+
+    def invalid(_: Request, error: Exception) -> Response:
+        return JSONResponse({"error": str(error)}, 422)
 
     def too_late(_: Request, error: Exception) -> Response:
         return JSONResponse({"error": str(error)}, 409)
@@ -46,5 +62,5 @@ def create_app(desk: Desk) -> Starlette:
         Route("/questions", questions),
         Route("/questions/{ticket}", answer, methods=["POST"]),
     ]
-    handlers = {StateError: too_late}
+    handlers = {StateError: too_late, ValidationError: invalid}
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)
