@@ -19,6 +19,7 @@ from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from toolstile_hookspecs import (
+    HOST_TIMEOUT,
     ApprovalAnswer,
     DefinitionError,
     ExecutorHandle,
@@ -74,9 +75,17 @@ def toolset(tools: ExecutorHandle) -> list[Tool]:
 
 
 def foreign_tools(theirs: Iterable[Tool]) -> list[ForeignTool]:
-    """Return function tools for `host.executor(tools=...)`, under their own names."""
+    """Return function tools for `host.executor(tools=...)`, under their own names.
+
+    One that has a timeout is ended by the SDK alone.
+    """
     return [
-        ForeignTool(tool.name, tool.description or tool.name, tool.params_json_schema)
+        ForeignTool(
+            tool.name,
+            tool.description or tool.name,
+            tool.params_json_schema,
+            timeout=HOST_TIMEOUT if tool.timeout_seconds is None else None,
+        )
         for tool in map(_function_tool, theirs)
     ]
 

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 from pydantic import ValidationError
 
 from toolstile_hookspecs import (
+    HOST_TIMEOUT,
     ApprovalAnswer,
     Deadline,
     ExecutorHandle,
@@ -85,14 +86,25 @@ def foreign_tools(
 ) -> list[ForeignTool]:
     """Return the tools of toolsets for `host.executor(tools=...)`, under their own names.
 
+    Their timeouts are those of the calls.
+
     Args:
         theirs: Toolsets of functions; all others are known within a run alone.
     """
     toolsets = [theirs] if isinstance(theirs, FunctionToolset) else theirs
-    found = [tool.tool_def for each in toolsets for tool in each.tools.values()]
+    found = [
+        (tool.tool_def, tool.timeout or each.timeout or HOST_TIMEOUT)
+        for each in toolsets
+        for tool in each.tools.values()
+    ]
     return [
-        ForeignTool(made.name, made.description or made.name, made.parameters_json_schema)
-        for made in found
+        ForeignTool(
+            made.name,
+            made.description or made.name,
+            made.parameters_json_schema,
+            timeout=timeout,
+        )
+        for made, timeout in found
     ]
 
 

@@ -159,6 +159,7 @@ def schema(function: Callable[..., Any]) -> dict[str, Any]:
 
 class TestClaudeAgent(FrameworkAdapterContract):
     gathers = False
+    deadlines = False
     secrets = False
     stops = False
     # Claude Code itself reads "10" as a number where the schema asks for one.

@@ -98,6 +98,11 @@ class LangChainAgent(FrameworkAgent):
     ) -> AgentRun:
         return await self._run(tools, script, functions, GO)
 
+    async def run_within(
+        self, seconds: float, tools: ExecutorHandle, script: Script, functions: Functions = None
+    ) -> AgentRun:
+        return await self._run(tools, script, functions, GO, seconds=seconds)
+
     async def resume(
         self,
         tools: ExecutorHandle,
@@ -120,12 +125,15 @@ class LangChainAgent(FrameworkAgent):
         functions: Functions,
         given: Any,
         checkpoints: bytes = b"",
+        *,
+        seconds: float | None = None,
     ) -> AgentRun:
         own = toolset(tools) if functions is None else governed(functions, tools)
         with tempfile.TemporaryDirectory() as folder:
             file = _written(Path(folder, "checkpoints.db"), checkpoints)
             async with AsyncSqliteSaver.from_conn_string(str(file)) as saver:
                 agent = self._make(ScriptedModel(script=script), own, saver)
+                agent.step_timeout = seconds
                 ended = await agent.ainvoke(given, THREAD)
             return _run_of(ended, file)
 

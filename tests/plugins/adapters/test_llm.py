@@ -140,6 +140,7 @@ def _read(history: Sequence[Message]) -> dict[str, ModelRead]:
 
 class TestLLM(FrameworkAdapterContract):
     gathers = False
+    deadlines = False
 
     @pytest.fixture
     def agent(self) -> FrameworkAgent:

@@ -169,6 +169,8 @@ def _run_of(tools: ExecutorHandle, ended: Any) -> AgentRun:
 
 
 class TestOpenAIAgents(FrameworkAdapterContract):
+    deadlines = False
+
     @pytest.fixture
     def agent(self) -> FrameworkAgent:
         return OpenAIAgent()
@@ -433,6 +435,7 @@ def test_its_own_timeout_ends_the_call(toolstile_host: Hosts) -> None:
         return "late"
 
     with toolstile_host().executor(tools=foreign_tools([slow])) as tools:
+        assert [each.timeout for each in foreign_tools([slow])] == [None]
         ended = run(fixed([slow], tools, [made("slow", "{}")]))
         assert read_by_model(ended) == ["Tool 'slow' timed out after 0.05 seconds."]
         assert statuses(tools) == [Status.RAISED]

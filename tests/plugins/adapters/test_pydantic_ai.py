@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, cast
@@ -17,9 +18,19 @@ from pydantic_ai.messages import (
     ToolReturnPart,
 )
 from pydantic_ai.models.function import AgentInfo, FunctionModel
-from pydantic_ai.tools import ToolApproved, ToolDenied
+from pydantic_ai.tools import Tool, ToolApproved, ToolDenied
 
-from toolstile_hookspecs import Answer, ApprovalAnswer, ExecutorHandle, ForeignTool
+from toolstile.testing import Hosts
+from toolstile_hookspecs import (
+    HOST_TIMEOUT,
+    Answer,
+    ApprovalAnswer,
+    ExecutorHandle,
+    ForeignTool,
+    Status,
+    ToolCall,
+    ToolInvoked,
+)
 from toolstile_hookspecs.testing import FrameworkAdapterContract
 from toolstile_hookspecs.testing.frameworks.framework_agents import (
     AgentRun,
@@ -43,6 +54,11 @@ class PydanticAgent(FrameworkAgent):
     ) -> AgentRun:
         return _run_of(await _agent(tools, script, functions).run("go"))
 
+    async def run_within(
+        self, seconds: float, tools: ExecutorHandle, script: Script, functions: Functions = None
+    ) -> AgentRun:
+        return _run_of(await _agent(tools, script, functions).run("go", timeout=seconds))
+
     async def resume(
         self,
         tools: ExecutorHandle,
@@ -62,7 +78,7 @@ class PydanticAgent(FrameworkAgent):
         return _run_of(ended)
 
 
-def _agent(tools: ExecutorHandle, script: Script, functions: Functions) -> Agent[Any, Any]:
+def _replies(script: Script) -> Callable[[list[ModelMessage], AgentInfo], ModelResponse]:
     def reply(messages: list[ModelMessage], _: AgentInfo) -> ModelResponse:
         turn = sum(isinstance(message, ModelResponse) for message in messages)
         if turn == len(script):
@@ -73,8 +89,13 @@ def _agent(tools: ExecutorHandle, script: Script, functions: Functions) -> Agent
         ]
         return ModelResponse(parts=calls)
 
+    return reply
+
+
+def _agent(tools: ExecutorHandle, script: Script, functions: Functions) -> Agent[Any, Any]:
     own = toolset(tools) if functions is None else governed(FunctionToolset(list(functions)), tools)
-    return Agent(FunctionModel(reply), toolsets=[own], output_type=[str, DeferredToolRequests])
+    model = FunctionModel(_replies(script))
+    return Agent(model, toolsets=[own], output_type=[str, DeferredToolRequests])
 
 
 def _approval(answer: ApprovalAnswer) -> ToolApproved | ToolDenied:
@@ -105,3 +126,29 @@ class TestPydanticAI(FrameworkAdapterContract):
 
 
 AGENT, SUITE = PydanticAgent, TestPydanticAI
+
+
+def test_the_timeouts_of_their_tools_are_those_of_the_calls() -> None:
+    async def wait() -> None:
+        """Wait."""
+
+    async def hurry() -> None:
+        """Hurry."""
+
+    toolset = FunctionToolset([wait, Tool(hurry, timeout=2)], timeout=60)
+    assert [made.timeout for made in foreign_tools(toolset)] == [60, 2]
+    (made,) = foreign_tools(FunctionToolset([wait]))
+    assert made.timeout is HOST_TIMEOUT
+
+
+def test_a_tool_that_exceeds_its_own_timeout_has_timed_out(toolstile_host: Hosts) -> None:
+    async def hurry() -> None:
+        """Hurry, too slowly."""
+        await asyncio.sleep(20)
+
+    theirs = FunctionToolset([Tool(hurry, timeout=0.05)])
+    with toolstile_host().executor(tools=foreign_tools(theirs)) as tools:
+        model = FunctionModel(_replies([[ToolCall("hurry", {}, id="c1")]]))
+        ended = asyncio.run(Agent(model, toolsets=[governed(theirs, tools)]).run("go"))
+        assert "Find out what happened before you retry." in _run_of(ended).read["c1"].text
+        assert [event.status for event in tools.session[ToolInvoked].all()] == [Status.TIMED_OUT]

@@ -51,6 +51,7 @@ class FrameworkAdapterContract(Contract):
         secrets: Whether the framework's own tools say which arguments are secret.
         edits: Whether the person can edit the arguments of a call.
         stops: Whether a tool of theirs that takes too long can be ended.
+        deadlines: Whether the framework's own runs have a deadline.
         wrong: The arguments of an order of which each is wrong, also as the framework hands it on.
 
     Example:
@@ -66,6 +67,7 @@ class FrameworkAdapterContract(Contract):
     edits: ClassVar[bool] = True
     secrets: ClassVar[bool] = True
     stops: ClassVar[bool] = True
+    deadlines: ClassVar[bool] = True
     wrong: ClassVar[Mapping[str, Any]] = {"item": 5, "quantity": "10", "colour": "red"}
     _gives: ClassVar[Mapping[str, type[Any] | None]] = {"agent": None}
 
@@ -246,6 +248,21 @@ class FrameworkAdapterContract(Contract):
             asyncio.run(cancelled(tools))
             (event,) = _events(tools)
             assert event.status in {Status.CANCELLED, Status.RAISED}
+            assert event.rolled_back
+            assert _orders(tools) == []
+        assert scene.desk.effects == []
+
+    def test_a_run_whose_time_is_up_ends_its_call(self, scene: Scene) -> None:
+        """Nothing of the call is left, and the run ends as in its framework."""
+        if not self.deadlines:
+            pytest.skip("Runs of this framework have no deadline.")
+        with scene.tools() as tools:
+            turn = [_call("c1", "wait", item="mug")]
+            late = scene.agent.run_within(1, tools, [turn], scene.functions)
+            with pytest.raises(TimeoutError):
+                asyncio.run(late)
+            (event,) = _events(tools)
+            assert event.status in {Status.CANCELLED, Status.DEADLINE, Status.RAISED}
             assert event.rolled_back
             assert _orders(tools) == []
         assert scene.desk.effects == []

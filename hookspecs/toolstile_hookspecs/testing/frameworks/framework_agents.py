@@ -83,6 +83,20 @@ class FrameworkAgent(ABC):
             functions: The tools that the agent has already; None for the tools of the executor.
         """
 
+    async def run_within(
+        self,
+        seconds: float,
+        tools: ExecutorHandle,
+        script: Script,
+        functions: Sequence[Callable[..., Any]] | None = None,
+    ) -> AgentRun:
+        """Run an agent with a deadline of its framework, where that has such a thing; see `run`.
+
+        Raises:
+            TimeoutError: When the deadline has passed.
+        """
+        raise NotImplementedError
+
     @abstractmethod
     async def resume(
         self,
