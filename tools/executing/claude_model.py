@@ -56,18 +56,23 @@ def scripted(script: Sequence[Sequence[ToolCall]]) -> Reply:
     return reply
 
 
-def answering(calls: Mapping[str, tuple[str, Mapping[str, Any]]]) -> Reply:
-    """Return what calls the tool that a prompt asks for, and says what came of it."""
+def following(tasks: Mapping[str, Sequence[Sequence[tuple[str, str, Any]]]]) -> Reply:
+    """Return what makes the calls of the task that it is given, and says what it read last.
+
+    Args:
+        tasks: The calls of each turn, by tasks: an id, the end of the name of a tool, and
+            arguments.
+    """
 
     def reply(request: Request) -> Sequence[ToolCall] | str:
         asked = [message["content"] for message in request["messages"] if message["role"] == "user"]
         blocks = [block for said in asked for block in _blocks(said)]
-        for block in reversed(blocks):
-            if block["type"] == "tool_result":
-                return _text(block["content"])
-            if (call := calls.get(block.get("text", ""))) is not None:
-                return [ToolCall(*call, id=f"toolu_{len(blocks)}")]
-        return "done"
+        turns = next(tasks[said] for block in blocks if (said := block.get("text")) in tasks)
+        turn = sum(message["role"] == "assistant" for message in request["messages"])
+        if turn >= len(turns):
+            return next(_text(said["content"]) for said in reversed(blocks) if "content" in said)
+        full = {each["name"].rpartition("__")[2]: each["name"] for each in request["tools"]}
+        return [ToolCall(full[name], given, id=id_) for id_, name, given in turns[turn]]
 
     return reply
 
