@@ -248,8 +248,8 @@ BUDGETS = {
     "adapters": {
         "contract": 28,
         "host": 26,
-        "lines": 3377,
-        "statements": 1685,
+        "lines": 3429,
+        "statements": 1701,
         "files": 19,
     },
     # Shell and code on the call's branch, and digests of workspaces; 3,200 lines were asked.
