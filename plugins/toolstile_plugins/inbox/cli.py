@@ -232,7 +232,7 @@ def _resume(
     owners = dict.fromkeys((found.session_id, found.principal) for found in store.questions(OPEN))
     for session_id, principal in owners:
         with host.executor(session_id=session_id, principal=principal) as tools:
-            outcomes += resume_pending(tools, principal)
+            outcomes += resume_pending(tools)
     for outcome in outcomes:
         if args.out is not None:
             args.out.write({"callId": outcome.call.id, **outcome.envelope()})

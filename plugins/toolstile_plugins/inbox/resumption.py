@@ -52,7 +52,7 @@ def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) ->
     """
     inbox = tools.resources.get(Inbox)
     outcomes: list[Outcome] = []
-    for due in _due(inbox, tools.session.id, principal):
+    for due in _due(inbox, tools, principal):
         sealed = due.sealed
         with due.ending(inbox, outcomes):
             outcome = tools.resume(sealed.call, sealed.token, due.answer, changes=due.changes)
@@ -68,7 +68,7 @@ async def aresume_pending(
     """Resume the calls of an executor's session that were answered; see `resume_pending`."""
     inbox = tools.resources.get(Inbox)
     outcomes: list[Outcome] = []
-    for due in _due(inbox, tools.session.id, principal):
+    for due in _due(inbox, tools, principal):
         call, token = due.sealed.call, due.sealed.token
         with due.ending(inbox, outcomes):
             outcome = await tools.aresume(call, token, due.answer, changes=due.changes)
@@ -178,12 +178,14 @@ class Due:
             inbox.store.end(self.question.ticket, self.end)
 
 
-def _due(inbox: Inbox, session_id: str, principal: Principal | None) -> Iterator[Due]:
+def _due(inbox: Inbox, tools: ExecutorHandle, principal: Principal | None) -> Iterator[Due]:
     """Yield the calls to be resumed that are no run's, each claimed."""
-    questions = inbox.store.questions(session_id=session_id)
-    return _claimed(
-        inbox, [each for each in questions if not each.owner and each.principal == principal]
-    )
+    # A call is resumed by its own principal alone: any other would use its answer up.
+    own: Principal | None = getattr(tools, "principal", None)
+    if principal not in {None, own}:
+        return iter(())
+    questions = inbox.store.questions(session_id=tools.session.id)
+    return _claimed(inbox, [each for each in questions if not each.owner and each.principal == own])
 
 
 def _claimed(inbox: Inbox, questions: Iterable[Question]) -> Iterator[Due]:

@@ -66,18 +66,38 @@ def test_the_same_call_repeated_after_the_answer_runs_once(tools):
     assert PAID == ["ada"]
 
 
-def test_an_answer_is_for_nobody_elses_call(house):
+ADA, EVE = (Principal("app", name) for name in ("ada", "eve"))
+
+
+@pytest.mark.parametrize("owner", [ADA, None], ids=["ada's", "nobody's"])
+@pytest.mark.parametrize("is_async", [False, True], ids=["sync", "async"])
+def test_an_answer_is_for_nobody_elses_call(house, owner, is_async):
+    """It is neither denied nor used up where another principal of the session goes on."""
     host = house.host(wait="pending")
-    ada, eve = (
-        house.tools(host, principal=Principal("app", name), session_id="s")
-        for name in ("ada", "eve")
-    )
-    ada.dispatch(CALL)
-    say(inbox_of(ada))
-    assert eve.dispatch(CALL).status is Status.PENDING
-    assert resume_pending(eve, Principal("app", "eve")) == []
-    (outcome,) = resume_pending(ada, Principal("app", "ada"))
+    own = house.tools(host, principal=owner, session_id="s")
+    other = house.tools(host, principal=EVE if owner else ADA, session_id="s")
+    own.dispatch(CALL)
+    say(inbox_of(own))
+    assert other.dispatch(CALL).status is Status.PENDING
+
+    def resume(tools, *principal):
+        if is_async:
+            return asyncio.run(aresume_pending(tools, *principal))
+        return resume_pending(tools, *principal)
+
+    assert resume(other) == resume(other, owner) == resume(own, EVE) == []
+    (outcome,) = resume(own)
     assert outcome.success
+    assert PAID == ["ada"]
+
+
+def test_an_executor_with_a_principal_has_to_be_told_of_no_other(house):
+    tools = house.tools(house.host(wait="pending"), principal=ADA)
+    for again in ((), (ADA,)):
+        tools.dispatch(CALL)
+        say(inbox_of(tools))
+        (outcome,) = resume_pending(tools, *again)
+        assert outcome.success
 
 
 def test_another_process_resumes_a_call_of_a_stored_session(house):
