@@ -141,9 +141,6 @@ def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[N
     from toolstile_plugins.inbox.approver import Ended
     from toolstile_plugins.inbox.sqlite import SqliteApprovals
 
-    # Earlier than any call, for the workspace that most hosts have; others are seen when used.
-    root = getattr(host.settings("vfs"), "root", None)
-    refuse_within([root] if root else [], settings)
     settings.begin(host.clock)
     host.register(settings.part(Ended, Ended), ENDED)
     path = settings.path

@@ -36,6 +36,10 @@ log = logging.getLogger("toolstile.inbox")
 
 LATE: Final = "Nobody answered in time."
 FORGED: Final = "The answer that is kept is not genuine."
+_NO_TOOL: Final = (
+    "There is no tool {name} here, so nothing checks the edit. Answer with the plugins of the host "
+    "that asks, such as --plugin FILE.py, or approve or deny it; then retry."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +98,7 @@ class Inbox:
             digest: The digest that the person was shown; None where nothing was.
             reason: The reason of a denial, for the model.
             arguments: The arguments of an edit, in which masks stand for secrets.
-            tool: The tool, to check an edit by.
+            tool: The tool, by which an edit is checked.
 
         Raises:
             StateError: There is no such question, it was altered, the person may not answer it,
@@ -156,10 +160,11 @@ def described_answer(given: AnswerRecord) -> str:
 
 
 def _edited(call: SealedCall, arguments: Mapping[str, Any], tool: Tool[Any, Any] | None) -> str:
+    if tool is None:
+        raise StateError(_NO_TOOL.format(name=call.name))
     try:
         edited = json.dumps(unmasked(dict(arguments), json.loads(call.arguments)))
-        if tool is not None:
-            tool.parse(edited)
+        tool.parse(edited)
     except ToolValidationError as error:
         raise StateError(str(error).removesuffix(RETRY)) from error
     except ValueError as error:

@@ -23,7 +23,7 @@ class Answerers(BaseModel):
     """People who may answer some questions; what is left out narrows nothing.
 
     Args:
-        users: The ids of principals.
+        users: The ids of principals, whatever their source. `SOURCE ID` names one of one source.
         groups: Groups of which a person has one.
         tools: The names of tools, as globs.
         consequences: The consequences of tools.
@@ -42,10 +42,15 @@ class Answerers(BaseModel):
 
     def allow(self, person: Principal, question: Question) -> bool:
         """Tell whether a person may answer a question."""
-        named = person.id in self.users or not {*self.groups}.isdisjoint(person.groups)
+        named = self._names(person) or not {*self.groups}.isdisjoint(person.groups)
         is_theirs = named or not (self.users or self.groups)
         is_about = any(fnmatchcase(question.tool, pattern) for pattern in self.tools or ("*",))
         return is_theirs and is_about and question.consequence in (self.consequences or _ALL)
+
+    def _names(self, person: Principal) -> bool:
+        # With a space it is of one source, so that no id of another one can spell it.
+        ids = {f"{person.source} {person.id}", *([] if " " in person.id else [person.id])}
+        return not ids.isdisjoint(self.users)
 
 
 class InboxSettings(BaseModel):
@@ -63,7 +68,8 @@ class InboxSettings(BaseModel):
         lease: Seconds for which a process that resumes a call keeps others from it.
         widest_grant: The widest scope of an approval that lasts: `none`, `session`, `principal` or
             `everybody`.
-        four_eyes: Whether the principal of a call may not answer for it.
+        four_eyes: Whether the principal of a call may not answer for it. The same id of another
+            source, such as a user of the system and of a chat, counts as the same person.
         answerers: Who may answer; everybody who has the key where there are none.
 
     Example:
@@ -96,7 +102,9 @@ class InboxSettings(BaseModel):
         """Return why a person may not answer a question; None where they may."""
         if not person.id:
             return "Nobody answers without a name."
-        if self.four_eyes and question.principal == person:
+        caller = question.principal
+        # Two sources may name one person, who would be their own second pair of eyes.
+        if self.four_eyes and caller is not None and caller.id == person.id:
             return f"{person.id} has the call made, and somebody else has to answer (four_eyes)."
         if self.answerers and not any(rule.allow(person, question) for rule in self.answerers):
             return f"No table of [[plugins.inbox.answerers]] lets {person.id} answer for it."

@@ -24,10 +24,10 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.approval_store import AnswerRecord, QuestionState
 from toolstile_hookspecs.testing.approval_store import question_of
-from toolstile_plugins.inbox import resume_pending
+from toolstile_plugins.inbox import Answerers, resume_pending
 from toolstile_plugins.inbox.seal import Seal, SealedCall
 from toolstile_plugins.inbox.wire import read_arguments
-from toolstile_plugins.vfs import Mount, VfsConfig, open_workspace
+from toolstile_plugins.vfs import VfsConfig, open_workspace
 
 from .conftest import BOB, PAID, House, inbox_of, only, pay, say
 
@@ -55,6 +55,13 @@ def test_an_edit_that_does_not_fit_is_told_and_the_question_waits_on(asked, argu
     with pytest.raises(StateError, match=told):
         say(asked, Answer.EDITED, arguments=arguments, tool=pay)
     assert only(asked).state is QuestionState.WAITING
+
+
+def test_an_edit_that_nothing_can_check_is_refused_with_what_to_do(asked):
+    with pytest.raises(StateError, match=r"no tool pay here.*Answer with the plugins of the host"):
+        say(asked, Answer.EDITED, arguments={"to": "eve"})
+    assert only(asked).state is QuestionState.WAITING
+    assert say(asked, Answer.EDITED, arguments={"to": "eve"}, tool=pay).answer.by == BOB
 
 
 def test_an_edit_without_arguments_is_told(asked):
@@ -94,9 +101,11 @@ def test_secrets_are_masked_and_an_edit_leaves_them_as_they_are(house):
 # --- Who may answer
 
 
-def test_somebody_else_has_to_answer_with_four_eyes(house):
+@pytest.mark.parametrize("source", ["os", "https://id.example.org"])
+def test_somebody_else_has_to_answer_with_four_eyes(house, source):
+    """A person of two sources is one person."""
     host = house.host(wait="pending", four_eyes=True)
-    tools = house.tools(host, principal=BOB)
+    tools = house.tools(host, principal=Principal(source, BOB.id))
     tools.dispatch(CALL)
     inbox = inbox_of(tools)
     with pytest.raises(StateError, match="somebody else has to answer"):
@@ -114,6 +123,8 @@ def test_nobody_answers_without_a_name(asked):
     [
         ({"users": ["bob"]}, True),
         ({"users": ["eve"]}, False),
+        ({"users": ["os bob"]}, True),
+        ({"users": ["chat bob"]}, False),
         ({"groups": ["treasury"]}, True),
         ({"groups": ["staff"]}, False),
         ({"users": ["eve"], "groups": ["treasury"]}, True),
@@ -137,6 +148,12 @@ def test_the_configuration_says_who_answers(house, table, may):
     else:
         with pytest.raises(StateError, match="lets bob answer"):
             answer()
+
+
+def test_an_id_of_another_source_does_not_spell_the_name_of_a_person():
+    rule = Answerers(users=["os bob"])
+    assert rule.allow(Principal("os", "bob"), question_of())
+    assert not rule.allow(Principal("chat", "os bob"), question_of())
 
 
 # --- Attacks on the store
@@ -211,27 +228,39 @@ def test_an_answer_to_one_question_does_not_answer_another(house):
     assert PAID == ["ada"]
 
 
-@pytest.mark.parametrize("name", ["path", "key"])
-def test_files_within_the_workspace_keep_the_host_from_opening(house, tmp_path, name):
-    (tmp_path / "work").mkdir()
-    inside = {name: str(tmp_path / "work" / "inbox.file")}
-    with pytest.raises(ConfigurationError, match=f"{name}: .* lies in the workspace"):
-        house.host(top={"plugins": {"vfs": {"root": str(tmp_path / "work")}}}, **inside)
+STRANGE = """
+import os
+from toolstile_hookspecs import Binding, Filesystem, hookimpl
+from toolstile_plugins.vfs import Mount, VfsConfig, open_workspace
+
+@hookimpl
+def toolstile_resources():
+    shown = VfsConfig(mounts=[Mount(source=os.environ["SHOWN"], target="docs")])
+    return [Binding(Filesystem, lambda _: open_workspace(shown))]
+"""
 
 
 @pytest.mark.parametrize("name", ["path", "key"])
-@pytest.mark.parametrize("is_mounted", [False, True], ids=["its own", "mounted"])
-def test_a_workspace_from_elsewhere_that_shows_the_files_has_every_question_denied(
-    house, tmp_path, name, is_mounted
+@pytest.mark.parametrize("whose", ["configured", "another plugin's", "the executor's"])
+def test_files_within_a_workspace_have_every_question_denied(
+    house, tmp_path, monkeypatch, name, whose
 ):
+    """Whatever plugin the workspace is of; mounted directories are part of it."""
     place = tmp_path / "work"
     place.mkdir()
-    mounts = [Mount(source=str(place), target="docs")] if is_mounted else []
-    shown = VfsConfig(root=None if is_mounted else place, mounts=mounts)
-
-    host = house.host(**{name: str(place / "inbox.file")})
-    strangers = Binding(Filesystem, lambda _: open_workspace(shown))
-    tools = house.tools(host, resources=[strangers])
+    monkeypatch.setenv("SHOWN", str(place))
+    (tmp_path / "strange.py").write_text(STRANGE, encoding="utf-8")
+    top = {
+        "configured": {"plugins": {"vfs": {"root": str(place)}}},
+        "another plugin's": {
+            "plugin_files": [str(tmp_path / "strange.py")],
+            "plugins": {"vfs": {"enabled": False}},
+        },
+    }
+    host = house.host(top=top.get(whose), **{name: str(place / "inbox.file")})
+    executors = Binding(Filesystem, lambda _: open_workspace(VfsConfig(root=place)))
+    given = {"resources": [executors]} if whose == "the executor's" else {}
+    tools = house.tools(host, **given)
     outcome = tools.dispatch(CALL)
     assert (outcome.status, PAID) == (Status.DENIED, [])
     with pytest.raises(ConfigurationError, match=f"{name}: .* lies in the workspace"):
