@@ -83,7 +83,7 @@ def put_back(
     """Make a layer show again what was there.
 
     Returns:
-        The paths of what was neither file nor directory, which cannot be made again.
+        The paths of FIFOs and the like, which cannot be made again.
     """
     changed: list[str] = []
     for path, node in sorted(before.items()):

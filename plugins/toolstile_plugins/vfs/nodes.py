@@ -29,6 +29,7 @@ PERMISSIONS: Final = 0o777
 """The bits of a mode that are set here: none that lets a program run as somebody else."""
 
 _WRITE_BITS: Final = 0o222
+_CHANGE_BITS: Final = 0o300
 _SECOND_NS: Final = 1_000_000_000
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 
@@ -88,6 +89,11 @@ class Node:
     def readonly(self) -> bool:
         """True when its mode lets nobody write it."""
         return self.mode is not None and not self.mode & _WRITE_BITS
+
+    @property
+    def is_open(self) -> bool:
+        """True when its mode lets its owner change what it holds."""
+        return self.mode is None or self.mode & _CHANGE_BITS == _CHANGE_BITS
 
     def stat(self, path: str, *, readonly: bool) -> FileStat:
         """Return the description of the node at a path."""

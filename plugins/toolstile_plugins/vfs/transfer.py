@@ -163,7 +163,7 @@ class Transfer(Lookup):
                 f"{path} is a directory that is not empty. Delete what it holds first, or "
                 "delete it recursively."
             )
-        self._remove([beneath for beneath, _ in self._subtree(path, node, links=True)])
+        self._remove([beneath for beneath, _ in self._subtree(path, node, special=True)])
 
     def copy(self, source: str, target: str, *, overwrite: bool) -> None:
         """Copy a file or a directory to a path that is free, or a file onto a file."""
@@ -182,7 +182,7 @@ class Transfer(Lookup):
             where = "itself" if target == source else f"{target}, a place within itself"
             raise ValueError(f"{source} cannot be {verb} to {where}. Choose another target.")
         self.check_free(source, node, target, overwrite=overwrite)
-        taken = list(self._subtree(source, node, links=False))
+        taken = list(self._subtree(source, node, special=False))
         placed = [paths.canonical(f"{target}{path[len(source) :]}") for path, _ in taken]
         self.make_parents(target)
         for (origin, taken_node), path in zip(taken, placed, strict=True):
@@ -205,15 +205,15 @@ class Transfer(Lookup):
         mode = like.mode & PERMISSIONS if like.mode is not None else None
         return file_node(content, self._now(), mode)
 
-    def _subtree(self, path: str, node: Node, *, links: bool) -> Iterator[tuple[str, Node]]:
+    def _subtree(self, path: str, node: Node, *, special: bool) -> Iterator[tuple[str, Node]]:
         """Yield a path and everything beneath it, a directory before what it holds.
 
-        Without `links`, raise `PermissionError` for what is neither file nor directory.
+        Without `special`, raise `PermissionError` for a FIFO and the like.
         """
         pending = [(path, node)]
         while pending:
             path, node = pending.pop()
-            if node.kind == "other" and not links:
+            if node.kind == "other" and not special:
                 raise PermissionError(
                     f"{path} is {what(node)}, and can be neither copied nor moved here."
                 )

@@ -180,7 +180,11 @@ class Layer(Base):
 
     def check_changeable(self, directory: str) -> None:
         """Check that what a directory holds can be changed; of one not there, what is above it."""
-        self._base.check_changeable(directory)
+        with self._lock:
+            node = self._made.get(directory)
+        # One that this call has given such a mode; whether it can is found out by the commit.
+        if node is None or not node.keeps or not node.is_open:
+            self._base.check_changeable(directory)
 
     def notice(self) -> str | None:
         """Return a notice for users of this tree, such as a commit that is stuck."""

@@ -184,3 +184,80 @@ def test_a_directory_that_nobody_may_change_is_copied_with_what_it_holds(
     assert said == "Copied frozen to mine."
     assert (tree / "mine" / "a.txt").read_text() == "one\n"
     assert (tree / "mine").stat().st_mode & 0o777 == 0o755
+
+
+PROGRAM = """
+import os, pathlib, sys
+from toolstile_hookspecs import ToolContext
+from toolstile_plugins.vfs import VirtualFilesystem
+
+root = pathlib.Path(sys.argv[1])
+branch = VirtualFilesystem.on_disk(root).branch(ToolContext(session=None), None)
+files = branch.resource
+exec(sys.stdin.read())
+branch.prepare()
+branch.commit()
+"""
+
+
+def change(tree: Path, text: str) -> None:
+    done = subprocess.run(
+        [*command(), "-c", PROGRAM, tree],
+        input=text,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.slow
+def test_a_mode_that_forbids_changes_is_set_when_they_are_made(tree: Path) -> None:
+    """As in the caches of modules, whose directories nobody is to change."""
+    change(
+        tree,
+        """
+files.write("cache/pkg/a.go", "package a")
+files.chmod("cache/pkg/a.go", 0o444)
+files.chmod("cache/pkg", 0o555)
+files.write("cache/pkg/b.go", "package b")
+files.chmod("cache", 0o555)
+""",
+    )
+    assert sorted(each.name for each in (tree / "cache/pkg").iterdir()) == ["a.go", "b.go"]
+    modes = {path: (tree / path).stat().st_mode & 0o777 for path in ("cache", "cache/pkg")}
+    assert modes == {"cache": 0o555, "cache/pkg": 0o555}
+    change(tree, "for path in ('cache', 'cache/pkg'): files.chmod(path, 0o755)")
+    change(tree, "files.delete('cache', recursive=True)")
+    assert not (tree / "cache").exists()
+
+
+@pytest.mark.slow
+def test_a_directory_is_opened_changed_and_closed_again_in_one_call(tree: Path) -> None:
+    change(
+        tree,
+        """
+files.chmod("frozen", 0o755)
+files.write("frozen/b.txt", "two")
+files.delete("frozen/a.txt")
+""",
+    )
+    assert [each.name for each in (tree / "frozen").iterdir()] == ["b.txt"]
+
+
+@pytest.mark.slow
+def test_what_nobody_may_read_is_given_a_mode_and_taken(tree: Path, tmp_path: Path) -> None:
+    (tmp_path / "left").write_text("by a program")
+    (tmp_path / "left").chmod(0)
+    change(
+        tree,
+        f"""
+files.chmod("secret.txt", 0o600)
+files.take("taken", {str(tmp_path / "left")!r}, mode=0, modified=1)
+""",
+    )
+    assert (tree / "secret.txt").stat().st_mode & 0o777 == 0o600
+    assert (tree / "taken").stat().st_mode & 0o777 == 0
+    (tree / "taken").chmod(0o600)
+    assert (tree / "taken").read_text() == "by a program"

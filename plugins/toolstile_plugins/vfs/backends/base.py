@@ -102,6 +102,11 @@ class Change:
         return self.after is not None and self.after.keeps and self._stays
 
     @property
+    def opens(self) -> bool:
+        """True when the mode of a directory that stays lets its owner change what it holds."""
+        return self.keeps and self.after is not None and self.after.is_open
+
+    @property
     def _stays(self) -> bool:
         return self.kind == "directory" and self.after is not None and not self.changes_kind
 

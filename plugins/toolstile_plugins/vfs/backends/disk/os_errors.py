@@ -6,6 +6,7 @@ import contextlib
 import errno
 import os
 import stat
+from collections.abc import Container
 from typing import Final
 
 from toolstile_plugins.vfs import paths
@@ -14,13 +15,19 @@ from toolstile_plugins.vfs.backends.disk import descriptors
 REMEDY: Final = "Choose another path, or let a person change the mode."
 
 
-def check_changeable(root: int, directory: str) -> None:
-    """Raise `OSError` unless entries of a directory can be changed by renaming from the root."""
+def check_changeable(root: int, directory: str, opened: Container[str] = ()) -> None:
+    """Raise `OSError` unless entries of a directory can be changed by renaming from the root.
+
+    Args:
+        root: The descriptor of the root.
+        directory: The directory, or one that is to be made.
+        opened: The directories whose modes will have been changed so that they let it be.
+    """
     for path in (directory, *paths.ancestors(directory), ""):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             with descriptors.parent_of(root, path) as (parent, name):
                 found = os.stat(name or ".", dir_fd=parent, follow_symlinks=False)
-                allowed = os.access(name or ".", os.W_OK | os.X_OK, dir_fd=parent)
+                allowed = path in opened or os.access(name or ".", os.W_OK | os.X_OK, dir_fd=parent)
             if stat.S_ISDIR(found.st_mode):
                 _check(path, on_root=found.st_dev == os.fstat(root).st_dev, allowed=allowed)
                 return

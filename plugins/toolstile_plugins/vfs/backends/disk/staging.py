@@ -37,6 +37,7 @@ class Staging:
         self._fsync = fsync
         self._removed = {c.path for c in changes.made if c.kind is not None and c.after is None}
         self._checked: set[str] = set()
+        self._opened = {change.path for change in changes.made if change.opens}
         contents = [change.after.content for change in changes.made if change.after is not None]
         taken = Counter(content.path for content in contents if isinstance(content, OnDisk))
         self._sources = Counter(
@@ -70,11 +71,12 @@ class Staging:
         files = [removal for removal in removes if removal.kind == "remove"]
         directories = [removal for removal in reversed(removes) if removal.kind == "rmdir"]
         makes.sort(key=lambda make: make.kind != "mkdir")
-        # What a directory holds is put into it before its mode may forbid that.
-        modes.reverse()
+        # What a directory holds is put into it while its mode lets that be.
+        opening = [mode for mode in modes if mode.path in self._opened]
+        closing = [mode for mode in reversed(modes) if mode.path not in self._opened]
         if any(change.changes_kind for change in self._changes):
-            return (*files, *directories, *makes, *modes)
-        return (*makes, *files, *directories, *modes)
+            return (*opening, *files, *directories, *makes, *closing)
+        return (*opening, *makes, *files, *directories, *closing)
 
     def _removal(self, slot: int, change: Change) -> Operation:
         if change.kind == "directory":
@@ -110,6 +112,11 @@ class Staging:
         if change.kind == "directory":
             found = descriptors.look(self._root, change.path)
             former = None if found is None else stat.S_IMODE(found.st_mode)
+            if found is not None and os.geteuid() not in {0, found.st_uid}:
+                raise PermissionError(
+                    f"{change.path} belongs to another user, so its mode cannot be changed. Choose "
+                    "another path."
+                )
         else:
             former = after.mode | _OF_OWNER
         if former not in {None, after.mode}:
@@ -143,7 +150,7 @@ class Staging:
         """Check that the directory a path lies in can be changed, and by renaming."""
         directory = split(path)[0]
         if directory not in self._checked:
-            check_changeable(self._root, directory)
+            check_changeable(self._root, directory, self._opened)
             self._checked.add(directory)
 
     def _is_linkable(self, change: Change) -> bool:
