@@ -256,8 +256,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 121,
         "host": 10,
-        "lines": 2647,
-        "statements": 1424,
+        "lines": 2676,
+        "statements": 1437,
         "files": 19,
     },
 }

@@ -195,6 +195,10 @@ def test_files_are_those_of_the_parents_workspace():
     def check(context, parent):
         files = RemoteFilesystem(parent, "files")
         files.write("a.txt", "one\ntwo\n")
+        files.link("link", "a.txt")
+        files.chmod("a.txt", 0o750)
+        assert (files.stat("link").target, files.stat("a.txt").mode) == ("a.txt", 0o750)
+        files.delete("link")
         with files.open("a.txt", "ab") as stream:
             stream.write(b"three\n")
             assert stream.tell() == len("one\ntwo\nthree\n")

@@ -8,13 +8,16 @@ import stat
 import subprocess
 import threading
 import time
+from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pytest
 
-from toolstile_hookspecs import CallRefused, ConflictError
+from toolstile import Host
+from toolstile_hookspecs import CallRefused, ConflictError, Prompt, ToolCall
+from toolstile_plugins.vfs import VfsConfig, VfsToolsSection
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 Branch = Callable[..., WorkspaceBranch]
@@ -117,6 +120,66 @@ class TestLinks:
         assert not (root / link).is_symlink()
         assert held(outside) == ["secret.txt"]
         assert (outside / "secret.txt").read_text() == SECRET
+
+
+@pytest.fixture(params=["by a call", "by a program"])
+def led_out(request: pytest.FixtureRequest, disk: VirtualFilesystem, outside: Path) -> str:
+    """The names of two links: to a file outside and to its directory."""
+    for name, target in (("link", outside / "secret.txt"), ("up", Path("../outside"))):
+        if request.param == "by a call":
+            disk.link(name, str(target))
+        else:
+            Path(disk.directories[0], name).symlink_to(target)
+    return "link"
+
+
+CALLS: list[tuple[str, dict[str, object]]] = [
+    ("read_file", {"path": "link"}),
+    ("read_file", {"path": "up/secret.txt"}),
+    ("write_file", {"path": "link", "content": "overwritten", "overwrite": True}),
+    ("write_file", {"path": "up/new.txt", "content": "new"}),
+    ("edit_file", {"path": "link", "old_text": "secret", "new_text": "overwritten"}),
+    ("list_directory", {}),
+    ("list_directory", {"path": "up"}),
+    ("glob_files", {"pattern": "**"}),
+    ("glob_files", {"pattern": "*", "path": "up"}),
+    ("grep_files", {"pattern": "the .* outside"}),
+    ("grep_files", {"pattern": "the .* outside", "path": "link"}),
+    ("copy_file", {"source": "plain.txt", "target": "link", "overwrite": True}),
+    ("copy_file", {"source": "plain.txt", "target": "up/plain.txt"}),
+    ("copy_file", {"source": "up/secret.txt", "target": "copied.txt"}),
+    ("copy_file", {"source": "link", "target": "copied"}),
+    ("move_file", {"source": "up", "target": "moved"}),
+    ("read_file", {"path": "copied"}),
+    ("read_file", {"path": "moved/secret.txt"}),
+    ("delete_file", {"path": "moved", "recursive": True}),
+    ("delete_file", {"path": "copied"}),
+]
+
+
+def test_no_tool_reads_or_writes_through_a_link(
+    disk: VirtualFilesystem, led_out: str, outside: Path, branch_of: Branch
+) -> None:
+    disk.write("plain.txt", "plain")
+    branch = branch_of(disk)
+    branch.resource.copy(led_out, "copied")
+    branch.resource.delete("up")
+    told = [branch.diff()]
+    assert b64encode(SECRET.encode()).decode() not in branch.told()
+    branch.rollback()
+    snapshot = disk.snapshot()
+    section = VfsToolsSection(filesystem=disk, policies=(), config=VfsConfig(confirm_deletes=False))
+    prompt = Prompt.of("tests", "links", (section,))
+    with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
+        for name, arguments in CALLS:
+            told.append(tools.dispatch(ToolCall(name, arguments)).text)
+    disk.restore(snapshot)
+    assert [text for text in told if SECRET in text or "Internal error" in text] == []
+    assert held(outside) == ["secret.txt"]
+    assert (outside / "secret.txt").read_text() == SECRET
+    assert disk.stat(led_out).target == str(outside / "secret.txt")
+    assert disk.stat("up").target == "../outside"
+    assert not disk.exists("moved")
 
 
 class TestSwapped:

@@ -162,6 +162,8 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("write_bytes"), SPOTS, st.sampled_from([b"", b"one\r\n", b"\0\xff"])),
     st.tuples(st.just("mkdir"), SPOTS),
     st.tuples(st.just("delete"), SPOTS),
+    st.tuples(st.just("link"), SPOTS, st.sampled_from(["src/main.py", "/nowhere", "a\nb"])),
+    st.tuples(st.just("chmod"), SPOTS, st.sampled_from([0o755, 0o600, 0o711])),
     st.tuples(st.just("copy"), SPOTS, SPOTS),
     st.tuples(st.just("move"), SPOTS, SPOTS),
 )
@@ -181,13 +183,15 @@ def through(files: Filesystem, name: str, *arguments: Any) -> bool:
 def on_twin(twin: Path, name: str, place: str, more: Any = None) -> None:
     """Do the same with the means of the language."""
     path = twin / place
-    target = twin / more if isinstance(more, str) else path
+    target = twin / more if name in {"copy", "move"} else path
     target.parent.mkdir(parents=True, exist_ok=True)
     match name:
         case "write_bytes":
             path.write_bytes(more)
         case "mkdir":
             path.mkdir(exist_ok=True)
+        case "link" | "chmod":
+            (path.symlink_to if name == "link" else path.chmod)(more)
         case "delete" if path.is_symlink() or path.is_file():
             path.unlink()
         case "delete":
@@ -215,9 +219,13 @@ def test_any_call_does_what_is_done_by_hand(operations: list[tuple[Any, ...]]) -
         before = shown(root, times=True)
         with closing(VirtualFilesystem.on_disk(root)) as files:
             branch = files.branch(ToolContext(session=None), None)
-            for each in operations:
-                if through(branch.resource, *each):
-                    on_twin(twin, *each)
+            given: set[str] = set()
+            for name, place, *more in operations:
+                if through(branch.resource, name, place, *more):
+                    on_twin(twin, name, place, *more)
+                    if name in {"delete", "move"}:
+                        given = {path for path in given if not f"{path}/".startswith(f"{place}/")}
+                    given |= {place} if name == "chmod" else set()
             made = branch._layer.changes().made
             changed = {change.path for change in made if not change.only_empties}
             assert shown(root, times=True) == before
@@ -226,7 +234,9 @@ def test_any_call_does_what_is_done_by_hand(operations: list[tuple[Any, ...]]) -
         directories = {name: each for name, each in before.items() if is_directory(each)}
         expected = {
             # One that is removed and made again stays the same, and keeps its mode.
-            name: directories[name][:2] if is_directory(each) and name in directories else each
+            name: directories[name][:2]
+            if is_directory(each) and name in directories.keys() - given
+            else each
             for name, each in shown(twin).items()
         }
         assert shown(root) == expected

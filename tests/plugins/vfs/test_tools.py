@@ -853,6 +853,34 @@ def test_what_is_no_file_is_called_what_it_is(
         )
 
 
+def test_links_and_programs_are_marked_and_what_a_link_leads_to_is_told(desk: Desk) -> None:
+    desk.open({"bin/run.sh": "#!", "src/main.py": "print()"})
+    desk.files.chmod("bin/run.sh", 0o755)
+    desk.files.link("current", "src")
+    desk.files.link("src/odd", "../a\nb")
+    desk.files.link("bin/main.py", "../src/main.py")
+
+    assert desk.text("list_directory").split("\n")[1:] == ["bin/", "current -> src", "src/"]
+    assert desk.text("list_directory", path="bin").split("\n")[1:] == [
+        "main.py -> ../src/main.py",
+        "run.sh  2 bytes  (executable)",
+    ]
+    assert desk.text("glob_files", pattern="*/*").split("\n")[1:] == [
+        "bin/main.py -> ../src/main.py",
+        "bin/run.sh  (executable)",
+        "src/main.py",
+        r"src/odd -> ../a\nb",
+    ]
+    assert desk.refusal("read_file", path="bin/main.py") == (
+        "Cannot read bin/main.py: bin/main.py is a symbolic link to ../src/main.py, which is not "
+        "followed. Use src/main.py in its place, then retry."
+    )
+    assert desk.refusal("read_file", path="current/main.py").endswith(
+        "current is a symbolic link to src, which is not followed. Use src in its place, then "
+        "retry."
+    )
+
+
 def test_what_lies_beneath_no_directory_is_told_with_what_is_there(tmp_path: Path) -> None:
     (tmp_path / "link").symlink_to("/etc")
     (tmp_path / "file").touch()

@@ -27,6 +27,8 @@ def served(tmp_path_factory):
     }.items():
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_bytes(content)
+    (folder / "files" / "link").symlink_to("../outside.txt")
+    (folder / "files" / "up").symlink_to("..")
     (folder / "toolstile.toml").write_text(
         '[plugins.vfs]\nroot = "files"\n[plugins.mcp.serve]\npage_size = 2\nmax_resource = 1000\n'
     )
@@ -63,6 +65,8 @@ async def test_files_are_listed_in_pages_and_read(served, mode):
         "workspace:///%2e%2e/outside.txt",
         "workspace:////etc/passwd",
         "workspace:///a%00b",
+        "workspace:///link",
+        "workspace:///up/outside.txt",
         "file:/etc/passwd",
     ],
 )
