@@ -29,14 +29,10 @@ _ENVIRONMENT: Final = re.compile(r"^\[testenv:([\w.-]+)\]", re.MULTILINE)
 _RUN: Final = re.compile(r"^\s*(?:- )?run:[ \t]+([^|>\s].*)$", re.MULTILINE)
 
 
-def _toml(text: str) -> dict[str, Any]:
+def _pyproject(text: str) -> Facts:
     import tomllib  # late, as most hosts read no manifest
 
-    return tomllib.loads(text)
-
-
-def _pyproject(text: str) -> Facts:
-    table = _toml(text)
+    table = tomllib.loads(text)
     project, tools = _table(table, "project"), _table(table, "tool")
     commands = ["python -m build"] if "build-system" in table else []
     commands += [name for name in ("pytest", "tox") if name in tools]
@@ -64,20 +60,9 @@ def _workflow(text: str) -> Facts:
     return Facts(commands=tuple(dict.fromkeys(run.strip() for run in _RUN.findall(text))))
 
 
-def _cargo(text: str) -> Facts:
-    about = _about(_table(_toml(text), "package"))
-    return Facts(about, ("cargo build", "cargo test"))
-
-
-def _go(text: str) -> Facts:  # noqa: ARG001 - its presence says it
-    return Facts(commands=("go build ./...", "go test ./..."))
-
-
 READERS: Final[Mapping[str, Callable[[str], Facts]]] = {
     "pyproject.toml": _pyproject,
     "package.json": _package_json,
-    "Cargo.toml": _cargo,
-    "go.mod": _go,
     "Makefile": _makefile,
     "tox.ini": _tox,
 }

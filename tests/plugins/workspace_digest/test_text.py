@@ -216,7 +216,6 @@ def test_a_closed_directory_is_shown_without_what_it_holds(tmp_path, monkeypatch
             {"Cargo.toml": '[package]\nname = "oven"'},
             ["bytes. oven", "`cargo build`, `cargo test`"],
         ),
-        ({"go.mod": "module oven"}, ["`go build ./...`, `go test ./...`"]),
         ({"pyproject.toml": "[build-system]\n[tool.tox]"}, ["`python -m build`, `tox`"]),
         ({"pyproject.toml": "[project\n"}, ["- pyproject.toml\n"]),
         ({"pyproject.toml": "project = 3\ntool = []"}, ["- pyproject.toml\n"]),
