@@ -212,10 +212,6 @@ def test_a_closed_directory_is_shown_without_what_it_holds(tmp_path, monkeypatch
             {".github/workflows/ci.yml": "jobs:\n  - run: make check\n    run: |\n      x\n"},
             ["- .github/workflows/ci.yml: `make check`\n"],
         ),
-        (
-            {"Cargo.toml": '[package]\nname = "oven"'},
-            ["bytes. oven", "`cargo build`, `cargo test`"],
-        ),
         ({"pyproject.toml": "[build-system]\n[tool.tox]"}, ["`python -m build`, `tox`"]),
         ({"pyproject.toml": "[project\n"}, ["- pyproject.toml\n"]),
         ({"pyproject.toml": "project = 3\ntool = []"}, ["- pyproject.toml\n"]),
