@@ -10,6 +10,7 @@ from itertools import islice
 from typing import BinaryIO, Literal, cast
 
 from toolstile_hookspecs import FileMatch, FileStat
+from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_hookspecs.services.watches import Watch
 from toolstile_plugins.vfs import paths, text_files as text
 from toolstile_plugins.vfs.backends.base import WatchMark
@@ -29,7 +30,7 @@ class Overlay:
     Costs grow with the files a call changes, never with the tree.
     """
 
-    __slots__ = ("_exclusive", "_layer", "_tree", "_watch")
+    __slots__ = ("_exclusive", "_layer", "_layers", "_tree", "_watch")
 
     def __init__(
         self,
@@ -37,10 +38,12 @@ class Overlay:
         now: Callable[[], datetime],
         exclusive: Callable[[], AbstractContextManager[str]],
         watch: Callable[[], WatchMark],
+        layers: Callable[[], WorkspaceLayers],
     ) -> None:
         self._layer = layer
         self._exclusive = exclusive
         self._watch = watch
+        self._layers = layers
         self._tree = Transfer(layer, now)
 
     # --- reading ---
@@ -239,6 +242,10 @@ class Overlay:
         mark = self._watch()
         self._layer.watch(mark)
         return mark
+
+    def layers(self) -> WorkspaceLayers:
+        """Return the parts of the workspace as this call sees it, for a sandbox to lay out."""
+        return self._layers()
 
     def notes(self) -> Sequence[str]:
         """Return notes on the answers so far: what was left out, and why."""

@@ -6,11 +6,13 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime
 from functools import partial, wraps
 from typing import Any, BinaryIO, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 from toolstile_hookspecs import CallRefused, ConflictError, Deadline, StateError, ToolContext
+from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_plugins.vfs.backends.base import (
     Base,
     Changes,
@@ -276,7 +278,7 @@ class WorkspaceBranch:
         self._preparing = threading.Lock()
         self._prepared: Changes | None = None
         self._transaction: Transaction | None = None
-        self.resource = Overlay(self._layer, now, self._exclusive_path, self._watch)
+        self.resource = Overlay(self._layer, now, self._exclusive_path, self._watch, self._layers)
 
     @property
     def waits(self) -> bool:
@@ -398,6 +400,15 @@ class WorkspaceBranch:
 
     def _watch(self) -> WatchMark:
         return wait(lambda: self._store.watch(self._own_lock()), self._deadline)
+
+    def _layers(self) -> WorkspaceLayers:
+        return replace(self._store.layers(), changed=self._changed_paths())
+
+    def _changed_paths(self) -> dict[str, bool]:
+        changed = {} if self._parent is None else self._parent._changed_paths()  # noqa: SLF001 - the same class
+        for path, node in self._layer.made().items():
+            changed[path] = changed.get(path, False) or node is None or not node.keeps
+        return changed
 
     def _end_watches(self) -> None:
         for watch in self._layer.watches:

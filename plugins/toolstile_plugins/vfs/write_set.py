@@ -274,6 +274,8 @@ class Layer(Base):
         """Let nobody use it any more: every access raises `CallClosed`."""
         with self._lock:
             self._closed = self._closed or reason
+            # What a program has left elsewhere goes as soon as nobody needs it.
+            self._made, self._made_in = {}, {}
 
     def _check_open(self) -> None:
         if self._closed is not None:

@@ -18,6 +18,7 @@ from toolstile_hookspecs import (
     ResourceBusyError,
     ToolContext,
 )
+from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_hookspecs.services.watches import Watch
 from toolstile_plugins.vfs.nodes import Kind, Node, version_of
 from toolstile_plugins.vfs.paths import join
@@ -198,6 +199,10 @@ class Store(Base, Protocol):
             OSError: When the changes cannot be kept; nothing is prepared.
         """
         ...
+
+    def layers(self) -> WorkspaceLayers:
+        """Return its parts, for what lays it out elsewhere; raises `OSError` where it has gone."""
+        return WorkspaceLayers()
 
     def exclusive_path(
         self, hold: Lock | None = None, deadline: Deadline | None = None

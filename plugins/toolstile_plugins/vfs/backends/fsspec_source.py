@@ -48,6 +48,13 @@ class Source(Base):
                 self._special = special(self._files)
                 self._hidden = unreachable(self._files, self._root)
 
+    @property
+    def directory(self) -> str | None:
+        """The directory of this machine that it shows as it is; None for anything else."""
+        source = self.mount.source.removeprefix("file://")
+        filtered = self.mount.include != ("**",) or self.mount.exclude
+        return None if filtered or not os.path.isdir(source) else os.path.realpath(source)  # noqa: PTH112 - may be a URL
+
     def look(self, path: str) -> Node | None:
         """Return what is at a path within the source."""
         if not path:

@@ -8,6 +8,7 @@ from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import Deadline
+from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import (
     Base,
@@ -157,6 +158,11 @@ class MountedStore(Store):
         if self._is_readonly:
             raise PermissionError(_READONLY)
         return self._store.exclusive_path(hold, deadline)
+
+    def layers(self) -> WorkspaceLayers:
+        """Return those of the tree, with the mounts."""
+        mounts = {target: source.directory for target, source in self._sources.items()}
+        return dataclasses.replace(self._store.layers(), mounts=mounts)
 
     def notice(self) -> str | None:
         """Return a notice for users of this tree, such as a commit that is stuck."""

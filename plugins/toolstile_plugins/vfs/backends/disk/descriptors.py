@@ -8,6 +8,7 @@ import hashlib
 import os
 import secrets
 import stat
+import time
 from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager
 from io import FileIO
@@ -256,6 +257,8 @@ class WorkspaceLock:
 # --- Watches
 
 
+_TICK_NS: Final = 10_000_000
+
 WATCH_PREFIX: Final = "watch-"
 """The beginning of the names of watch files."""
 
@@ -268,9 +271,16 @@ class WatchFile:
 
     Args:
         area: Descriptor of `.toolstile/`.
+
+    Attributes:
+        began_ns: The time it was set, by the clock of the file system; what has changed there
+            before is older.
     """
 
     def __init__(self, area: int) -> None:
+        # A commit within the same tick of that clock would pass for one after it.
+        while 0 <= time.time_ns() - os.fstat(area).st_mtime_ns < _TICK_NS:
+            time.sleep(0.002)
         self._name = f"{WATCH_PREFIX}{secrets.token_hex(8)}"
         self._area = os.dup(area)
         try:
@@ -279,7 +289,8 @@ class WatchFile:
         except BaseException:
             os.close(self._area)
             raise
-        self._inode = os.fstat(self._file.fileno()).st_ino
+        status = os.fstat(self._file.fileno())
+        self._inode, self.began_ns = status.st_ino, status.st_ctime_ns
         self._marked: bool | None = None
 
     @property

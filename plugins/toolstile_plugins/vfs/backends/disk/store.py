@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from toolstile_hookspecs import Deadline
+from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import (
     Changes,
@@ -31,7 +32,7 @@ from toolstile_plugins.vfs.backends.disk.file_version import Pin, node_of, stamp
 from toolstile_plugins.vfs.backends.disk.operations import Steps
 from toolstile_plugins.vfs.backends.disk.os_errors import check_changeable, explained, unopened
 from toolstile_plugins.vfs.nodes import Kind, Node
-from toolstile_plugins.vfs.write_set import check_emptied, check_seen
+from toolstile_plugins.vfs.write_set import check_emptied, check_seen, conflict
 
 
 class DiskStore(Store):
@@ -192,6 +193,7 @@ class DiskStore(Store):
             try:
                 self._area.finish_others(hold, changes.paths())
                 check_seen(self, changes)
+                _check_unwatched(changes)
                 check_emptied(self, changes)
                 return self._area.prepare(hold, changes)
             except BaseException:
@@ -220,6 +222,12 @@ class DiskStore(Store):
         finally:
             if hold is not None:
                 hold.release()
+
+    def layers(self) -> WorkspaceLayers:
+        """Return the directory."""
+        with self._explained():
+            self._check_in_place()
+        return WorkspaceLayers(self.root)
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
         """Finish after a crash what was decided, drop what was not; see `stopped`.
@@ -323,6 +331,21 @@ def _open_root(root: str) -> int:
         return os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     except OSError as error:
         raise unopened(error, root) from error
+
+
+def _check_unwatched(changes: Changes) -> None:
+    """Raise `ConflictError` where others changed what a watched call overwrites.
+
+    What it has overwritten was pinned after it was read, so the pin may be of the change.
+    """
+    began = [watch.began_ns for watch in changes.watches if isinstance(watch, WatchFile)]
+    moved = [
+        change.path
+        for change in changes.made
+        if began and isinstance(change.before, Pin) and change.before.stamp.ctime_ns >= min(began)
+    ]
+    if moved:
+        raise conflict(moved)
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
