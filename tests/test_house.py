@@ -254,11 +254,11 @@ BUDGETS = {
     },
     # Shell and code on the call's branch, and digests of workspaces; 3,200 lines were asked.
     "shell and code": {
-        "contract": 121,
+        "contract": 173,
         "host": 10,
-        "lines": 2676,
-        "statements": 1437,
-        "files": 19,
+        "lines": 4918,
+        "statements": 2654,
+        "files": 35,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

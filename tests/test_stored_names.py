@@ -101,7 +101,12 @@ def test_attributes_of_spans_and_events_are_all_listed():
         for name in literals()
         if re.fullmatch(r"toolstile\.[a-z_.]+", name) and not is_module(name)
     }
-    groups = {"toolstile.adapters", "toolstile.feedback", "toolstile.completion"}
+    groups = {
+        "toolstile.adapters",
+        "toolstile.feedback",
+        "toolstile.completion",
+        "toolstile.sandboxes",
+    }
     assert attributes - STORED - LOGGERS - groups - {"toolstile.toml"} == set()
 
 

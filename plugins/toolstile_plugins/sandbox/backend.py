@@ -1,0 +1,125 @@
+"""The backends that run commands: what they are, and how they are found."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from functools import lru_cache
+from importlib.metadata import entry_points
+from typing import Any, BinaryIO, Final, Protocol
+
+from toolstile_hookspecs import ConfigurationError, Diagnostic
+from toolstile_hookspecs.support.text import suggest
+from toolstile_plugins.sandbox.command import Command
+from toolstile_plugins.sandbox.layout import Layout
+from toolstile_plugins.sandbox.settings import SandboxSettings
+
+GROUP: Final = "toolstile.sandboxes"
+"""The entry points of backends; ours are found exactly as anyone else's are."""
+
+
+class SandboxUnavailable(Exception):
+    """A backend cannot run commands here; the text says why, and what to do."""
+
+
+class Running:
+    """A command that runs, with all that it has started; this one leads a group of its own.
+
+    Args:
+        process: The process; both of its outputs are pipes.
+    """
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self.process = process
+
+    def ended(self) -> bool:
+        """Tell whether it has ended by itself; its number stays its own until `join`."""
+        if self.process.returncode is not None or not hasattr(os, "waitid"):
+            return self.process.poll() is not None
+        flags = os.WEXITED | os.WNOHANG | os.WNOWAIT
+        return os.waitid(os.P_PID, self.process.pid, flags) is not None
+
+    def kill(self) -> None:
+        """Kill all of it; waits for nothing, and does nothing a second time."""
+        if self.process.returncode is None:
+            with suppress(ProcessLookupError, PermissionError):
+                os.killpg(self.process.pid, signal.SIGKILL)
+
+    def join(self) -> None:
+        """Wait until nothing of it runs, after `kill`."""
+        self.process.wait()
+
+    def exit_code(self, stderr: bytes) -> int:  # noqa: ARG002 - where a sandbox says why it failed
+        """Return the exit code, joined.
+
+        Args:
+            stderr: The beginning of what it wrote.
+
+        Raises:
+            SandboxUnavailable: When the command was never started.
+        """
+        code = self.process.returncode
+        return 128 - code if code < 0 else code
+
+    def notes(self) -> tuple[str, ...]:
+        """Return the limits that were reached, a sentence each, joined."""
+        return ()
+
+
+class Backend(Protocol):
+    """What runs commands over a workspace that is laid out.
+
+    A class that is made with the settings, named in the entry points `toolstile.sandboxes`.
+
+    Attributes:
+        name: Its name, for the record.
+        contained: Whether nothing of a command outlives a rollback.
+        mounts: Whether it mounts the layers of a workspace, writing to `Layout.upper`; else it
+            gets all of it as a directory.
+    """
+
+    name: str
+    contained: bool
+    mounts: bool
+
+    def findings(self) -> Iterator[Diagnostic]:
+        """Yield what `toolstile doctor` says; changes nothing."""
+        ...
+
+    def start(self, command: Command, layout: Layout, stdin: BinaryIO) -> Running:
+        """Start a command.
+
+        Raises:
+            SandboxUnavailable: When it cannot be started here.
+        """
+        ...
+
+
+@lru_cache(maxsize=1)
+def _known() -> dict[str, Any]:
+    return {point.name: point for point in entry_points(group=GROUP)}
+
+
+def backend_of(settings: SandboxSettings) -> Backend:
+    """Return the backend that the settings name.
+
+    Raises:
+        ConfigurationError: When there is none of that name.
+    """
+    known = _known()
+    if settings.backend not in known:
+        near = suggest(settings.backend, known) or "."
+        raise ConfigurationError(
+            f"plugins.sandbox.backend: {settings.backend!r} is not known{near} "
+            f"Known: {', '.join(sorted(known))}."
+        )
+    try:
+        made: Backend = known[settings.backend].load()(settings)
+    except (ImportError, AttributeError) as error:
+        raise ConfigurationError(
+            f"plugins.sandbox.backend: {settings.backend!r} cannot be imported: {error}"
+        ) from error
+    return made

@@ -1,0 +1,100 @@
+"""The description of a command to run, and of how it ended."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from toolstile_plugins.sandbox.settings import OUTPUT_BYTES, SandboxSettings
+
+ROOT = "/workspace"
+"""The workspace, as commands in a sandbox see it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a command, as the settings name them.
+
+    Args:
+        memory: In bytes, of all its processes.
+        processes: How many at once.
+        open_files: How many for each process.
+        disk: In bytes, what it writes into the workspace.
+        output: In bytes, what is kept of each of its outputs.
+    """
+
+    memory: int
+    processes: int
+    open_files: int
+    disk: int
+    output: int = OUTPUT_BYTES
+
+    @classmethod
+    def of(cls, settings: SandboxSettings) -> Limits:
+        """Return the limits that are configured."""
+        return cls(settings.memory, settings.processes, settings.open_files, settings.disk)
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """A command to run.
+
+    Args:
+        words: The program and its arguments; no shell reads them.
+        cwd: The directory it starts in, relative to the workspace.
+        env: Its variables besides the usual ones.
+        stdin: What it can read.
+        seconds: The time after which it is killed.
+        limits: Its other limits.
+    """
+
+    words: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str] = field(repr=False)
+    stdin: bytes = field(repr=False)
+    seconds: float
+    limits: Limits
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """What is kept of an output.
+
+    Args:
+        head: Its beginning.
+        tail: Its end, where something between is missing.
+        missing: How many bytes are missing.
+    """
+
+    head: bytes = b""
+    tail: bytes = b""
+    missing: int = 0
+
+    def text(self) -> str:
+        """Return it as text, cut visibly; bytes that are no text are replaced."""
+        head = self.head.decode(errors="replace")
+        if not self.missing:
+            return head
+        tail = self.tail.decode(errors="replace")
+        return f"{head}\n[... {self.missing:,} bytes are missing here ...]\n{tail}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of a command.
+
+    Args:
+        exit_code: Its exit code; 128 and the number of the signal that killed it.
+        stdout: Its output.
+        stderr: Its other output.
+        seconds: How long it ran.
+        timed_out: Whether it was killed when its time was over.
+        notes: The limits that ended it, a sentence each.
+    """
+
+    exit_code: int
+    stdout: Output
+    stderr: Output
+    seconds: float
+    timed_out: bool = False
+    notes: tuple[str, ...] = ()

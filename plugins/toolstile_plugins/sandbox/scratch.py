@@ -1,0 +1,126 @@
+"""Directories for what commands write until it is kept, and their removal after a crash."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import secrets
+import shutil
+import stat
+import tempfile
+import weakref
+from collections.abc import Iterator
+from contextlib import suppress
+from io import FileIO
+from pathlib import Path
+from typing import Final
+
+from toolstile_hookspecs.support.process import unshared
+
+_MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own in it
+_LOCK: Final = ".lock"
+
+
+class Scratch:
+    """A directory of one command; it goes when nobody refers to this object any more.
+
+    Args:
+        base: The directory of all of them, from `base_of`.
+
+    Attributes:
+        name: Its name, unique on the machine.
+        path: Its path.
+    """
+
+    def __init__(self, base: Path) -> None:
+        lock = None
+        while lock is None:
+            self.name = secrets.token_hex(8)
+            lock = _locked(base / f"{self.name}{_LOCK}", create=True)
+        self.path = base / self.name
+        self.path.mkdir(0o700)
+        weakref.finalize(self, _remove, self.path, lock)
+
+    def directory(self, name: str) -> str:
+        """Make a directory in it, and return its path."""
+        made = self.path / name
+        made.mkdir()
+        return str(made)
+
+
+def base_of(scratch: Path | None, room: int) -> Path:
+    """Return the directory that is configured, or one with room, made for this user alone.
+
+    Raises:
+        OSError: When there is none.
+    """
+    if scratch is None:
+        scratch = _MEMORY if _has_room(_MEMORY, room) else Path(tempfile.gettempdir())
+    base = scratch / f"toolstile-sandbox-{os.geteuid()}"
+    with suppress(FileExistsError):
+        base.mkdir(0o700, parents=True)
+    status = base.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
+        raise OSError(f"{base} is not a directory of this user; remove it.")
+    if stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
+        base.chmod(0o700)
+    return base
+
+
+def sweep(base: Path) -> Iterator[str]:
+    """Remove what processes have left that were killed; yields the names."""
+    for lock in base.glob(f"*{_LOCK}"):
+        held = _locked(lock, create=False)
+        if held is not None:
+            name = lock.name.removesuffix(_LOCK)
+            yield name
+            _remove(base / name, held)
+
+
+def is_in_memory(path: Path) -> bool:
+    """Tell whether what is written to a directory takes memory."""
+    return path.is_relative_to(_MEMORY)
+
+
+def _has_room(directory: Path, room: int) -> bool:
+    try:
+        found = os.statvfs(directory)
+    except OSError:
+        return False
+    return os.access(directory, os.W_OK) and found.f_bavail * found.f_frsize > 2 * room
+
+
+def _locked(path: Path, *, create: bool) -> FileIO | None:
+    """Return the file with its lock; None where a living process has it, or it has gone."""
+    flags = os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_CREAT if create else 0)
+    try:
+        file = unshared(path, flags)
+    except FileNotFoundError:
+        return None
+    with suppress(BlockingIOError):
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # Somebody may have removed it before it was locked.
+        if os.fstat(file.fileno()).st_nlink:
+            return file
+    file.close()
+    return None
+
+
+def _remove(path: Path, lock: FileIO) -> None:
+    remove_tree(path)
+    with suppress(OSError):
+        Path(f"{path}{_LOCK}").unlink()
+    lock.close()
+
+
+def remove_tree(path: Path) -> None:
+    """Remove a directory and all in it, also where a command has taken its owner's rights."""
+    shutil.rmtree(path, ignore_errors=True)
+    if not path.exists():
+        return
+    for directory, names, _ in os.walk(path):
+        for name in names:
+            child = Path(directory, name)
+            if not child.is_symlink():
+                child.chmod(0o700)
+    shutil.rmtree(path, ignore_errors=True)

@@ -1,0 +1,75 @@
+"""The settings of the sandbox, the table `[plugins.sandbox]`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from toolstile_plugins.vfs import paths
+
+MIB: Final = 1024 * 1024
+OUTPUT_BYTES: Final = 32 * 1024
+MAX_SECONDS: Final = 120
+
+Positive = Annotated[int, Field(gt=0, strict=True)]
+
+
+class SandboxSettings(BaseModel):
+    """The settings of the sandbox that commands run in.
+
+    Args:
+        backend: What runs commands: `bubblewrap`, `none` for no sandbox at all, or the name of an
+            entry point in the group `toolstile.sandboxes`.
+        on_exit: Whether the changes of a command whose exit code is not 0 are kept, or it fails.
+        max_seconds: Seconds for a command at most, whatever a call asks for.
+        memory: In bytes: what all processes of a command use together.
+        processes: How many processes a command has at once.
+        open_files: How many files each of them has open.
+        disk: In bytes: what a command writes into the workspace; a tenth of it into `/tmp`.
+        readable: Directories and files of this machine that commands can read, beside `/usr`.
+        hidden: Paths of the workspace that commands cannot see; they stay as they are.
+        environment: Variables for each command; those of a call win.
+        scratch: The directory for what commands write until it is kept; by default `/dev/shm`
+            where there is room, else the directory for temporary files.
+        options: What the backend is given besides.
+
+    Example:
+        >>> SandboxSettings(hidden=("./.env",)).hidden
+        ('.env',)
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    backend: Annotated[str, Field(min_length=1)] = "bubblewrap"
+    on_exit: Literal["keep", "fail"] = "keep"
+    max_seconds: Annotated[float, Field(ge=1, le=86_400)] = MAX_SECONDS
+    memory: Positive = 2048 * MIB
+    processes: Positive = 256
+    open_files: Positive = 1024
+    disk: Positive = 2048 * MIB
+    readable: tuple[Path, ...] = ()
+    hidden: tuple[str, ...] = ()
+    environment: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
+    scratch: Path | None = None
+    options: dict[str, Any] = Field(default_factory=dict[str, Any], repr=False)
+
+    @field_validator("hidden")
+    @classmethod
+    def _canonical(cls, hidden: tuple[str, ...]) -> tuple[str, ...]:
+        try:
+            found = tuple(paths.canonical(path) for path in hidden)
+        except OSError as error:
+            raise ValueError(str(error)) from None
+        if "" in found:
+            raise ValueError("the root of the workspace cannot be hidden; name paths in it")
+        return found
+
+    @field_validator("readable")
+    @classmethod
+    def _absolute(cls, readable: tuple[Path, ...]) -> tuple[Path, ...]:
+        for path in readable:
+            if not path.is_absolute() or path == Path("/"):
+                raise ValueError(f"{path} is no absolute path of a directory or file below /")
+        return readable

@@ -1,0 +1,59 @@
+"""The backend `none`: a command as any program of this user, where that is configured."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterator
+from typing import BinaryIO
+
+from toolstile_hookspecs import Diagnostic
+from toolstile_plugins.sandbox.backend import Running, SandboxUnavailable
+from toolstile_plugins.sandbox.command import Command
+from toolstile_plugins.sandbox.layout import Layout
+from toolstile_plugins.sandbox.settings import SandboxSettings
+
+NOT_CONTAINED = (
+    "Nothing contains it: it can read, change and send whatever this user can, also outside of "
+    "the workspace, and that is not rolled back."
+)
+
+
+class Uncontained:
+    """Runs commands in a copy of the workspace, and nothing keeps them in there.
+
+    Args:
+        settings: The settings of the sandbox.
+    """
+
+    name = "none"
+    contained = False
+    mounts = False
+
+    def __init__(self, settings: SandboxSettings) -> None:
+        self._settings = settings
+
+    def findings(self) -> Iterator[Diagnostic]:
+        """Yield that nothing contains commands."""
+        yield Diagnostic.warning(
+            "sandbox",
+            f"Commands run without one. {NOT_CONTAINED}",
+            'Configure backend = "bubblewrap" in [plugins.sandbox].',
+        )
+
+    def start(self, command: Command, layout: Layout, stdin: BinaryIO) -> Running:
+        """Start a command."""
+        known = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
+        try:
+            process = subprocess.Popen(  # noqa: S603 - what is configured
+                command.words,
+                stdin=stdin,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env={**known, **command.env},
+                cwd=os.path.join(layout.upper, command.cwd),  # noqa: PTH118 - of texts
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise SandboxUnavailable(f"{command.words[0]!r} cannot be started: {error}.") from error
+        return Running(process)

@@ -1,0 +1,294 @@
+"""Commands run on the call's branch: what they change is kept as a whole or not at all."""
+
+from __future__ import annotations
+
+import stat
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolstile import Deadline
+from toolstile_hookspecs import (
+    ApprovalRequest,
+    PromptEvaluationError,
+    Status,
+    ToolCall,
+    ToolContext,
+    tool,
+)
+from toolstile_plugins.sandbox import ShellParams, ShellSection
+
+Open = Callable[..., Any]
+
+
+def entries_in(directory: Path) -> list[str]:
+    return [str(path) for path in directory.rglob("*") if path.parent != directory]
+
+
+def test_a_command_changes_files_of_all_kinds(shell, scratch):
+    (shell.root / "old").mkdir()
+    (shell.root / "old/gone.txt").write_text("gone")
+    (shell.root / "kept.txt").write_text("one\n")
+    (shell.root / "kept.txt").chmod(0o640)
+    result = shell(
+        "echo two >> kept.txt; rm -r old; mkdir old empty; echo new > old/new.txt;"
+        "ln -s /etc/passwd link; printf '#!/bin/sh\\n' > run; chmod 755 run; touch -d @1000 run"
+    )
+    assert result.exit_code == 0
+    assert shell.files() == ["empty", "kept.txt", "link", "old", "old/new.txt", "run"]
+    assert (shell.root / "kept.txt").read_text() == "one\ntwo\n"
+    assert stat.S_IMODE((shell.root / "kept.txt").stat().st_mode) == 0o640
+    assert (shell.root / "link").readlink() == Path("/etc/passwd")
+    assert stat.S_IMODE((shell.root / "run").stat().st_mode) == 0o755
+    assert (shell.root / "run").stat().st_mtime == 1000
+    assert result.changed == (
+        "A empty/",
+        "M kept.txt",
+        "A link",
+        "A old/",
+        "A old/new.txt",
+        "A run",
+    )
+    assert entries_in(scratch) == []
+
+
+def test_files_nobody_touched_stay_the_same_files(shell):
+    (shell.root / "a.txt").write_text("a")
+    before = (shell.root / "a.txt").stat()
+    shell("cat a.txt > b.txt")
+    after = (shell.root / "a.txt").stat()
+    assert (after.st_ino, after.st_ctime_ns) == (before.st_ino, before.st_ctime_ns)
+
+
+def test_a_directory_and_a_file_take_each_others_place(shell):
+    (shell.root / "file").write_text("x")
+    (shell.root / "directory").mkdir()
+    (shell.root / "directory/inner").write_text("y")
+    shell("rm file && mkdir file && echo z > file/in; rm -r directory && echo w > directory")
+    assert shell.files() == ["directory", "file", "file/in"]
+    assert (shell.root / "directory").read_text() == "w\n"
+
+
+def test_modes_of_directories_change_with_what_they_hold_kept(shell):
+    (shell.root / "d").mkdir(mode=0o755)
+    (shell.root / "d/a").write_text("a")
+    result = shell("chmod 700 d; mkdir -m 711 e")
+    assert stat.S_IMODE((shell.root / "d").stat().st_mode) == 0o700
+    assert stat.S_IMODE((shell.root / "e").stat().st_mode) == 0o711
+    assert (shell.root / "d/a").read_text() == "a"
+    assert result.changed == ("M d/", "A e/")
+
+
+def test_the_bits_that_run_a_program_as_its_owner_are_dropped(shell):
+    shell("cp /bin/sh sh; chmod 6755 sh")
+    assert stat.S_IMODE((shell.root / "sh").stat().st_mode) == 0o755
+
+
+def test_an_exit_code_other_than_0_is_a_success_whose_changes_are_kept(shell):
+    result = shell("echo x > a; exit 3")
+    assert (result.exit_code, shell.files()) == (3, ["a"])
+    assert "exit code 3" in result.render()
+
+
+def test_configured_otherwise_it_fails_and_nothing_is_kept(open_shell: Open):
+    shell = open_shell(on_exit="fail")
+    outcome = shell.outcome("echo x > a; echo told >&2; exit 3")
+    assert outcome.status is Status.FAILED
+    assert "exit code 3" in outcome.text
+    assert "told" in outcome.text
+    assert shell.files() == []
+
+
+def test_a_program_that_is_not_there_has_the_exit_code_127(shell):
+    assert shell(["nosuchprogram"]).exit_code == 127
+    assert shell("nosuchprogram").exit_code == 127
+
+
+def test_a_signal_is_told_as_shells_do(shell):
+    assert shell("kill -TERM $$").exit_code == 128 + 15
+
+
+def test_words_are_read_by_no_shell(shell):
+    assert shell(["echo", "$HOME; *"]).stdout == "$HOME; *\n"
+
+
+def test_input_variables_and_directory_are_given(shell):
+    (shell.root / "d").mkdir()
+    result = shell("cat; echo $WORD; pwd", stdin="in\n", env={"WORD": "said"}, cwd="./d/")
+    assert result.stdout == "in\nsaid\n/workspace/d\n"
+
+
+def test_the_environment_holds_nothing_of_the_host(shell, monkeypatch):
+    monkeypatch.setenv("SECRET_OF_HOST", "s3cret")
+    names = {line.partition("=")[0] for line in shell(["env"]).stdout.splitlines()}
+    assert names == {"PATH", "HOME", "USER", "LANG", "TERM", "PWD"}
+
+
+def test_variables_are_on_no_command_line(shell, tmp_path):
+    """The sandbox's own processes show them to nobody; `ps` shows command lines to everybody."""
+    found = shell("cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'", env={"TOKEN": "s3cret"}).stdout
+    assert "cmdline" in found
+    assert "s3cret" not in found
+
+
+def test_a_directory_that_is_not_there_is_refused_before_anything_runs(shell):
+    (shell.root / "file").write_text("x")
+    assert "There is no nosuch" in shell.outcome("pwd", cwd="nosuch").text
+    assert "no directory" in shell.outcome("pwd", cwd="file").text
+
+
+def test_what_the_call_has_changed_before_is_seen(shell):
+    (shell.root / "d").mkdir()
+    for name in ("gone", "d/kept", "changed"):
+        (shell.root / name).write_text("before")
+
+    @tool(contained=True)
+    def change_then_run(*, context: ToolContext) -> str:
+        """Change files, then run a command."""
+        files = context.filesystem
+        assert files is not None
+        files.delete("gone")
+        files.write("changed", "after")
+        files.write("new/deep.txt", "new")
+        files.delete("d", recursive=True)
+        files.write("d/other", "other")
+        script = "find . -type f | sort | xargs grep -H .; rm new/deep.txt"
+        outcome = context.call("shell_execute", {"command": ["sh", "-c", script]})
+        return outcome.result.value.stdout
+
+    with shell.host.executor(tools=[change_then_run]) as executor:
+        text = executor.dispatch(ToolCall("change_then_run")).text
+    assert text.splitlines() == ["./changed:after", "./d/other:other", "./new/deep.txt:new"]
+    assert shell.files() == ["changed", "d", "d/other", "new"]
+
+
+def test_a_person_approves_what_a_command_has_changed(open_shell: Open):
+    asked: list[ApprovalRequest] = []
+
+    def approver(request: ApprovalRequest) -> bool:
+        asked.append(request)
+        return "fine" in str(request.diff)
+
+    shell = open_shell(
+        settings={
+            "approve_diff": True,
+            "policies": [{"kind": "rule", "tools": ["shell_execute"], "effect": "ask"}],
+        },
+        host={"approver": approver},
+    )
+    assert shell.outcome("echo bad > a").status is Status.DENIED
+    assert shell.files() == []
+    assert shell("echo fine > b").changed == ("A b",)
+    assert shell.files() == ["b"]
+    assert "+fine" in str(asked[1].diff)
+
+
+def test_a_dry_run_shows_what_a_command_would_change(shell):
+    with shell.host.executor(dry_run=True) as executor:
+        call = ToolCall("shell_execute", {"command": ["sh", "-c", "echo x > a"]})
+        outcome = executor.dispatch(call)
+    assert "+x" in str(outcome.event.attributes["toolstile.diff"])
+    assert shell.files() == []
+
+
+def test_a_command_that_takes_too_long_is_killed_with_all_it_has_started(shell):
+    result = shell("echo first; (sleep 60; echo late > late) & sleep 60", timeout_seconds=1)
+    assert (result.exit_code, result.timed_out, result.stdout) == (124, True, "first\n")
+    assert "timeout_seconds" in result.render()
+    assert shell.files() == []
+
+
+def test_a_command_without_outputs_is_timed_too(shell):
+    assert shell("exec >&- 2>&-; sleep 60", timeout_seconds=1).timed_out
+
+
+def test_what_runs_in_the_background_ends_with_the_command(shell):
+    shell("(setsid sh -c 'while :; do date >> late; done') & sleep 0.2; echo done")
+    size = (shell.root / "late").stat().st_size
+    assert "late" in shell.files()
+    assert (shell.root / "late").stat().st_size == size
+
+
+def test_without_a_workspace_the_tool_says_so():
+    (tool,) = ShellSection().tools
+    result = tool.handler(ShellParams(("true",)), context=ToolContext(session=None))
+    assert not result.success
+    assert "[plugins.vfs]" in result.message
+
+
+def test_a_workspace_in_memory_is_laid_out_and_harvested(open_shell: Open):
+    shell = open_shell(vfs={})
+    shell("mkdir -p d/empty; echo one > d/a; chmod 755 d/a; ln -s a d/link; touch -d @1000 d/a")
+    result = shell("ls -l --time-style=+%s d; cat d/link; rm d/a; echo two > d/b")
+    assert "-rwxr-xr-x 1 agent agent    4 1000 a" in result.stdout
+    assert "link -> a" in result.stdout
+    assert "empty" in result.stdout
+    assert result.stdout.endswith("one\n")
+    assert shell("find . | sort").stdout.split() == [".", "./d", "./d/b", "./d/empty", "./d/link"]
+
+
+def test_a_mount_is_shown_and_cannot_be_changed(open_shell: Open, tmp_path):
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels/a.whl").write_text("wheel")
+    (tmp_path / "wheels/b.txt").write_text("text")
+    mounts = [
+        {"source": str(tmp_path / "wheels"), "target": "lib/wheels"},
+        {"source": str(tmp_path / "wheels"), "target": "some", "include": ["*.txt"]},
+    ]
+    shell = open_shell({"root": str(tmp_path / "workspace"), "mounts": mounts})
+    result = shell("cat lib/wheels/a.whl; ls some; echo x > lib/wheels/c; echo y > mine")
+    assert result.stdout == "wheelb.txt\n"
+    assert "Read-only file system" in result.stderr
+    assert result.changed == ("A mine",)
+    assert shell.files() == ["mine"]
+
+
+def test_hidden_paths_are_neither_seen_nor_changed(open_shell: Open):
+    shell = open_shell(hidden=[".env", "keys/private"])
+    (shell.root / "keys").mkdir()
+    (shell.root / "keys/private").write_text("key")
+    (shell.root / "keys/public").write_text("public")
+    (shell.root / ".env").write_text("TOKEN=1")
+    assert shell("cat .env keys/*").stdout == "public"
+    assert "commands cannot see" in shell.outcome("echo x > .env").text
+    assert "holds keys/private" in shell.outcome("rm -r keys").text
+    assert (shell.root / ".env").read_text() == "TOKEN=1"
+    assert (shell.root / "keys/private").read_text() == "key"
+
+
+def test_the_workspaces_own_directory_is_not_shown_and_cannot_be_made(shell):
+    shell("echo x > a")
+    assert shell("ls -a; ls .toolstile").stdout.split() == [".", "..", "a"]
+    assert "keeps .toolstile for itself" in shell.outcome("mkdir .toolstile").text
+
+
+def test_what_only_processes_need_is_left_out_and_told(shell):
+    result = shell("mkfifo pipe; echo x > a")
+    assert shell.files() == ["a"]
+    assert "'pipe' (a FIFO)" in result.render()
+
+
+def test_names_that_no_path_can_hold_fail_the_command_by_name(shell):
+    outcome = shell.outcome(["sh", "-c", "echo x > a; echo y > \"$(printf 'b\\377')\""])
+    assert outcome.status is Status.FAILED
+    assert "b\\udcff" in outcome.text
+    assert shell.files() == []
+
+
+def test_a_deadline_ends_a_command(shell):
+    call = ToolCall("shell_execute", {"command": ["sleep", "60"]})
+    with (
+        shell.host.executor(deadline=Deadline.after(1)) as executor,
+        pytest.raises(PromptEvaluationError),
+    ):
+        executor.dispatch(call)
+
+
+def test_a_readonly_workspace_is_read_and_changes_are_refused(open_shell: Open, tmp_path):
+    shell = open_shell({"root": str(tmp_path / "workspace"), "readonly": True})
+    (shell.root / "a").write_text("a")
+    assert shell("cat a").stdout == "a"
+    assert "read-only" in shell.outcome("echo b > a").text
+    assert (shell.root / "a").read_text() == "a"
