@@ -31,8 +31,9 @@ from toolstile_plugins.workspace_digest.tools import digest_tools
 log = logging.getLogger("toolstile.workspace_digest")
 
 PLACEHOLDER = (
-    "There is no digest of the workspace.\n\nUse `digest_directory` to look at one directory "
-    "after the other, and `refresh_digest` for a digest of all of it."
+    "The digest of the workspace is not made yet.\n\n"
+    "Use `digest_directory` to look at one directory after the other, and `refresh_digest` for a "
+    "digest of all of it."
 )
 
 
@@ -121,8 +122,8 @@ class WorkspaceDigestSection(MarkdownSection):
             automatic = None if resources is None else resources.get(AutomaticDigests, None)
             if kept is not None:
                 body, sources = kept.body, kept.sources
-            elif body == self.template:
-                made = None if automatic is None else automatic.digest(config)
+            elif automatic is not None and body == self.template:
+                made = automatic.digest(config)
                 if made is None:
                     _tell_once(self.key, "there is no workspace, and no digest was set")
                 else:

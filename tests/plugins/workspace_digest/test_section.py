@@ -89,9 +89,12 @@ def test_a_workspace_that_cannot_be_opened_leaves_the_placeholder(show, tmp_path
         assert PLACEHOLDER in rendered.text
 
 
-def test_without_an_executor_the_placeholder_is_shown():
-    prompt = Prompt.of("tests", "main", [WorkspaceDigestSection()])
-    assert prompt.render().text.startswith("# Workspace digest\n\nThere is no digest")
+def test_without_an_executor_the_placeholder_is_shown_and_nothing_logged(caplog):
+    prompt = Prompt.of("tests", "main", [WorkspaceDigestSection(key="alone")])
+    with caplog.at_level(logging.WARNING):
+        shown = prompt.render().text
+    assert shown.startswith("# Workspace digest\n\nThe digest of the workspace is not made yet.\n")
+    assert caplog.records == []
 
 
 # --- The summary ------------------------------------------------------------------------------
