@@ -6,23 +6,22 @@ Settings, `[plugins.sandbox]`: see `SandboxSettings`. Commands work on the works
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Diagnostic, Section, hookimpl
-from toolstile_plugins.sandbox.backend import (
-    Backend,
-    Running,
-    SandboxUnavailable,
-    backend_of,
-)
-from toolstile_plugins.sandbox.command import Command, Limits
-from toolstile_plugins.sandbox.layout import Layout
-from toolstile_plugins.sandbox.result import CommandResult, ShellParams
 from toolstile_plugins.sandbox.settings import SandboxSettings
-from toolstile_plugins.sandbox.tool import ShellSection, clear_up
+
+if TYPE_CHECKING:
+    from toolstile_plugins.sandbox.backend import Backend, Running, SandboxUnavailable
+    from toolstile_plugins.sandbox.command import Command, Limits
+    from toolstile_plugins.sandbox.layout import Layout
+    from toolstile_plugins.sandbox.result import CommandResult, ShellParams
+    from toolstile_plugins.sandbox.tool import ShellSection
 
 __all__ = [
     "Backend",
@@ -37,6 +36,26 @@ __all__ = [
     "ShellSection",
 ]
 
+_HOMES: Final = {
+    "Backend": "backend",
+    "Command": "command",
+    "CommandResult": "result",
+    "Layout": "layout",
+    "Limits": "command",
+    "Running": "backend",
+    "SandboxUnavailable": "backend",
+    "ShellParams": "result",
+    "ShellSection": "tool",
+}
+
+
+def __getattr__(name: str) -> Any:
+    """Import what runs commands when it is first used: few commands of ours do."""
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module(f"{__name__}.{_HOMES[name]}"), name)
+
+
 toolstile_on_request = "for commands, add [plugins.sandbox] to the configuration"
 
 
@@ -49,6 +68,8 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_diagnose(settings: SandboxSettings) -> Iterator[Diagnostic]:
     """Find out whether commands can run here, and what contains them."""
+    from toolstile_plugins.sandbox.backend import backend_of  # only `toolstile doctor` asks
+
     return backend_of(settings).findings()
 
 
@@ -56,6 +77,8 @@ def toolstile_diagnose(settings: SandboxSettings) -> Iterator[Diagnostic]:
 @contextmanager
 def toolstile_lifespan(settings: SandboxSettings) -> Generator[None]:
     """Remove what a host has left that was killed."""
+    from toolstile_plugins.sandbox.scratch import clear_up
+
     clear_up(settings)
     yield
 
@@ -63,4 +86,6 @@ def toolstile_lifespan(settings: SandboxSettings) -> Generator[None]:
 @hookimpl
 def toolstile_sections(settings: SandboxSettings) -> list[Section]:
     """Offer the tool."""
+    from toolstile_plugins.sandbox.tool import ShellSection
+
     return [ShellSection(config=settings)]

@@ -9,13 +9,15 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import entry_points
-from typing import Any, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
 from toolstile_hookspecs import ConfigurationError, Diagnostic
 from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.sandbox.command import Command
-from toolstile_plugins.sandbox.layout import Layout
 from toolstile_plugins.sandbox.settings import SandboxSettings
+
+if TYPE_CHECKING:
+    from toolstile_plugins.sandbox.layout import Layout
 
 GROUP: Final = "toolstile.sandboxes"
 """The entry points of backends; ours are found exactly as anyone else's are."""
@@ -70,7 +72,7 @@ class Running:
 
 
 class Backend(Protocol):
-    """What runs commands over a workspace that is laid out.
+    """A backend: it runs commands over a workspace that is laid out.
 
     A class that is made with the settings, named in the entry points `toolstile.sandboxes`.
 

@@ -10,16 +10,18 @@ import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from toolstile_hookspecs import Diagnostic
 from toolstile_plugins.sandbox.backend import Running, SandboxUnavailable
 from toolstile_plugins.sandbox.bubblewrap_program import diagnosed, needed_program, remedy
 from toolstile_plugins.sandbox.command import ROOT, Command
-from toolstile_plugins.sandbox.layout import Layout
 from toolstile_plugins.sandbox.limits import Cgroup, limit_process
 from toolstile_plugins.sandbox.scratch import is_in_memory
 from toolstile_plugins.sandbox.settings import SandboxSettings
+
+if TYPE_CHECKING:
+    from toolstile_plugins.sandbox.layout import Layout
 
 _SYSTEM: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32")
 _CONFIGURATION: Final = (

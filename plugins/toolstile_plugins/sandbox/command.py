@@ -58,7 +58,7 @@ class Command:
 
 @dataclass(frozen=True, slots=True)
 class Output:
-    """What is kept of an output.
+    """The part of an output that is kept.
 
     Args:
         head: Its beginning.

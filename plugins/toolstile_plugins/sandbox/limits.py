@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Final
 
 from toolstile_plugins.sandbox.command import Limits
-from toolstile_plugins.vfs.tools.models import size_of
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _PREFIX: Final = "toolstile-"
@@ -79,7 +78,7 @@ class Cgroup:
             with suppress(OSError):
                 if _killed(directory):
                     yield (
-                        f"A process was killed, as the command had used {size_of(self._memory)} "
+                        f"A process was killed, as the command had used {_size(self._memory)} "
                         "of memory, all that it may use."
                     )
         for directory in self._made:
@@ -195,9 +194,7 @@ class DiskWatch:
         self._next = time.monotonic() + 5 * (time.monotonic() - now) + 0.1
         if used <= self._limit:
             return None
-        return (
-            f"It had written more than {size_of(self._limit)} into the workspace, so it was ended."
-        )
+        return f"It had written more than {_size(self._limit)} into the workspace, so it was ended."
 
     def _found(self) -> tuple[int, int]:
         """Return the free space, and the free files counted as bytes."""
@@ -214,3 +211,10 @@ class DiskWatch:
                     yield max(status.st_blocks * 512, self._BYTES_OF_FILE)
                     if entry.is_dir(follow_symlinks=False):
                         yield from self._sizes(entry.path)
+
+
+def _size(amount: int) -> str:
+    # Late: whoever lists tools has no use for the workspace.
+    from toolstile_plugins.vfs.tools.models import size_of
+
+    return size_of(amount)

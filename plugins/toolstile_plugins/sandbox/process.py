@@ -9,13 +9,15 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import IO, Final
+from typing import IO, TYPE_CHECKING, Final
 
 from toolstile_plugins.sandbox.backend import Backend, Running
 from toolstile_plugins.sandbox.command import Command, Ended, Output
-from toolstile_plugins.sandbox.layout import Layout
 from toolstile_plugins.sandbox.limits import DiskWatch
 from toolstile_plugins.sandbox.result import TIMED_OUT
+
+if TYPE_CHECKING:
+    from toolstile_plugins.sandbox.layout import Layout
 
 _TICK_SECONDS: Final = 0.1
 _GRACE_SECONDS: Final = 1.0

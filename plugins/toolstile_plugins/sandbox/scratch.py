@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs.support.process import unshared
+from toolstile_plugins.sandbox.limits import cgroups_of, remove_cgroups
+from toolstile_plugins.sandbox.settings import SandboxSettings
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own in it
 _LOCK: Final = ".lock"
@@ -67,14 +69,20 @@ def base_of(scratch: Path | None, room: int) -> Path:
     return base
 
 
-def sweep(base: Path) -> Iterator[str]:
-    """Remove what processes have left that were killed; yields the names."""
+def _sweep(base: Path) -> Iterator[str]:
     for lock in base.glob(f"*{_LOCK}"):
         held = _locked(lock, create=False)
         if held is not None:
             name = lock.name.removesuffix(_LOCK)
             yield name
             _remove(base / name, held)
+
+
+def clear_up(settings: SandboxSettings) -> None:
+    """Remove what hosts have left that were killed: directories and cgroups."""
+    with suppress(OSError):
+        for name in _sweep(base_of(settings.scratch, settings.disk)):
+            remove_cgroups(cgroups_of(name))
 
 
 def is_in_memory(path: Path) -> bool:

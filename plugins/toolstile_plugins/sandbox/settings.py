@@ -7,8 +7,6 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from toolstile_plugins.vfs import paths
-
 MIB: Final = 1024 * 1024
 OUTPUT_BYTES: Final = 32 * 1024
 MAX_SECONDS: Final = 120
@@ -58,6 +56,9 @@ class SandboxSettings(BaseModel):
     @field_validator("hidden")
     @classmethod
     def _canonical(cls, hidden: tuple[str, ...]) -> tuple[str, ...]:
+        # Late: whoever looks at records has no use for the workspace.
+        from toolstile_plugins.vfs import paths
+
         try:
             found = tuple(paths.canonical(path) for path in hidden)
         except OSError as error:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from toolstile_hookspecs import Diagnostic
 from toolstile_plugins.sandbox.backend import Running, SandboxUnavailable
 from toolstile_plugins.sandbox.command import Command
-from toolstile_plugins.sandbox.layout import Layout
 from toolstile_plugins.sandbox.settings import SandboxSettings
+
+if TYPE_CHECKING:
+    from toolstile_plugins.sandbox.layout import Layout
 
 NOT_CONTAINED = (
     "Nothing contains it: it can read, change and send whatever this user can, also outside of "

@@ -12,7 +12,8 @@ import pytest
 
 from toolstile import Executor, Host, Settings
 from toolstile_hookspecs import Diagnostic, Outcome, ToolCall
-from toolstile_plugins.sandbox import CommandResult, SandboxSettings, backend_of
+from toolstile_plugins.sandbox import CommandResult, SandboxSettings
+from toolstile_plugins.sandbox.backend import backend_of
 
 
 def sandbox_fault() -> str | None:
