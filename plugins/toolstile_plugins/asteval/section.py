@@ -1,0 +1,109 @@
+"""`evaluate_python` as a section."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any, Final
+
+from toolstile_hookspecs import (
+    Binding,
+    ConfigurationError,
+    MarkdownSection,
+    SessionProtocol,
+    Tool,
+)
+from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.asteval.settings import AstevalConfig
+from toolstile_plugins.asteval.tool import Evaluated, EvaluatePython, evaluate_python
+
+NAME: Final = "evaluate_python"
+_ABOUT: Final = (
+    "Calculate with Python, on variables and files of the workspace. It is a calculator, and no "
+    "sandbox against an attacker who has found a hole: for that, use a container."
+)
+_GUIDANCE: Final = """\
+Use `evaluate_python` to calculate. The value of the last expression is the result:
+
+```python
+def mean_of(rows):
+    return statistics.mean(row["price"] for row in rows if row["price"] > 0)
+
+total = 0
+for row in rows:
+    if row["price"] > 10:
+        total += row["price"]
+{"mean": mean_of(rows), "root": math.sqrt(total)}
+```
+
+- There are variables, `if`, loops, functions, comprehensions and f-strings; no imports, classes, \
+`with` or `try`.
+- There are the usual functions for numbers, texts and lists, `math`, and of `statistics` `mean`, \
+`median`, `stdev`, `pstdev` and `variance`.
+- `globals` gives variables as JSON texts: `{"rows": "[{\\"price\\": 12}]"}`.
+- `reads` gives files by path, `reads["a.csv"]`, as `read_text("a.csv")` does. `write_text(path, \
+content, mode)` and `writes` write files once the code has succeeded, all of them or none.
+"""
+
+
+def asteval() -> Any:
+    """Return the library that evaluates code.
+
+    Raises:
+        ConfigurationError: When it is not installed; says how to install it.
+    """
+    try:
+        return importlib.import_module("asteval")
+    except ImportError as error:
+        raise ConfigurationError(
+            f"{NAME} needs asteval, which is not installed. {extra_remedy('asteval')}."
+        ) from error
+
+
+class AstevalSection(MarkdownSection):
+    """A section with `evaluate_python`, a calculator in a process of its own.
+
+    Args:
+        session: Unused; other suites keep their state in it.
+        config: The limits.
+        accepts_overrides: Whether the tool's description may be overridden.
+
+    Raises:
+        ConfigurationError: When asteval is not installed; says how to install it.
+
+    Example:
+        >>> [tool.name for tool in AstevalSection().tools]
+        ['evaluate_python']
+    """
+
+    def __init__(
+        self,
+        session: SessionProtocol | None = None,  # noqa: ARG002 - the shape of all suites
+        *,
+        config: AstevalConfig | None = None,
+        accepts_overrides: bool = True,
+    ) -> None:
+        asteval()
+        config = config or AstevalConfig()
+        super().__init__(**section_parts(config, accepts_overrides=accepts_overrides))
+
+
+def section_parts(config: AstevalConfig, *, accepts_overrides: bool = True) -> dict[str, Any]:
+    """Return the fields of the section."""
+    tool = Tool[EvaluatePython, Evaluated](
+        name=NAME,
+        description=_ABOUT,
+        handler=evaluate_python,
+        accepts_overrides=accepts_overrides,
+        category="side_effect",
+        consequence="low",
+        contained=True,
+        isolation="process",
+        timeout=config.timeout,
+    )
+    return {
+        "key": "asteval",
+        "title": "Calculations",
+        "template": _GUIDANCE.replace("$", "$$"),
+        "tools": (tool,),
+        "resources": (Binding[AstevalConfig].instance(AstevalConfig, config, portable=True),),
+    }

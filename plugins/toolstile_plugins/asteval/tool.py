@@ -1,0 +1,262 @@
+"""`evaluate_python`: its params, its result, and the handler that runs in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import keyword
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Annotated, Any, Final, Literal, get_args
+
+from pydantic import Field
+
+from toolstile_hookspecs import ToolContext, ToolResult, ToolValidationError
+from toolstile_plugins.asteval.evaluation import CodeError, Evaluation
+from toolstile_plugins.asteval.settings import AstevalConfig
+from toolstile_plugins.vfs.paths import canonical
+from toolstile_plugins.vfs.tools.checks import Checks, checking, missing, shown
+
+MAX_CODE: Final = 2_000
+_WHAT: Final = "Cannot evaluate the code"
+_NAMED: Final = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
+
+Mode = Literal["create", "overwrite", "append"]
+_MODES: Final = get_args(Mode)
+
+
+@dataclass(frozen=True, slots=True)
+class Write:
+    """A file to write once the code has succeeded.
+
+    Args:
+        path: The file.
+        content: Its text; `{name}` stands for a variable that the code leaves.
+        mode: `create` for a file that is not there, `overwrite` or `append` for one that is.
+    """
+
+    path: str
+    content: str
+    mode: Mode = "create"
+
+
+@dataclass(frozen=True, slots=True)
+class EvaluatePython:
+    """The params of `evaluate_python`.
+
+    Args:
+        code: The code; the value of its last expression is shown.
+        globals: Variables by name, each as JSON text.
+        reads: Files whose texts the code finds in `reads`, by path.
+        writes: Files to write afterwards.
+    """
+
+    code: Annotated[str, Field(max_length=MAX_CODE)]
+    globals: dict[str, str] = field(default_factory=dict[str, str])
+    reads: tuple[str, ...] = ()
+    writes: tuple[Write, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluated:
+    """The result of `evaluate_python`.
+
+    Args:
+        value_repr: The value of the last expression as Python shows it, None without one.
+        stdout: What was printed.
+        stderr: Warnings.
+        globals: The variables that the code left, as JSON where possible.
+        reads: The files that were read.
+        writes: The files that were written.
+    """
+
+    value_repr: str | None
+    stdout: str
+    stderr: str
+    globals: dict[str, str]
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+
+    def render(self) -> str:
+        """Return the text for the model."""
+        parts = [f"Value: {self.value_repr}"]
+        parts += [f"Printed:\n{self.stdout.rstrip()}"] if self.stdout else []
+        parts += [f"Warnings:\n{self.stderr.rstrip()}"] if self.stderr else []
+        parts += [f"{name} = {text}" for name, text in self.globals.items()]
+        parts += [f"Read: {', '.join(self.reads)}"] if self.reads else []
+        parts += [f"Written: {', '.join(self.writes)}"] if self.writes else []
+        return "\n".join(parts)
+
+
+def evaluate_python(params: EvaluatePython, *, context: ToolContext) -> ToolResult[Evaluated]:
+    """Evaluate code, and write the files that it leaves.
+
+    Raises:
+        ToolValidationError: For variables, paths and files that cannot be; names every fault.
+    """
+    if context.filesystem is None:
+        return _evaluated(params, _NoFiles(), context)
+    with checking(context, _WHAT) as checks:
+        return _evaluated(params, Files(checks), context)
+
+
+def _evaluated(params: EvaluatePython, files: Files, context: ToolContext) -> ToolResult[Evaluated]:
+    from toolstile_plugins.asteval.limits import limited  # for POSIX only, as its process is
+
+    config = context.resources.get(AstevalConfig)
+    variables, faults = _variables(params.globals)
+    texts = files.texts(params.reads, [write.path for write in params.writes], faults)
+    run = partial(_run, params, variables, texts, files, config.max_output)
+    try:
+        shown, stdout, stderr, left, reads, writes = limited(run, config)
+    except CodeError as error:
+        told = "The code fails, and nothing is written."
+        return ToolResult.error(f"{told}\n{error}\nFix the code, then retry.")
+    files.write([Write(*write) for write in writes], reads)
+    written = tuple(path for path, _, _ in writes)
+    return ToolResult.ok(Evaluated(shown, stdout, stderr, left, tuple(reads), written))
+
+
+def _run(
+    params: EvaluatePython,
+    variables: dict[str, Any],
+    texts: dict[str, str],
+    files: Files,
+    most: int,
+) -> list[Any]:
+    """Evaluate the code, and return what is left of it as plain data; happens in a fork."""
+    writes: list[list[str]] = []
+
+    def read_text(path: str) -> str:
+        texts[path] = texts[path] if path in texts else files.read(path)
+        return texts[path]
+
+    def write_text(path: str, content: str, mode: str = "create") -> None:
+        if type(content) is not str or mode not in _MODES:
+            raise ValueError(
+                f"write_text() takes a path, a text, and a mode of {', '.join(_MODES)}"
+            )
+        writes.append([path, content, mode])
+
+    functions = {"read_text": read_text, "write_text": write_text, "reads": dict(texts)}
+    evaluation = Evaluation(variables, functions, most)
+    shown, left = evaluation.run(params.code)
+    writes += [[write.path, _filled(write.content, left), write.mode] for write in params.writes]
+    outputs = {name: evaluation.as_text(value) for name, value in left.items()}
+    return [shown, evaluation.stdout.text, evaluation.stderr.text, outputs, list(texts), writes]
+
+
+def _variables(given: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
+    variables: dict[str, Any] = {}
+    faults: list[str] = []
+    for name, text in given.items():
+        if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
+            faults.append(f"globals: {name!r} cannot be the name of a variable.")
+        try:
+            variables[name] = json.loads(text)
+        except ValueError as error:
+            faults.append(f"globals: the value of {name!r} is not JSON ({error}).")
+    return variables, faults
+
+
+def _filled(content: str, left: dict[str, Any]) -> str:
+    named = set(_NAMED.findall(content))
+    if missing := sorted(named - left.keys()):
+        raise CodeError(
+            f"the content of a write names {', '.join(missing)}, which the code has not left"
+        )
+    return _NAMED.sub(lambda found: str(left[found[1]]), content)
+
+
+class Files:
+    """The files of a call, whose faults are told at once.
+
+    Args:
+        checks: The checks of the call.
+    """
+
+    def __init__(self, checks: Checks) -> None:
+        self._checks = checks
+
+    def texts(
+        self, reads: Sequence[str], writes: Sequence[str], faults: list[str]
+    ) -> dict[str, str]:
+        """Return the texts of files by their paths, or refuse them with all other faults."""
+        for fault in faults:
+            self._checks.add(fault)
+        self._targets(writes, reads)
+        for path in reads:
+            self._checks.file(path)
+        self._checks.pass_or_refuse()
+        return {path: self._checks.files.read(path) for path in reads}
+
+    def read(self, path: str) -> str:
+        """Return the text of a file that the code asks for."""
+        try:
+            return self._checks.files.read(path)
+        except FileNotFoundError:
+            raise ValueError(missing(self._checks.files, path)) from None
+
+    def write(self, writes: Sequence[Write], reads: Sequence[str]) -> None:
+        """Write files, all of them or none."""
+        checks, files = self._checks, self._checks.files
+        self._targets([write.path for write in writes], reads)
+        for write in writes:
+            if write.mode == "create":
+                self._create(write.path)
+            else:
+                checks.file(write.path)
+            checks.writable(write.path)
+        checks.pass_or_refuse()
+        for write in writes:
+            before = files.read(write.path) if write.mode == "append" else ""
+            files.write(write.path, before + write.content)
+
+    def _create(self, path: str) -> None:
+        if self._checks.stat(path) is not None:
+            self._checks.add(
+                f"{shown(path)} is there already. Choose overwrite, append or another path."
+            )
+
+    def _targets(self, writes: Sequence[str], reads: Sequence[str]) -> None:
+        read, seen = {self._place(path) for path in reads}, set[str]()
+        for path in writes:
+            place = self._place(path)
+            if place in seen:
+                self._checks.add(f"{shown(path)} is written twice. Write it once.")
+            if place in read:
+                self._checks.add(f"{shown(path)} is read and written. Use one call for each.")
+            seen.add(place)
+
+    def _place(self, path: str) -> str:
+        try:
+            return canonical(path)
+        except (OSError, ValueError) as error:
+            self._checks.add(str(error))
+            return path
+
+
+class _NoFiles(Files):
+    """Files where there is no workspace."""
+
+    def __init__(self) -> None:
+        pass
+
+    def texts(
+        self, reads: Sequence[str], writes: Sequence[str], faults: list[str]
+    ) -> dict[str, str]:
+        """Refuse faults, and all paths."""
+        if reads or writes:
+            faults = [*faults, "There is no workspace here: leave reads and writes out."]
+        if faults:
+            raise ToolValidationError("\n".join([f"{_WHAT}:", *faults, "Fix this, then retry."]))
+        return {}
+
+    def read(self, path: str) -> str:
+        """Refuse: there is nothing to read."""
+        raise ValueError(f"there is no workspace here, so {path} cannot be read")
+
+    def write(self, writes: Sequence[Write], reads: Sequence[str]) -> None:
+        """Refuse, where something is to be written."""
+        self.texts(reads, [write.path for write in writes], [])
