@@ -256,9 +256,9 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 5830,
-        "statements": 3096,
-        "files": 43,
+        "lines": 5844,
+        "statements": 3102,
+        "files": 44,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

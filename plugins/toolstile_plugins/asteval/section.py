@@ -11,10 +11,12 @@ from toolstile_hookspecs import (
     MarkdownSection,
     SessionProtocol,
     Tool,
+    ToolContext,
+    ToolResult,
 )
 from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.asteval.models import Evaluated, EvaluatePython
 from toolstile_plugins.asteval.settings import AstevalConfig
-from toolstile_plugins.asteval.tool import Evaluated, EvaluatePython, evaluate_python
 
 NAME: Final = "evaluate_python"
 _ABOUT: Final = (
@@ -43,6 +45,13 @@ for row in rows:
 - `reads` gives files by path, `reads["a.csv"]`, as `read_text("a.csv")` does. `write_text(path, \
 content, mode)` and `writes` write files once the code has succeeded, all of them or none.
 """
+
+
+def evaluate_python(params: EvaluatePython, *, context: ToolContext) -> ToolResult[Evaluated]:
+    """Evaluate code; the handler, found by its name in a process of its own."""
+    from toolstile_plugins.asteval.tool import evaluate  # needed there only, and for POSIX
+
+    return evaluate(params, context)
 
 
 def asteval() -> Any:

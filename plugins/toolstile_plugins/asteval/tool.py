@@ -1,4 +1,4 @@
-"""`evaluate_python`: its params, its result, and the handler that runs in a process of its own."""
+"""The call of `evaluate_python`, in a process of its own."""
 
 from __future__ import annotations
 
@@ -6,90 +6,22 @@ import json
 import keyword
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from typing import Annotated, Any, Final, Literal, get_args
-
-from pydantic import Field
+from typing import Any, Final
 
 from toolstile_hookspecs import ToolContext, ToolResult, ToolValidationError
 from toolstile_plugins.asteval.evaluation import CodeError, Evaluation
+from toolstile_plugins.asteval.limits import limited
+from toolstile_plugins.asteval.models import MODES, Evaluated, EvaluatePython, Write
 from toolstile_plugins.asteval.settings import AstevalConfig
 from toolstile_plugins.vfs.paths import canonical
 from toolstile_plugins.vfs.tools.checks import Checks, checking, missing, shown
 
-MAX_CODE: Final = 2_000
 _WHAT: Final = "Cannot evaluate the code"
 _NAMED: Final = re.compile(r"\{([A-Za-z_]\w*)\}", re.ASCII)
 
-Mode = Literal["create", "overwrite", "append"]
-_MODES: Final = get_args(Mode)
 
-
-@dataclass(frozen=True, slots=True)
-class Write:
-    """A file to write once the code has succeeded.
-
-    Args:
-        path: The file.
-        content: Its text; `{name}` stands for a variable that the code leaves.
-        mode: `create` for a file that is not there, `overwrite` or `append` for one that is.
-    """
-
-    path: str
-    content: str
-    mode: Mode = "create"
-
-
-@dataclass(frozen=True, slots=True)
-class EvaluatePython:
-    """The params of `evaluate_python`.
-
-    Args:
-        code: The code; the value of its last expression is shown.
-        globals: Variables by name, each as JSON text.
-        reads: Files whose texts the code finds in `reads`, by path.
-        writes: Files to write afterwards.
-    """
-
-    code: Annotated[str, Field(max_length=MAX_CODE)]
-    globals: dict[str, str] = field(default_factory=dict[str, str])
-    reads: tuple[str, ...] = ()
-    writes: tuple[Write, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Evaluated:
-    """The result of `evaluate_python`.
-
-    Args:
-        value_repr: The value of the last expression as Python shows it, None without one.
-        stdout: What was printed.
-        stderr: Warnings.
-        globals: The variables that the code left, as JSON where possible.
-        reads: The files that were read.
-        writes: The files that were written.
-    """
-
-    value_repr: str | None
-    stdout: str
-    stderr: str
-    globals: dict[str, str]
-    reads: tuple[str, ...] = ()
-    writes: tuple[str, ...] = ()
-
-    def render(self) -> str:
-        """Return the text for the model."""
-        parts = [f"Value: {self.value_repr}"]
-        parts += [f"Printed:\n{self.stdout.rstrip()}"] if self.stdout else []
-        parts += [f"Warnings:\n{self.stderr.rstrip()}"] if self.stderr else []
-        parts += [f"{name} = {text}" for name, text in self.globals.items()]
-        parts += [f"Read: {', '.join(self.reads)}"] if self.reads else []
-        parts += [f"Written: {', '.join(self.writes)}"] if self.writes else []
-        return "\n".join(parts)
-
-
-def evaluate_python(params: EvaluatePython, *, context: ToolContext) -> ToolResult[Evaluated]:
+def evaluate(params: EvaluatePython, context: ToolContext) -> ToolResult[Evaluated]:
     """Evaluate code, and write the files that it leaves.
 
     Raises:
@@ -102,8 +34,6 @@ def evaluate_python(params: EvaluatePython, *, context: ToolContext) -> ToolResu
 
 
 def _evaluated(params: EvaluatePython, files: Files, context: ToolContext) -> ToolResult[Evaluated]:
-    from toolstile_plugins.asteval.limits import limited  # for POSIX only, as its process is
-
     config = context.resources.get(AstevalConfig)
     variables, faults = _variables(params.globals)
     texts = files.texts(params.reads, [write.path for write in params.writes], faults)
@@ -133,10 +63,8 @@ def _run(
         return texts[path]
 
     def write_text(path: str, content: str, mode: str = "create") -> None:
-        if type(content) is not str or mode not in _MODES:
-            raise ValueError(
-                f"write_text() takes a path, a text, and a mode of {', '.join(_MODES)}"
-            )
+        if type(content) is not str or mode not in MODES:
+            raise ValueError(f"write_text() takes a path, a text, and a mode of {', '.join(MODES)}")
         writes.append([path, content, mode])
 
     functions = {"read_text": read_text, "write_text": write_text, "reads": dict(texts)}

@@ -28,7 +28,8 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.asteval import AstevalConfig, AstevalSection
 from toolstile_plugins.asteval.evaluation import symbols
-from toolstile_plugins.asteval.tool import EvaluatePython, Write, evaluate_python
+from toolstile_plugins.asteval.models import EvaluatePython, Write
+from toolstile_plugins.asteval.section import evaluate_python
 from toolstile_plugins.policies import ReadBeforeWritePolicy
 from toolstile_plugins.vfs import VfsToolsSection, VirtualFilesystem
 
