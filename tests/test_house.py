@@ -246,7 +246,7 @@ BUDGETS = {
     # A turn's calls as one batch, foreign tools within our calls, five frameworks, metrics, and the
     # suite that adapters pass; 1,800 lines were asked.
     "adapters": {
-        "contract": 28,
+        "contract": 29,
         "host": 26,
         "lines": 3429,
         "statements": 1701,

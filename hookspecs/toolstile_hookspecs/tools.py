@@ -221,9 +221,13 @@ class Tool(Generic[P, R]):
 
     @property
     def policy_names(self) -> tuple[str, ...]:
-        """The names by which a policy means it: its name, and its wire name without an origin."""
-        own = self.origin is None and self.wire_name
-        return (self.name, own) if own else (self.name,)
+        """The names by which a policy means it: its name, and that by which models know it."""
+        return (self.name, self.label) if self.label != self.name else (self.name,)
+
+    @property
+    def label(self) -> str:
+        """The name by which models know it: its wire name without an origin, else its name."""
+        return self.name if self.origin or not self.wire_name else self.wire_name
 
     @property
     def is_async(self) -> bool:
@@ -235,9 +239,8 @@ class Tool(Generic[P, R]):
         return cast("P", self.params_codec.decode(as_json(arguments)))
 
     def _read_handler(self) -> Signature:
-        params, result = self._declared
-        if self.params_schema is not None:
-            params = ANYTHING
+        declared, result = self._declared
+        params = declared if self.params_schema is None else ANYTHING
         if self.handler is None:
             return Signature(_no_handler, params, result, is_async=False, wraps=False)
         return read_full_form(self.handler, owner=self._owner, params=params, result=result)
@@ -252,10 +255,8 @@ class Tool(Generic[P, R]):
             raise DefinitionError(f"{self._owner}: {told if told.endswith('?') else f'{told}.'}")
 
 
-def _remake(declared: tuple[Any, Any], options: dict[str, Any]) -> Tool[Any, Any]:
-    base: Any = Tool
-    made: Tool[Any, Any] = (base if declared == (ANYTHING, ANYTHING) else base[declared])(**options)
-    return made
+def _remake(declared: tuple[Any, Any], options: dict[str, Any], base: Any = Tool) -> Any:
+    return (base if declared == (ANYTHING, ANYTHING) else base[declared])(**options)
 
 
 def _no_handler(params: object, *, context: object) -> NoReturn:  # noqa: ARG001 - the full form

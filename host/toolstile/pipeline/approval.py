@@ -156,7 +156,7 @@ def _refusing(run: ActiveCall, what_is_left: str) -> Generator[None]:
 def bearer_of(run: ActiveCall) -> TokenSubject:
     """Return who may come back with a token for this call."""
     executor = run.executor
-    return TokenSubject(run.name, executor.session_id, executor.principal, executor.dry_run)
+    return TokenSubject(run.tool.name, executor.session_id, executor.principal, executor.dry_run)
 
 
 # --- Questions to a person
@@ -294,7 +294,7 @@ def _token(run: ActiveCall, digest: str, *, seconds: float | None = None) -> str
 def _dependencies(run: ActiveCall) -> Iterator[str]:
     """Yield the tools that the call may make in its turn, where they weigh more than itself."""
     plans = run.executor.table().plans
-    waiting, seen = [run.tool], {run.name}
+    waiting, seen = [run.tool], {run.tool.name}
     while waiting:
         for name in names_of_dependencies(waiting.pop()):
             if name in seen or (plan := plans.get(name)) is None:
@@ -304,7 +304,7 @@ def _dependencies(run: ActiveCall) -> Iterator[str]:
             waiting.append(tool)
             weighs = _WEIGHTS.index(tool.consequence) > _WEIGHTS.index(run.tool.consequence)
             if weighs or tool.requires_confirmation:
-                yield f"It calls {tool.name} ({tool.consequence})."
+                yield f"It calls {tool.label} ({tool.consequence})."
 
 
 def _ask(run: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:

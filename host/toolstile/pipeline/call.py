@@ -230,8 +230,8 @@ class ActiveCall(Lifetime["ActiveCall"]):
 
     @property
     def name(self) -> str:
-        """The tool's own name, or the one that was asked for."""
-        return self.plan.tool.name if self.plan is not None else self.call_made.name
+        """The name by which models know the tool, or the one that was asked for."""
+        return self.plan.tool.label if self.plan is not None else self.call_made.name
 
     @property
     def tool(self) -> Tool[Any, Any]:

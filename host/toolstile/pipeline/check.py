@@ -324,7 +324,6 @@ def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Sta
     plan = run.plan
     assert plan is not None  # noqa: S101 - looked up before
     denials, asks, is_allowed = list[str](), list[str](), False
-    tool = plan.tool
     for rule in plan.checks[place:]:
         if decision is None:
             decision = _ask_rule(run, plan, rule)
@@ -346,13 +345,13 @@ def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Sta
             log.error("Policy %s answered %s, not a PolicyDecision.", rule.name, found)
             answer = PolicyDecision.deny(_failed(rule))
         _note(run, rule, answer)
-        does = "asks" if answer.allowed else f"does not allow {tool.name}"
+        does = "asks" if answer.allowed else f"does not allow {run.name}"
         reason = answer.reason or f"Policy {rule.name} {does}."
         (asks if answer.allowed else denials).append(reason)
     if denials:
         raise CallRejected(Status.DENIED, "\n".join(dict.fromkeys(denials)))
     if plan.confirms:
-        asks.append(f"{tool.name} requires confirmation.")
+        asks.append(f"{run.name} requires confirmation.")
     return list(dict.fromkeys(asks)) if asks else asks
 
 

@@ -54,7 +54,7 @@ def refuse_without_handler(tool: Tool[Any, Any], executes: object, using: object
     elif not isinstance(tool, ForeignTool) or tool.handler is not None:
         raise CallRejected(
             Status.ERROR,
-            f"{tool.name} cannot be run by a callable that is given with its call: it has one of "
+            f"{tool.label} cannot be run by a callable that is given with its call: it has one of "
             "its own. Dispatch it without `using`, then retry.",
         )
 
@@ -69,12 +69,12 @@ def without_handler(tool: Tool[Any, Any]) -> CallRejected | PluginFailed:
     if isinstance(tool, ForeignTool):
         return CallRejected(
             Status.ERROR,
-            f"{tool.name} cannot run: it runs by a callable that is given with each call, and none "
-            "was. Nothing has run. Dispatch or resume it with `using`, then retry.",
+            f"{tool.label} cannot run: it runs by a callable that is given with each call, and "
+            "none was. Nothing has run. Dispatch or resume it with `using`, then retry.",
         )
     return CallRejected(
         Status.UNKNOWN_TOOL,
-        f"{tool.name} cannot be called: it has no handler. Use another tool; its plugin has to "
+        f"{tool.label} cannot be called: it has no handler. Use another tool; its plugin has to "
         "give it one.",
     )
 

@@ -88,7 +88,7 @@ def _check_declared(run: ActiveCall, caller: Tool[Any, Any], tool: Tool[Any, Any
     if run.executor.strict_depends:
         raise CallRejected(
             Status.DENIED,
-            f"{caller.name} cannot call {tool.name}, which its depends_on does not name. This "
+            f"{caller.label} cannot call {tool.label}, which its depends_on does not name. This "
             "requires human intervention.",
         )
     _warn_of_undeclared(caller, tool)
@@ -117,7 +117,7 @@ def parse(run: ActiveCall, tool: Tool[Any, Any], call: ToolCall) -> None:
     if len(arguments) > run.executor.max_arguments:
         raise CallRejected(
             Status.INVALID,
-            f"Invalid arguments for {tool.name}: {len(arguments):,} bytes, "
+            f"Invalid arguments for {run.name}: {len(arguments):,} bytes, "
             f"{run.executor.max_arguments:,} are allowed. Send less, then retry.",
         )
     codec = tool.params_codec

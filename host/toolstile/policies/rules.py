@@ -187,7 +187,7 @@ def _uncontained(tool: Tool[Any, Any]) -> str | None:
     return (
         None
         if tool.contained
-        else f"{tool.name} is not contained: its effects could not be rolled back, so it cannot "
+        else f"{tool.label} is not contained: its effects could not be rolled back, so it cannot "
         "run in a dry run. Go on without it."
     )
 
@@ -197,7 +197,7 @@ CONTAINED_ONLY: Final = _refusing("dry run", _uncontained)
 
 DENIED_BY_DEFAULT: Final = _refusing(
     "policy.default",
-    lambda tool: f"{tool.name} cannot be called so: no rule allows it. Go on without it.",
+    lambda tool: f"{tool.label} cannot be called so: no rule allows it. Go on without it.",
 )
 """The rule, asked last, of `default = "deny"`; it holds where no other allows or asks."""
 
@@ -207,7 +207,7 @@ def refusing_servers(why: str) -> Rule:
     told = f"cannot be called: a policy may have been meant for it. {why} A person has to do that."
     return _refusing(
         "policies that name no tool",
-        lambda tool: tool.origin and f"{tool.name} {told} Go on without it.",
+        lambda tool: tool.origin and f"{tool.label} {told} Go on without it.",
     )
 
 

@@ -40,6 +40,6 @@ class BudgetPolicy(SelectingPolicy):
         if left is None or left >= self.least:
             return PolicyDecision.allow()
         return PolicyDecision.deny(
-            f"{tool.name} cannot be called with less than {self.least:g} {self.unit} of the "
+            f"{tool.label} cannot be called with less than {self.least:g} {self.unit} of the "
             f"budget, and {max(left, 0):g} are left. Go on without it."
         )

@@ -103,10 +103,10 @@ class CategoryPolicy:
         kind = f"tools of {' and '.join(reasons)}"
         if rule == "deny":
             return PolicyDecision.deny(
-                f"{tool.name} cannot be called here: {kind} are not allowed. Do without it."
+                f"{tool.label} cannot be called here: {kind} are not allowed. Do without it."
             )
         if rule == "ask":
-            return PolicyDecision.ask(f"A person decides on {kind}, such as {tool.name}.")
+            return PolicyDecision.ask(f"A person decides on {kind}, such as {tool.label}.")
         # With a reason it is more than no objection.
         return PolicyDecision(allowed=True, reason=f"{kind} are allowed.")
 

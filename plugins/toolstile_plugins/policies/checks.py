@@ -68,9 +68,9 @@ def objection(tool: Tool[Any, Any], why: str, otherwise: Otherwise, way: str) ->
         way: How it cannot be called, such as `here`.
     """
     if otherwise == "ask":
-        return PolicyDecision.ask(f"A person decides on {tool.name}: {why}.")
+        return PolicyDecision.ask(f"A person decides on {tool.label}: {why}.")
     return PolicyDecision.deny(
-        f"{tool.name} cannot be called {way}: {why}. Go on without it, and tell the user what was "
+        f"{tool.label} cannot be called {way}: {why}. Go on without it, and tell the user what was "
         "left undone."
     )
 

@@ -91,17 +91,17 @@ class SequentialDependencyPolicy:
         for several in entries_for(tool, self.any_of):
             if several.isdisjoint(succeeded):
                 names = " or ".join(sorted(several))
-                told = f"Cannot call {tool.name!r} yet: call {names} first, then retry {tool.name}."
-                return PolicyDecision.deny(told)
+                told = f"call {names} first, then retry {tool.label}."
+                return PolicyDecision.deny(f"Cannot call {tool.label!r} yet: {told}")
         seen = succeeded | PolicyState.reserved(context, self.name).invoked_tools
         after = _NOTHING.union(*entries_for(tool, self.not_after)) & seen
         if not after:
             return PolicyDecision.allow()
         told = f"after {', '.join(sorted(after))} was called in this session"
         if self.otherwise == "ask":
-            return PolicyDecision.ask(f"A person decides on {tool.name} {told}.")
+            return PolicyDecision.ask(f"A person decides on {tool.label} {told}.")
         return PolicyDecision.deny(
-            f"{tool.name} cannot be called {told}. Go on without it, and tell the user what was "
+            f"{tool.label} cannot be called {told}. Go on without it, and tell the user what was "
             "left undone."
         )
 
@@ -109,8 +109,8 @@ class SequentialDependencyPolicy:
         steps = [" and ".join(sorted(step)) for step in self._steps_to(missing, succeeded)]
         first, *then = steps
         return (
-            f"Cannot call {tool.name!r} yet: missing {', '.join(missing)}. Call {first} first, "
-            f"{''.join(f'then {step}, ' for step in then)}then retry {tool.name}."
+            f"Cannot call {tool.label!r} yet: missing {', '.join(missing)}. Call {first} first, "
+            f"{''.join(f'then {step}, ' for step in then)}then retry {tool.label}."
         )
 
     def on_result(

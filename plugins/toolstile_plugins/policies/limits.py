@@ -101,7 +101,7 @@ class RateLimitPolicy(_Counting):
             return PolicyDecision.allow()
         wait = math.ceil(place.wait or window)
         return PolicyDecision.deny(
-            f"Rate limit exceeded: {place.used} calls of {tool.name} in the last "
+            f"Rate limit exceeded: {place.used} calls of {tool.label} in the last "
             f"{counted(window, 'second')}, {most} are allowed. Wait "
             f"{counted(wait, 'second')}, then retry."
         )
@@ -180,7 +180,7 @@ class QuotaPolicy(_Counting):
         is_selected = self.selects(tool)
         most_in_all = self.max_calls if is_selected else None
         own = min(entries_for(tool, self.per_tool), default=None)
-        wanted = ((IN_ALL, most_in_all, "calls"), (tool.name, own, f"calls of {tool.name}"))
+        wanted = ((IN_ALL, most_in_all, "calls"), (tool.name, own, f"calls of {tool.label}"))
         for key, places, what in wanted:
             if places is not None:
                 place = self._take(context, key, places)
@@ -192,8 +192,8 @@ class QuotaPolicy(_Counting):
         amount = amount_of(tool, params, self.sum)
         if amount is None:
             return PolicyDecision.deny(
-                f"Cannot call {tool.name}: its {self.sum} is added up, so it has to be a number "
-                f"of 0 or more. Correct it, then retry {tool.name}."
+                f"Cannot call {tool.label}: its {self.sum} is added up, so it has to be a number "
+                f"of 0 or more. Correct it, then retry {tool.label}."
             )
         most = limit_of(self.max_sum)
         place = self._take(context, f"sum of {self.sum}", most, amount)

@@ -128,7 +128,7 @@ class ReadBeforeWritePolicy:
             found += self._misnamed(ruled)
             if not written and (self.root is not None or self.write_tools != WRITE_TOOLS):
                 found.append("rules no tool that writes: its write_tools are not there, or read")
-        foreign = sorted({tool.name for tool in ruled if tool.origin is not None})
+        foreign = sorted({tool.label for tool in ruled if tool.origin is not None})
         if foreign and self.root is None:
             found.append(
                 f"governs {', '.join(foreign)} of servers, whose files are not those of the "
@@ -165,15 +165,15 @@ class ReadBeforeWritePolicy:
         files = self._files(tool, context)
         if files is None:
             return PolicyDecision.deny(
-                f"Cannot call {tool.name}: it is not known which directory its files are in, so "
+                f"Cannot call {tool.label}: it is not known which directory its files are in, so "
                 "nobody can tell what was read. A person has to name it. Go on without the tool."
             )
         names = self._names_for(tool)
         found = paths_in(tool, params, names) or []
         if not any(each.is_declared for each in found):
             return PolicyDecision.deny(
-                f"Cannot call {tool.name}: none of its arguments is the path of a file, so nobody "
-                f"can tell what it changes. Give the path, then retry {tool.name}; if it takes "
+                f"Cannot call {tool.label}: none of its arguments is the path of a file, so nobody "
+                f"can tell what it changes. Give the path, then retry {tool.label}; if it takes "
                 "none, go on without it."
             )
         known = PolicyState.of(context, self.name).data
@@ -258,11 +258,11 @@ class ReadBeforeWritePolicy:
             them = "each of them" if len(unread) > 1 else "it"
             parts = [
                 *unknown,
-                f"{'; '.join(unread)}. Call {readers} on {them} first, then retry {tool.name}.",
+                f"{'; '.join(unread)}. Call {readers} on {them} first, then retry {tool.label}.",
             ]
-        told = f"Cannot call {tool.name}: {' Also, '.join(parts)}"
-        is_settled = f"retry {tool.name}" in told or NEEDS_PERSON in told
-        return told if is_settled else f"{told} Correct that, then retry {tool.name}."
+        told = f"Cannot call {tool.label}: {' Also, '.join(parts)}"
+        is_settled = f"retry {tool.label}" in told or NEEDS_PERSON in told
+        return told if is_settled else f"{told} Correct that, then retry {tool.label}."
 
 
 def _parted(

@@ -113,8 +113,8 @@ class RulePolicy(SelectingPolicy):
                 return ALLOW
         except EvaluationFailed as error:
             return PolicyDecision.deny(
-                f"Cannot call {tool.name}: a rule on it cannot be evaluated: {_sentence(error)} "
-                f"Correct that, then retry {tool.name}; where the arguments are right, this "
+                f"Cannot call {tool.label}: a rule on it cannot be evaluated: {_sentence(error)} "
+                f"Correct that, then retry {tool.label}; where the arguments are right, this "
                 "requires human intervention."
             )
         return self.decision_on(tool)
@@ -164,10 +164,10 @@ class RulePolicy(SelectingPolicy):
     def decision_on(self, tool: Tool[Any, Any]) -> PolicyDecision:
         """Return the decision where the expression holds."""
         if self.effect == "deny":
-            told = f"{tool.name} cannot be called with such arguments here. Go on without it."
+            told = f"{tool.label} cannot be called with such arguments here. Go on without it."
             return PolicyDecision.deny(self.reason or told)
         if self.effect == "ask":
-            told = f"A person decides on such calls of {tool.name}."
+            told = f"A person decides on such calls of {tool.label}."
             return PolicyDecision.ask(self.reason or told)
         # A reason makes it more than the absence of an objection.
         return PolicyDecision(allowed=True, reason=self.reason or f"Allowed by {self.name}.")

@@ -22,6 +22,7 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
+from toolstile_plugins.policies import CategoryPolicy
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}}
 GIVEN = ForeignTool("given", "Run what is given.", SCHEMA)
@@ -203,3 +204,30 @@ def test_resumed_without_it_a_call_fails_closed_and_keeps_its_token(dispatch):
         assert closed.status is Status.ERROR
         done = tools.resume(waits.call, waits.approval_token, answer=True, using=triple)
         assert done.text == "3"
+
+
+@pytest.mark.parametrize(
+    ("corrected", "arguments", "policies", "told"),
+    [
+        ({}, {"n": "x"}, [], "Invalid arguments for SendMail"),
+        ({}, {"n": 1}, [], "SendMail was called"),
+        (
+            {},
+            {"n": 1},
+            [CategoryPolicy(category={"side_effect": "deny"})],
+            "SendMail cannot be called here",
+        ),
+        ({"requires_confirmation": True}, {"n": 1}, [], "SendMail waits for a person's approval"),
+    ],
+)
+def test_messages_name_a_tool_as_models_know_it(dispatch, corrected, arguments, policies, told):
+    def fail(arguments, context):
+        raise TypeError("No.")
+
+    mail = ForeignTool("SendMail", "Send.", SCHEMA, fail, category="side_effect", **corrected)
+    later = ApprovalAnswer.pending()
+    with (
+        Host(discover=False, tools=[mail], policies=policies, approver=lambda _: later) as host,
+        host.executor() as tools,
+    ):
+        assert told in dispatch(tools, ToolCall("SendMail", arguments)).text
