@@ -18,6 +18,7 @@ from report import as_json, as_table, machine
 GROUPS: Final[Mapping[str, str]] = {
     "adapters": "cases_adapters",
     "agent": "cases_agent",
+    "code": "cases_code",
     "console": "cases_console",
     "digest": "cases_digest",
     "dispatch": "cases_dispatch",

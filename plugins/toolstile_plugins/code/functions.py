@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -86,7 +87,8 @@ def functions_of(tools: Iterable[Tool[Any, Any]]) -> dict[str, CodeFunction]:
         if tool in apart or (isinstance(tool, ForeignTool) and tool.handler is None):
             continue
         name = tool.name.replace("-", "_")
-        if not is_name(name):
+        # A name of Python's own would mean that.
+        if not is_name(name) or hasattr(builtins, name):
             name = f"tool_{name}"
         while name in made:
             name += "_"

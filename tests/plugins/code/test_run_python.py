@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 from tests.plugins.code.suite import (
     OUTSIDE,
     Note,
@@ -32,6 +33,7 @@ from toolstile_hookspecs import (
     ApprovalAnswer,
     Cancellation,
     ConfigurationError,
+    ForeignTool,
     MarkdownSection,
     Prompt,
     Status,
@@ -43,7 +45,9 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
+from toolstile_hookspecs.diagnostics import Severity
 from toolstile_hookspecs.policies import PolicyDecision
+from toolstile_plugins import code
 from toolstile_plugins.code import CodeConfig, CodeSection, code_tool
 
 PATIENCE = 30.0
@@ -311,9 +315,52 @@ def test_names_that_python_does_not_have_are_made_names():
         """Return a word."""
         return "x"
 
-    with running([look_up, of_class]) as executor:
-        outcome = run(executor, "look_up({'from': 1}), tool_class()")
-        assert outcome.result.value.value == [{"from": 1}, "x"]
+    @tool(name="list", category="read")
+    def of_list() -> str:
+        """Return a word."""
+        return "y"
+
+    with running([look_up, of_class, of_list]) as executor:
+        outcome = run(executor, "look_up({'from': 1}), tool_class(), tool_list(), list('z')")
+        assert outcome.result.value.value == [{"from": 1}, "x", "y", ["z"]]
+
+
+def test_tools_that_only_a_caller_can_run_are_no_functions():
+    foreign = ForeignTool("SendMail", "Send a mail.", {"type": "object"})
+    with running([offer, foreign]) as executor:
+        assert run_python_of(executor).depends_on == ("offer",)
+
+
+def test_a_script_may_call_its_functions_where_dependencies_are_strict():
+    with running(settings=Settings(strict_depends=True)) as executor:
+        assert run(executor, "note('x')").success
+
+
+def test_secrets_of_a_result_are_masked_for_a_script():
+    @tool(category="read")
+    def log_in() -> dict[str, SecretStr]:
+        """Log in."""
+        return {"token": SecretStr("tok-12345678")}
+
+    with running([log_in]) as executor:
+        assert "tok-12345678" not in run(executor, "print(log_in())\nlog_in()").text
+
+
+@pytest.mark.parametrize("value", ["10**5000", "float('nan')", "{1: {2: (3, {4})}}"])
+def test_arguments_that_do_not_fit_are_an_error_of_the_script(value):
+    with running(config=CodeConfig(type_check=False)) as executor:
+        outcome = run(executor, f"try:\n  note({value})\nexcept Exception as error:\n  'told'")
+        assert outcome.success, outcome.text
+        assert notes(executor) == []
+
+
+def test_scripts_of_a_batch_are_isolated_and_keep_their_order():
+    codes = ["note('a')\nnote('b')", "note('c')\n1 / 0", "note('d')"]
+    with running([note]) as executor:
+        calls = [ToolCall("run_python", {"code": code}) for code in codes]
+        done = executor.dispatch_all(calls)
+        assert [getattr(outcome, "success", None) for outcome in done] == [True, False, True]
+        assert notes(executor) == ["a", "b", "d"]
 
 
 # --- Limits -----------------------------------------------------------------------------------
@@ -456,3 +503,13 @@ def test_without_its_library_a_host_with_scripts_does_not_open(monkeypatch):
         pass
     with Host() as host:
         assert "run_python" not in host.catalog.names()
+
+
+def test_doctor_says_whether_scripts_can_run(monkeypatch):
+    (found,) = code.toolstile_diagnose()
+    assert found.severity is Severity.OK
+    assert found.text.startswith("Scripts run in Monty ")
+    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
+    (missing,) = code.toolstile_diagnose()
+    assert missing.severity is Severity.NOTE
+    assert "[code]" in missing.remedy
