@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import builtins
 import contextlib
 import importlib
 import json
@@ -11,6 +12,7 @@ import statistics
 import warnings
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from io import StringIO
 from types import SimpleNamespace
 from typing import Any, Final
 
@@ -19,14 +21,19 @@ from toolstile_plugins.asteval.syntax import LIST, NODES, read_code
 CUT: Final = "... (cut)"
 MAX_RANGE: Final = 1_000_000
 MAX_BITS: Final = 1_000_000
+_BUILTINS: Final = (
+    "abs all any bool dict divmod enumerate filter float int isinstance len list map max min print "
+    "reversed round set sorted str sum tuple zip"
+)
 _MATH: Final = SimpleNamespace(
     **{name: value for name, value in vars(math).items() if not name.startswith("_")}
 )
 _STATISTICS: Final = SimpleNamespace(
-    **{
-        name: getattr(statistics, name)
-        for name in ("mean", "median", "stdev", "pstdev", "variance")
-    }
+    mean=statistics.mean,
+    median=statistics.median,
+    pstdev=statistics.pstdev,
+    stdev=statistics.stdev,
+    variance=statistics.variance,
 )
 _PLAIN: Final = (str, bytes, int, float, bool, list, tuple, set, dict)
 """The types whose attributes code can read, beside the modules."""
@@ -34,32 +41,6 @@ _PLAIN: Final = (str, bytes, int, float, bool, list, tuple, set, dict)
 
 class CodeError(Exception):
     """Code that is evaluated has failed; the text says where, and by what."""
-
-
-class Output:
-    """A text stream of bounded length.
-
-    Args:
-        most: Characters after which it is cut.
-    """
-
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._text = ""
-
-    def write(self, text: str) -> int:
-        """Take more text."""
-        if len(self._text) <= self._most:
-            self._text += text[: self._most + 1 - len(self._text)]
-        return len(text)
-
-    def flush(self) -> None:
-        """Do nothing: there is nobody to tell."""
-
-    @property
-    def text(self) -> str:
-        """All that was written, marked where it is cut."""
-        return bounded(self._text, self._most)
 
 
 @dataclass
@@ -75,12 +56,8 @@ class Evaluation:
     variables: Mapping[str, Any]
     functions: Mapping[str, Any]
     most: int
-    stdout: Output = field(init=False)
-    stderr: Output = field(init=False)
-
-    def __post_init__(self) -> None:
-        """Open its streams."""
-        self.stdout, self.stderr = Output(self.most), Output(self.most)
+    stdout: StringIO = field(default_factory=StringIO, init=False)
+    stderr: StringIO = field(default_factory=StringIO, init=False)
 
     def run(self, code: str) -> tuple[str | None, dict[str, Any]]:
         """Return the representation of the last expression's value, and the variables left.
@@ -114,11 +91,15 @@ class Evaluation:
         except (TypeError, ValueError, RecursionError):
             return self._shown(value)
 
+    def outputs(self) -> list[str]:
+        """Return what was printed, and warnings, both bounded."""
+        return [bounded(stream.getvalue(), self.most) for stream in (self.stdout, self.stderr)]
+
     def _shown(self, value: Any) -> str:
         try:
             return bounded(repr(value), self.most)
         except (ValueError, RecursionError) as error:
-            raise CodeError(f"the value cannot be shown: {error}") from None
+            return f"<{type(value).__name__} that cannot be shown: {error}>"
 
     def _told(self, error: Any) -> str:
         # Of the innermost error; asteval's own text repeats all arguments of a call.
@@ -152,24 +133,8 @@ class Evaluation:
 
 def symbols() -> dict[str, Any]:
     """Return what code can use, beside the functions for files."""
-    plain = (
-        abs,
-        all,
-        any,
-        bool,
-        dict,
-        divmod,
-        enumerate,
-        filter,
-        float,
-        int,
-        isinstance,
-        len,
-        list,
-    )
-    more = (map, max, min, print, reversed, round, set, sorted, str, sum, tuple, zip)
     return {
-        **{function.__name__: function for function in (*plain, *more)},
+        **{name: getattr(builtins, name) for name in _BUILTINS.split()},
         "math": _MATH,
         "pow": _pow,
         "range": _range,

@@ -27,23 +27,32 @@ def evaluate(params: EvaluatePython, context: ToolContext) -> ToolResult[Evaluat
     Raises:
         ToolValidationError: For variables, paths and files that cannot be; names every fault.
     """
-    if context.filesystem is None:
-        return _evaluated(params, _NoFiles(), context)
-    with checking(context, _WHAT) as checks:
-        return _evaluated(params, Files(checks), context)
+    variables = _variables(params.globals)
+    if context.filesystem is not None:
+        with checking(context, _WHAT) as checks:
+            return _evaluated(params, variables, Files(checks), context)
+    if params.reads or params.writes:
+        raise ToolValidationError(
+            f"{_WHAT}: there is no workspace here. Leave reads and writes out, then retry."
+        )
+    return _evaluated(params, variables, None, context)
 
 
-def _evaluated(params: EvaluatePython, files: Files, context: ToolContext) -> ToolResult[Evaluated]:
+def _evaluated(
+    params: EvaluatePython, variables: dict[str, Any], files: Files | None, context: ToolContext
+) -> ToolResult[Evaluated]:
     config = context.resources.get(AstevalConfig)
-    variables, faults = _variables(params.globals)
-    texts = files.texts(params.reads, [write.path for write in params.writes], faults)
-    run = partial(_run, params, variables, texts, files, config.max_output)
+    texts: dict[str, str] = {}
+    if files is not None:
+        texts = files.texts(params.reads, [write.path for write in params.writes])
+    run = partial(_run, params, variables, files, texts, config.max_output)
     try:
         shown, stdout, stderr, left, reads, writes = limited(run, config)
     except CodeError as error:
         told = "The code fails, and nothing is written."
         return ToolResult.error(f"{told}\n{error}\nFix the code, then retry.")
-    files.write([Write(*write) for write in writes], reads)
+    if files is not None:
+        files.write([Write(*write) for write in writes], reads)
     written = tuple(path for path, _, _ in writes)
     return ToolResult.ok(Evaluated(shown, stdout, stderr, left, tuple(reads), written))
 
@@ -51,12 +60,24 @@ def _evaluated(params: EvaluatePython, files: Files, context: ToolContext) -> To
 def _run(
     params: EvaluatePython,
     variables: dict[str, Any],
+    files: Files | None,
     texts: dict[str, str],
-    files: Files,
     most: int,
 ) -> list[Any]:
     """Evaluate the code, and return what is left of it as plain data; happens in a fork."""
     writes: list[list[str]] = []
+    functions: dict[str, Any] = {}
+    if files is not None:
+        functions = _functions(files, texts, writes)
+    evaluation = Evaluation(variables, functions, most)
+    shown, left = evaluation.run(params.code)
+    writes += [[write.path, _filled(write.content, left), write.mode] for write in params.writes]
+    outputs = {name: evaluation.as_text(value) for name, value in left.items()}
+    return [shown, *evaluation.outputs(), outputs, list(texts), writes]
+
+
+def _functions(files: Files, texts: dict[str, str], writes: list[list[str]]) -> dict[str, Any]:
+    """Return what code has for files; `texts` and `writes` take what it reads and writes."""
 
     def read_text(path: str) -> str:
         texts[path] = texts[path] if path in texts else files.read(path)
@@ -67,25 +88,23 @@ def _run(
             raise ValueError(f"write_text() takes a path, a text, and a mode of {', '.join(MODES)}")
         writes.append([path, content, mode])
 
-    functions = {"read_text": read_text, "write_text": write_text, "reads": dict(texts)}
-    evaluation = Evaluation(variables, functions, most)
-    shown, left = evaluation.run(params.code)
-    writes += [[write.path, _filled(write.content, left), write.mode] for write in params.writes]
-    outputs = {name: evaluation.as_text(value) for name, value in left.items()}
-    return [shown, evaluation.stdout.text, evaluation.stderr.text, outputs, list(texts), writes]
+    return {"read_text": read_text, "write_text": write_text, "reads": dict(texts)}
 
 
-def _variables(given: dict[str, str]) -> tuple[dict[str, Any], list[str]]:
+def _variables(given: dict[str, str]) -> dict[str, Any]:
     variables: dict[str, Any] = {}
     faults: list[str] = []
     for name, text in given.items():
         if not name.isidentifier() or keyword.iskeyword(name) or name.startswith("_"):
-            faults.append(f"globals: {name!r} cannot be the name of a variable.")
+            faults.append(f"{name!r} cannot be the name of a variable.")
         try:
             variables[name] = json.loads(text)
         except ValueError as error:
-            faults.append(f"globals: the value of {name!r} is not JSON ({error}).")
-    return variables, faults
+            faults.append(f"The value of {name!r} is not JSON ({error}).")
+    if faults:
+        told = "\n".join([f"{_WHAT}, because of globals:", *faults])
+        raise ToolValidationError(f"{told}\nFix them, then retry.")
+    return variables
 
 
 def _filled(content: str, left: dict[str, Any]) -> str:
@@ -107,15 +126,11 @@ class Files:
     def __init__(self, checks: Checks) -> None:
         self._checks = checks
 
-    def texts(
-        self, reads: Sequence[str], writes: Sequence[str], faults: list[str]
-    ) -> dict[str, str]:
-        """Return the texts of files by their paths, or refuse them with all other faults."""
-        for fault in faults:
-            self._checks.add(fault)
-        self._targets(writes, reads)
+    def texts(self, reads: Sequence[str], writes: Sequence[str]) -> dict[str, str]:
+        """Return the texts of files by their paths."""
         for path in reads:
             self._checks.file(path)
+        self._targets(writes, reads)
         self._checks.pass_or_refuse()
         return {path: self._checks.files.read(path) for path in reads}
 
@@ -129,23 +144,18 @@ class Files:
     def write(self, writes: Sequence[Write], reads: Sequence[str]) -> None:
         """Write files, all of them or none."""
         checks, files = self._checks, self._checks.files
-        self._targets([write.path for write in writes], reads)
         for write in writes:
-            if write.mode == "create":
-                self._create(write.path)
-            else:
+            if write.mode != "create":
                 checks.file(write.path)
+            elif checks.stat(write.path) is not None:
+                there = f"{shown(write.path)} is there already."
+                checks.add(f"{there} Choose overwrite, append or another path.")
             checks.writable(write.path)
+        self._targets([write.path for write in writes], reads)
         checks.pass_or_refuse()
         for write in writes:
             before = files.read(write.path) if write.mode == "append" else ""
             files.write(write.path, before + write.content)
-
-    def _create(self, path: str) -> None:
-        if self._checks.stat(path) is not None:
-            self._checks.add(
-                f"{shown(path)} is there already. Choose overwrite, append or another path."
-            )
 
     def _targets(self, writes: Sequence[str], reads: Sequence[str]) -> None:
         read, seen = {self._place(path) for path in reads}, set[str]()
@@ -163,28 +173,3 @@ class Files:
         except (OSError, ValueError) as error:
             self._checks.add(str(error))
             return path
-
-
-class _NoFiles(Files):
-    """Files where there is no workspace."""
-
-    def __init__(self) -> None:
-        pass
-
-    def texts(
-        self, reads: Sequence[str], writes: Sequence[str], faults: list[str]
-    ) -> dict[str, str]:
-        """Refuse faults, and all paths."""
-        if reads or writes:
-            faults = [*faults, "There is no workspace here: leave reads and writes out."]
-        if faults:
-            raise ToolValidationError("\n".join([f"{_WHAT}:", *faults, "Fix this, then retry."]))
-        return {}
-
-    def read(self, path: str) -> str:
-        """Refuse: there is nothing to read."""
-        raise ValueError(f"there is no workspace here, so {path} cannot be read")
-
-    def write(self, writes: Sequence[Write], reads: Sequence[str]) -> None:
-        """Refuse, where something is to be written."""
-        self.texts(reads, [write.path for write in writes], [])
