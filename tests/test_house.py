@@ -256,7 +256,7 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 5846,
+        "lines": 5848,
         "statements": 3102,
         "files": 44,
     },

@@ -109,7 +109,9 @@ class Harvest:
         if new:
             self._files.mkdir(entry.path)
             self._note("A", f"{entry.path}/")
-        if mode != (_USUAL["directory"] if before is None else before & _PERMISSIONS):
+        # Of a directory that is replaced, the workspace keeps the mode unless it is told one.
+        former = _USUAL["directory"] if before is None else before & _PERMISSIONS
+        if entry.replaces or mode != former:
             self._files.chmod(entry.path, mode)
             if not new:
                 self._note("M", f"{entry.path}/")

@@ -71,6 +71,15 @@ def test_a_directory_and_a_file_take_each_others_place(shell):
     assert (shell.root / "directory").read_text() == "w\n"
 
 
+def test_a_directory_in_the_place_of_another_has_its_own_mode(shell):
+    (shell.root / "d").mkdir(mode=0o700)
+    (shell.root / "d/a").write_text("a")
+    shell("rm -r d && mkdir d && echo b > d/b")
+    assert stat.S_IMODE((shell.root / "d").stat().st_mode) == 0o755
+    shell("rm -r d && mkdir -m 711 d")
+    assert stat.S_IMODE((shell.root / "d").stat().st_mode) == 0o711
+
+
 def test_modes_of_directories_change_with_what_they_hold_kept(shell):
     (shell.root / "d").mkdir(mode=0o755)
     (shell.root / "d/a").write_text("a")
