@@ -83,11 +83,13 @@ def redo(layer: Layer, text: str) -> None:
     removed = [path for path in sorted(changes.made, reverse=True) if _is_removed(changes, path)]
     for path in removed:
         layer.remove(path)
-    # A file that was only moved keeps its content, by which a diff knows it again.
+    # A file of which the place or mode changes keeps its content, by which a diff knows it again.
     moved_from = {changes.seen.get(path): layer.before(path) for path in removed}
     for path in sorted(changes.made.keys() - removed):
         made = _node_of(changes.made[path])
-        source = moved_from.get(_state_of(made))
+        state = _state_of(made)
+        stays = changes.seen.get(path) == state
+        source = layer.before(path) if stays else moved_from.get(state)
         layer.put(path, made if source is None else replace(made, content=source.content))
 
 

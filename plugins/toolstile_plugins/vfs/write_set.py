@@ -180,8 +180,7 @@ class Layer(Base):
 
     def check_changeable(self, directory: str) -> None:
         """Check that what a directory holds can be changed; of one not there, what is above it."""
-        with self._lock:
-            node = self._made.get(directory)
+        node = self._made.get(directory)
         # One that this call has given such a mode; whether it can is found out by the commit.
         if node is None or not node.keeps or not node.is_open:
             self._base.check_changeable(directory)
@@ -301,7 +300,10 @@ class Layer(Base):
         return node is None or not node.keeps
 
     def _is_covered(self, path: str) -> bool:
-        return any(self._covers(directory) for directory in paths.ancestors(path))
+        made = self._made
+        return any(
+            directory in made and self._covers(directory) for directory in paths.ancestors(path)
+        )
 
     def _shows_nothing_below(self, path: str) -> bool:
         return bool(self._made) and (self._covers(path) or self._is_covered(path))

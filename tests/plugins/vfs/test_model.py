@@ -35,12 +35,22 @@ CONTENTS = [b"", b"one", b"two", b"\0binary", b"x\r\ny"]
 paths = st.sampled_from(PATHS)
 contents = st.sampled_from(CONTENTS)
 
-Tree = dict[str, bytes | None]
+MODES = [0o755, 0o640]
+TARGETS = ["nowhere", "else/where"]
+
+
+class Link(NamedTuple):
+    """A symbolic link, which leads to nothing."""
+
+    target: str
+
+
+Tree = dict[str, bytes | Link | None]
 Operation = tuple[Any, ...]
 
 
 class Model:
-    """The plain dict: content of files, None for directories."""
+    """The plain dict: content of files, links, and None for directories."""
 
     def __init__(self, tree: Tree) -> None:
         self.tree = tree
@@ -55,6 +65,8 @@ class Model:
         content = self._there(path)
         if content is None:
             raise IsADirectoryError
+        if isinstance(content, Link):
+            raise PermissionError
         return content
 
     def exists(self, path: str) -> bool:
@@ -63,8 +75,20 @@ class Model:
     def write_bytes(self, path: str, content: bytes) -> None:
         if path in self.tree and self.tree[path] is None:
             raise IsADirectoryError
+        if isinstance(self.tree.get(path), Link):
+            raise PermissionError
         self._make_parents(path)
         self.tree[path] = content
+
+    def link(self, path: str, target: str) -> None:
+        if path in self.tree:
+            raise FileExistsError
+        self._make_parents(path)
+        self.tree[path] = Link(target)
+
+    def chmod(self, path: str, mode: int) -> None:
+        if isinstance(self._there(path), Link):
+            raise PermissionError
 
     def mkdir(self, path: str) -> None:
         if self.tree.get(path) is not None:
@@ -87,7 +111,7 @@ class Model:
         for path in self._transfer(source, target, overwrite=overwrite):
             del self.tree[path]
 
-    def _there(self, path: str) -> bytes | None:
+    def _there(self, path: str) -> bytes | Link | None:
         if path not in self.tree:
             self._check_parents(path)
             raise FileNotFoundError
@@ -98,8 +122,11 @@ class Model:
         return ["/".join(names[: end + 1]) for end in range(len(names))]
 
     def _check_parents(self, path: str) -> None:
-        if any(self.tree.get(each) is not None for each in self._parents(path)):
-            raise NotADirectoryError
+        for each in self._parents(path):
+            if isinstance(self.tree.get(each), Link):
+                raise PermissionError
+            if self.tree.get(each) is not None:
+                raise NotADirectoryError
 
     def _make_parents(self, path: str) -> None:
         self._check_parents(path)
@@ -107,11 +134,13 @@ class Model:
             self.tree.setdefault(each, None)
 
     def _transfer(self, source: str, target: str, *, overwrite: bool) -> list[str]:
-        is_directory = self._there(source) is None
+        moved = self._there(source)
         if target == source or target.startswith(f"{source}/"):
             raise ValueError
-        if target in self.tree and (self.tree[target] is None or is_directory or not overwrite):
-            raise FileExistsError
+        if target in self.tree:
+            both = moved, self.tree[target]
+            if not overwrite or not all(isinstance(each, bytes) for each in both):
+                raise FileExistsError
         self._make_parents(target)
         taken = [path for path in self.tree if path == source or path.startswith(f"{source}/")]
         for path in taken:
@@ -137,7 +166,11 @@ def outcome(files: Filesystem, operation: Operation) -> object:
 
 def tree_of(files: Filesystem) -> Tree:
     return {
-        each.path: None if each.kind == "directory" else files.read_bytes(each.path)
+        each.path: Link(each.target)
+        if each.target is not None
+        else None
+        if each.kind == "directory"
+        else files.read_bytes(each.path)
         for each in files.glob("**")
     }
 
@@ -223,6 +256,14 @@ class Histories(RuleBasedStateMachine):
     def mkdir(self, slot: int, path: str) -> None:
         self.do(slot, "mkdir", path)
 
+    @rule(slot=st.integers(0, 1), path=paths, text=st.sampled_from(TARGETS))
+    def link(self, slot: int, path: str, text: str) -> None:
+        self.do(slot, "link", path, text)
+
+    @rule(slot=st.integers(0, 1), path=paths, mode=st.sampled_from(MODES))
+    def chmod(self, slot: int, path: str, mode: int) -> None:
+        self.do(slot, "chmod", path, mode)
+
     @rule(slot=st.integers(0, 1), path=paths, recursive=st.booleans())
     def delete(self, slot: int, path: str, recursive: bool) -> None:
         self.do(slot, "delete", path, recursive)
@@ -268,6 +309,8 @@ class Histories(RuleBasedStateMachine):
         self.calls[slot] = None
         made = call.branch._layer.changes().made
         changed = {change.path for change in made if not change.only_empties}
+        # Nobody is told of another mode of a directory.
+        is_noticed = any(not change.keeps for change in made if not change.only_empties)
         before = self.signatures()
         try:
             assert call.branch.prepare() is None
@@ -279,7 +322,7 @@ class Histories(RuleBasedStateMachine):
         model = Model(dict(self.base))
         for operation, seen in call.done:
             assert model.outcome(operation) == seen, operation
-        if model.tree != self.base or changed:
+        if model.tree != self.base or is_noticed:
             self.epoch += 1
         self.base = model.tree
         verbs = {operation[0] for operation, _ in call.done}
@@ -316,6 +359,13 @@ def scan(files: Filesystem) -> set[str]:
     return {each.path for each in files.glob("**")}
 
 
+def content_at(path: Path) -> bytes | Link | None:
+    """Return what the model holds of a path."""
+    if path.is_symlink():
+        return Link(str(path.readlink()))
+    return None if path.is_dir() else path.read_bytes()
+
+
 class HistoriesOnDisk(Histories):
     """The same on a directory, which is also changed from outside."""
 
@@ -329,12 +379,12 @@ class HistoriesOnDisk(Histories):
             shutil.rmtree(self.root)
 
     def on_files(self) -> bool:
-        return any(content is not None for content in self.base.values())
+        return any(isinstance(content, bytes) for content in self.base.values())
 
     @precondition(on_files)
     @rule(data=st.data(), content=contents)
     def edit_from_outside(self, data: st.DataObject, content: bytes) -> None:
-        path = data.draw(st.sampled_from([p for p, c in self.base.items() if c is not None]))
+        path = data.draw(st.sampled_from([p for p, c in self.base.items() if isinstance(c, bytes)]))
         (self.root / path).write_bytes(content)
         self.base = {**self.base, path: content}
         self.epoch += 1
@@ -342,7 +392,7 @@ class HistoriesOnDisk(Histories):
     @precondition(on_files)
     @rule(data=st.data(), mode=st.sampled_from([0o600, 0o755, 0o640]))
     def change_a_mode(self, data: st.DataObject, mode: int) -> None:
-        path = data.draw(st.sampled_from([p for p, c in self.base.items() if c is not None]))
+        path = data.draw(st.sampled_from([p for p, c in self.base.items() if isinstance(c, bytes)]))
         (self.root / path).chmod(mode)
         self.epoch += 1
 
@@ -377,7 +427,7 @@ class HistoriesOnDisk(Histories):
         for path in self.root.rglob("*"):
             relative = path.relative_to(self.root)
             if relative.parts[0] != ".toolstile":
-                found[str(relative)] = None if path.is_dir() else path.read_bytes()
+                found[str(relative)] = content_at(path)
         assert found == self.base
         held = self.root / ".toolstile"
         if held.exists():

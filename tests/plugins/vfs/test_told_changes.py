@@ -80,6 +80,23 @@ def test_a_link_in_the_place_of_a_file_with_its_text_is_a_conflict(
         branch_of(workspace).redo(told[0])
 
 
+def test_a_mode_alone_is_made_again_on_the_file_itself(
+    disk: VirtualFilesystem, root: Path, branch_of: Branch, commit: Commit
+) -> None:
+    disk.write_bytes("app", b"\0binary")
+    inode = (root / "app").stat().st_ino
+    branch = branch_of(disk)
+    branch.resource.chmod("app", 0o755)
+    text, diff = branch.told(), branch.diff()
+    branch.rollback()
+    again = branch_of(disk)
+    again.redo(text)
+    assert again.diff() == diff
+    commit(again)
+    assert (root / "app").stat().st_ino == inode
+    assert (root / "app").stat().st_mode & 0o777 == 0o755
+
+
 def test_what_is_very_large_is_not_read_to_be_told(
     disk: VirtualFilesystem, branch_of: Branch, tmp_path: Path
 ) -> None:

@@ -108,7 +108,8 @@ class MemoryStore(Store):
         try:
             check_seen(self, changes)
             check_emptied(self, changes)
-            changes = replace(changes, made=[_at_hand(change) for change in changes.made])
+            if any(_is_taken(change) for change in changes.made):
+                changes = replace(changes, made=[_at_hand(change) for change in changes.made])
             return Prepared(partial(self._commit, changes, held), held.release)
         except BaseException:
             held.release()
@@ -162,9 +163,13 @@ class MemoryStore(Store):
         self._held.get(directory, {}).pop(name, None)
 
 
+def _is_taken(change: Change) -> bool:
+    return change.after is not None and isinstance(change.after.content, TakenFile)
+
+
 def _at_hand(change: Change) -> Change:
     """Return a change whose content stays when what it was taken from has gone."""
     after = change.after
-    if after is None or not isinstance(after.content, TakenFile):
+    if after is None or after.content is None:
         return change
     return replace(change, after=replace(after, content=kept(after.content)))

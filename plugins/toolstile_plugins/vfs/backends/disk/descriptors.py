@@ -129,17 +129,24 @@ def digest_there(root: int, path: str, status: os.stat_result) -> str | None:
 def change_mode(directory: int, name: str, mode: int) -> None:
     """Set the mode of a file or directory, never of what a link leads to."""
     try:
-        handle = os.open(name, READ_FILE, dir_fd=directory)
+        handle, can_read = os.open(name, READ_FILE, dir_fd=directory), True
     except PermissionError:
-        # It cannot be read, and its owner may change its mode all the same.
-        handle = os.open(name, _ENTRY, dir_fd=directory)
-        try:
-            os.chmod(f"/proc/self/fd/{handle}", mode)  # noqa: PTH101 - of a descriptor
-        finally:
-            os.close(handle)
-        return
+        # Its owner may change its mode all the same.
+        handle, can_read = os.open(name, _ENTRY, dir_fd=directory), False
     try:
-        os.fchmod(handle, mode)
+        if can_read:
+            os.fchmod(handle, mode)
+        else:
+            os.chmod(f"/proc/self/fd/{handle}", mode)  # noqa: PTH101 - of a descriptor
+    finally:
+        os.close(handle)
+
+
+def sync_entry(directory: int, name: str) -> None:
+    """Make sure that a file or directory itself is on the disk, with its mode."""
+    handle = os.open(name, READ_FILE, dir_fd=directory)
+    try:
+        os.fsync(handle)
     finally:
         os.close(handle)
 

@@ -95,6 +95,13 @@ class Operations:
                 descriptors.listable(self._root, directory) as handle,
             ):
                 os.fsync(handle)
+        for operation in self._operations:
+            if operation.kind == "chmod":
+                with (
+                    contextlib.suppress(OSError),
+                    descriptors.parent_of(self._root, operation.path) as (parent, name),
+                ):
+                    descriptors.sync_entry(parent, name)
 
     # --- what state is it in ---
 
