@@ -32,6 +32,7 @@ from toolstile_plugins.asteval import AstevalConfig, AstevalSection
 from toolstile_plugins.asteval.evaluation import symbols
 from toolstile_plugins.asteval.models import EvaluatePython, Write
 from toolstile_plugins.asteval.section import evaluate_python
+from toolstile_plugins.code import CodeSection
 from toolstile_plugins.policies import ReadBeforeWritePolicy
 from toolstile_plugins.vfs import VfsToolsSection, VirtualFilesystem
 
@@ -532,3 +533,15 @@ def test_doctor_says_whether_code_can_be_evaluated(monkeypatch):
     (missing,) = asteval.toolstile_diagnose()
     assert missing.severity is Severity.NOTE
     assert "[asteval]" in missing.remedy
+
+
+@pytest.mark.slow
+def test_a_script_of_code_mode_calculates_on_what_it_has_written():
+    sections = [AstevalSection(), CodeSection(), VfsToolsSection(filesystem=shop_files())]
+    code = (
+        "write_file(path='n.txt', content='1 2')\n"
+        "evaluate_python(\"sum(map(int, read_text('n.txt').split()))\")['value_repr']"
+    )
+    with Host() as host, host.executor(prompt=Prompt.of("a", "b", sections)) as executor:
+        outcome = executor.dispatch(ToolCall("run_python", {"code": code}))
+        assert outcome.result.value.value == "3", outcome.text
