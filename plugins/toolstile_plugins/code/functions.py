@@ -157,7 +157,7 @@ def _returned(tool: Tool[Any, Any], known: dict[str, str]) -> tuple[str, tuple[s
     if schema.get("type") == "null":
         return "str | None", ()
     results = _Types(schema, known)
-    return results.of(schema), tuple(results.declared)
+    return results.of(schema), tuple(dict.fromkeys(results.declared))
 
 
 class _Types:
@@ -229,12 +229,14 @@ class _Types:
             f"    {key}: {type_ if key in needed else f'NotRequired[{type_}]'}"
             for key, type_ in types.items()
         ]
-        return self._declared("".join(_WORDS.findall(str(schema.get("title")))), lines)
+        return self._declared("".join(_WORDS.findall(str(schema.get("title", "")))), lines)
 
     def _declared(self, title: str, lines: list[str]) -> str:
         known: dict[str, str] = {} if self._known is None else self._known
-        base = title if is_name(title) else f"Result{title}"
-        # One title may stand for several types.
+        # Tools have small letters. One title may stand for several types.
+        base = title[:1].upper() + title[1:]
+        if not is_name(base) or hasattr(builtins, base) or base in _PREAMBLE:
+            base = f"Result{base}"
         for number in count(1):
             name = base if number == 1 else f"{base}{number}"
             text = "\n".join([f"class {name}(TypedDict):", *lines])
