@@ -71,6 +71,14 @@ def test_a_directory_and_a_file_take_each_others_place(shell):
     assert (shell.root / "directory").read_text() == "w\n"
 
 
+def test_a_directory_that_was_there_is_moved_by_a_copy(shell):
+    (shell.root / "old").mkdir()
+    (shell.root / "old/a").write_text("a")
+    result = shell("mv old new && mkdir made && mv -T made new/made")
+    assert result.exit_code == 0
+    assert shell.files() == ["new", "new/a", "new/made"]
+
+
 def test_a_directory_in_the_place_of_another_has_its_own_mode(shell):
     (shell.root / "d").mkdir(mode=0o700)
     (shell.root / "d/a").write_text("a")
