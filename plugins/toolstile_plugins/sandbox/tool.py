@@ -35,8 +35,8 @@ a shell: `["sh", "-c", "grep -rn TODO src | head"]`.
 _SANDBOXED: Final = """\
 - There is no network, and outside of the workspace nothing can be changed but `/tmp`, which is \
 empty at each command.
-- Move directories with `mv`, which copies those that an earlier command has left. Programs that can \
-only rename say `Invalid cross-device link`; in place of `git mv a b`, `mv a b && git add -A`.
+- Move directories with `mv`, which copies those that an earlier command has left. Programs that \
+can only rename say `Invalid cross-device link`; for `git mv a b` write `mv a b && git add -A`.
 """
 
 
