@@ -256,9 +256,9 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 5848,
-        "statements": 3102,
-        "files": 44,
+        "lines": 5906,
+        "statements": 3147,
+        "files": 45,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

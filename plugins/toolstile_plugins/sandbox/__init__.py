@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Diagnostic, Section, hookimpl
+from toolstile_hookspecs import Diagnostic, Section, Tool, ToolContext, applies_to, hookimpl
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -59,6 +59,11 @@ def __getattr__(name: str) -> Any:
 toolstile_on_request = "for commands, add [plugins.sandbox] to the configuration"
 
 
+def is_shell(tool: Tool[Any, Any]) -> bool:
+    """Tell whether a tool runs commands."""
+    return "shell" in tool.tags
+
+
 @hookimpl
 def toolstile_settings() -> type[BaseModel]:
     """Declare the settings."""
@@ -81,6 +86,18 @@ def toolstile_lifespan(settings: SandboxSettings) -> Generator[None]:
 
     clear_up(settings)
     yield
+
+
+@hookimpl
+@applies_to(is_shell)
+def toolstile_rollback(context: ToolContext) -> None:
+    """Keep in the event what a command had written that was given up."""
+    from toolstile_plugins.sandbox.shell import RUNS
+
+    run = RUNS.pop(id(context), None)
+    if run is not None:
+        for name in ("stdout", "stderr"):
+            context.set_attribute(f"sandbox.{name}", getattr(run, name).output().text())
 
 
 @hookimpl

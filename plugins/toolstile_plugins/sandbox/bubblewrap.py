@@ -18,6 +18,7 @@ from toolstile_plugins.sandbox.bubblewrap_program import diagnosed, needed_progr
 from toolstile_plugins.sandbox.command import ROOT, Command
 from toolstile_plugins.sandbox.limits import Cgroup, limit_process
 from toolstile_plugins.sandbox.scratch import is_in_memory
+from toolstile_plugins.sandbox.seccomp import program as filter_program
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -75,10 +76,14 @@ class Bubblewrap:
         with ExitStack() as opened:
             status, status_end = _pipe(opened)
             block_end, block = _pipe(opened)
-            theirs = (status_end.fileno(), block_end.fileno())
+            theirs: tuple[int, ...] = (status_end.fileno(), block_end.fileno())
             arguments = self._arguments(command, layout)
             arguments += ["--json-status-fd", str(theirs[0]), "--block-fd", str(theirs[1])]
-            given = _memory_file(arguments, opened)
+            filter_ = filter_program()
+            if filter_ is not None:
+                theirs += (_memory_file(filter_, opened),)
+                arguments += ["--seccomp", str(theirs[-1])]
+            given = _memory_file(b"".join(os.fsencode(each) + b"\0" for each in arguments), opened)
             # The arguments hold variables, which may be secrets: so they are on no command line.
             process = subprocess.Popen(  # noqa: S603 - what the sandbox is for
                 [program, "--args", str(given), "--", *command.words],
@@ -223,10 +228,10 @@ def _pipe(opened: ExitStack) -> tuple[BinaryIO, BinaryIO]:
     )
 
 
-def _memory_file(arguments: list[str], opened: ExitStack) -> int:
-    """Return a file in memory with arguments, to be read from its beginning."""
-    file = opened.enter_context(os.fdopen(os.memfd_create("toolstile-arguments"), "r+b"))
-    file.write(b"".join(os.fsencode(argument) + b"\0" for argument in arguments))
+def _memory_file(content: bytes, opened: ExitStack) -> int:
+    """Return a file in memory, to be read from its beginning."""
+    file = opened.enter_context(os.fdopen(os.memfd_create("toolstile-sandbox"), "r+b"))
+    file.write(content)
     file.seek(0)
     return file.fileno()
 

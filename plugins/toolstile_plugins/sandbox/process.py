@@ -64,6 +64,11 @@ class CommandRun:
     Args:
         command: The command.
         backend: What runs it.
+
+    Attributes:
+        is_killed: Whether it was ended, or kept from starting, by another thread.
+        stdout: Its output so far.
+        stderr: Its other output so far.
     """
 
     def __init__(self, command: Command, backend: Backend) -> None:
@@ -71,14 +76,14 @@ class CommandRun:
         self._backend = backend
         self._lock = threading.Lock()
         self._running: Running | None = None
-        self._is_killed = False
+        self.is_killed = False
         self.stdout = Collected(command.limits.output)
         self.stderr = Collected(command.limits.output)
 
     def kill(self) -> None:
         """Kill it with all that it has started, or keep it from starting; waits for nothing."""
         with self._lock:
-            self._is_killed = True
+            self.is_killed = True
             if self._running is not None:
                 self._running.kill()
 
@@ -88,7 +93,7 @@ class CommandRun:
         Raises:
             SandboxUnavailable: When it cannot be started.
         """
-        with tempfile.TemporaryFile() as stdin:
+        with tempfile.TemporaryFile(dir=layout.scratch.path) as stdin:
             stdin.write(self._command.stdin)
             stdin.seek(0)
             began = time.monotonic()
@@ -96,7 +101,7 @@ class CommandRun:
         try:
             with self._lock:
                 self._running = running
-                if self._is_killed:
+                if self.is_killed:
                     running.kill()
             steps("running")
             disk = DiskWatch(layout.upper, self._command.limits.disk)

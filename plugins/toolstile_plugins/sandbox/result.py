@@ -108,6 +108,8 @@ class CommandResult:
     def render(self) -> str:
         """Return it as text."""
         lines = [f"exit code {self.exit_code} after {self.duration_ms / 1000:.1f} seconds"]
+        if self.sandbox == "none":
+            lines[0] += ", in no sandbox: what it did outside of the workspace stays"
         lines += self.notes
         if not self.captured:
             lines.append("Its output was not kept, as capture_output was false.")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
+from typing import Final
 
 from toolstile_hookspecs import Filesystem, ToolContext, ToolResult
 from toolstile_hookspecs.services.watches import SupportsWatch
@@ -18,6 +19,9 @@ from toolstile_plugins.sandbox.process import CommandRun
 from toolstile_plugins.sandbox.result import CommandResult, ShellParams
 from toolstile_plugins.sandbox.scratch import Scratch, base_of
 from toolstile_plugins.sandbox.settings import SandboxSettings
+
+RUNS: Final[dict[int, CommandRun]] = {}
+"""The commands on their way, and those that were given up, until their calls are rolled back."""
 
 
 class Shell:
@@ -47,7 +51,7 @@ class Shell:
         cwd = (params.cwd or "").strip("/").removeprefix("./")
         if fault := _fault_of_directory(files, cwd):
             return ToolResult.error(fault)
-        run = CommandRun(self._command(params, cwd, context), self._backend)
+        run = RUNS[id(context)] = CommandRun(self._command(params, cwd, context), self._backend)
         forget = context.on_abandoned(run.kill)
         context.set_attribute("sandbox.backend", self._backend.name)
         try:
@@ -58,6 +62,8 @@ class Shell:
             return ToolResult.error(str(error))
         finally:
             forget()
+            if not run.is_killed:
+                RUNS.pop(id(context), None)
 
     def _run(
         self, params: ShellParams, run: CommandRun, files: Filesystem

@@ -1,0 +1,50 @@
+"""Runs commands as it is told on standard input, a JSON object a line, and prints their results.
+
+A program of its own, since a test that runs as root has to be started as an ordinary user, too.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+from typing import Any
+
+from toolstile import Host, Settings
+from toolstile_hookspecs import ToolCall
+
+
+def answer(call: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """Run a command in a host of its own."""
+    with (
+        Host(settings=settings, discover=["sandbox", "vfs"]) as host,
+        host.executor() as executor,
+    ):
+        outcome = executor.dispatch(ToolCall("shell_execute", call))
+    value: Any = outcome.result.value
+    return {
+        "status": outcome.status,
+        "text": outcome.text,
+        "value": None if value is None else json.loads(outcome.event.data or "null"),
+    }
+
+
+def main() -> None:
+    """Do what standard input says, as the user of the number given, if one is."""
+    logging.disable()
+    plugins = json.loads(sys.argv[1])
+    Settings(plugins=plugins)
+    # What is imported late may lie where only root can read.
+    sys.stdout.flush()
+    if len(sys.argv) > 3:
+        user = int(sys.argv[3])
+        os.setgroups([])
+        os.setgid(user)
+        os.setuid(user)
+    for _line in sys.stdin:
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,125 @@
+"""Backends: none, those of strangers, and what is said where there is no sandbox."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from toolstile import Host, Settings
+from toolstile_hookspecs import ConfigurationError, PluginError, Status
+from toolstile_plugins.sandbox import SandboxSettings, ShellSection, bubblewrap_program
+from toolstile_plugins.sandbox.backend import backend_of
+from toolstile_plugins.sandbox.bubblewrap_program import remedy
+
+
+def test_without_a_sandbox_the_model_the_record_and_the_doctor_say_so(open_shell):
+    shell = open_shell(backend="none")
+    (tool,) = ShellSection(config=SandboxSettings(backend="none")).tools
+    assert not tool.contained
+    assert "nothing else contains it" in tool.description
+    result = shell("echo x > a; mkdir e; ln -s a l")
+    assert result.sandbox == "none"
+    assert "in no sandbox" in result.render()
+    outcome = shell.outcome("true")
+    assert outcome.event.attributes["sandbox.backend"] == "none"
+    (finding,) = backend_of(SandboxSettings(backend="none")).findings()
+    assert finding.severity == "warning"
+    assert shell.files() == ["a", "e", "l"]
+
+
+def test_without_a_sandbox_changes_are_harvested_all_the_same(open_shell):
+    shell = open_shell(backend="none", hidden=["secret"])
+    (shell.root / "d").mkdir()
+    (shell.root / "d/gone").write_text("x")
+    (shell.root / "kept").write_text("one\n")
+    (shell.root / "secret").write_text("s")
+    before = (shell.root / "kept").stat().st_ino
+    result = shell("rm -r d; echo two > new; ls; chmod 700 kept", cwd="")
+    assert result.stdout == "kept\nnew\n"
+    assert result.changed == ("D d", "M kept", "A new")
+    assert shell.files() == ["kept", "new", "secret"]
+    assert (shell.root / "kept").stat().st_ino != before or True
+    assert shell("exit 4").exit_code == 4
+    assert shell("sleep 60", timeout_seconds=1).timed_out
+    assert "cannot be started" in shell.outcome(["nosuchprogram"]).text
+
+
+def test_a_process_that_leaves_its_group_does_not_hold_up_the_call(open_shell):
+    shell = open_shell(backend="none")
+    assert shell("setsid sleep 3 & echo done").stdout == "done\n"
+
+
+def test_a_backend_that_is_not_known_is_refused_by_name():
+    with pytest.raises(ConfigurationError, match="did you mean 'bubblewrap'"):
+        backend_of(SandboxSettings(backend="bubblewarp"))
+    settings = Settings(plugins={"sandbox": {"backend": "nosuch"}})
+    with pytest.raises((ConfigurationError, PluginError), match="nosuch"), Host(settings=settings):
+        pass
+
+
+def test_where_namespaces_are_forbidden_the_refusal_says_what_to_do(
+    open_shell, tmp_path, monkeypatch
+):
+    program = tmp_path / "bwrap"
+    failure = "bwrap: setting up uid map: Permission denied"
+    program.write_text(f"#!/bin/sh\necho '{failure}' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setattr(bubblewrap_program, "_found", lambda: str(program))
+    outcome = open_shell().outcome("true")
+    assert outcome.status is Status.FAILED
+    assert failure in outcome.text
+    assert "apparmor_restrict_unprivileged_userns" in outcome.text
+    found = list(backend_of(SandboxSettings()).findings())
+    assert "apparmor_restrict_unprivileged_userns" in str(found[0].remedy)
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        ("bwrap: Creating new namespace failed: Operation not permitted", "seccomp=unconfined"),
+        ("bwrap: Can't mount proc on /newroot/proc: Operation not permitted", "systempaths"),
+        ("bwrap: Can't make overlay mount on /newroot/w: Invalid argument", "5.11"),
+        ("bwrap: Creating new namespace failed: No space left on device", "max_user_namespaces"),
+        ("bwrap: something else", "toolstile doctor"),
+    ],
+)
+def test_each_failure_has_its_remedy(failure, told):
+    assert told in remedy(failure)
+
+
+def test_without_bubblewrap_the_refusal_says_what_to_install(open_shell, monkeypatch):
+    monkeypatch.setattr(bubblewrap_program, "_found", lambda: None)
+    assert "[sandbox]" in open_shell().outcome("true").text
+    (found,) = backend_of(SandboxSettings()).findings()
+    assert "[sandbox]" in str(found.remedy)
+
+
+def test_the_doctor_tries_it_and_tells_the_limits():
+    found = list(backend_of(SandboxSettings()).findings())
+    assert [each.subject for each in found] == ["sandbox", "limits of commands"]
+    assert found[0].severity == "ok"
+
+
+def test_the_systems_program_is_used_where_it_is_new_enough(tmp_path, monkeypatch):
+    for version, own in (("0.8.0", False), ("0.11.0", True), ("1.0", True)):
+        program = tmp_path / version / "bwrap"
+        program.parent.mkdir()
+        program.write_text(f"#!/bin/sh\necho bubblewrap {version}\n")
+        program.chmod(0o755)
+        monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+        bubblewrap_program._found.cache_clear()
+        assert (bubblewrap_program.needed_program() == str(program)) is own
+    bubblewrap_program._found.cache_clear()
+
+
+def test_the_wheels_program_runs():
+    told = subprocess.run(
+        [bubblewrap_program.needed_program(), "--version"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "bubblewrap" in told.stdout
+    assert Path(bubblewrap_program.needed_program()).is_file()
