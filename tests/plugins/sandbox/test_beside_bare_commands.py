@@ -26,7 +26,8 @@ OPERATIONS = st.one_of(
     st.builds("rmdir '{}'".format, names),
     st.builds("mv -T '{}' '{}'".format, names, names),
     st.builds("mv '{}' '{}'".format, names, names),
-    st.builds("cp -a '{}' '{}'".format, names, names),
+    # A directory in itself: what is copied depends on the order of its entries.
+    st.builds("case '{1}/' in '{0}'/*) ;; *) cp -a '{0}' '{1}';; esac".format, names, names),
     st.builds("ln -s '{}' '{}'".format, names, names),
     st.builds("ln -sfn missing/deep '{}'".format, names),
     st.builds("ln '{}' '{}'".format, names, names),
