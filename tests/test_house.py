@@ -256,8 +256,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 5906,
-        "statements": 3147,
+        "lines": 5913,
+        "statements": 3151,
         "files": 45,
     },
 }

@@ -30,18 +30,23 @@ _MAX_TARGET_BYTES: Final = 4095
 class Transfer(Lookup):
     """The paths of a layer as places for files and directories."""
 
-    __slots__ = ("_now",)
+    __slots__ = ("_changeable", "_now")
 
     def __init__(self, layer: Layer, now: Callable[[], datetime]) -> None:
         super().__init__(layer)
         self._now = now
+        self._changeable: set[str] = set()
 
     def check_writable(self, path: str) -> None:
         """Raise when nothing can be changed at a path, whatever is there."""
         reason = self._layer.readonly(path)
         if reason is not None:
             raise PermissionError(reason)
-        self._layer.check_changeable(paths.split(path)[0])
+        directory = paths.split(path)[0]
+        # Once for what it holds; the commit checks it again.
+        if directory not in self._changeable:
+            self._layer.check_changeable(directory)
+            self._changeable.add(directory)
 
     def check_file(self, path: str) -> Node | None:
         """Return what is at a path; raises `OSError` when no file can be written there."""
