@@ -256,8 +256,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 5913,
-        "statements": 3151,
+        "lines": 5915,
+        "statements": 3153,
         "files": 45,
     },
 }

@@ -182,6 +182,23 @@ def test_no_tool_reads_or_writes_through_a_link(
     assert not disk.exists("moved")
 
 
+def test_a_link_in_the_place_of_a_file_that_was_read_is_not_written_through(
+    disk: VirtualFilesystem, root: Path, outside: Path
+) -> None:
+    disk.write("notes.txt", SECRET)
+    prompt = Prompt.of("tests", "links", (VfsToolsSection(filesystem=disk),))
+    with Host(discover=False) as host, host.executor(prompt=prompt) as tools:
+        assert tools.dispatch(ToolCall("read_file", {"path": "notes.txt"})).success
+        (root / "notes.txt").unlink()
+        (root / "notes.txt").symlink_to(outside / "secret.txt")
+        change = {"path": "notes.txt", "old_text": SECRET, "new_text": "overwritten"}
+        told = tools.dispatch(ToolCall("edit_file", change))
+        assert "is a symbolic link to" in told.text
+        over = {"path": "notes.txt", "content": "overwritten", "overwrite": True}
+        assert "is a symbolic link to" in tools.dispatch(ToolCall("write_file", over)).text
+    assert (outside / "secret.txt").read_text() == SECRET
+
+
 class TestSwapped:
     """A link takes the place of what was looked at."""
 

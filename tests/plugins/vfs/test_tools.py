@@ -875,6 +875,11 @@ def test_links_and_programs_are_marked_and_what_a_link_leads_to_is_told(desk: De
         "Cannot read bin/main.py: bin/main.py is a symbolic link to ../src/main.py, which is not "
         "followed. Use src/main.py in its place, then retry."
     )
+    for arguments in ({"overwrite": True}, {}):
+        assert desk.refusal("write_file", path="bin/main.py", content="", **arguments) == (
+            "Cannot write bin/main.py: bin/main.py is a symbolic link to ../src/main.py, which is "
+            "not followed. Use src/main.py in its place, then retry."
+        )
     assert desk.refusal("read_file", path="current/main.py").endswith(
         "current is a symbolic link to src, which is not followed. Use src in its place, then "
         "retry."

@@ -142,6 +142,8 @@ class Checks:
                 f"{shown(path)} is a directory that is there already. Give the whole path of "
                 f"the file, such as {path.rstrip('/')}/name."
             )
+        elif stat.kind != "file":
+            self.add(_why_closed(self.files, path))
         elif not overwrite:
             self.add(
                 f"{shown(path)} is there already ({size_of(stat.size)}). To replace it, retry "
