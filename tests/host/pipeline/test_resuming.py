@@ -114,7 +114,7 @@ def sent(yard: Any) -> list[Sent]:
     return list(yard.session[Sent].all())
 
 
-def refused(yard: Any, outcome: Outcome, told: str) -> None:
+def assert_refused(yard: Any, outcome: Outcome, told: str) -> None:
     assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
     assert told in outcome.text
     assert "Nothing has run." in outcome.text
@@ -245,7 +245,7 @@ def test_what_a_policy_denies_by_now_is_denied(yard: Any, later: Later) -> None:
     outcome = yard.resume(waits, True)
 
     assert (outcome.status, outcome.text) == (Status.DENIED, "The bank has closed.")
-    refused(yard, yard.resume(waits, True), "used before")
+    assert_refused(yard, yard.resume(waits, True), "used before")
 
 
 def test_with_other_params_the_approver_is_asked_again(yard: Any, later: Later) -> None:
@@ -308,7 +308,7 @@ def test_a_token_is_used_up(yard: Any, later: Later) -> None:
     yard.open(send, approver=later)
     waits = pending(yard)
     assert yard.resume(waits, False).status is Status.DENIED
-    refused(yard, yard.resume(waits, True), "used before: it holds for one call")
+    assert_refused(yard, yard.resume(waits, True), "used before: it holds for one call")
 
 
 def test_a_token_expires(yard: Any, later: Later) -> None:
@@ -317,14 +317,18 @@ def test_a_token_expires(yard: Any, later: Later) -> None:
     yard.open(send, approver=later, host_options=options)
     waits = pending(yard)
     clock.time += timedelta(seconds=60)
-    refused(yard, yard.resume(waits, True), "too late: it could be given until 2026-01-01T00:01:00")
+    assert_refused(
+        yard, yard.resume(waits, True), "too late: it could be given until 2026-01-01T00:01:00"
+    )
 
 
 @pytest.mark.parametrize("token", ["", "1..", "made-up", "1.e30=.00", "\udcff.\n"])
 def test_a_made_up_token_is_refused(yard: Any, later: Later, token: str) -> None:
     yard.open(send, approver=later)
     waits = pending(yard)
-    refused(yard, yard.resume(waits, True, token=token), "was not made here, or it was altered")
+    assert_refused(
+        yard, yard.resume(waits, True, token=token), "was not made here, or it was altered"
+    )
     assert yard.resume(waits, True).success
 
 
@@ -333,7 +337,7 @@ def test_a_call_that_was_not_pending_is_not_resumed(yard: Any) -> None:
     denied = yard.call("send", to="Ada", amount=5)
 
     assert denied.approval_token is None
-    refused(yard, yard.resume(denied, True), "no token: only a call that is pending has one")
+    assert_refused(yard, yard.resume(denied, True), "no token: only a call that is pending has one")
 
 
 def test_an_altered_token_is_refused(yard: Any, later: Later) -> None:
@@ -342,7 +346,9 @@ def test_an_altered_token_is_refused(yard: Any, later: Later) -> None:
     token = waits.approval_token
     assert token is not None
     altered = token[:-1] + ("0" if token[-1] != "0" else "1")
-    refused(yard, yard.resume(waits, True, token=altered), "was not made here, or it was altered")
+    assert_refused(
+        yard, yard.resume(waits, True, token=altered), "was not made here, or it was altered"
+    )
 
 
 def test_a_token_of_another_host_is_refused_with_what_makes_hosts_take_it(
@@ -352,9 +358,10 @@ def test_a_token_of_another_host_is_refused_with_what_makes_hosts_take_it(
     elsewhere = pending(yard).approval_token
     yard.open(send, approver=later)
     waits = pending(yard)
-    refused(
+    assert_refused(
         yard, yard.resume(waits, True, token=elsewhere), "share approval_key and approval_spent"
     )
+    assert yard.resume(waits, True).success
 
 
 def test_a_token_of_another_session_is_refused(yard: Any, later: Later) -> None:
@@ -385,7 +392,8 @@ def test_a_token_of_another_tool_is_refused(yard: Any, later: Later) -> None:
     yard.open(send, draft, approver=later)
     waits = pending(yard, "draft")
     other = ToolCall("send", {"to": "Ada", "amount": 5})
-    refused(yard, yard.resume(waits, True, call=other), "belongs to another tool")
+    assert_refused(yard, yard.resume(waits, True, call=other), "belongs to another tool")
+    assert yard.resume(waits, True).success
 
 
 def test_a_token_holds_for_a_tool_by_its_wire_name(yard: Any, later: Later) -> None:
@@ -405,7 +413,7 @@ def test_a_dry_run_approves_nothing_for_good(yard: Any, later: Later) -> None:
     with yard.host.executor(**options, dry_run=True) as rehearsing:
         call = ToolCall("draft", {"to": "Ada", "amount": 5})
         waits = rehearsing.dispatch(call)
-        refused(yard, yard.resume(waits, True), "belongs to another session")
+        assert_refused(yard, yard.resume(waits, True), "belongs to another session")
         assert yard.resume(waits, True, tools=rehearsing).success
     assert sent(yard) == []
 
@@ -467,7 +475,7 @@ def test_hosts_that_share_a_key_resume_each_others_calls_once(
     ):
         assert yard.resume(waits, True, tools=elsewhere).success
     assert list(session[Sent].all()) == [Sent("Ada", 5)]
-    refused(yard, yard.resume(waits, True), "used before")
+    assert_refused(yard, yard.resume(waits, True), "used before")
 
 
 def test_where_a_used_token_cannot_be_noted_the_call_is_denied(

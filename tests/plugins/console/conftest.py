@@ -318,6 +318,8 @@ def browser() -> Iterator[Any]:
     found = shutil.which("chromium") or shutil.which("chromium-browser")
     if found is None:
         pytest.skip("There is no Chromium here (on Debian: chromium)")
+    # As long as actions get: a page may take more than 5 seconds beside other tests.
+    sync_api.expect.set_options(timeout=10_000)
     with sync_api.sync_playwright() as playwright:
         arguments = ["--no-sandbox", "--disable-gpu"]
         browser = playwright.chromium.launch(executable_path=found, args=arguments)

@@ -114,6 +114,7 @@ def test_the_keyboard_alone_goes_from_a_question_to_a_call_to_its_effect(page, l
     for key in ("j", "Enter"):
         press(key)
     page.get_by_role("heading", name="Has it happened?").wait_for()
+    assert page.url.endswith(links["an unknown effect"])
 
 
 def test_no_host_but_this_machine_is_asked(page, links):
