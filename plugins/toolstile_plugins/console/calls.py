@@ -73,8 +73,8 @@ class Calls:
             "asked": asked,
             "query": urlencode(asked),
             "most": MOST,
-            "outcomes": [status.value for status in Status],
-            "is_recorded": bool(self._index.places),
+            "choices": [status.value for status in Status],
+            "is_kept": bool(self._index.places),
         }
         wire = {"calls": [row.wire() for row in shown], "older": older}
         return self._pages.show(request, "calls.html", values, wire)

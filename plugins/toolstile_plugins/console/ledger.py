@@ -165,8 +165,8 @@ class Ledger:
             "effects": found[:SHOWN],
             "more": max(0, len(found) - SHOWN),
             "asked": asked,
-            "states": [state.value for state in EffectState],
-            "has_ledger": self._ledger is not None,
+            "choices": [state.value for state in EffectState],
+            "is_kept": self._ledger is not None,
         }
         wire = {"effects": [effect.wire for effect in found[:SHOWN]]}
         return self._pages.show(request, "ledger.html", values, wire)
