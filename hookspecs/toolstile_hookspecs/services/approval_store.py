@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Protocol, runtime_checkable
+from typing import Literal, Protocol, runtime_checkable
 
 from toolstile_hookspecs.approval import Answer
 from toolstile_hookspecs.execution.principal import Principal
@@ -128,9 +128,30 @@ class GrantRecord:
     sealed: bytes = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class EventRecord:
+    """An event of a question or a grant, as it is kept until it is told.
+
+    Args:
+        session_id: The session that it concerns.
+        at: The time; aware. Before it, the event is not told.
+        sealed: All of it, which only a holder of the key can make and read.
+    """
+
+    session_id: str
+    at: datetime
+    sealed: bytes = field(repr=False)
+
+
+Listener = Literal["record", "session"]
+"""Those who hear events: the record of a host, and the session that one concerns."""
+
+
 @runtime_checkable
 class ApprovalStore(Protocol):
     """Keeps questions, shared by those who ask and those who answer.
+
+    What changes something takes the event that tells of it, sealed; the store keeps both or none.
 
     Every method raises `StateError`, which says what to do, when the store cannot be read or
     written.
@@ -141,8 +162,8 @@ class ApprovalStore(Protocol):
 
     waits: bool
 
-    def add(self, question: Question) -> None:
-        """Keep a question."""
+    def add(self, question: Question, expiry: EventRecord | None = None) -> None:
+        """Keep a question, and the event of its expiry, which is told unless it ends before."""
 
     def get(self, ticket: str) -> Question | None:
         """Return a question as it is now, or None."""
@@ -159,11 +180,14 @@ class ApprovalStore(Protocol):
         """
         ...
 
-    def answer(self, ticket: str, given: AnswerRecord) -> Question | None:
+    def answer(
+        self, ticket: str, given: AnswerRecord, event: EventRecord | None = None
+    ) -> Question | None:
         """Answer a question that waits; return it as it is then.
 
         The first answer counts: a question that does not wait any more, or expired before the
-        answer's time, stays as it is. None where there is no such question.
+        answer's time, stays as it is, and its event is dropped. None where there is no such
+        question.
         """
         ...
 
@@ -181,18 +205,46 @@ class ApprovalStore(Protocol):
     def release(self, ticket: str, holder: str) -> None:
         """Give a claim back."""
 
-    def end(self, ticket: str, state: QuestionState) -> None:
+    def end(self, ticket: str, state: QuestionState, event: EventRecord | None = None) -> None:
         """Put an open question into expired, resumed or withdrawn: its call has ended."""
 
-    def grant(self, record: GrantRecord) -> None:
+    def grant(self, record: GrantRecord, event: EventRecord | None = None) -> None:
         """Keep a grant."""
 
     def grants(self) -> Sequence[GrantRecord]:
         """Return the grants that are kept, the oldest first."""
         ...
 
-    def revoke(self, id: str) -> None:  # noqa: A002 - it is the id
+    def revoke(
+        self,
+        id: str,  # noqa: A002 - it is the id
+        event: EventRecord | None = None,
+    ) -> None:
         """Remove a grant, if it is there."""
+
+    def tell(
+        self,
+        listener: Listener,
+        now: datetime,
+        hear: Callable[[EventRecord], object],
+        *,
+        session_id: str | None = None,
+    ) -> None:
+        """Tell a listener the events of which it has not heard, the oldest first.
+
+        Each is told once, to one process: the next follows when `hear` has returned. An event is
+        told again where that raises, or where the process dies in it.
+
+        Args:
+            listener: The listener.
+            now: The time; what expires later is not told yet.
+            hear: Takes an event.
+            session_id: The session; None for all.
+        """
+
+    def events(self, now: datetime, most: int) -> Sequence[EventRecord]:
+        """Return the newest events that are kept, the newest first, told or not."""
+        ...
 
     def prune(self, before: datetime) -> int:
         """Remove questions and grants that expired before a time; return their number."""

@@ -17,7 +17,9 @@ from toolstile_hookspecs.services.approval_store import (
     OPEN,
     AnswerRecord,
     ApprovalStore,
+    EventRecord,
     GrantRecord,
+    Listener,
     Question,
     QuestionState,
 )
@@ -57,6 +59,20 @@ def answer_of(answer: Answer = Answer.APPROVED, seconds: float = 1, **other: Any
     """Return an answer of second 1, unless told otherwise."""
     fields: dict[str, Any] = {"by": _ADA, "via": "command line", "at": at(seconds), **other}
     return AnswerRecord(answer, **fields)
+
+
+def event_of(sealed: bytes, seconds: float = 1, session_id: str = "s") -> EventRecord:
+    """Return an event of second 1 and session s, unless told otherwise."""
+    return EventRecord(session_id, at(seconds), sealed)
+
+
+def told(
+    store: ApprovalStore, seconds: float = 9, listener: Listener = "record", **more: Any
+) -> list[bytes]:
+    """Return what a listener is told at a second."""
+    heard: list[EventRecord] = []
+    store.tell(listener, at(seconds), heard.append, **more)
+    return [event.sealed for event in heard]
 
 
 class ApprovalStoreContract(Contract):
@@ -245,6 +261,87 @@ class ApprovalStoreContract(Contract):
             store.grant(GrantRecord(name, at(expires), b""))
         assert store.prune(at(50)) == 1
         assert [record.id for record in store.grants()] == ["new"]
+
+    def test_each_listener_is_told_an_event_once(
+        self, store: ApprovalStore, again: ApprovalStore
+    ) -> None:
+        """The oldest first, whatever process tells it."""
+        store.add(question_of())
+        store.answer("t1", answer_of(), event_of(b"answered"))
+        store.grant(GrantRecord("g1", at(60), b""), event_of(b"granted", 2))
+        store.revoke("g1", event_of(b"revoked", 3, "other"))
+        assert told(again) == [b"answered", b"granted", b"revoked"]
+        assert told(store) == []
+        assert told(again, listener="session", session_id="s") == [b"answered", b"granted"]
+        assert told(store, listener="session") == [b"revoked"]
+        kept = [event_of(b"revoked", 3, "other"), event_of(b"granted", 2)]
+        assert list(again.events(at(9), 2)) == kept
+
+    def test_an_expiry_is_told_once_its_time_has_come(
+        self, store: ApprovalStore, again: ApprovalStore
+    ) -> None:
+        """The question may be in any state by then; one that ended before does not expire."""
+        for ticket in ("open", "answered", "withdrawn", "late"):
+            store.add(question_of(ticket), event_of(ticket.encode(), 60))
+        store.answer("answered", answer_of(), event_of(b"answer"))
+        store.end("withdrawn", QuestionState.WITHDRAWN)
+        assert (told(again, 59), list(again.events(at(59), 1))) == (
+            [b"answer"],
+            [event_of(b"answer")],
+        )
+        store.end("late", QuestionState.EXPIRED)
+        assert told(again, 60) == [b"open", b"late"]
+
+    def test_what_did_not_happen_is_not_told(self, store: ApprovalStore) -> None:
+        """A second answer, the end of what has ended, a grant that is not there."""
+        store.add(question_of())
+        store.answer("t1", answer_of())
+        store.answer("t1", answer_of(Answer.DENIED), event_of(b"second"))
+        store.end("t1", QuestionState.RESUMED)
+        store.end("t1", QuestionState.WITHDRAWN, event_of(b"ended"))
+        store.revoke("g1", event_of(b"revoked"))
+        assert told(store) == []
+
+    def test_an_event_is_told_again_where_it_was_not_heard(self, store: ApprovalStore) -> None:
+        """Those before it were."""
+        store.add(question_of())
+        store.answer("t1", answer_of(), event_of(b"one"))
+        store.grant(GrantRecord("g1", at(60), b""), event_of(b"two", 2))
+        heard: list[bytes] = []
+
+        def hear(event: EventRecord) -> None:
+            heard.append(event.sealed)
+            if event.sealed == b"two":
+                raise OSError
+
+        with pytest.raises(OSError):  # noqa: PT011 - the one above
+            store.tell("record", at(9), hear)
+        assert [heard, told(store)] == [[b"one", b"two"], [b"two"]]
+
+    def test_of_processes_at_once_one_tells_an_event(
+        self, store: ApprovalStore, again: ApprovalStore
+    ) -> None:
+        """Each event is told by one of them."""
+        names = [f"{number:02}".encode() for number in range(12)]
+        for name in names:
+            store.grant(GrantRecord(name.decode(), at(60), b""), event_of(name))
+        barrier = threading.Barrier(4)
+
+        def tell(source: ApprovalStore) -> list[bytes]:
+            barrier.wait()
+            return told(source)
+
+        with ThreadPoolExecutor(4) as pool:
+            heard = [*pool.map(tell, (store, again, store, again))]
+        assert sorted(name for found in heard for name in found) == names
+
+    def test_an_event_of_long_ago_is_removed(self, store: ApprovalStore) -> None:
+        """Also one that nobody has heard."""
+        for name, seconds in {"old": 10, "new": 90}.items():
+            record = GrantRecord(name, at(95), b"")
+            store.grant(record, event_of(name.encode(), seconds))
+        store.prune(at(50))
+        assert told(store, 99) == [b"new"]
 
     def test_a_closed_store_opens_again(self, store: ApprovalStore) -> None:
         """Closing gives back what it holds, no more."""

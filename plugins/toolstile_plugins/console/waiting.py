@@ -25,6 +25,8 @@ from toolstile_plugins.inbox.inbox import Inbox, described_answer
 from toolstile_plugins.inbox.wire import read_arguments, wire_of
 
 VIA: Final = "console"
+LATELY: Final = 20
+"""The answers, grants and revocations that are shown, the newest ones."""
 _ANSWERS: Final = {"approve": Answer.APPROVED, "deny": Answer.DENIED, "edit": Answer.EDITED}
 
 
@@ -126,7 +128,8 @@ class Waiting:
         if self._found is None:
             return ""
         waiting = [(question.ticket, question.digest) for question in self._inbox.waiting()]
-        return version_of([waiting, [grant.id for grant in self._found.all()]])
+        lately = [event.id for event in self._inbox.events.newest(1)]
+        return version_of([waiting, [grant.id for grant in self._found.all()], lately])
 
     @property
     def _grants(self) -> InboxGrants:
@@ -147,15 +150,18 @@ class Waiting:
         """Return the page of all that waits, with what came of answers."""
         waiting = [] if self._found is None else self._inbox.waiting()
         granted = [] if self._found is None else self._found.all()
+        lately = [] if self._found is None else self._inbox.events.newest(LATELY)
         values = {
             "cards": [self._card(question) for question in waiting],
             "granted": granted,
+            "lately": lately,
             "has_inbox": self._found is not None,
             "told": told or {},
         }
         wire = {
             "questions": [wire_of(question) for question in waiting],
             "grants": [self._grants.wire_of(grant) for grant in granted],
+            "lately": [event.wire() for event in lately],
         }
         return self._pages.show(request, "waiting.html", values, wire)
 
@@ -253,7 +259,7 @@ class Waiting:
 
     def _end(self, request: Request) -> Response:
         try:
-            grant = self._grants.revoke(request.path_params["grant"], self._person)
+            grant = self._grants.revoke(request.path_params["grant"], self._person, via=VIA)
         except StateError as error:
             raise HTTPException(HTTPStatus.NOT_FOUND, str(error)) from None
         told = f"{grant.tool} {grant.id} is revoked."

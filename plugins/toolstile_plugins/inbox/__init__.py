@@ -35,6 +35,7 @@ from toolstile_plugins.inbox.doctor import diagnosed
 from toolstile_plugins.inbox.settings import Answerers, InboxSettings, refuse_within
 
 if TYPE_CHECKING:
+    from toolstile_plugins.inbox.events import ApprovalEvent
     from toolstile_plugins.inbox.inbox import Inbox
     from toolstile_plugins.inbox.resumption import (
         answers_to,
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answerers",
+    "ApprovalEvent",
     "Inbox",
     "InboxSettings",
     "answers_to",
@@ -59,10 +61,14 @@ NO_INBOX: Final = (
 )
 
 
+_HOMES: Final = {"ApprovalEvent": "events", "Inbox": "inbox"}
+_RESUMPTION: Final = {"answers_to", "aresume_pending", "resume_pending", "waiting_run"}
+
+
 def __getattr__(name: str) -> Any:
     # Late: few hosts have an inbox.
-    if name in {"Inbox", "answers_to", "aresume_pending", "resume_pending", "waiting_run"}:
-        home = "inbox" if name == "Inbox" else "resumption"
+    if name in _HOMES or name in _RESUMPTION:
+        home = _HOMES.get(name, "resumption")
         return getattr(importlib.import_module(f"{__name__}.{home}"), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
@@ -85,6 +91,8 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
     if settings.path is None:
         return []
     # Likewise.
+    from toolstile_plugins.inbox.approver import Ended
+    from toolstile_plugins.inbox.events import Events
     from toolstile_plugins.inbox.grants import InboxGrants
     from toolstile_plugins.inbox.inbox import Inbox
     from toolstile_plugins.inbox.seal import Seal
@@ -97,7 +105,10 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
         if isinstance(files, SupportsDirectories):
             refuse_within(files.directories, settings)
         store: ApprovalStore = resources.get(ApprovalStore)  # type: ignore[type-abstract]
-        return settings.part(Inbox, lambda: Inbox(settings, store, Seal(key), settings.clock))
+        seal = Seal(key)
+        events = settings.part(Events, lambda: Events(settings, store, seal))
+        settings.part(Ended, Ended).events = events
+        return settings.part(Inbox, lambda: Inbox(settings, store, seal, settings.clock, events))
 
     def store(resources: ResourceResolver) -> ApprovalStore:  # noqa: ARG001 - it needs none
         return settings.part(SqliteApprovals, lambda: SqliteApprovals(path))
@@ -141,7 +152,7 @@ def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[N
     from toolstile_plugins.inbox.approver import Ended
     from toolstile_plugins.inbox.sqlite import SqliteApprovals
 
-    settings.begin(host.clock)
+    settings.begin(host)
     host.register(settings.part(Ended, Ended), ENDED)
     path = settings.path
     try:

@@ -15,6 +15,7 @@ from toolstile_hookspecs.calls import APPROVAL_TICKET
 from toolstile_hookspecs.services.approval_store import ANSWERED, Question, QuestionState
 from toolstile_plugins.approval.grants import Grants
 from toolstile_plugins.approval.question import question_of
+from toolstile_plugins.inbox.events import Events
 from toolstile_plugins.inbox.inbox import LATE, Inbox
 from toolstile_plugins.inbox.seal import SealedCall
 
@@ -32,10 +33,15 @@ _waiting: Final[set[str]] = set()
 
 
 class Ended:
-    """Ends the questions of calls that went on with an answer, once these have ended."""
+    """Ends the questions of calls that went on with an answer, once these have ended.
+
+    Attributes:
+        events: The events of the inbox, once it is used; as calls end, they are recorded.
+    """
 
     def __init__(self) -> None:
         self._taken: dict[tuple[str, str], tuple[Inbox, str]] = {}
+        self.events: Events | None = None
 
     def note(self, inbox: Inbox, question: Question, call_id: str) -> None:
         """Note that a call of the same session goes on with the answer to a question."""
@@ -47,6 +53,8 @@ class Ended:
         if (taken := self._taken.pop((event.session_id, event.call_id), None)) is not None:
             inbox, ticket = taken
             inbox.store.end(ticket, QuestionState.RESUMED)
+        if self.events is not None:
+            self.events.to_record(is_due=False)
 
 
 class Approver:
@@ -83,7 +91,7 @@ class Approver:
             # A thread ends in any case, and the question that it keeps would wait for nobody.
             found = await looking
             if isinstance(found, Question) and found.call_id == self._request.call.id:
-                self._inbox.store.end(found.ticket, QuestionState.WITHDRAWN)
+                self._inbox.end(found, QuestionState.WITHDRAWN)
             raise
         if isinstance(found, ApprovalAnswer):
             return found
@@ -115,7 +123,7 @@ class Approver:
                 waiting = waiting or question
         if (granted := self._grants.answer_to(asked)) is not None:
             if waiting is not None:
-                self._inbox.store.end(waiting.ticket, QuestionState.WITHDRAWN)
+                self._inbox.end(waiting, QuestionState.WITHDRAWN)
             return granted
         return waiting or self._keep(replace(asked, shown_before=shown_before))
 
@@ -163,7 +171,7 @@ class Approver:
         finally:
             _waiting.discard(question.ticket)
             if end is not None:
-                store.end(question.ticket, end)
+                self._inbox.end(question, end)
 
     def _take(self, question: Question) -> ApprovalAnswer:
         """Return the answer of a claimed question, for the call that goes on with it."""

@@ -211,7 +211,7 @@ def _list_grants(grants: InboxGrants, args: argparse.Namespace) -> None:
 
 
 def _revoke(grants: InboxGrants, args: argparse.Namespace) -> None:
-    grant = grants.revoke(args.grant, person())
+    grant = grants.revoke(args.grant, person(), via=VIA)
     if args.out is not None:
         args.out.write(grants.wire_of(grant))
     else:

@@ -16,10 +16,11 @@ from typing import Any, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, Principal, StateError
-from toolstile_hookspecs.services.approval_store import GrantRecord, Question
+from toolstile_hookspecs.services.approval_store import EventRecord, GrantRecord, Question
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.support.text import printable, wire_time
 from toolstile_plugins.approval.grants import MOST_HOURS, SCOPES, Grant, Scope, Terms
+from toolstile_plugins.inbox.events import ApprovalEvent
 from toolstile_plugins.inbox.inbox import Inbox
 
 log = logging.getLogger("toolstile.inbox")
@@ -60,7 +61,9 @@ class InboxGrants:
         """
         self._check(grant, question)
         sealed = self.inbox.seal.seal_grant(_written(grant))
-        self.inbox.store.grant(GrantRecord(grant.id, grant.expires, sealed))
+        event = self._event("granted", grant, grant.by, via=grant.via, call=question.call_id)
+        self.inbox.store.grant(GrantRecord(grant.id, grant.expires, sealed), event)
+        self.inbox.events.to_record()
         log.info("%s granted %s (%s): %s.", grant.by.id, grant.id, grant.via, grant.described)
 
     def approve(
@@ -113,8 +116,13 @@ class InboxGrants:
         now = self.inbox.clock.now()
         return 0 if self.counter is None else int(self.counter.read(_key(grant), now=now))
 
-    def revoke(self, id_: str, by: Principal) -> Grant:
+    def revoke(self, id_: str, by: Principal, *, via: str = "") -> Grant:
         """Revoke a grant, and return it.
+
+        Args:
+            id_: The grant.
+            by: The person.
+            via: The way on which they say so, such as `command line`.
 
         Raises:
             StateError: There is none of that name.
@@ -124,8 +132,9 @@ class InboxGrants:
             raise StateError(f"There is no grant {printable(id_)!r}. See which hold, then retry.")
         with os.fdopen(os.open(self.inbox.seal.revoked, _APPENDED, 0o600), "w") as revoked:
             revoked.write(f"{id_}\n")
-        self.inbox.store.revoke(id_)
+        self.inbox.store.revoke(id_, self._event("revoked", grant, by, via=via))
         log.info("%s revoked the grant %s of %s.", by.id, id_, grant.by.id)
+        self.inbox.events.to_record()
         return grant
 
     def wire_of(self, grant: Grant) -> dict[str, Any]:
@@ -145,6 +154,11 @@ class InboxGrants:
             "by": {"source": grant.by.source, "id": grant.by.id},
             "via": grant.via,
         }
+
+    def _event(self, act: str, grant: Grant, by: Principal, **more: Any) -> EventRecord:
+        about = uuid4().hex, act, self.inbox.clock.now(), grant.tool, grant.id, grant.session_id
+        event = ApprovalEvent(*about, by=by, reason=grant.described, **more)
+        return self.inbox.events.sealed(event)
 
     # --- Whether they hold
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Any, Final, cast
 from uuid import uuid4
 
 from toolstile_hookspecs import (
@@ -18,6 +18,7 @@ from toolstile_hookspecs import (
     StateError,
     Tool,
     ToolValidationError,
+    hide,
 )
 from toolstile_hookspecs.codecs import RETRY
 from toolstile_hookspecs.services.approval_store import (
@@ -28,7 +29,8 @@ from toolstile_hookspecs.services.approval_store import (
     QuestionState,
 )
 from toolstile_hookspecs.support.text import wire_time
-from toolstile_plugins.approval.display import unmasked
+from toolstile_plugins.approval.display import MASK, unmasked
+from toolstile_plugins.inbox.events import Events, event_of
 from toolstile_plugins.inbox.seal import Seal, SealedCall
 from toolstile_plugins.inbox.settings import InboxSettings
 
@@ -51,6 +53,7 @@ class Inbox:
         store: The store of the questions.
         seal: Seals calls and answers.
         clock: The source of time.
+        events: The events of questions and grants, and those who hear them.
 
     Example:
         >>> from toolstile import Host, Settings
@@ -64,6 +67,7 @@ class Inbox:
     store: ApprovalStore
     seal: Seal
     clock: Clock
+    events: Events
 
     def waiting(self) -> list[Question]:
         """Return the questions that wait for an answer, the oldest first."""
@@ -73,7 +77,8 @@ class Inbox:
 
     def ask(self, question: Question) -> None:
         """Keep a question; those that ended long ago are removed."""
-        self.store.add(question)
+        expiry = event_of(question, "expired", question.expires)
+        self.store.add(question, self.events.sealed(expiry))
         self.store.prune(self.clock.now() - timedelta(seconds=self.settings.keep))
 
     def answer(  # noqa: PLR0913 - each is named
@@ -119,11 +124,21 @@ class Inbox:
         now = self.clock.now()
         given = AnswerRecord(answer, by, via, now, reason)
         given = self.seal.seal_answer(question, given, edited)
-        answered = self.store.answer(ticket, given)
+        told = reason and hide(reason, _secrets(json.loads(question.arguments), call))
+        event = event_of(question, answer, now, by=by, via=via, reason=told)
+        answered = self.store.answer(ticket, given, self.events.sealed(event))
         if answered is None or answered.answer != given:
             raise StateError(_too_late(answered or question, now))
         log.info("%s %s was %s by %s (%s).", question.tool, ticket, answer, by.id, via)
+        self.events.to_record()
         return answered
+
+    def end(self, question: Question, state: QuestionState) -> None:
+        """Note that the call of a question has ended, or was given up."""
+        event = event_of(question, state, self.clock.now())
+        is_told = state is QuestionState.WITHDRAWN
+        self.store.end(question.ticket, state, self.events.sealed(event) if is_told else None)
+        self.events.to_record()
 
     def answer_to(self, question: Question) -> ApprovalAnswer:
         """Return the answer with which the call of a question goes on.
@@ -157,6 +172,19 @@ def described_answer(given: AnswerRecord) -> str:
     """Return who gave an answer, in words."""
     why = f": {given.reason}" if given.reason else ""
     return f"{given.answer} by {given.by.id} at {wire_time(given.at)} ({given.via}){why}"
+
+
+def _secrets(shown: Any, call: SealedCall) -> Iterator[str]:
+    """Yield the secrets among the arguments of a call, as texts."""
+    places: list[tuple[Any, Any]] = [(shown, json.loads(call.arguments))]
+    for part, whole in places:
+        if part == MASK:
+            yield from [whole] if isinstance(whole, str) else [json.dumps(whole)]
+        elif isinstance(part, dict):
+            inside = cast("dict[str, Any]", part)
+            places += [(inside[name], whole[name]) for name in inside]
+        elif isinstance(part, list):
+            places += zip(cast("list[object]", part), whole, strict=True)
 
 
 def _edited(call: SealedCall, arguments: Mapping[str, Any], tool: Tool[Any, Any] | None) -> str:

@@ -184,6 +184,8 @@ def _due(inbox: Inbox, tools: ExecutorHandle, principal: Principal | None) -> It
     own: Principal | None = getattr(tools, "principal", None)
     if principal not in {None, own}:
         return iter(())
+    inbox.events.to_session(tools.session)
+    inbox.events.to_record()
     questions = inbox.store.questions(session_id=tools.session.id)
     return _claimed(inbox, [each for each in questions if not each.owner and each.principal == own])
 

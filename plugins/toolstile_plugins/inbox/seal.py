@@ -116,6 +116,19 @@ class Seal:
         (text,) = self._open("grant", record.sealed, f"The grant {record.id} is not genuine.")
         return str(text)
 
+    def seal_event(self, event: str) -> bytes:
+        """Return an event, written as a text, as it is kept until it is told."""
+        return self._seal("event", event)
+
+    def event_of(self, sealed: bytes) -> str:
+        """Return the text of an event.
+
+        Raises:
+            StateError: It was sealed with another key, or altered.
+        """
+        (text,) = self._open("event", sealed, "An event of the inbox is not genuine.")
+        return str(text)
+
     @cached_property
     def revoked(self) -> Path:
         """The file of the grants that were revoked, which keeps them from coming back.

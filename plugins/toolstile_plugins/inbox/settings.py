@@ -9,7 +9,7 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from toolstile_hookspecs import Clock, ConfigurationError, Principal, SystemClock
+from toolstile_hookspecs import Clock, ConfigurationError, HostHandle, Principal, SystemClock
 from toolstile_hookspecs.services.approval_store import Question
 
 T = TypeVar("T")
@@ -90,7 +90,7 @@ class InboxSettings(BaseModel):
     four_eyes: bool = False
     answerers: tuple[Answerers, ...] = ()
 
-    _clock: Clock = PrivateAttr(default_factory=SystemClock)
+    _host: HostHandle | None = PrivateAttr(default=None)
     _parts: dict[type[Any], Any] = PrivateAttr(default_factory=dict[type[Any], Any])
 
     @property
@@ -113,11 +113,16 @@ class InboxSettings(BaseModel):
     @property
     def clock(self) -> Clock:
         """The clock of the host."""
-        return self._clock
+        return SystemClock() if self._host is None else self._host.clock
 
-    def begin(self, clock: Clock) -> None:
-        """Take the clock of the host."""
-        self._clock = clock
+    @property
+    def host(self) -> HostHandle | None:
+        """The host, while it is open."""
+        return self._host
+
+    def begin(self, host: HostHandle | None) -> None:
+        """Take the host that opens, None once it closes."""
+        self._host = host
 
     def part(self, type_: type[T], make: Callable[[], T]) -> T:
         """Return the one object of a type that belongs to these settings."""

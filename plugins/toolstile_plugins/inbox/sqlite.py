@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -14,13 +14,15 @@ from toolstile_hookspecs import Answer, Principal, StateError
 from toolstile_hookspecs.services.approval_store import (
     OPEN,
     AnswerRecord,
+    EventRecord,
     GrantRecord,
+    Listener,
     Question,
     QuestionState,
 )
 from toolstile_plugins.sqlite_file import SqliteFile
 
-_VERSION: Final = 2
+_VERSION: Final = 3
 _TABLES: Final = f"""
 BEGIN IMMEDIATE;
 CREATE TABLE IF NOT EXISTS toolstile_questions (
@@ -45,6 +47,20 @@ CREATE TABLE IF NOT EXISTS toolstile_grants (
     expires REAL NOT NULL,
     sealed BLOB NOT NULL
 );
+CREATE TABLE IF NOT EXISTS toolstile_events (
+    number INTEGER PRIMARY KEY,
+    session_id TEXT NOT NULL,
+    expiry_of TEXT UNIQUE,
+    due REAL NOT NULL,
+    sealed BLOB NOT NULL,
+    told_record INTEGER NOT NULL DEFAULT 0,
+    told_session INTEGER NOT NULL DEFAULT 0
+);
+CREATE INDEX IF NOT EXISTS toolstile_events_by_time ON toolstile_events (due, number);
+CREATE INDEX IF NOT EXISTS toolstile_events_to_record
+    ON toolstile_events (due, number) WHERE NOT told_record;
+CREATE INDEX IF NOT EXISTS toolstile_events_to_session
+    ON toolstile_events (session_id, due, number) WHERE NOT told_session;
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """
@@ -55,6 +71,9 @@ _CLAIM: Final = (
 )
 _REMOVE: Final = "DELETE FROM toolstile_questions WHERE expires < ?"
 _REMOVE_GRANTS: Final = "DELETE FROM toolstile_grants WHERE expires < ?"
+_EVENTS: Final = "SELECT number, session_id, due, sealed FROM toolstile_events"
+_TOLD: Final = "UPDATE toolstile_events SET told_{} = 1 WHERE number = ?"
+_REMOVE_EVENTS: Final = "DELETE FROM toolstile_events WHERE due < ?"
 
 
 class SqliteApprovals:
@@ -69,8 +88,8 @@ class SqliteApprovals:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._file = SqliteFile(Path(path), "full", "questions", _prepare)
 
-    def add(self, question: Question) -> None:
-        """Keep a question."""
+    def add(self, question: Question, expiry: EventRecord | None = None) -> None:
+        """Keep a question, and the event of its expiry."""
         row = (
             question.ticket,
             question.session_id,
@@ -83,6 +102,7 @@ class SqliteApprovals:
         with self._file.writing() as connection:
             insert = "INSERT INTO toolstile_questions VALUES (NULL, ?, ?, ?, ?, ?, ?, ?"
             connection.execute(f"{insert}, NULL, NULL, NULL, NULL)", row)
+            _keep(connection, expiry, question.ticket)
 
     def get(self, ticket: str) -> Question | None:
         """Return a question as it is now, or None."""
@@ -96,7 +116,9 @@ class SqliteApprovals:
         which = f"WHERE state IN ({_places(states)}) AND session_id = coalesce(?, session_id)"
         return self._found(f"{which} ORDER BY created, number", *states, session_id)
 
-    def answer(self, ticket: str, given: AnswerRecord) -> Question | None:
+    def answer(
+        self, ticket: str, given: AnswerRecord, event: EventRecord | None = None
+    ) -> Question | None:
         """Answer a question that waits; return it as it is then."""
         update = (
             "UPDATE toolstile_questions SET state = ?, answer = ?, proof = ? "
@@ -104,7 +126,8 @@ class SqliteApprovals:
         )
         row = (given.answer.value, _written_answer(given), given.sealed, ticket)
         with self._file.writing() as connection:
-            connection.execute(update, (*row, given.at.timestamp()))
+            if connection.execute(update, (*row, given.at.timestamp())).rowcount:
+                _keep_end(connection, event, ticket)
             return self.get(ticket)
 
     def claim(self, ticket: str, holder: str, now: datetime, until: datetime) -> bool:
@@ -119,17 +142,21 @@ class SqliteApprovals:
         with self._file.writing() as connection:
             connection.execute(update, (ticket, holder))
 
-    def end(self, ticket: str, state: QuestionState) -> None:
+    def end(self, ticket: str, state: QuestionState, event: EventRecord | None = None) -> None:
         """Put an open question into expired, resumed or withdrawn: its call has ended."""
         update = "UPDATE toolstile_questions SET state = ? WHERE ticket = ? AND state IN"
         with self._file.writing() as connection:
-            connection.execute(f"{update} ({_places(OPEN)})", (state.value, ticket, *OPEN))
+            row = (state.value, ticket, *OPEN)
+            ends = connection.execute(f"{update} ({_places(OPEN)})", row).rowcount
+            if ends and state is QuestionState.WITHDRAWN:
+                _keep_end(connection, event, ticket)
 
-    def grant(self, record: GrantRecord) -> None:
+    def grant(self, record: GrantRecord, event: EventRecord | None = None) -> None:
         """Keep a grant."""
         row = (record.id, record.expires.timestamp(), record.sealed)
         with self._file.writing() as connection:
             connection.execute("INSERT INTO toolstile_grants VALUES (NULL, ?, ?, ?)", row)
+            _keep(connection, event)
 
     def grants(self) -> Sequence[GrantRecord]:
         """Return the grants that are kept, the oldest first."""
@@ -139,17 +166,49 @@ class SqliteApprovals:
             for id_, expires, sealed in rows
         ]
 
-    def revoke(self, id: str) -> None:  # noqa: A002 - it is the id
+    def revoke(
+        self,
+        id: str,  # noqa: A002 - it is the id
+        event: EventRecord | None = None,
+    ) -> None:
         """Remove a grant, if it is there."""
         with self._file.writing() as connection:
-            connection.execute("DELETE FROM toolstile_grants WHERE id = ?", (id,))
+            if connection.execute("DELETE FROM toolstile_grants WHERE id = ?", (id,)).rowcount:
+                _keep(connection, event)
 
     def prune(self, before: datetime) -> int:
         """Remove questions and grants that expired before a time; return their number."""
         row = (before.timestamp(),)
         with self._file.writing() as connection:
             removed = connection.execute(_REMOVE, row).rowcount
-            return removed + connection.execute(_REMOVE_GRANTS, row).rowcount
+            removed += connection.execute(_REMOVE_GRANTS, row).rowcount
+            connection.execute(_REMOVE_EVENTS, row)
+            return removed
+
+    def tell(
+        self,
+        listener: Listener,
+        now: datetime,
+        hear: Callable[[EventRecord], object],
+        *,
+        session_id: str | None = None,
+    ) -> None:
+        """Tell a listener the events of which it has not heard, the oldest first."""
+        of_session = "" if session_id is None else "session_id = ? AND "
+        which = f"WHERE {of_session}due <= ? AND NOT told_{listener} ORDER BY due, number LIMIT 1"
+        place = [*([] if session_id is None else [session_id]), now.timestamp()]
+        # A look for nothing waits for nobody who writes.
+        while self._rows(f"{_EVENTS} {which}", *place):
+            with self._file.writing() as connection:
+                for number, *row in connection.execute(f"{_EVENTS} {which}", place).fetchall():
+                    hear(_event(*row))
+                    connection.execute(_TOLD.format(listener), (number,))
+
+    def events(self, now: datetime, most: int) -> Sequence[EventRecord]:
+        """Return the newest events that are kept, the newest first, told or not."""
+        newest = "WHERE due <= ? ORDER BY due DESC, number DESC LIMIT ?"
+        rows = self._rows(f"{_EVENTS} {newest}", now.timestamp(), most)
+        return [_event(*row) for _, *row in rows]
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
@@ -167,6 +226,25 @@ class SqliteApprovals:
     def _rows(self, select: str, *values: Any) -> list[Any]:
         # A look does not make the file.
         return [*self._file.read(select, *values)] if self._file.path.exists() else []
+
+
+def _keep(
+    connection: sqlite3.Connection, event: EventRecord | None, expiry_of: str | None = None
+) -> None:
+    if event is not None:
+        row = (event.session_id, expiry_of, event.at.timestamp(), event.sealed)
+        connection.execute("INSERT INTO toolstile_events VALUES (NULL, ?, ?, ?, ?, 0, 0)", row)
+
+
+def _keep_end(connection: sqlite3.Connection, event: EventRecord | None, ticket: str) -> None:
+    """Keep the event of the end of a question, which does not expire any more."""
+    row = (ticket, 0.0 if event is None else event.at.timestamp())
+    connection.execute("DELETE FROM toolstile_events WHERE expiry_of = ? AND due > ?", row)
+    _keep(connection, event)
+
+
+def _event(session_id: str, due: float, sealed: bytes) -> EventRecord:
+    return EventRecord(session_id, datetime.fromtimestamp(due, UTC), sealed)
 
 
 def _places(values: Collection[object]) -> str:

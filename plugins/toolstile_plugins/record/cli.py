@@ -31,6 +31,8 @@ def show_record(args: argparse.Namespace) -> int:
         entries = selected.of(reader) if args.line is None else _on_line(args.line, reader)
         for entry in entries:
             args.out.write(showing.wire_of(entry))
+        for approval in reader.approvals.values() if args.line is None and selected.is_all else ():
+            args.out.write(showing.wire_of_approval(approval))
     elif args.line is not None:
         [found] = _on_line(args.line, reader)
         showing.show_call(Screen(), found)
@@ -51,6 +53,8 @@ def _show_folder(args: argparse.Namespace) -> int:
         try:
             for entry in selected.of(reader):
                 args.out.write({"file": str(reader.path), **showing.wire_of(entry)})
+            for approval in reader.approvals.values() if selected.is_all else ():
+                args.out.write({"file": str(reader.path), **showing.wire_of_approval(approval)})
         except RecordError as error:
             args.out.write({"file": str(reader.path), "fault": str(error)})
             status = 1

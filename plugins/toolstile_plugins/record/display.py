@@ -15,7 +15,7 @@ from toolstile_hookspecs import Status
 from toolstile_hookspecs.support.text import counted, duration, printable
 from toolstile_plugins.cli_support import ENDLESS, console
 from toolstile_plugins.record.reader import Checked, Lost, Numbered, Reader
-from toolstile_plugins.record.schema import RecordedCall, RecordError
+from toolstile_plugins.record.schema import RecordedApproval, RecordedCall, RecordError
 from toolstile_plugins.record.selection import Selection, Summary
 
 if TYPE_CHECKING:
@@ -132,6 +132,8 @@ def show_table(
             checker, *said = (found.check.get(name) for name in ("checker", "verdict", "feedback"))
             told = f"{_moment(found.at)} checked by {checker}: {', '.join(filter(None, said))}"
             screen.line(printable(told))
+        for approval in reader.approvals.values() if selection.is_all else ():
+            screen.line(printable(f"{_moment(approval.at)} {approval.described}"))
         if reader.torn:
             what = f"The last line of {reader.path.name}" if named else "The last line"
             screen.line(f"{what} was not written to its end; it is left out.", "yellow")
@@ -237,6 +239,12 @@ def show_comparisons(screen: Screen, comparisons: Iterable[Comparison], what: st
 def wire_of(entry: Numbered) -> dict[str, Any]:
     """Return a call as a JSON object."""
     return {"line": entry.line, **entry.call.model_dump(mode="json", exclude={"prev", "hash"})}
+
+
+def wire_of_approval(approval: RecordedApproval) -> dict[str, Any]:
+    """Return an answer, a grant or a revocation as a JSON object."""
+    fields = approval.model_dump(mode="json", exclude={"n", "prev", "hash"})
+    return {"line": approval.n, **fields}
 
 
 def wire_of_checked(checked: Checked) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from toolstile_plugins.record.requests import with_request
 from toolstile_plugins.record.schema import (
     Begin,
     End,
+    RecordedApproval,
     RecordedCall,
     RecordedCheck,
     RecordError,
@@ -80,6 +81,7 @@ class Reader:
         torn: Whether its last line was not written to its end, as soon as all is read.
         lost: The calls that could not be recorded, as far as it is read.
         checks: The checks of agents' tasks, as far as it is read.
+        approvals: The answers of people, grants and revocations by id, as far as it is read.
     """
 
     def __init__(self, path: Path) -> None:
@@ -87,6 +89,7 @@ class Reader:
         self.torn = False
         self.lost: list[Lost] = []
         self.checks: list[RecordedCheck] = []
+        self.approvals: dict[str, RecordedApproval] = {}
 
     def __iter__(self) -> Iterator[Numbered]:
         """Yield each call.
@@ -103,6 +106,8 @@ class Reader:
                 requests.clear()
             elif isinstance(said, RecordedCheck):
                 self.checks.append(said)
+            elif isinstance(said, RecordedApproval):
+                self.approvals.setdefault(said.id, said)
             elif isinstance(said, RecordedCall):
                 yield Numbered(number, with_request(said, requests))
         _refuse_others(self.path, chain)

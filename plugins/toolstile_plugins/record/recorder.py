@@ -82,13 +82,22 @@ class Recorder:
                 self._count(1)
             raise
 
+    def note(self, kind: str, said: dict[str, Any]) -> None:
+        """Write a line of another kind than a call.
+
+        Raises:
+            OSError: It cannot be written.
+            RecordError: Another process writes the record.
+        """
+        if not self._begun:
+            self._begin()
+        self._file.append(written({"kind": kind, **said}))
+
     def note_check(self, session: str, check: Any) -> None:
         """Write an agent's check of a task; where it cannot be written, log it."""
-        line = {"kind": "check", "session": session, "at": self._clock.now().isoformat()}
+        at = self._clock.now().isoformat()
         try:
-            if not self._begun:
-                self._begin()
-            self._file.append(written({**line, "check": asdict(check)}))
+            self.note("check", {"session": session, "at": at, "check": asdict(check)})
         except (OSError, RecordError):
             log.exception("The check of a task could not be recorded", extra=NOTICE)
 

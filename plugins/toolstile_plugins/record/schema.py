@@ -1,7 +1,8 @@
 """The schema of a record's lines.
 
 The first line of each run says that it begins, and the last one that it ended. Between them
-stands a line for each call, and for each check of the completion of an agent's task.
+stands a line for each call, for each check of the completion of an agent's task, and for each
+answer of a person, grant and revocation, in whatever process it was given.
 """
 
 from __future__ import annotations
@@ -100,6 +101,18 @@ class Raised(_Part):
     type: str
     text: str = ""
     section_keys: tuple[str, ...] = ()
+
+
+class Answerer(_Part):
+    """A person who answered.
+
+    Args:
+        source: The name of what vouches for the id.
+        id: The id.
+    """
+
+    source: str
+    id: str
 
 
 class RecordedPrincipal(_Part):
@@ -239,7 +252,43 @@ class RecordedCheck(_Line):
     check: dict[str, Any]
 
 
-Said = Begin | RecordedCall | RecordedCheck | End
+class RecordedApproval(_Line):
+    """An answer to a question, its end without one, or a grant that was given or revoked.
+
+    Args:
+        id: Its name. After a crash a line may come again, with the same id.
+        act: `approved`, `denied`, `edited`, `expired`, `withdrawn`, `granted` or `revoked`.
+        at: The time.
+        tool: The tool.
+        subject: The ticket of the question, or the id of the grant.
+        session: The id of the session that it concerns.
+        call: The id of the call that was asked about.
+        by: The person.
+        via: The way on which it came.
+        reason: The reason of a denial, or what is granted.
+    """
+
+    kind: Literal["approval"]
+    id: str
+    act: str
+    at: datetime
+    tool: str
+    subject: str
+    session: str
+    call: str = ""
+    by: Answerer | None = None
+    via: str = ""
+    reason: str | None = None
+
+    @property
+    def described(self) -> str:
+        """All that it says but the time, in words."""
+        by = "" if self.by is None else f" by {self.by.source} {self.by.id} ({self.via})"
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.tool} {self.subject} {self.act}{by}{why}"
+
+
+Said = Begin | RecordedCall | RecordedCheck | RecordedApproval | End
 Line = Annotated[Said, Field(discriminator="kind")]
 
 _LINES: Final[TypeAdapter[Line]] = TypeAdapter(Line)

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from toolstile_hookspecs import Answer, Status, ToolCall
+from toolstile_hookspecs import Answer, Principal, Status, ToolCall
 from toolstile_plugins.inbox import resume_pending
 
 from .conftest import BOB, Desk, Visitor
@@ -21,7 +21,7 @@ def test_a_question_is_shown_with_all_that_is_needed_to_decide(desk, visitor):
 
 def test_questions_are_json_for_programs(desk, visitor):
     question = desk.ask(to="ada", amount=5)
-    assert visitor.json() == {"questions": [question], "grants": []}
+    assert visitor.json() == {"questions": [question], "grants": [], "lately": []}
     path = f"/questions/{question['ticket']}"
     assert visitor.json(path) == {"question": question, "fault": None}
 
@@ -149,6 +149,23 @@ def test_what_is_not_there_is_not_found(visitor):
     answer = visitor.post("/questions/nonesuch", {"answer": "approve", "digest": ""})
     assert answer.status_code == 404
     assert visitor.get("/nonesuch").status_code == 404
+
+
+def test_what_was_decided_lately_is_shown_the_newest_first(desk, visitor):
+    """In whatever process, and whether the call has gone on or not."""
+    asked = desk.ask(to="ada")
+    desk.inbox.answer(
+        asked["ticket"], Answer.DENIED, Principal("os", "eve"), via="chat", reason="<b>No</b>"
+    )
+    visitor.answer(desk.ask(to="mia"), "grant")
+    (grant,) = visitor.json()["grants"]
+    visitor.post(f"/grants/{grant['id']}", {})
+    told = [(event["act"], event["via"]) for event in visitor.json()["lately"]]
+    ours = [(act, "console") for act in ("revoked", "granted", "approved")]
+    assert told == [*ours, ("denied", "chat")]
+    page = visitor.get().text
+    assert f"pay {asked['ticket']} denied by os eve (chat): &lt;b&gt;No&lt;/b&gt;" in page
+    assert f"pay {grant['id']} revoked by os bob (console)" in page
 
 
 # --- Grants

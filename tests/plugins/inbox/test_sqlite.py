@@ -38,8 +38,8 @@ class TestSqlite(ApprovalStoreContract):
     def test_a_file_of_another_version_is_refused(self, store, again, file):
         store.add(question_of())
         with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-            connection.execute("PRAGMA user_version = 3")
-        with pytest.raises(StateError, match="of version 3, which this Toolstile does not know"):
+            connection.execute("PRAGMA user_version = 4")
+        with pytest.raises(StateError, match="of version 4, which this Toolstile does not know"):
             again.get("t1")
 
     @pytest.mark.parametrize("text", ["no JSON", "{}", "[]", "1", '{"principal": null}'])
@@ -50,10 +50,14 @@ class TestSqlite(ApprovalStoreContract):
         with pytest.raises(StateError, match="was altered and cannot be read"):
             again.questions()
 
-    def test_a_file_from_before_there_were_grants_takes_them(self, store, again, file):
+    @pytest.mark.parametrize(("version", "later"), [(1, ["grants", "events"]), (2, ["events"])])
+    def test_a_file_from_before_there_were_grants_or_events_takes_them(
+        self, store, again, file, version, later
+    ):
         store.add(question_of())
         with closing(sqlite3.connect(file, isolation_level=None)) as connection:
-            connection.execute("DROP TABLE toolstile_grants")
-            connection.execute("PRAGMA user_version = 1")
-        assert list(again.grants()) == []
+            for name in later:
+                connection.execute(f"DROP TABLE toolstile_{name}")
+            connection.execute(f"PRAGMA user_version = {version}")
+        assert list(again.grants()) == list(again.events(question_of().expires, 1)) == []
         assert again.get("t1") == question_of()

@@ -69,8 +69,8 @@ def test_so_does_one_that_is_cancelled_while_the_question_is_kept(tools, monkeyp
     store = inbox_of(tools).store
     keep, is_kept = store.add, threading.Event()
 
-    def add(question):
-        keep(question)
+    def add(*given):
+        keep(*given)
         is_kept.set()
         time.sleep(0.05)
 
@@ -83,7 +83,8 @@ def test_so_does_one_that_is_cancelled_while_the_question_is_kept(tools, monkeyp
         await asyncio.gather(running, return_exceptions=True)
 
     asyncio.run(cancelled())
-    until(lambda: store.questions({QuestionState.WITHDRAWN}))
+    (question,) = until(lambda: store.questions({QuestionState.WITHDRAWN}))
+    assert (question.call_id, PAID) == (CALL.id, [])
 
 
 @pytest.mark.slow

@@ -1,0 +1,152 @@
+"""Events of questions and grants: what people decided, and what nobody did in time.
+
+The store keeps each one with what caused it, sealed, until those who listen have heard it: the
+record of a host, and the session that it concerns.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+from uuid import uuid4
+
+from toolstile_hookspecs import NOTICE, Principal, SessionProtocol, StateError, ToolstileError
+from toolstile_hookspecs.services.approval_store import (
+    ApprovalStore,
+    EventRecord,
+    Listener,
+    Question,
+)
+from toolstile_hookspecs.support.text import wire_time
+from toolstile_plugins.inbox.seal import Seal
+from toolstile_plugins.inbox.settings import InboxSettings
+
+if TYPE_CHECKING:
+    from toolstile_plugins.record.recorder import Recorder
+
+log = logging.getLogger("toolstile.inbox")
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalEvent:
+    """An answer to a question, its end without one, or a grant that was given or revoked.
+
+    Args:
+        id: Its name. One that is told again, after a crash, has the same.
+        act: `approved`, `denied`, `edited`, `expired`, `withdrawn`, `granted` or `revoked`.
+        at: The time; aware.
+        tool: The name of the tool.
+        subject: The ticket of the question, or the id of the grant.
+        session: The session that it concerns.
+        call: The id of the call that was asked about; "" for a grant that is revoked.
+        by: The person; None where nobody answered.
+        via: The way on which it came.
+        reason: The reason of a denial, or what is granted.
+    """
+
+    id: str
+    act: str
+    at: datetime
+    tool: str
+    subject: str
+    session: str
+    call: str = ""
+    by: Principal | None = None
+    via: str = ""
+    reason: str | None = None
+
+    @property
+    def described(self) -> str:
+        """All that it says but the time, in words."""
+        by = "" if self.by is None else f" by {self.by.source} {self.by.id} ({self.via})"
+        why = f": {self.reason}" if self.reason else ""
+        return f"{self.tool} {self.subject} {self.act}{by}{why}"
+
+    def wire(self) -> dict[str, Any]:
+        """Return it as JSON data."""
+        by = self.by and {"source": self.by.source, "id": self.by.id}
+        return {**asdict(replace(self, by=None)), "at": wire_time(self.at), "by": by}
+
+
+def event_of(question: Question, act: str, at: datetime, **more: Any) -> ApprovalEvent:
+    """Return the event of an act on a question."""
+    name, call, session = question.ticket, question.call_id, question.session_id
+    return ApprovalEvent(uuid4().hex, act, at, question.tool, name, session, call, **more)
+
+
+class Events:
+    """The events of an inbox, and those who hear them.
+
+    Args:
+        settings: The settings, which know the host.
+        store: The store.
+        seal: Seals them, so that nobody else makes one.
+    """
+
+    def __init__(self, settings: InboxSettings, store: ApprovalStore, seal: Seal) -> None:
+        self._settings = settings
+        self._store = store
+        self._seal = seal
+        self._looked: float | None = None
+
+    def sealed(self, event: ApprovalEvent) -> EventRecord:
+        """Return an event as the store keeps it."""
+        fields = {**event.wire(), "at": event.at.astimezone(UTC).isoformat()}
+        return EventRecord(event.session, event.at, self._seal.seal_event(json.dumps(fields)))
+
+    def newest(self, most: int) -> list[ApprovalEvent]:
+        """Return the newest events, the newest first."""
+        kept = self._store.events(self._settings.clock.now(), most)
+        return [event for event in map(self._read, kept) if event is not None]
+
+    def to_session(self, session: SessionProtocol) -> None:
+        """Publish the events that concern a session, of which it has not heard."""
+        self._tell("session", session.dispatcher.publish, session.id)
+
+    def to_record(self, *, is_due: bool = True) -> None:
+        """Write the events that are in no record into that of the host, if it has one.
+
+        Args:
+            is_due: Whether to look at once; else only where the last look was some time ago.
+        """
+        # Where the plugin `record` records nothing, it is not there.
+        module = sys.modules.get("toolstile_plugins.record.recorder")
+        recorders: dict[Any, Recorder] = {} if module is None else module.RECORDERS
+        recorder = recorders.get(self._settings.host)
+        if recorder is None:
+            return
+        now = self._settings.clock.monotonic()
+        if is_due or self._looked is None or now - self._looked >= self._settings.interval:
+            self._looked = now
+            try:
+                self._tell("record", lambda event: recorder.note("approval", event.wire()))
+            except (OSError, ToolstileError):
+                log.exception("Answers could not be recorded; the next host tries.", extra=NOTICE)
+
+    def _tell(
+        self,
+        listener: Listener,
+        hear: Callable[[ApprovalEvent], object],
+        session_id: str | None = None,
+    ) -> None:
+        def heard(record: EventRecord) -> None:
+            if (event := self._read(record)) is not None:
+                hear(event)
+
+        self._store.tell(listener, self._settings.clock.now(), heard, session_id=session_id)
+
+    def _read(self, record: EventRecord) -> ApprovalEvent | None:
+        """Return an event; None, which is logged, where it is not genuine."""
+        try:
+            fields = json.loads(self._seal.event_of(record.sealed))
+        except StateError as error:
+            log.warning("%s It is left out.", error)
+            return None
+        fields["at"] = datetime.fromisoformat(fields["at"])
+        fields["by"] = fields["by"] and Principal(**fields["by"])
+        return ApprovalEvent(**fields)
