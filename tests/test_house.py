@@ -229,11 +229,11 @@ BUDGETS = {
     },
     # Questions that are kept, answered from anywhere, and resumed; the suite that stores pass.
     "people decide": {
-        "contract": 217,
+        "contract": 269,
         "host": 49,
-        "lines": 3704,  # 3,200
-        "statements": 1824,
-        "files": 23,
+        "lines": 4247,  # 3,200
+        "statements": 2092,
+        "files": 24,
     },
     # Pages of what waits; templates, scripts and styles are apart.
     "console": {
