@@ -51,9 +51,11 @@ class TakenFile(Content):
             return handle
         raise self._changed()
 
-    def check(self, status: os.stat_result) -> None:
-        """Raise `ConflictError` unless this is the file as it was taken."""
-        if _identity_of(status) != self._identity:
+    def check(self, status: os.stat_result, *, renamed: bool = False) -> None:
+        """Raise `ConflictError` unless this is the file as it was taken, by its old name or not."""
+        # A new name counts as a change of what is not its content.
+        end = -1 if renamed else None
+        if _identity_of(status)[:end] != self._identity[:end]:
             raise self._changed()
 
     def _changed(self) -> ConflictError:

@@ -19,7 +19,6 @@ from toolstile_plugins.vfs.backends.disk.os_errors import check_changeable
 from toolstile_plugins.vfs.nodes import Content, Node
 from toolstile_plugins.vfs.paths import split
 from toolstile_plugins.vfs.taken_file import TakenFile
-from toolstile_plugins.vfs.write_set import conflict
 
 _BLOCK_BYTES: Final = 1 << 20
 _HASHED_BYTES: Final = 1 << 20
@@ -206,8 +205,7 @@ class Staging:
         except OSError:
             return False
         moved = os.stat(slot, dir_fd=self._slots, follow_symlinks=False)
-        if (moved.st_dev, moved.st_ino) != (status.st_dev, status.st_ino):
-            raise conflict([slot])
+        content.check(moved, renamed=True)
         return True
 
     def _create(self, slot: str) -> int:
