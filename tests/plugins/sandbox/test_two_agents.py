@@ -75,3 +75,15 @@ def test_a_command_that_nothing_contains_ends_in_conflict(open_host, tmp_path):
     assert outcome.status is Status.CONFLICT
     assert [path.name for path in (tmp_path / "project").glob("[!.]*")] == ["notes.txt"]
     assert (tmp_path / "project/notes.txt").read_text() == "two\n"
+
+
+@pytest.mark.long
+def test_commands_of_one_batch_leave_what_they_leave_one_after_the_other(open_host, tmp_path):
+    number = tmp_path / "project/number"
+    number.write_text("0\n")
+    script = "n=$(cat number); sleep 0.2; echo $((n + 1)) > number"
+    calls = [ToolCall("shell_execute", {"command": ["sh", "-c", script]}) for _ in range(5)]
+    with open_host().executor() as tools:
+        outcomes = tools.dispatch_all(calls)
+    assert [outcome.text for outcome in outcomes if not outcome.success] == []
+    assert number.read_text() == "5\n"
