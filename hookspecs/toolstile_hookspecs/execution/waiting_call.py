@@ -15,14 +15,16 @@ class WaitingCall:
     """A call that waits, for a framework whose own state of a run has no room for its token.
 
     It is a slice of the session, so the process that goes on with the run finds it there. The
-    newest one of an id counts.
+    newest one of an id and a digest counts.
 
     Args:
         call_id: The id that the model gave to the call.
         question: The question, and the token that resumes the call; empty once it has gone on.
         answer: The answer, where the framework cannot say all of it.
+        digest: The digest of its tool and arguments, where runs may have calls of the same ids.
     """
 
     call_id: str
     question: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     answer: ApprovalAnswer | None = field(default=None, repr=False)
+    digest: str = field(default="", repr=False)

@@ -176,7 +176,8 @@ def paused(message: ResultMessage, tools: ExecutorHandle) -> Paused | None:
         tools: Its executor.
     """
     deferred = message.deferred_tool_use
-    return None if deferred is None else calls_of(tools).paused.get(deferred.id)
+    place = message.session_id, "" if deferred is None else deferred.id
+    return calls_of(tools).paused.get(place)
 
 
 def answered(call: Paused, answer: GivenAnswer, tools: ExecutorHandle) -> None:
@@ -187,4 +188,4 @@ def answered(call: Paused, answer: GivenAnswer, tools: ExecutorHandle) -> None:
         answer: The answer of a person.
         tools: The executor of the resumed session.
     """
-    calls_of(tools).answers[call.id] = call.question[TOKEN], answer
+    calls_of(tools).answers[call.session_id, call.id] = call.question[TOKEN], answer

@@ -6,8 +6,8 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from typing import Any, Final, cast
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar, cast
 
 from claude_agent_sdk import HookMatcher
 from claude_agent_sdk.types import (
@@ -44,6 +44,12 @@ _CALLS: Final = "claude_session_calls"
 AGAIN: Final = "Call it again, unchanged: the session then waits for the answer."
 
 Hooks = dict[HookEvent, list[HookMatcher]]
+_Answered = tuple[str, GivenAnswer]
+_Place = tuple[str, str]
+"""A session and the id of a call: the forks of a session have the same ids."""
+_Same = tuple[str, str]
+"""The id of a call, and its tool and arguments: our server is told of no session."""
+_Kept = TypeVar("_Kept")
 
 
 @dataclass(frozen=True)
@@ -101,18 +107,18 @@ class SessionCalls:
 
     def __init__(self, tools: ExecutorHandle) -> None:
         self.tools = tools
-        self.paused: dict[str, Paused] = {}
-        self.answers: dict[str, tuple[str, GivenAnswer]] = {}
-        """Tokens and answers of people, by the ids of the calls."""
-        self._carried: dict[str, Carried] = {}
-        self._dispatched: dict[str, Read] = {}
-        """The answers to calls that were dispatched before our server was asked."""
+        self.paused: dict[_Place, Paused] = {}
+        self.answers: dict[_Place, _Answered] = {}
+        """Tokens and answers of people."""
+        self._carried: dict[_Place, Carried] = {}
+        self._known: dict[_Same, Read | _Answered] = {}
+        """What is known of calls before our server is asked for them: an end, or an answer."""
         self._repeatable: dict[str, Outcome] = {}
         """Calls that wait for a person, until the model repeats them."""
         self._deferred: dict[str, str] = {}
         """The call for which a session pauses: Claude Code keeps one."""
-        self._decided: dict[str, asyncio.Future[None]] = {}
-        self._stops: dict[str, str] = {}
+        self._decided: dict[_Place, asyncio.Future[None]] = {}
+        self._stops: dict[_Same, str] = {}
         """Why a session ends with a call."""
         self._connections = 0
         self._is_hooked = False
@@ -140,9 +146,10 @@ class SessionCalls:
 
     async def read(self, call: ToolCall) -> Read:
         """Return the answer to a call of our own tools."""
-        if (dispatched := self._dispatched.pop(call.id, None)) is not None:
-            return dispatched
-        ended = await self._ended(call)
+        known = _taken(self._known, _same(call))
+        if isinstance(known, Read):
+            return known
+        ended = await self._ended(call, known)
         if isinstance(ended, Read):
             return ended
         if ended.status is Status.PENDING and self._is_hooked:
@@ -150,34 +157,36 @@ class SessionCalls:
             return Read(f"{ended.text} {AGAIN}", is_error=True)
         return Read(ended.text, ended.is_error)
 
-    async def _ended(self, call: ToolCall) -> Outcome | Read:
+    async def _ended(self, call: ToolCall, answered: _Answered | None = None) -> Outcome | Read:
         try:
-            if (answered := self.answers.pop(call.id, None)) is None:
+            if answered is None:
                 return await self.tools.adispatch(call)
             return await self.tools.aresume(call, *answered)
         except VisibilityExpansionRequired as request:
             return Read(opened(self.tools, request), is_error=False)
         except Exception as error:  # noqa: BLE001 - it ends the session, which is another process
-            self._stops[call.id] = str(error)
+            self._stops[_same(call)] = str(error)
             return Read(str(error), is_error=True)
 
     async def _before_own(self, data: PreToolUseHookInput) -> SyncHookJSONOutput:
         """Pause the session for a call that a person has to approve."""
-        name, call_id = data["tool_name"].removeprefix(PREFIX), data["tool_use_id"]
-        if call_id in self.answers:
+        call = _call(data)
+        if (answered := self.answers.pop(_place(data), None)) is not None:
+            self._known[_same(call)] = answered
             return {}
-        if (outcome := self._repeatable.pop(_key(name, data["tool_input"]), None)) is not None:
-            return self._defer(data, outcome)
+        repeated = self._repeatable.pop(_key(call.name, call.arguments), None)
+        if repeated is not None:
+            return self._defer(data, repeated)
         # Any other is dispatched once it has passed the hooks and the permissions of others.
         offered = self.tools.prompt.tools(self.tools.session)
-        if not any(tool.name == name and tool.requires_confirmation for tool in offered):
+        if not any(tool.name == call.name and tool.requires_confirmation for tool in offered):
             return {}
-        ended = await self._ended(ToolCall(name, data["tool_input"], id=call_id))
+        ended = await self._ended(call)
         if isinstance(ended, Outcome):
             if ended.status is Status.PENDING:
                 return self._defer(data, ended)
             ended = Read(ended.text, ended.is_error)
-        self._dispatched[call_id] = ended
+        self._known[_same(call)] = ended
         return {}
 
     # --- Their tools
@@ -185,17 +194,12 @@ class SessionCalls:
     async def _admit(self, data: PreToolUseHookInput) -> SyncHookJSONOutput:
         """Let Claude Code carry a call out, perhaps with edited arguments, or refuse it."""
         carried = Carried(data)
-        call = ToolCall(
-            data["tool_name"],
-            data["tool_input"],
-            id=data["tool_use_id"],
-            cancellation=carried.cancellation,
-        )
+        call = replace(_call(data), cancellation=carried.cancellation)
         try:
             foreign_tool(self.tools, call.name, f"foreign_tools([{call.name!r}, ...])")
         except DefinitionError as error:
             return _deny(str(error))
-        if (answered := self.answers.pop(call.id, None)) is None:
+        if (answered := self.answers.pop(_place(data), None)) is None:
             dispatched = self.tools.adispatch(call, using=carried.run)
         else:
             dispatched = self.tools.aresume(call, *answered, using=carried.run)
@@ -207,7 +211,7 @@ class SessionCalls:
             carried.cancellation.cancel()
             raise
         if not carried.outcome.done():
-            self._carried[call.id] = carried
+            self._carried[_place(data)] = carried
             edited = carried.admitted.result()
             return {} if edited == call.arguments else _decide(updatedInput=edited)
         if (raised := carried.outcome.exception()) is not None:
@@ -223,28 +227,29 @@ class SessionCalls:
 
     async def _before(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         data = cast("PreToolUseHookInput", given)
-        call_id, session_id = data["tool_use_id"], data["session_id"]
-        decided = self._decided[call_id] = asyncio.get_running_loop().create_future()
+        session_id, call_id = place = _place(data)
+        decided = self._decided[place] = asyncio.get_running_loop().create_future()
         try:
             if self._deferred.get(session_id) == call_id:  # the session goes on
                 del self._deferred[session_id]
-                self.paused.pop(call_id, None)
+                self.paused.pop(place, None)
             is_own = data["tool_name"].startswith(PREFIX)
             return await (self._before_own(data) if is_own else self._admit(data))
         finally:
             decided.set_result(None)
 
-    async def _hold(self, _: HookInput, call_id: str | None, __: HookContext) -> HookJSONOutput:
+    async def _hold(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         """Refuse a call that waits where Claude Code passes over `defer`, as without streaming."""
-        if (decided := self._decided.pop(call_id or "", None)) is not None:
+        place = _place(given)
+        if (decided := self._decided.pop(place, None)) is not None:
             await decided
-        if (waits := self.paused.get(call_id or "")) is None:
+        if (waits := self.paused.get(place)) is None:
             return {}
         reason = waits.question["question"]
         return _decide(permissionDecision="ask", permissionDecisionReason=reason)
 
     def _defer(self, data: PreToolUseHookInput, outcome: Outcome) -> SyncHookJSONOutput:
-        call_id, session_id = data["tool_use_id"], data["session_id"]
+        session_id, call_id = place = _place(data)
         if "agent_id" in data:
             return _deny(
                 f"{outcome.text} A subagent cannot wait: leave that call to the main agent."
@@ -252,15 +257,14 @@ class SessionCalls:
         if self._deferred.setdefault(session_id, call_id) != call_id:
             return _deny(f"{outcome.text} Another call is waiting: retry this one after that.")
         name, arguments = data["tool_name"], data["tool_input"]
-        self.paused[call_id] = Paused(session_id, call_id, name, arguments, question(outcome))
+        self.paused[place] = Paused(session_id, call_id, name, arguments, question(outcome))
         return _decide(permissionDecision="defer", permissionDecisionReason=outcome.text)
 
     async def _after(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         """End a call with its result; tell the model where that does not hold."""
         data = cast("PostToolUseHookInput | PostToolUseFailureHookInput", given)
-        call_id = data["tool_use_id"]
-        if (carried := self._carried.pop(call_id, None)) is None:
-            why = self._stops.pop(call_id, None)
+        if (carried := self._carried.pop(_place(data), None)) is None:
+            why = _taken(self._stops, _same(_call(data)))
             return {} if why is None else _stop(why)
         response: Any = None
         if data["hook_event_name"] == "PostToolUse":
@@ -275,17 +279,17 @@ class SessionCalls:
 
     async def _end_left(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
         data = cast("Mapping[str, Any]", given)
+        session_id, whose = data["session_id"], (data["session_id"], data.get("agent_id"))
         if data["hook_event_name"] == "UserPromptSubmit":  # nobody waits for an answer any more
-            self._deferred.pop(data["session_id"], None)
-        batch = [call["tool_use_id"] for call in data.get("tool_calls", ())]
-        whose = data["session_id"], data.get("agent_id")
-        theirs = [call_id for call_id, carried in self._carried.items() if carried.whose == whose]
+            self._deferred.pop(session_id, None)
+        batch = [(session_id, call["tool_use_id"]) for call in data.get("tool_calls", ())]
+        theirs = [place for place, carried in self._carried.items() if carried.whose == whose]
         await self._end(batch if data["hook_event_name"] == "PostToolBatch" else theirs)
         return {}
 
-    async def _end(self, call_ids: Iterable[str]) -> None:
+    async def _end(self, places: Iterable[_Place]) -> None:
         """End calls that nobody carries out any more, as cancelled."""
-        left = [self._carried.pop(call_id) for call_id in call_ids if call_id in self._carried]
+        left = [self._carried.pop(place) for place in places if place in self._carried]
         for carried in left:
             carried.cancellation.cancel()
         if left:
@@ -301,6 +305,29 @@ class SessionCalls:
             self._connections -= 1
             if not self._connections:
                 await self._end(list(self._carried))
+
+
+def _place(given: HookInput) -> _Place:
+    data = cast("PreToolUseHookInput", given)
+    return data["session_id"], data["tool_use_id"]
+
+
+def _call(
+    data: PreToolUseHookInput | PostToolUseHookInput | PostToolUseFailureHookInput,
+) -> ToolCall:
+    name = data["tool_name"].removeprefix(PREFIX)
+    return ToolCall(name, data["tool_input"], id=data["tool_use_id"])
+
+
+def _same(call: ToolCall) -> _Same:
+    return call.id, _key(call.name, call.arguments)
+
+
+def _taken(kept: dict[_Same, _Kept], same: _Same) -> _Kept | None:
+    """Take what is kept of a call; Claude Code may have put its arguments right since."""
+    alike = (other for other in kept if other[0] == same[0])
+    found = same if same in kept else next(alike, None)
+    return None if found is None else kept.pop(found)
 
 
 def _key(name: str, arguments: Any) -> str:

@@ -8,6 +8,7 @@ theirs is held within our call until then, so that its guardrails, hooks and tim
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
@@ -117,7 +118,8 @@ def question(tools: ExecutorHandle, item: ToolApprovalItem) -> Mapping[str, str]
     Returns:
         The question; empty for an interruption by a rule of the tool's own.
     """
-    kept = waiting.waiting(tools, item.call_id or "")
+    call = _call_of(item)
+    kept = waiting.waiting(tools, call.id, _digest(call))
     return {} if kept is None else kept.question
 
 
@@ -138,7 +140,8 @@ def answer(
     Raises:
         StateError: When no such call waits in the session.
     """
-    waiting.answer(tools, item.call_id or "", given)
+    call = _call_of(item)
+    waiting.answer(tools, call.id, given, _digest(call))
     state.approve(item)
 
 
@@ -384,21 +387,21 @@ class _Gate:
         await visit.begin(self._turns.dispatch(call, turn, turn.ids, visit.using))
         if (outcome := visit.question) is not None:
             visit.is_over = True
-            waiting.waits(self.tools, outcome)
+            waiting.waits(self.tools, outcome, _digest(call))
         return visit
 
     async def outcome(self, call: ToolCall, using: ForeignCall | None = None) -> Outcome:
         """Return the outcome of a call, which the SDK has asked about or a person has answered."""
         if (visit := _visit_of(call)) is not None:
             outcome = await visit.end(using)
-        elif (kept := waiting.waiting(self.tools, call.id)) is None:
+        elif (kept := waiting.waiting(self.tools, call.id, _digest(call))) is None:
             outcome = await self.tools.adispatch(call, using=using)
         else:
             given, token = kept.answer or ApprovalAnswer.approve(), kept.question[TOKEN]
             outcome = await self.tools.aresume(call, token, given, using=using)
             waiting.went_on(self.tools, kept)
         if outcome.status is Status.PENDING:
-            waiting.waits(self.tools, outcome)
+            waiting.waits(self.tools, outcome, _digest(call))
         if outcome.is_error and (span := get_current_span()) is not None:
             span.set_error({"message": f"{call.name}: {outcome.status}", "data": None})
         return outcome
@@ -425,6 +428,18 @@ def _call(name: str, given: str | dict[str, Any], call_id: str) -> ToolCall:
         return ToolCall(name, given if given.strip() else "{}", id=call_id)
     text = _arguments()
     return ToolCall(name, given if text is None or _read(text) != given else text, id=call_id)
+
+
+def _call_of(item: ToolApprovalItem) -> ToolCall:
+    return ToolCall(item.name or "", item.arguments or "{}", id=item.call_id or "")
+
+
+def _digest(call: ToolCall) -> str:
+    """Return what tells calls of the same id apart: runs of a session may have such."""
+    given = call.arguments
+    read = _read(given) if isinstance(given, str) else given
+    made = given if read is None else json.dumps(read, sort_keys=True)
+    return hashlib.sha256(f"{call.name} {made!r}".encode()).hexdigest()
 
 
 def _arguments() -> str | None:

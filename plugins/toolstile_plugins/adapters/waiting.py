@@ -10,36 +10,38 @@ from toolstile_hookspecs.execution.waiting_call import WaitingCall
 from toolstile_plugins.adapters.shown import question
 
 
-def waits(tools: ExecutorHandle, outcome: Outcome) -> WaitingCall:
+def waits(tools: ExecutorHandle, outcome: Outcome, digest: str = "") -> WaitingCall:
     """Keep a call that waits in its session."""
-    kept = WaitingCall(outcome.call.id, question(outcome))
+    kept = WaitingCall(outcome.call.id, question(outcome), digest=digest)
     tools.session[WaitingCall].append(kept)
     return kept
 
 
-def waiting(tools: ExecutorHandle, call_id: str) -> WaitingCall | None:
+def waiting(tools: ExecutorHandle, call_id: str, digest: str = "") -> WaitingCall | None:
     """Return the call of an id that waits, or None."""
-    known = tools.session[WaitingCall].where(lambda kept: kept.call_id == call_id)
+    call = call_id, digest
+    known = tools.session[WaitingCall].where(lambda kept: (kept.call_id, kept.digest) == call)
     return known[-1] if known and known[-1].question else None
 
 
 def went_on(tools: ExecutorHandle, kept: WaitingCall) -> None:
     """Note that a call waits no more."""
-    tools.session[WaitingCall].append(WaitingCall(kept.call_id))
+    tools.session[WaitingCall].append(WaitingCall(kept.call_id, digest=kept.digest))
 
 
-def answer(tools: ExecutorHandle, call_id: str, given: GivenAnswer) -> None:
+def answer(tools: ExecutorHandle, call_id: str, given: GivenAnswer, digest: str = "") -> None:
     """Answer a call that waits; it goes on when its run does.
 
     Args:
         tools: An executor of its session.
         call_id: The id of the call.
         given: The answer: an approval, a denial with its reason, or an edit.
+        digest: The digest with which it is kept.
 
     Raises:
         StateError: When no call of that id waits in the session.
     """
-    kept = waiting(tools, call_id)
+    kept = waiting(tools, call_id, digest)
     if kept is None:
         raise StateError(
             f"No call {call_id!r} waits in the session {tools.session.id!r}. Answer it in an "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -257,6 +257,45 @@ async def until(happened: Callable[[], bool]) -> None:
     async with asyncio.timeout(20):
         while not happened():  # noqa: ASYNC110 - another process makes it happen
             await asyncio.sleep(0.02)
+
+
+# --- Sessions side by side
+
+
+def in_two_sessions(request: Request) -> Any:
+    """Return a call of the same id in sessions with different prompts."""
+    own, other = ("a", "b") if "to a" in str(request["messages"][0]["content"]) else ("b", "a")
+    if any(message["role"] == "assistant" for message in request["messages"]):
+        return "done"
+    return [bash("c1", f"touch {own}; while [ ! -e {other} ]; do sleep 0.05; done; echo {own}")]
+
+
+async def both(*sessions: Awaitable[ResultMessage]) -> list[ResultMessage]:
+    return list(await asyncio.gather(*sessions))
+
+
+def test_calls_of_the_same_id_belong_to_their_sessions(opened: Opened) -> None:
+    with opened(in_two_sessions) as session:
+        asyncio.run(both(session.asked("to a"), session.asked("to b")))
+        events = session.tools.session[ToolInvoked].all()
+        assert [event.status for event in events] == [Status.SUCCEEDED] * 2
+        assert {event.shown_value["stdout"] for event in events} == {"a", "b"}
+
+
+def test_pauses_of_calls_of_the_same_id_belong_to_their_sessions(
+    opened: Opened, tmp_path: Path
+) -> None:
+    with opened(in_two_sessions, Asking("bash"), approver=later) as session:
+        ends = asyncio.run(both(session.asked("to a"), session.asked("to b")))
+        first, second = (paused(ended, session.tools) for ended in ends)
+        assert first is not None
+        assert second is not None
+        assert "echo a" in first.arguments["command"]
+        answered(first, ApprovalAnswer.edit({"command": "touch first"}), session.tools)
+        answered(second, ApprovalAnswer.deny("Keep b."), session.tools)
+        for call in (second, first):
+            session.run("go on", resume=call.session_id)
+    assert [file.name for file in tmp_path.glob("[abf]*")] == ["first"]
 
 
 # --- Pauses

@@ -326,6 +326,23 @@ def test_a_question_tells_what_the_person_has_to_know(toolstile_host: Hosts) -> 
         assert asked["toolstile_token"]
 
 
+def test_runs_of_a_session_that_wait_with_the_same_ids_are_told_apart(
+    toolstile_host: Hosts,
+) -> None:
+    with toolstile_host(tools=[erase], approver=later).executor() as tools:
+        agents = [
+            _agent(tools, [[made("erase", json.dumps({"name": name}))]]) for name in ("a", "b")
+        ]
+        first, second = (run(agent).to_state() for agent in agents)
+        (item,), (other,) = first.get_interruptions(), second.get_interruptions()
+        assert question(tools, item)["toolstile_token"] != question(tools, other)["toolstile_token"]
+        answer(tools, first, item, ApprovalAnswer.edit({"name": "c"}))
+        answer(tools, second, other, ApprovalAnswer.deny("keep it"))
+        (kept,) = read_by_model(run(agents[1], second))
+        assert kept.startswith("A person did not approve erase: keep it.")
+        assert read_by_model(run(agents[0], first)) == ["Erased c."]
+
+
 def test_the_sdk_rejects_by_itself(toolstile_host: Hosts) -> None:
     with toolstile_host(tools=[erase], approver=later).executor() as tools:
         agent = _agent(tools, [[made("erase", '{"name": "a"}')]])
