@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
+import sys
 from collections.abc import Coroutine, Iterable, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -55,6 +56,8 @@ class _Paused(Exception):
 
 
 _CONTROL: Final = ControlFlow(pauses=(_Paused,))
+_AT_ONCE: Final[Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
+"""A task begins without a turn of the loop, where Python has that."""
 
 
 def toolset(tools: ExecutorHandle) -> list[Tool]:
@@ -175,7 +178,7 @@ def _offered(gate: _Gate, tool: OurTool[Any, Any]) -> Tool:
 
     async def invoke(context: ToolContext[Any], text: str) -> Any:
         try:
-            return (await gate.outcome(_call(shown.name, text, context.tool_call_id))).text
+            return (await gate.outcome(shown.name, text, context.tool_call_id)).text
         except VisibilityExpansionRequired as request:
             return opened(gate.tools, request)
 
@@ -211,9 +214,8 @@ def _governed(gate: _Gate, theirs: FunctionTool) -> Tool:
                 raise _Paused
             return returned
 
-        call = _call(theirs.name, text, context.tool_call_id)
         try:
-            outcome = await gate.outcome(call, run.using(within))
+            outcome = await gate.outcome(theirs.name, text, context.tool_call_id, run.using(within))
         except ForeignPause:
             return None  # the SDK finds the interruptions of an agent that is a tool by itself
         return run.given(outcome) if outcome.success else outcome.text
@@ -296,10 +298,10 @@ class _HeldVisit(_Visit):
 
     def __init__(self) -> None:
         super().__init__()
-        loop = asyncio.get_running_loop()
         self.using = self._run
-        self._known: asyncio.Future[None] = loop.create_future()
-        self._entered: asyncio.Future[ForeignCall] = loop.create_future()
+        self._loop = asyncio.get_running_loop()
+        self._known: asyncio.Future[None] = self._loop.create_future()
+        self._entered: asyncio.Future[ForeignCall] = self._loop.create_future()
 
     @property
     def is_held(self) -> bool:
@@ -307,7 +309,7 @@ class _HeldVisit(_Visit):
         return not self._task.done()
 
     async def begin(self, dispatched: Coroutine[Any, Any, Outcome]) -> None:
-        self._task = asyncio.ensure_future(super().begin(dispatched))
+        self._task = asyncio.Task(super().begin(dispatched), loop=self._loop, **_AT_ONCE)
         self._task.add_done_callback(self._tell)
         if (asker := asyncio.current_task()) is not None:
             # Where the SDK does not come to run the tool, nobody else ends the call.
@@ -378,7 +380,7 @@ class _Gate:
         self, context: RunContextWrapper[Any], call: ToolCall, made: type[_SomeVisit]
     ) -> _SomeVisit:
         """Dispatch a call with those of its turn; return once it is known whether it waits."""
-        visit = _visit_of(call)
+        visit = _visit_of(call.id)
         if isinstance(visit, made):  # the SDK asks again
             return visit
         visit = made()
@@ -390,20 +392,27 @@ class _Gate:
             waiting.waits(self.tools, outcome, _digest(call))
         return visit
 
-    async def outcome(self, call: ToolCall, using: ForeignCall | None = None) -> Outcome:
+    async def outcome(
+        self, name: str, text: str, call_id: str, using: ForeignCall | None = None
+    ) -> Outcome:
         """Return the outcome of a call, which the SDK has asked about or a person has answered."""
-        if (visit := _visit_of(call)) is not None:
-            outcome = await visit.end(using)
-        elif (kept := waiting.waiting(self.tools, call.id, _digest(call))) is None:
-            outcome = await self.tools.adispatch(call, using=using)
-        else:
-            given, token = kept.answer or ApprovalAnswer.approve(), kept.question[TOKEN]
-            outcome = await self.tools.aresume(call, token, given, using=using)
-            waiting.went_on(self.tools, kept)
+        visit = _visit_of(call_id)
+        outcome = await (
+            self._resumed(_call(name, text, call_id), using) if visit is None else visit.end(using)
+        )
         if outcome.status is Status.PENDING:
-            waiting.waits(self.tools, outcome, _digest(call))
+            waiting.waits(self.tools, outcome, _digest(_call(name, text, call_id)))
         if outcome.is_error and (span := get_current_span()) is not None:
-            span.set_error({"message": f"{call.name}: {outcome.status}", "data": None})
+            span.set_error({"message": f"{name}: {outcome.status}", "data": None})
+        return outcome
+
+    async def _resumed(self, call: ToolCall, using: ForeignCall | None) -> Outcome:
+        """Go on with a call that waited, or dispatch one that the SDK has not asked about."""
+        if (kept := waiting.waiting(self.tools, call.id, _digest(call))) is None:
+            return await self.tools.adispatch(call, using=using)
+        given, token = kept.answer or ApprovalAnswer.approve(), kept.question[TOKEN]
+        outcome = await self.tools.aresume(call, token, given, using=using)
+        waiting.went_on(self.tools, kept)
         return outcome
 
     async def _turn(self, context: RunContextWrapper[Any], call_id: str) -> _Turn:
@@ -415,9 +424,9 @@ class _Gate:
         return turn
 
 
-def _visit_of(call: ToolCall) -> _Visit | None:
+def _visit_of(call_id: str) -> _Visit | None:
     """Return the visit of a call that the SDK has asked about and not run yet, or None."""
-    visit = _VISITS.get().get(call.id)
+    visit = _VISITS.get().get(call_id)
     return None if visit is None or visit.is_over else visit
 
 
