@@ -246,10 +246,10 @@ BUDGETS = {
     # A turn's calls as one batch, foreign tools within our calls, five frameworks, metrics, and the
     # suite that adapters pass; 1,800 lines were asked.
     "adapters": {
-        "contract": 29,
+        "contract": 31,
         "host": 26,
-        "lines": 3429,
-        "statements": 1701,
+        "lines": 3458,
+        "statements": 1733,
         "files": 19,
     },
     # Shell and code on the call's branch, and digests of workspaces; 3,200 lines were asked.
