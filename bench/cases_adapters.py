@@ -84,6 +84,63 @@ def dispatched_using(bare: Callable[[], AbstractContextManager[Run]]) -> Iterato
         yield run
 
 
+# --- Claude Agent SDK
+
+
+def _served() -> Any:
+    from claude_agent_sdk import create_sdk_mcp_server, tool
+
+    @tool("add", "Add two integers.", SCHEMA)
+    async def add_tool(given: dict[str, Any]) -> dict[str, Any]:
+        return {"content": [{"type": "text", "text": str(await add(**given))}]}
+
+    return create_sdk_mcp_server("desk", tools=[add_tool])
+
+
+def _claude(server: str, made: Any, hooks: Any = None) -> Run:
+    from claude_agent_sdk import ClaudeAgentOptions
+    from claude_code import Session
+
+    options = ClaudeAgentOptions(mcp_servers={server: made}, hooks=hooks)
+    return Session(options, server, GIVEN).call
+
+
+@contextmanager
+def claude_bare() -> Iterator[Run]:
+    yield _claude("desk", _served())
+
+
+@contextmanager
+def claude_hooked() -> Iterator[Run]:
+    """Give the SDK's own call with as many hooks as ours, which do nothing."""
+    from claude_agent_sdk import HookMatcher
+
+    async def nothing(*_: object) -> Any:
+        return {}
+
+    hooks = {"PreToolUse": [nothing, nothing], "PostToolUse": [nothing]}
+    yield _claude(
+        "desk", _served(), {event: [HookMatcher(hooks=each)] for event, each in hooks.items()}
+    )
+
+
+@contextmanager
+def claude_ours() -> Iterator[Run]:
+    from toolstile_plugins.adapters.claude_agent import toolset
+
+    with opened(make_tool(add)) as tools:
+        yield _claude("toolstile", toolset(tools))
+
+
+@contextmanager
+def claude_theirs() -> Iterator[Run]:
+    from toolstile_plugins.adapters.claude_agent import foreign_tools, governed
+
+    theirs = {"mcp__desk__add": SCHEMA}
+    with opened(*foreign_tools(theirs)) as tools:
+        yield _claude("desk", _served(), governed(theirs, tools))
+
+
 # --- pydantic-ai
 
 
@@ -247,6 +304,7 @@ def llm_theirs() -> Iterator[Run]:
 
 
 ADAPTERS: Final = {
+    "Claude Agent SDK": (claude_bare, claude_ours, claude_theirs),
     "LangChain": (langchain_bare, langchain_ours, langchain_theirs),
     "llm": (llm_bare, llm_ours, llm_theirs),
     "OpenAI Agents SDK": (openai_agents_bare, openai_agents_ours, openai_agents_theirs),
@@ -263,7 +321,9 @@ def measure_adapters(effort: Effort) -> list[Row]:
     floor = probe("adispatch: a call of our tool", dispatched)
     cases: list[Case] = []
     for name, (bare, own, foreign) in ADAPTERS.items():
-        within = probe(f"adispatch: a tool of {name}", partial(dispatched_using, bare))
+        # Claude Code says of a call what hooks are told; they are the SDK's own way to hear of it.
+        run = claude_hooked if bare is claude_bare else bare
+        within = probe(f"adispatch: a tool of {name}", partial(dispatched_using, run))
         cases += (
             Case(probe(f"{name}: bare", bare), floor),
             Case(probe(f"{name}: our tool", own), floor),

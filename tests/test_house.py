@@ -248,9 +248,9 @@ BUDGETS = {
     "adapters": {
         "contract": 31,
         "host": 26,
-        "lines": 3458,
-        "statements": 1733,
-        "files": 19,
+        "lines": 3471,
+        "statements": 1740,
+        "files": 20,
     },
     # Shell and code on the call's branch, and digests of workspaces; 3,200 lines were asked.
     "shell and code": {

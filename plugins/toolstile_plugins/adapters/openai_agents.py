@@ -10,14 +10,10 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-import sys
-from collections.abc import Coroutine, Iterable, Mapping
-from contextlib import suppress
-from contextvars import ContextVar
+from collections.abc import Iterable, Mapping
 from copy import copy
 from dataclasses import dataclass, field, fields
 from inspect import isawaitable
-from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from toolstile_hookspecs import (
@@ -31,7 +27,6 @@ from toolstile_hookspecs import (
     Status,
     Tool as OurTool,
     ToolCall,
-    ToolContext as OurContext,
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.approval import GivenAnswer
@@ -39,6 +34,7 @@ from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.section_tools import section_tools
 from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
 from toolstile_plugins.adapters.framework import FrameworkImport
+from toolstile_plugins.adapters.openai_visits import VISITS, HeldVisit, Visit, visit_of
 from toolstile_plugins.adapters.shown import TOKEN, opened
 from toolstile_plugins.adapters.turns import Turns
 
@@ -56,8 +52,6 @@ class _Paused(Exception):
 
 
 _CONTROL: Final = ControlFlow(pauses=(_Paused,))
-_AT_ONCE: Final[Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
-"""A task begins without a turn of the loop, where Python has that."""
 
 
 def toolset(tools: ExecutorHandle) -> list[Tool]:
@@ -173,7 +167,7 @@ def _offered(gate: _Gate, tool: OurTool[Any, Any]) -> Tool:
     shown = ToolSchema.of(tool)
 
     async def asks(context: RunContextWrapper[Any], given: dict[str, Any], call_id: str) -> bool:
-        visit = await gate.visit(context, _call(shown.name, given, call_id), _Visit)
+        visit = await gate.visit(context, _call(shown.name, given, call_id), Visit)
         return visit.question is not None
 
     async def invoke(context: ToolContext[Any], text: str) -> Any:
@@ -199,7 +193,7 @@ def _governed(gate: _Gate, theirs: FunctionTool) -> Tool:
     vars(bare).update(_use_default_failure_error_function=False, _failure_error_function=None)
 
     async def asks(context: RunContextWrapper[Any], given: dict[str, Any], call_id: str) -> bool:
-        visit = await gate.visit(context, _call(theirs.name, given, call_id), _HeldVisit)
+        visit = await gate.visit(context, _call(theirs.name, given, call_id), HeldVisit)
         if visit.is_held and await _asks_itself(theirs, context, given, call_id):
             await visit.leave()
             return True
@@ -256,98 +250,6 @@ def _is_interrupted(context: ToolContext[Any]) -> bool:
 # --- Calls
 
 
-class _Visit:
-    """A call between the moment at which the SDK asks about it and that at which it runs it.
-
-    Attributes:
-        using: Runs a tool of theirs.
-        is_over: Whether the SDK has the outcome.
-    """
-
-    using: ForeignCall | None = None
-
-    def __init__(self) -> None:
-        self.is_over = False
-        self._outcome: Outcome | None = None
-        self._error: Exception | None = None
-
-    @property
-    def question(self) -> Outcome | None:
-        """The outcome of a call that waits for a person."""
-        outcome = self._outcome
-        return outcome if outcome is not None and outcome.status is Status.PENDING else None
-
-    async def begin(self, dispatched: Coroutine[Any, Any, Outcome]) -> None:
-        """Carry the call on until it is known whether it waits for a person."""
-        try:
-            self._outcome = await dispatched
-        except Exception as error:  # noqa: BLE001 - raised where the SDK runs the tool
-            self._error = error
-
-    async def end(self, using: ForeignCall | None) -> Outcome:
-        """Return the outcome, now that the SDK runs the tool."""
-        del using
-        self.is_over = True
-        if self._outcome is None:
-            raise self._error or RuntimeError
-        return self._outcome
-
-
-class _HeldVisit(_Visit):
-    """A call of a tool of theirs, which is held until the SDK runs it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.using = self._run
-        self._loop = asyncio.get_running_loop()
-        self._known: asyncio.Future[None] = self._loop.create_future()
-        self._entered: asyncio.Future[ForeignCall] = self._loop.create_future()
-
-    @property
-    def is_held(self) -> bool:
-        """True while the tool of theirs is about to run."""
-        return not self._task.done()
-
-    async def begin(self, dispatched: Coroutine[Any, Any, Outcome]) -> None:
-        self._task = asyncio.Task(super().begin(dispatched), loop=self._loop, **_AT_ONCE)
-        self._task.add_done_callback(self._tell)
-        if (asker := asyncio.current_task()) is not None:
-            # Where the SDK does not come to run the tool, nobody else ends the call.
-            asker.add_done_callback(self._stop)
-        try:
-            await self._known
-        except asyncio.CancelledError:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-            raise
-
-    async def end(self, using: ForeignCall | None) -> Outcome:
-        if using is not None and not self._entered.done():
-            self._entered.set_result(using)
-        await self._task
-        return await super().end(using)
-
-    async def leave(self) -> None:
-        """Roll the call back: the tool asks by a rule of its own, and its call is made later."""
-
-        async def pause(_: dict[str, Any], __: OurContext) -> Any:
-            raise ForeignPause
-
-        with suppress(ForeignPause):
-            await self.end(pause)
-
-    async def _run(self, arguments: dict[str, Any], context: OurContext) -> Any:
-        self._tell()
-        return await (await self._entered)(arguments, context)
-
-    def _tell(self, _: object = None) -> None:
-        if not self._known.done():
-            self._known.set_result(None)
-
-    def _stop(self, _: object) -> None:
-        self._task.cancel()
-
-
 @dataclass(eq=False)
 class _Turn:
     """The calls of a turn of a run, by their ids in order; no turn is another."""
@@ -355,13 +257,7 @@ class _Turn:
     ids: list[str] = field(default_factory=list[str])
 
 
-_VISITS: Final[ContextVar[Mapping[str, _Visit]]] = ContextVar(
-    "toolstile_visits", default=MappingProxyType({})
-)
-"""The visits by the ids of their calls; the task that runs a tool inherits those of its asker."""
-
-
-_SomeVisit = TypeVar("_SomeVisit", bound=_Visit)
+_SomeVisit = TypeVar("_SomeVisit", bound=Visit)
 
 
 class _Gate:
@@ -380,11 +276,11 @@ class _Gate:
         self, context: RunContextWrapper[Any], call: ToolCall, made: type[_SomeVisit]
     ) -> _SomeVisit:
         """Dispatch a call with those of its turn; return once it is known whether it waits."""
-        visit = _visit_of(call.id)
+        visit = visit_of(call.id)
         if isinstance(visit, made):  # the SDK asks again
             return visit
         visit = made()
-        _VISITS.set({**_VISITS.get(), call.id: visit})
+        VISITS.set({**VISITS.get(), call.id: visit})
         turn = await self._turn(context, call.id)
         await visit.begin(self._turns.dispatch(call, turn, turn.ids, visit.using))
         if (outcome := visit.question) is not None:
@@ -396,7 +292,7 @@ class _Gate:
         self, name: str, text: str, call_id: str, using: ForeignCall | None = None
     ) -> Outcome:
         """Return the outcome of a call, which the SDK has asked about or a person has answered."""
-        visit = _visit_of(call_id)
+        visit = visit_of(call_id)
         outcome = await (
             self._resumed(_call(name, text, call_id), using) if visit is None else visit.end(using)
         )
@@ -422,12 +318,6 @@ class _Gate:
         await asyncio.sleep(0)
         self._standing.pop(id(context), None)
         return turn
-
-
-def _visit_of(call_id: str) -> _Visit | None:
-    """Return the visit of a call that the SDK has asked about and not run yet, or None."""
-    visit = _VISITS.get().get(call_id)
-    return None if visit is None or visit.is_over else visit
 
 
 def _call(name: str, given: str | dict[str, Any], call_id: str) -> ToolCall:
