@@ -112,7 +112,7 @@ class SessionCalls:
         """Tokens and answers of people."""
         self._carried: dict[_Place, Carried] = {}
         self._known: dict[_Same, Read | _Answered] = {}
-        """What is known of calls before our server is asked for them: an end, or an answer."""
+        """Ends of calls, or answers to them, before our server is asked for them."""
         self._repeatable: dict[str, Outcome] = {}
         """Calls that wait for a person, until the model repeats them."""
         self._deferred: dict[str, str] = {}
