@@ -248,8 +248,8 @@ BUDGETS = {
     "adapters": {
         "contract": 31,
         "host": 26,
-        "lines": 3471,
-        "statements": 1740,
+        "lines": 3496,
+        "statements": 1743,
         "files": 20,
     },
     # Shell and code on the call's branch, and digests of workspaces; 3,200 lines were asked.
