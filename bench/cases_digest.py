@@ -28,8 +28,8 @@ def measure_digest(effort: Effort) -> list[Row]:
 
 def _rendered(files: int) -> Callable[[], AbstractContextManager[Block]]:
     # In ten directories of ten each, so that as much is shown of few files as of many.
-    each = files // 100
-    names = [f"d{n // each // 10}/e{n // each % 10}/f{n % each}.py" for n in range(files)]
+    within = files // 100
+    names = [f"d{n // within // 10}/e{n // within % 10}/f{n % within}.py" for n in range(files)]
     workspace = VirtualFilesystem.in_memory(dict.fromkeys(names, b""))
 
     @contextmanager

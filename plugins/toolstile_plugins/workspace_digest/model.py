@@ -66,11 +66,11 @@ def register_reducers(session: SessionProtocol) -> None:
 
 
 def _put_digest(digests: Sequence[Any], event: WorkspaceDigest) -> Sequence[Any]:
-    return [*(each for each in digests if each.section_key != event.section_key), event]
+    return [*(digest for digest in digests if digest.section_key != event.section_key), event]
 
 
 def _put_directory(shown: Sequence[Any], event: DirectoryDigest) -> Sequence[Any]:
-    return [*(each for each in shown if each.path != event.path), event]
+    return [*(before for before in shown if before.path != event.path), event]
 
 
 def set_workspace_digest(session: SessionProtocol, digest: WorkspaceDigest) -> WorkspaceDigest:

@@ -58,10 +58,15 @@ class Survey:
 
     def entries(self, directory: str, most: int) -> list[FileStat]:
         """Return what a directory holds, without what is ignored; nothing where it is closed."""
+        return self._kept(self._found(directory, most))
+
+    def _found(self, directory: str, most: int) -> list[FileStat]:
         try:
-            found = list(islice(self._files.glob("*", directory), most))
+            return list(islice(self._files.glob("*", directory), most))
         except (OSError, ValueError):
             return []
+
+    def _kept(self, found: list[FileStat]) -> list[FileStat]:
         kept = [entry for entry in found if not self._is_ignored(entry)]
         return sorted(kept, key=lambda entry: (entry.kind != "directory", entry.path))
 
@@ -131,8 +136,10 @@ class Survey:
         there = self._state(directory, is_read=False) or ""
         if directory and not there.startswith("directory:"):
             return None
-        names = [entry.path for entry in self.entries(directory, _MOST_NAMES + 1)]
-        return None if len(names) > _MOST_NAMES else _hash_of_names(names)
+        found = self._found(directory, _MOST_NAMES + 1)
+        if len(found) > _MOST_NAMES:
+            return None
+        return _hash_of_names(entry.path for entry in self._kept(found))
 
     def _others(self, directory: str, known: dict[str, str], *, is_listed: bool) -> Iterator[str]:
         """Yield what is new in a directory of which all was shown, else the directory."""

@@ -147,12 +147,12 @@ def _kinds(tree: _Tree) -> Iterator[str]:
     for entries in tree.found.values():
         for entry in entries:
             if entry.kind == "file":
-                _, dot, suffix = split(entry.path)[1].lstrip(".").rpartition(".")
-                kind = f".{suffix.lower()}" if dot else "without suffix"
-                counts[kind] += 1
-                sizes[kind] += entry.size
-    ordered = sorted(counts, key=lambda kind: (-counts[kind], kind))
-    told = [f"{counts[kind]:,} {one_line(kind)} ({size_of(sizes[kind])})" for kind in ordered]
+                _, dot, ending = split(entry.path)[1].lstrip(".").rpartition(".")
+                suffix = f".{ending.lower()}" if dot else "without suffix"
+                counts[suffix] += 1
+                sizes[suffix] += entry.size
+    ordered = sorted(counts, key=lambda suffix: (-counts[suffix], suffix))
+    told = [f"{counts[name]:,} {one_line(name)} ({size_of(sizes[name])})" for name in ordered]
     if told:
         yield f"Kinds: {_listed(told)}"
 

@@ -57,7 +57,7 @@ class _Handlers:
             stat = checks.directory(path)
             checks.pass_or_refuse()
             path = path if stat is None else stat.path
-            shown_before = context.session[DirectoryDigest].where(lambda each: each.path == path)
+            shown_before = context.session[DirectoryDigest].where(lambda known: known.path == path)
             changed = [
                 name
                 for before in shown_before[-1:]

@@ -14,7 +14,7 @@ _OF_THE_INSTALLER = {"INSTALLER", "REQUESTED", "direct_url.json"}
 
 def build_wheels(folder: Path, name: str = "pytest") -> list[str]:
     """Pack a distribution and all it needs into wheels, and return their names."""
-    return sorted(_pack(folder, each) for each in _with_needs(name, {}).values())
+    return sorted(_pack(folder, packed) for packed in _with_needs(name, {}).values())
 
 
 def _with_needs(name: str, found: dict[str, Distribution]) -> dict[str, Distribution]:

@@ -142,7 +142,7 @@ def test_a_session_holds_one_digest_for_each_key(show):
         for body in ("One.", "Two."):
             set_workspace_digest(session, by_hand(body))
         set_workspace_digest(session, by_hand("Other.", " other "))
-        assert [each.body for each in session[WorkspaceDigest].all()] == ["Two.", "Other."]
+        assert [digest.body for digest in session[WorkspaceDigest].all()] == ["Two.", "Other."]
         found = latest_workspace_digest(session, "other")
         assert found is not None
         assert found.section_key == "other"
@@ -237,6 +237,15 @@ def test_another_time_or_an_ignored_file_makes_nothing_stale(show, make_files, p
         files.write("src/oven.pyc", "x")
         files.write("src/__pycache__/oven.py", "x")
         files.write("README.md", str(project["README.md"]))
+        assert stale(shown.text()) == ""
+
+
+def test_many_ignored_files_make_nothing_stale(show):
+    ignored = {f"src/{number:03}.pyc": "" for number in range(100)}
+    files = VirtualFilesystem.in_memory({".gitignore": "*.pyc\n", "src/z.py": "", **ignored})
+    with show(files) as shown:
+        shown.text()
+        files.write("src/000a.pyc", "")
         assert stale(shown.text()) == ""
 
 

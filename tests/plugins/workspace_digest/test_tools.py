@@ -37,7 +37,7 @@ def test_a_second_look_says_what_has_changed(show, make_files, project):
         changed = call(shown, "digest_directory", path="src").text
         assert changed.startswith("Changed since it was shown: `src/oven.py`, `src/rack.py`.\n")
         assert call(shown, "digest_directory", path="src").text.startswith("Nothing has changed")
-        assert [each.path for each in shown.session[DirectoryDigest].all()] == ["src"]
+        assert [known.path for known in shown.session[DirectoryDigest].all()] == ["src"]
 
 
 def test_the_bounds_hold_for_a_directory_too(show):
