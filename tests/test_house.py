@@ -256,8 +256,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 5915,
-        "statements": 3153,
+        "lines": 5920,
+        "statements": 3157,
         "files": 45,
     },
 }
