@@ -256,7 +256,7 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 5920,
+        "lines": 5922,
         "statements": 3157,
         "files": 45,
     },

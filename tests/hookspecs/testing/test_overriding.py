@@ -66,7 +66,7 @@ class HalfAStore:
         (ToolSuiteContract, "options", None, "gives None. A `return` may be missing"),
         (LedgerStoreContract, "store", HalfAStore, "gives the class HalfAStore. Let it return an"),
         (LedgerStoreContract, "store", HalfAStore(), "a HalfAStore, which has no claim, no close"),
-        (FilesystemContract, "files", "/tmp", "gives a str, which has no copy, .* See Filesystem"),
+        (FilesystemContract, "files", "/tmp", "gives a str, which has no chmod, .* See Filesystem"),
         (ToolSuiteContract, "outside", {}, r"gives {}. Let it return a function of \(bench\)"),
         (ObserverContract, "break_it", None, "gives None. Let it return a function"),
         (
