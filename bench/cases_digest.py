@@ -12,18 +12,17 @@ from toolstile_hookspecs import Binding, Filesystem, Prompt
 from toolstile_plugins.vfs import VirtualFilesystem
 from toolstile_plugins.workspace_digest import WorkspaceDigestSection
 
-FEW = 1_000
-MANY = 100_000
+SIZES = (1_000, 100_000)
+QUICK_SIZES = (100, 1_000)
 FLAT = 1.5
 
 
 def measure_digest(effort: Effort) -> list[Row]:
     """Measure the rendering of a prompt whose digest is there already."""
-    floor = Probe(f"a rendered digest: {FEW:,} files", _rendered(FEW))
-    many = min(MANY, max(effort.entries, FEW))
-    return compare(
-        [Case(Probe(f"a rendered digest: {many:,} files", _rendered(many)), floor, FLAT)], effort
-    )
+    few, many = SIZES if effort.entries >= max(SIZES) else QUICK_SIZES
+    floor = Probe(f"a rendered digest: {few:,} files", _rendered(few))
+    case = Probe(f"a rendered digest: {many:,} files", _rendered(many))
+    return compare([Case(case, floor, FLAT)], effort)
 
 
 def _rendered(files: int) -> Callable[[], AbstractContextManager[Block]]:

@@ -43,6 +43,7 @@ LIMITS = {
     "the same: 10 tabs show 100 questions, the console in its process": 1.05,
     "the same: 10 tabs show its calls, the console a process of its own": 1.05,
     "MCP, add within a process: Toolstile": 1.3,
+    "a rendered digest: 1,000 files": 1.5,
     "memory, a call that wrote and fails: 1,000 files": 1.5,
     "disk, a call that wrote and fails: 1,000 files": 1.5,
     "disk, a call that touches nothing: 1,000 files": 1.5,
