@@ -56,8 +56,10 @@ def _fitted(tool: CodeTool, tools: tuple[Tool[Any, Any], ...]) -> CodeTool:
     about = tool.long_description or tool.description
     shown = described(functions.values(), tool.config.max_signatures)
     called = [function.tool for function in functions.values()]
+    only_reads = tool.category == "side_effect" and all(each.category == "read" for each in called)
     return replace(
         tool,
+        category="read" if only_reads else tool.category,
         handler=partial(_run, functions, tool.config),
         original=tool,
         long_description=f"{about}\n\n{shown}",

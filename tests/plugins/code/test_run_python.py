@@ -273,7 +273,9 @@ def test_arguments_are_refused_by_the_tool_where_types_are_not_checked():
 def test_code_is_offered_the_tools_that_are_selected():
     config = CodeConfig(functions=ToolSelector(category={"read"}))
     with running(config=config) as executor:
-        assert run_python_of(executor).depends_on == ("offer", "look_closer")
+        offered = run_python_of(executor)
+        assert offered.depends_on == ("offer", "look_closer")
+        assert (offered.category, offered.contained) == ("read", True)
         assert "`note` used when not defined" in run(executor, "note('x')").text
 
 
