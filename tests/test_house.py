@@ -256,8 +256,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 5922,
-        "statements": 3157,
+        "lines": 5924,
+        "statements": 3158,
         "files": 45,
     },
 }
