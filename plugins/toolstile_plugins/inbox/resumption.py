@@ -129,7 +129,7 @@ def answers_to(inbox: Inbox, state: RunState) -> dict[str, TicketAnswer]:
     tickets = {waiting.ticket for waiting in state.waiting}
     questions = inbox.store.questions(session_id=state.session_id)
     answers: dict[str, TicketAnswer] = {}
-    for due in _claimed(inbox, [each for each in questions if each.ticket in tickets]):
+    for due in claimed(inbox, [each for each in questions if each.ticket in tickets]):
         question, sealed = due.question, due.sealed
         inbox.settings.part(Ended, Ended).note(inbox, question, question.call_id)
         answers[question.ticket] = TicketAnswer(sealed.token, due.answer, due.changes)
@@ -156,8 +156,8 @@ class Due:
 
     @property
     def changes(self) -> ChangeSet | None:
-        """The change set that was approved."""
-        if self.sealed.changes is None or self.answer.answer is not Answer.APPROVED:
+        """The change set that was shown; what is approved or denied of it needs no other run."""
+        if self.sealed.changes is None or self.answer.answer is Answer.EDITED:
             return None
         return ChangeSet.from_json(self.sealed.changes)
 
@@ -187,10 +187,10 @@ def _due(inbox: Inbox, tools: ExecutorHandle, principal: Principal | None) -> It
     inbox.events.to_session(tools.session)
     inbox.events.to_record()
     questions = inbox.store.questions(session_id=tools.session.id)
-    return _claimed(inbox, [each for each in questions if not each.owner and each.principal == own])
+    return claimed(inbox, [each for each in questions if not each.owner and each.principal == own])
 
 
-def _claimed(inbox: Inbox, questions: Iterable[Question]) -> Iterator[Due]:
+def claimed(inbox: Inbox, questions: Iterable[Question]) -> Iterator[Due]:
     """Yield the calls whose questions were answered, or not in time, each claimed.
 
     One that was altered keeps none of the others from going on.
