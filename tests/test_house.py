@@ -231,9 +231,9 @@ BUDGETS = {
     "people decide": {
         "contract": 269,
         "host": 49,
-        "lines": 4247,  # 3,200
-        "statements": 2092,
-        "files": 24,
+        "lines": 4798,  # 3,200
+        "statements": 2371,
+        "files": 29,
     },
     # Pages of what waits; templates, scripts and styles are apart.
     "console": {

@@ -13,7 +13,15 @@ from typing import Any, Final
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Command, hookimpl
+from toolstile_hookspecs import (
+    ApprovalAnswer,
+    ApprovalRequest,
+    Binding,
+    Command,
+    ResourceResolver,
+    hookimpl,
+)
+from toolstile_plugins.approval.beside import AtTerminal
 from toolstile_plugins.approval.settings import ApprovalSettings, Mode
 from toolstile_plugins.command_options.approval import ARGUMENTS
 
@@ -26,6 +34,19 @@ NAME: Final = "approval"
 def toolstile_settings() -> type[BaseModel]:
     """Declare the settings."""
     return ApprovalSettings
+
+
+@hookimpl
+def toolstile_resources(settings: ApprovalSettings) -> list[Binding[Any]]:
+    """Offer the terminal as a way to ask beside an inbox."""
+
+    def at_terminal(resources: ResourceResolver) -> AtTerminal:  # noqa: ARG001 - it needs none
+        # Late: terminals and editors bring much along, and few commands ask.
+        from toolstile_plugins.approval.terminal_way import TerminalWay
+
+        return TerminalWay(settings)
+
+    return [Binding[AtTerminal](AtTerminal, at_terminal)]  # type: ignore[type-abstract]
 
 
 @hookimpl

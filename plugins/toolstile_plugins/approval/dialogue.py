@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
 import json
 import os
 import shlex
@@ -14,12 +13,12 @@ from typing import Any, Final, cast
 from toolstile_hookspecs import (
     ApprovalAnswer,
     ApprovalRequest,
-    Principal,
     StateError,
     ToolValidationError,
 )
 from toolstile_hookspecs.codecs import RETRY
 from toolstile_hookspecs.support.text import printable
+from toolstile_plugins.approval.beside import person
 from toolstile_plugins.approval.display import Shown, unmasked
 from toolstile_plugins.approval.grants import MOST_HOURS, Grants, Terms
 from toolstile_plugins.approval.question import question_of
@@ -197,7 +196,7 @@ def _ask(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer
         return ApprovalAnswer.unanswered(LEFT_OPEN)
 
 
-_ALWAYS: Final = Terms(is_exact=False, hours=MOST_HOURS)
+ALWAYS: Final = Terms(is_exact=False, hours=MOST_HOURS)
 
 
 def _ask_at(
@@ -212,9 +211,8 @@ def _ask_at(
     dialogue = Dialogue(terminal, request)
     given = dialogue.run()
     if dialogue.for_good:
-        person = Principal("os", getpass.getuser())
         try:
-            grants.add(_ALWAYS.grant(asked, person, "terminal", asked.created), asked)
+            grants.add(ALWAYS.grant(asked, person(), "terminal", asked.created), asked)
         except StateError as error:
             terminal.show(printable(f"It runs this once. {error}"))
     return given

@@ -16,6 +16,7 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import Receive, Scope, Send
 
 from toolstile_hookspecs import HostHandle, Principal, ToolstileError
+from toolstile_plugins.approval.beside import person as user_of_process
 from toolstile_plugins.console.access import Access, Guard, SignedIn, read_form
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.calls import Calls
@@ -25,7 +26,6 @@ from toolstile_plugins.console.pages import HERE, Pages
 from toolstile_plugins.console.settings import ConsoleSettings
 from toolstile_plugins.console.waiting import Waiting
 from toolstile_plugins.inbox.grants import InboxGrants
-from toolstile_plugins.inbox.wire import person as user_of_process
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.record.settings import RecordSettings
 

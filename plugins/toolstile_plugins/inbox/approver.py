@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final, TypeVar
 from uuid import uuid4
@@ -15,6 +15,7 @@ from toolstile_hookspecs.calls import APPROVAL_TICKET
 from toolstile_hookspecs.services.approval_store import ANSWERED, Question, QuestionState
 from toolstile_plugins.approval.grants import Grants
 from toolstile_plugins.approval.question import question_of
+from toolstile_plugins.inbox.beside import Asked, asking, pause, reached_by
 from toolstile_plugins.inbox.events import Events
 from toolstile_plugins.inbox.inbox import LATE, Inbox
 from toolstile_plugins.inbox.seal import SealedCall
@@ -75,8 +76,16 @@ class Approver:
         self._ended = ended
         self._request = request
         self._clock = request.context.clock
+        self._holder = uuid4().hex
+        self._asked = question_of(request, timedelta(seconds=inbox.settings.expiry))
+        self._people = reached_by(inbox, request, self._asked)
         # A call within another cannot end and come back by itself.
-        self._lets_end = inbox.settings.wait == "pending" and request.context.parent is None
+        ends = inbox.settings.wait == "pending" or any(
+            reached.ends_call for reached in self._people.values()
+        )
+        self._lets_end = ends and request.context.parent is None
+        self._waits = not self._lets_end or bool(self._people)
+        self._end: QuestionState | None = QuestionState.WITHDRAWN
 
     async def ask(self) -> ApprovalAnswer:
         """Return a person's answer, or that it is pending.
@@ -97,19 +106,14 @@ class Approver:
             return found
         if found.state in ANSWERED:
             return self._take(found)
-        if self._lets_end:
-            token = self._inbox.seal.call_of(found).token
-            later = ApprovalAnswer.pending(found.ticket, self._later(found))
-            return replace(later, token=token)
-        return await self._wait(found)
+        return await self._wait(found) if self._waits else self._later(found)
 
     def _kept_or_new(self) -> Question | ApprovalAnswer:
         """Return an answered question about the same, which is claimed, or the answer of a grant.
 
         Otherwise return a question that waits.
         """
-        request, now = self._request, self._clock.now()
-        asked = question_of(request, timedelta(seconds=self._inbox.settings.expiry))
+        request, asked, now = self._request, self._asked, self._clock.now()
         shown_before: str | None = None
         waiting: Question | None = None
         for question in self._inbox.store.questions(session_id=request.context.session.id):
@@ -119,8 +123,9 @@ class Approver:
                     shown_before = question.diff
             elif state in ANSWERED and now < question.expires and self._inbox.claim(question, now):
                 return question
-            elif state is QuestionState.WAITING and self._lets_end:
-                waiting = waiting or question
+            elif state is QuestionState.WAITING and self._lets_end and waiting is None:
+                # Another call may wait with it meanwhile, for those who are asked beside.
+                waiting = question if not self._waits or self._hold(question, now) else None
         if (granted := self._grants.answer_to(asked)) is not None:
             if waiting is not None:
                 self._inbox.end(waiting, QuestionState.WITHDRAWN)
@@ -140,38 +145,51 @@ class Approver:
         )
         kept = self._inbox.seal.seal_call(question, call)
         self._inbox.ask(kept)
+        if self._waits:
+            self._hold(kept, self._clock.now())
         return kept
 
     async def _wait(self, question: Question) -> ApprovalAnswer:
         """Return the answer; meanwhile nobody else can go on with the call, unless this dies."""
-        store, holder = self._inbox.store, uuid4().hex
-        held_until = self._clock.now()
-        end: QuestionState | None = QuestionState.WITHDRAWN
         _waiting.add(question.ticket)
-        try:
-            while not self._request.withdrawn.aborted:
-                now = self._clock.now()
-                if held_until - now < _HOLD / 2:
-                    hold = partial(self._inbox.claim, question, now, holder=holder)
-                    await self._off_loop(partial(hold, seconds=_HOLD.total_seconds()))
-                    held_until = now + _HOLD
-                found = await self._off_loop(partial(store.get, question.ticket))
-                state = QuestionState.WITHDRAWN if found is None else found.state_at(now)
-                if found is not None and state in ANSWERED:
-                    if await self._off_loop(partial(self._inbox.claim, found, now, holder=holder)):
-                        end = None
-                        return self._take(found)
-                elif state is not QuestionState.WAITING:
-                    end = state
-                    late = state is QuestionState.EXPIRED
-                    return ApprovalAnswer.unanswered(LATE if late else ENDED_ELSEWHERE)
-                pause = max(self._inbox.settings.interval, _APART * len(_waiting))
-                await asyncio.sleep(pause)
-            return ApprovalAnswer.unanswered(NO_LONGER)
-        finally:
-            _waiting.discard(question.ticket)
-            if end is not None:
-                self._inbox.end(question, end)
+        async with asking(self._inbox, self._request, question, self._people) as asked:
+            try:
+                return await self._look(question, asked)
+            finally:
+                _waiting.discard(question.ticket)
+                if self._end is not None:
+                    self._inbox.end(question, self._end)
+
+    async def _look(self, question: Question, asked: Asked) -> ApprovalAnswer:
+        """Look for the answer again and again; without one, the call may end for now."""
+        store, held_until = self._inbox.store, self._clock.now() + _HOLD
+        while not self._request.withdrawn.aborted:
+            now = self._clock.now()
+            # Before the look, since an answer is kept before its task is done.
+            lets_end = self._lets_end and all(task.done() for task in asked)
+            if held_until - now < _HOLD / 2:
+                await self._off_loop(partial(self._hold, question, now))
+                held_until = now + _HOLD
+            found = await self._off_loop(partial(store.get, question.ticket))
+            state = QuestionState.WITHDRAWN if found is None else found.state_at(now)
+            if found is not None and state in ANSWERED:
+                if await self._off_loop(partial(self._hold, found, now)):
+                    self._end = None
+                    return self._take(found)
+            elif state is not QuestionState.WAITING:
+                self._end = state
+                late = state is QuestionState.EXPIRED
+                return ApprovalAnswer.unanswered(LATE if late else ENDED_ELSEWHERE)
+            elif lets_end:
+                self._end = None
+                await self._off_loop(partial(store.release, question.ticket, self._holder))
+                return self._later(question)
+            await pause(asked, max(self._inbox.settings.interval, _APART * len(_waiting)))
+        return ApprovalAnswer.unanswered(NO_LONGER)
+
+    def _hold(self, question: Question, now: datetime) -> bool:
+        seconds = _HOLD.total_seconds()
+        return self._inbox.claim(question, now, holder=self._holder, seconds=seconds)
 
     def _take(self, question: Question) -> ApprovalAnswer:
         """Return the answer of a claimed question, for the call that goes on with it."""
@@ -180,15 +198,21 @@ class Approver:
         token = self._inbox.seal.call_of(question).token
         return replace(self._inbox.answer_to(question), token=token)
 
-    def _later(self, question: Question) -> str:
-        """Return how the model gets the result."""
-        asked = f"A person answers question {question.ticket} (`toolstile approvals`)."
-        if question.owner:
-            return asked
-        return f"{asked} After that, call {question.tool} again with the same arguments."
+    def _later(self, question: Question) -> ApprovalAnswer:
+        """Return that the call ends for now."""
+        token = self._inbox.seal.call_of(question).token
+        return replace(ApprovalAnswer.pending(question.ticket, told_later(question)), token=token)
 
     async def _off_loop(self, ask: Callable[[], T]) -> T:
         return await asyncio.to_thread(ask) if self._inbox.store.waits else ask()
+
+
+def told_later(question: Question) -> str:
+    """Return how the model gets the result of a call that ends for now."""
+    asked = f"A person answers question {question.ticket} (`toolstile approvals`)."
+    if question.owner:
+        return asked
+    return f"{asked} After that, call {question.tool} again with the same arguments."
 
 
 def _is_about(question: Question, request: ApprovalRequest) -> bool:

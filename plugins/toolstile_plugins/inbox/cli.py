@@ -16,12 +16,13 @@ from toolstile_hookspecs import Answer, HostHandle, Outcome, StateError
 from toolstile_hookspecs.services.approval_store import OPEN, ApprovalStore, Question
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
+from toolstile_plugins.approval.beside import person
 from toolstile_plugins.approval.grants import HOURS, Terms
 from toolstile_plugins.cli_support import console, print_table, printable_lines
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import Inbox, described_answer
 from toolstile_plugins.inbox.resumption import resume_pending
-from toolstile_plugins.inbox.wire import person, read_arguments, wire_of
+from toolstile_plugins.inbox.wire import read_arguments, wire_of
 
 VIA: Final = "command line"
 _NO_INBOX: Final = (

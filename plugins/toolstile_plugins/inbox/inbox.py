@@ -128,7 +128,7 @@ class Inbox:
         event = event_of(question, answer, now, by=by, via=via, reason=told)
         answered = self.store.answer(ticket, given, self.events.sealed(event))
         if answered is None or answered.answer != given:
-            raise StateError(_too_late(answered or question, now))
+            raise StateError(too_late(answered or question, now))
         log.info("%s %s was %s by %s (%s).", question.tool, ticket, answer, by.id, via)
         self.events.to_record()
         return answered
@@ -200,7 +200,8 @@ def _edited(call: SealedCall, arguments: Mapping[str, Any], tool: Tool[Any, Any]
     return edited
 
 
-def _too_late(question: Question, now: datetime) -> str:
+def too_late(question: Question, now: datetime) -> str:
+    """Return why a question that does not wait any more cannot be answered."""
     name = f"{question.tool} {question.ticket}"
     state = question.state_at(now)
     if question.answer is not None and (state in ANSWERED or state is QuestionState.RESUMED):

@@ -150,6 +150,19 @@ class Seal:
         ticket, digest, answer = self._open("button", value.encode(errors="replace"), _NO_BUTTON)
         return ticket, digest, Answer(answer)
 
+    def seal_proof(self, question: Question) -> str:
+        """Return the proof that a question was asked, which comes back with a later answer."""
+        return self._seal("asked", question.ticket, question.digest).decode()
+
+    def proven(self, proof: str) -> tuple[str, str]:
+        """Return the ticket and the digest of a question that was asked.
+
+        Raises:
+            StateError: The proof was altered, or belongs to another inbox.
+        """
+        ticket, digest = self._open("asked", proof.encode(errors="replace"), _NO_PROOF)
+        return ticket, digest
+
     def _seal(self, role: str, *parts: str | None) -> bytes:
         return self._fernet.encrypt(json.dumps([role, *parts]).encode())
 
@@ -196,6 +209,7 @@ _NO_BUTTON = (
     "This button was altered, or belongs to another inbox. Have the question shown again, then "
     "retry."
 )
+_NO_PROOF = "The question that is answered was altered, or is another inbox's."
 _NOT_GENUINE = (
     "The question {ticket}, or its answer, was altered or sealed with another key. Use the key of "
     "the host that asked, as key in [plugins.inbox]; else have the call made again."

@@ -62,6 +62,8 @@ class InboxSettings(BaseModel):
             questions where it is not there. Who can read it can answer.
         wait: `answer` lets a call wait until somebody answers; `pending` ends it, to be resumed.
         expiry: Seconds after which nobody can answer any more.
+        ask: The people who are asked beside the inbox, while it keeps the question: `terminal`, at
+            that of this process; `mcp`, at the client that made the call, where it can elicit.
         interval: Seconds between two looks for an answer; more where many calls wait.
         keep: Seconds after the expiry for which an answered call can be resumed. Its question is
             removed then.
@@ -82,6 +84,7 @@ class InboxSettings(BaseModel):
     path: Path | None = None
     key: Path | None = None
     wait: Literal["answer", "pending"] = "answer"
+    ask: tuple[Literal["terminal", "mcp"], ...] = ()
     expiry: Seconds = DEFAULT_EXPIRY
     keep: Seconds = 30 * 24 * 60 * 60.0
     interval: Seconds = 0.2

@@ -1,14 +1,11 @@
-"""The JSON of questions and answers, and the person who answers from this machine."""
+"""The JSON of questions and answers."""
 
 from __future__ import annotations
 
-import getpass
-import grp
 import json
-import os
 from typing import Any, cast
 
-from toolstile_hookspecs import Principal, StateError
+from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.approval_store import Question
 from toolstile_hookspecs.support.text import wire_time
 
@@ -56,14 +53,3 @@ def read_arguments(text: str) -> dict[str, Any]:
     if not isinstance(arguments, dict):
         raise StateError("The arguments are not a JSON object. Write {...}.")
     return cast("dict[str, Any]", arguments)
-
-
-def person() -> Principal:
-    """Return the user of this process, with the groups that the system gives them."""
-    names: list[str] = []
-    for number in os.getgroups():
-        try:
-            names.append(grp.getgrgid(number).gr_name)
-        except KeyError:
-            names.append(str(number))
-    return Principal("os", getpass.getuser(), groups=names)

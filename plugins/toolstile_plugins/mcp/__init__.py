@@ -11,23 +11,28 @@ import shutil
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractAsyncContextManager
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel
 
 from toolstile_hookspecs import (
     ApprovalAnswer,
     ApprovalRequest,
+    Binding,
     Command,
     ConfigurationError,
     Diagnostic,
     HostHandle,
+    ResourceResolver,
     ToolContext,
     ToolResult,
     applies_to,
     hookimpl,
 )
 from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.approval.beside import AtClient
 from toolstile_plugins.directories import file_finding
+from toolstile_plugins.mcp.client_way import ClientWay
 from toolstile_plugins.mcp.gateway.errors import ServerFault
 from toolstile_plugins.mcp.gateway.variables import filled
 from toolstile_plugins.mcp.options import COMMAND
@@ -60,6 +65,16 @@ def toolstile_diagnose(settings: McpSettings) -> Iterator[Diagnostic]:
             for told in found_of(upstream, None).told():
                 remedy = f"Fix plugins.mcp.servers.{upstream.name}, or see `toolstile mcp check`."
                 yield Diagnostic.warning(f"tools of MCP server {upstream.name}", told, remedy)
+
+
+@hookimpl
+def toolstile_resources(settings: McpSettings) -> list[Binding[Any]]:
+    """Offer the client that has called a tool as a way to ask beside an inbox."""
+
+    def at_client(resources: ResourceResolver) -> AtClient:  # noqa: ARG001 - it needs none
+        return ClientWay(settings.serve.elicitation_timeout)
+
+    return [Binding[AtClient](AtClient, at_client)]  # type: ignore[type-abstract]
 
 
 @hookimpl

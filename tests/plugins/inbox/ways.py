@@ -15,9 +15,9 @@ from toolstile import Executor, Host
 from toolstile_cli.main import main
 from toolstile_hookspecs import Answer, StateError
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
+from toolstile_plugins.approval.beside import person
 from toolstile_plugins.console import Console
 from toolstile_plugins.inbox.cards import Cards
-from toolstile_plugins.inbox.wire import person
 from toolstile_plugins.webhook import Webhook
 
 from .conftest import BOB, House, inbox_of, until

@@ -20,6 +20,7 @@ from toolstile_hookspecs import (
     Deadline,
     Dialect,
     Outcome,
+    Principal,
     RequestTurn,
     Status,
     ToolCall,
@@ -33,9 +34,11 @@ from toolstile_plugins.mcp.server.elicitation import (
 )
 from toolstile_plugins.mcp.server.notifications import ProgressRelay
 from toolstile_plugins.mcp.server.request import (
+    SOURCE,
     CallRequest,
     RequestContext,
     current_request,
+    person_of,
     principal_of,
 )
 from toolstile_plugins.mcp.server.sessions import SESSION_META, ServedSession
@@ -135,7 +138,7 @@ class Caller:
         request = CallRequest(context, params, progress)
         # In a task of its own: the SDK cancels again and again, and a rollback takes its time.
         state = RequestState.in_answer(context.params)
-        answered = None if state is None else (state.token, answer_in(params))
+        answered = None if state is None else (state, answer_in(params))
         task = request.loop.create_task(_dispatch(session, request, call, answered))
         try:
             ended = await self._attend(task)
@@ -214,7 +217,8 @@ class Caller:
 
     def _result(self, ended: Outcome | BaseException | str) -> dict[str, Any]:
         if isinstance(ended, str):
-            return {"content": [{"type": "text", "text": ended}], "isError": False}
+            # A client takes no other result without data from a tool that has an output schema.
+            return {"content": [{"type": "text", "text": ended}], "isError": True}
         if isinstance(ended, Outcome) and ended.status is Status.UNKNOWN_TOOL:
             raise MCPError(INVALID_PARAMS, ended.text)
         result: dict[str, Any] = self._dialect.results([ended])[0]
@@ -225,7 +229,7 @@ async def _dispatch(
     session: ServedSession,
     request: CallRequest,
     call: ToolCall,
-    answered: tuple[str, ApprovalAnswer] | None,
+    answered: tuple[RequestState, ApprovalAnswer] | None,
 ) -> Outcome | BaseException | str:
     """Return the outcome of a call, or the exception that `dispatch` raised."""
     current_request.set(request)
@@ -233,7 +237,16 @@ async def _dispatch(
         try:
             if answered is None:
                 return await session.executor.adispatch(call)
-            return await session.executor.aresume(call, *answered)
+            state, given = answered
+            if state.is_proof:
+                from toolstile_plugins.inbox.late_answers import LateAnswer  # few have an inbox
+
+                principal = principal_of(request.context)
+                by = person_of(request.context) or Principal(SOURCE, "")
+                late = LateAnswer(state.token, given, SOURCE, principal, by)
+                if (ended := await late.settle(session.executor, call)) is not None:
+                    return ended
+            return await session.executor.aresume(call, state.token, given)
         except VisibilityExpansionRequired as wanted:
             opened = session.executor.expand(wanted)
             return f"Opened {', '.join(wanted.section_keys)}. The prompt is now:\n{opened.text}"

@@ -13,6 +13,7 @@ import logging
 import re
 from collections.abc import Awaitable, Coroutine, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from typing import Any, Final, TypeGuard, TypeVar, cast
 
@@ -24,8 +25,9 @@ from pydantic import ValidationError
 
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Outcome, hide, masked, secrets_of
 from toolstile_hookspecs.calls import APPROVAL
+from toolstile_plugins.approval.beside import KeptQuestion, Reached
 from toolstile_plugins.cli_support import described_category, printable_lines
-from toolstile_plugins.mcp.server.request import CallRequest, current_request
+from toolstile_plugins.mcp.server.request import CallRequest, current_request, person_of
 
 # --- The question
 
@@ -141,18 +143,33 @@ def ask(request: ApprovalRequest, longest: float) -> ApprovalAnswer | Awaitable[
     asking = current_request.get()
     if asking is None:
         return ApprovalAnswer.unanswered(NO_CLIENT)
-    session = asking.context.session
-    if not _can_ask(session):
-        return ApprovalAnswer.unanswered(CANNOT_ASK)
-    if asking.context.protocol_version in MODERN_PROTOCOL_VERSIONS:
-        asking.questions[request.call.id] = question_of(request)
+    if (fault := _unreachable(asking)) is not None:
+        return ApprovalAnswer.unanswered(fault)
+    if _is_modern(asking):
+        asking.questions[request.call.id] = (question_of(request), None)
         return ApprovalAnswer.pending()
-    if not session.can_send_request:
-        return ApprovalAnswer.unanswered(NO_WAY_BACK)
-    deadline = request.context.deadline
-    if deadline is not None:
-        longest = min(longest, deadline.remaining() * BEFORE_DEADLINE)
-    return _on_loop(asking, _elicit(asking, question_of(request), longest))
+    return _elicit(asking, request, longest)
+
+
+def reached(longest: float) -> Reached | None:
+    """Return the person at the client whose request is answered, where the client can ask them."""
+    asking = current_request.get()
+    if asking is None or _unreachable(asking) is not None:
+        return None
+    by = person_of(asking.context)
+    if by is None:
+        return None
+    return Reached(by, partial(_ask_beside, asking, longest), _is_modern(asking))
+
+
+async def _ask_beside(asking: CallRequest, longest: float, kept: KeptQuestion) -> None:
+    request = kept.request
+    if _is_modern(asking):
+        asking.questions[request.call.id] = (question_of(request), kept.proof())
+        return
+    given = await _elicit(asking, request, longest)
+    if given.answered:
+        await asyncio.to_thread(kept.answer, given)
 
 
 def meaning_of(result: ElicitResult) -> ApprovalAnswer:
@@ -173,7 +190,29 @@ def _can_ask(session: ServerSession) -> bool:
     return elicitation is not None and (elicitation.form is not None or elicitation.url is None)
 
 
-async def _elicit(asking: CallRequest, question: str, longest: float) -> ApprovalAnswer:
+def _unreachable(asking: CallRequest) -> str | None:
+    """Return why nobody can be asked at the client; None where somebody can."""
+    session = asking.context.session
+    if not _can_ask(session):
+        return CANNOT_ASK
+    return None if _is_modern(asking) or session.can_send_request else NO_WAY_BACK
+
+
+def _is_modern(asking: CallRequest) -> bool:
+    return asking.context.protocol_version in MODERN_PROTOCOL_VERSIONS
+
+
+def _elicit(
+    asking: CallRequest, request: ApprovalRequest, longest: float
+) -> Awaitable[ApprovalAnswer]:
+    """Elicit the answer to a request before its deadline."""
+    deadline = request.context.deadline
+    if deadline is not None:
+        longest = min(longest, deadline.remaining() * BEFORE_DEADLINE)
+    return _on_loop(asking, _elicited(asking, question_of(request), longest))
+
+
+async def _elicited(asking: CallRequest, question: str, longest: float) -> ApprovalAnswer:
     context = asking.context
     try:
         async with asyncio.timeout(longest):
@@ -214,15 +253,18 @@ class RequestState:
         session: The id of the session that the call was made in.
         token: What the call is resumed with.
         handle: What names the session, where the request had begun it.
+        is_proof: Whether the token is the proof of a question that an inbox keeps.
     """
 
     session: str
     token: str
     handle: str | None = None
+    is_proof: bool = False
 
     def written(self) -> str:
         """Return it as the client keeps it."""
-        return json.dumps([self.session, self.token, self.handle], separators=(",", ":"))
+        proof = [True] if self.is_proof else []
+        return json.dumps([self.session, self.token, self.handle, *proof], separators=(",", ":"))
 
     @classmethod
     def in_answer(cls, params: Mapping[str, Any] | None) -> RequestState | None:
@@ -239,12 +281,13 @@ class RequestState:
         if text is None or QUESTION not in (given.get("inputResponses") or {}):
             return None
         try:
-            session, token, handle = cast("list[object]", json.loads(text))
+            session, token, handle, *proof = cast("list[object]", json.loads(text))
         except (ValueError, TypeError, RecursionError):
             raise _invalid(ALTERED) from None
         if not _is_id(session) or not isinstance(token, str):
             raise _invalid(ALTERED)
-        return cls(session, token, handle if isinstance(handle, str) else None)
+        handle = handle if isinstance(handle, str) else None
+        return cls(session, token, handle, proof == [True])
 
 
 def answer_in(params: InputResponseRequestParams) -> ApprovalAnswer:
@@ -259,18 +302,24 @@ def answer_in(params: InputResponseRequestParams) -> ApprovalAnswer:
     return meaning_of(given)
 
 
-def question_result(outcome: Outcome, question: str, handle: str | None) -> dict[str, Any]:
+def question_result(
+    outcome: Outcome, asked: tuple[str, str | None], handle: str | None
+) -> dict[str, Any]:
     """Return the result that asks for an answer to a pending call.
 
-    The handle names the session, where the request has begun it.
+    Args:
+        outcome: The outcome of the call.
+        asked: The question, and the proof that an inbox keeps it, where one does.
+        handle: What names the session, where the request has begun it.
     """
-    token = outcome.approval_token
+    question, proof = asked
+    token = proof or outcome.approval_token
     assert token is not None  # noqa: S101 - it is pending
-    state = RequestState(outcome.event.session_id, token, handle)
-    asked = {"mode": "form", "message": question, "requestedSchema": FORM}
+    state = RequestState(outcome.event.session_id, token, handle, is_proof=proof is not None)
+    params = {"mode": "form", "message": question, "requestedSchema": FORM}
     return {
         "resultType": "input_required",
-        "inputRequests": {QUESTION: {"method": "elicitation/create", "params": asked}},
+        "inputRequests": {QUESTION: {"method": "elicitation/create", "params": params}},
         "requestState": state.written(),
     }
 

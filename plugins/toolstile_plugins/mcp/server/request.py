@@ -19,6 +19,7 @@ from mcp_types import INVALID_PARAMS
 from pydantic import SecretStr
 
 from toolstile_hookspecs import Principal
+from toolstile_plugins.approval.beside import person
 from toolstile_plugins.mcp.server.notifications import ProgressRelay
 
 RequestContext = ServerRequestContext[Any, Any]
@@ -33,14 +34,17 @@ class CallRequest:
         params: The params of the request.
         progress: Takes what the handler reports to the client.
         loop: The loop on which the client is connected.
-        questions: What the person at the client is to be asked, by the id of the call.
+        questions: What the person at the client is to be asked, by the id of the call; beside it
+            the proof that an inbox keeps the question, where one does.
     """
 
     context: RequestContext
     params: Any
     progress: ProgressRelay
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
-    questions: dict[str, str] = field(default_factory=dict[str, str])
+    questions: dict[str, tuple[str, str | None]] = field(
+        default_factory=dict[str, tuple[str, str | None]]
+    )
 
 
 current_request: ContextVar[CallRequest | None] = ContextVar("toolstile_mcp_request", default=None)
@@ -80,6 +84,11 @@ def connected_principal(scope: Mapping[str, Any]) -> Principal | None:
     """Return who is behind a connection, None where nobody has to say."""
     user = scope.get("user")
     return Principal(SOURCE, user.username) if isinstance(user, AuthenticatedUser) else None
+
+
+def person_of(context: RequestContext) -> Principal | None:
+    """Return the person at a client; None where somebody comes over the network without a name."""
+    return principal_of(context) or (person() if context.request is None else None)
 
 
 # --- Pages of lists

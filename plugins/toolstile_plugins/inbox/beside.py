@@ -1,0 +1,130 @@
+"""Asking people beside the inbox, while a call waits: what they answer is kept in it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from collections.abc import AsyncGenerator, Collection, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, Cancellation, StateError
+from toolstile_hookspecs.services.approval_store import Question, QuestionState
+from toolstile_plugins.approval.beside import WAYS, Reached
+from toolstile_plugins.approval.grants import Terms
+from toolstile_plugins.inbox.grants import InboxGrants
+from toolstile_plugins.inbox.inbox import Inbox, too_late
+
+log = logging.getLogger("toolstile.inbox")
+
+TO_LEAVE: Final = 1.0
+"""The seconds that a way has to take its question back; an editor may be open on it."""
+
+Asked = Collection[asyncio.Task[None]]
+"""Those who are asked; each task ends with the answer, or once the question is left to others."""
+
+
+def reached_by(inbox: Inbox, request: ApprovalRequest, asked: Question) -> dict[str, Reached]:
+    """Return the people who can be asked beside the inbox, and may answer, by the way to them.
+
+    Nobody is asked about a call within another where the answer needs the call to end.
+    """
+    found: dict[str, Reached] = {}
+    for name in inbox.settings.ask:
+        way = request.context.resources.get(WAYS[name], None)
+        reached = None if way is None else way.reach()
+        if reached is None or (reached.ends_call and request.context.parent is not None):
+            continue
+        if (fault := inbox.settings.fault_of(reached.by, asked)) is None:
+            found[name] = reached
+        else:
+            log.info("Nobody is asked about %s (%s): %s", asked.tool, name, fault)
+    return found
+
+
+@asynccontextmanager
+async def asking(
+    inbox: Inbox, request: ApprovalRequest, question: Question, people: Mapping[str, Reached]
+) -> AsyncGenerator[Asked]:
+    """Ask people within the block; whoever has not answered by its end is not asked any more."""
+    request = replace(request, withdrawn=Cancellation())
+    tasks = [
+        asyncio.ensure_future(_ask(_Kept(inbox, request, question, via, reached)))
+        for via, reached in people.items()
+    ]
+    await asyncio.sleep(0)  # where the call has to end first, they are asked already
+    try:
+        yield tasks
+    finally:
+        request.withdrawn.cancel()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=TO_LEAVE)
+
+
+async def pause(asked: Asked, seconds: float) -> None:
+    """Wait for so long, or until somebody who is asked has answered or left."""
+    if waiting := [task for task in asked if not task.done()]:
+        await asyncio.wait(waiting, timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+    else:
+        await asyncio.sleep(seconds)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kept:
+    """A question, and one person who is asked beside the inbox; a `KeptQuestion`."""
+
+    inbox: Inbox
+    request: ApprovalRequest
+    question: Question
+    via: str
+    reached: Reached
+
+    def answer(self, given: ApprovalAnswer, terms: Terms | None = None) -> str:
+        """Keep what the person says, or grant it by terms; return why that does not count."""
+        ticket, digest = self.question.ticket, self.request.digest
+        by, via = self.reached.by, self.via
+        try:
+            if terms is None:
+                self.inbox.answer(
+                    ticket,
+                    given.answer,
+                    by,
+                    via=via,
+                    digest=digest,
+                    reason=given.reason,
+                    arguments=_values(given.arguments),
+                    tool=self.request.tool,
+                )
+            else:
+                grants: InboxGrants = self.request.context.resources.get(InboxGrants)
+                grants.approve(ticket, by, terms, via=via, digest=digest)
+        except StateError as error:
+            return str(error)
+        return ""
+
+    def end(self) -> str:
+        """Return who was first, or why nobody waits any more; "" while the question waits."""
+        now = self.inbox.clock.now()
+        question = self.inbox.store.get(self.question.ticket)
+        question = question or replace(self.question, state=QuestionState.WITHDRAWN)
+        waits = question.state_at(now) is QuestionState.WAITING
+        return "" if waits else too_late(question, now)
+
+    def proof(self) -> str:
+        """Return the proof that this was asked."""
+        return self.inbox.seal.seal_proof(self.question)
+
+
+async def _ask(kept: _Kept) -> None:
+    try:
+        await kept.reached.ask(kept)
+    except Exception:
+        log.exception("Nobody can be asked about %s (%s).", kept.question.tool, kept.via)
+
+
+def _values(arguments: Mapping[str, Any] | str | None) -> Mapping[str, Any] | None:
+    return json.loads(arguments) if isinstance(arguments, str) else arguments
