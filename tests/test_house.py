@@ -256,9 +256,9 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 5924,
-        "statements": 3158,
-        "files": 45,
+        "lines": 6519,
+        "statements": 3455,
+        "files": 50,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

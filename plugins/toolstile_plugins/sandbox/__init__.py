@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from toolstile_plugins.sandbox.backend import Backend, Running, SandboxUnavailable
     from toolstile_plugins.sandbox.command import Command, Limits
     from toolstile_plugins.sandbox.layout import Layout
+    from toolstile_plugins.sandbox.podman.section import PodmanSandboxSection
+    from toolstile_plugins.sandbox.podman.settings import PodmanConfig
     from toolstile_plugins.sandbox.result import CommandResult, ShellParams
     from toolstile_plugins.sandbox.tool import ShellSection
 
@@ -29,6 +31,8 @@ __all__ = [
     "CommandResult",
     "Layout",
     "Limits",
+    "PodmanConfig",
+    "PodmanSandboxSection",
     "Running",
     "SandboxSettings",
     "SandboxUnavailable",
@@ -42,6 +46,8 @@ _HOMES: Final = {
     "CommandResult": "result",
     "Layout": "layout",
     "Limits": "command",
+    "PodmanConfig": "podman.settings",
+    "PodmanSandboxSection": "podman.section",
     "Running": "backend",
     "SandboxUnavailable": "backend",
     "ShellParams": "result",
@@ -84,6 +90,11 @@ def toolstile_lifespan(settings: SandboxSettings) -> Generator[None]:
     """Remove what a host has left that was killed."""
     from toolstile_plugins.sandbox.scratch import clear_up
 
+    if settings.backend == "podman":
+        from toolstile_plugins.sandbox.podman.container import Podman
+
+        # They go before their directories do.
+        Podman(settings).remove_strays()
     clear_up(settings)
     yield
 
@@ -102,7 +113,14 @@ def toolstile_rollback(context: ToolContext) -> None:
 
 @hookimpl
 def toolstile_sections(settings: SandboxSettings) -> list[Section]:
-    """Offer the tool."""
+    """Offer the tools."""
+    if settings.backend == "podman":
+        from toolstile_plugins.sandbox.podman.section import PodmanSandboxSection
+        from toolstile_plugins.sandbox.podman.settings import PodmanConfig
+
+        config = PodmanConfig.of(settings)
+        # The file tools are those of [plugins.vfs].
+        return [PodmanSandboxSection(config=config, sandbox=settings, parts=("shell", "python"))]
     from toolstile_plugins.sandbox.tool import ShellSection
 
     return [ShellSection(config=settings)]

@@ -32,7 +32,13 @@ class Limits:
     @classmethod
     def of(cls, settings: SandboxSettings) -> Limits:
         """Return the limits that are configured."""
-        return cls(settings.memory, settings.processes, settings.open_files, settings.disk)
+        return cls(
+            settings.memory,
+            settings.processes,
+            settings.open_files,
+            settings.disk,
+            settings.output,
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,6 +85,16 @@ def clear_up(settings: SandboxSettings) -> None:
             remove_cgroups(cgroups_of(name))
 
 
+def is_left(path: Path) -> bool:
+    """Tell whether the process that made a directory of a command has ended."""
+    lock = Path(f"{path}{_LOCK}")
+    held = _locked(lock, create=False)
+    if held is None:
+        return not lock.exists()
+    held.close()
+    return True
+
+
 def is_in_memory(path: Path) -> bool:
     """Tell whether what is written to a directory takes memory."""
     return path.is_relative_to(_MEMORY)

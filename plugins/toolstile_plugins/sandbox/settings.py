@@ -18,8 +18,8 @@ class SandboxSettings(BaseModel):
     """The settings of the sandbox that commands run in.
 
     Args:
-        backend: What runs commands: `bubblewrap`, `none` for no sandbox at all, or the name of an
-            entry point in the group `toolstile.sandboxes`.
+        backend: What runs commands: `bubblewrap`, `podman`, `none` for no sandbox at all, or the
+            name of an entry point in the group `toolstile.sandboxes`.
         on_exit: Whether the changes of a command whose exit code is not 0 are kept, or it fails.
         max_seconds: Seconds for a command at most, whatever a call asks for.
         memory: In bytes: what all processes of a command use together.
@@ -29,6 +29,7 @@ class SandboxSettings(BaseModel):
         readable: Directories and files of this machine that commands can read, beside `/usr`.
         hidden: Paths of the workspace that commands cannot see; they stay as they are.
         environment: Variables for each command; those of a call win.
+        output: In bytes: what is kept of each of a command's two outputs.
         scratch: The directory for what commands write until it is kept; by default `/dev/shm`
             where there is room, else the directory for temporary files.
         options: What the backend is given besides.
@@ -47,6 +48,7 @@ class SandboxSettings(BaseModel):
     processes: Positive = 256
     open_files: Positive = 1024
     disk: Positive = 2048 * MIB
+    output: Annotated[int, Field(ge=1024, strict=True)] = OUTPUT_BYTES
     readable: tuple[Path, ...] = ()
     hidden: tuple[str, ...] = ()
     environment: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
