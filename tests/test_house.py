@@ -256,7 +256,7 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 6519,
+        "lines": 6522,
         "statements": 3455,
         "files": 50,
     },

@@ -21,8 +21,8 @@ FREE_WITHIN: Final = 5.0
 """Seconds for which a script waits for a worker."""
 
 _opening = renewed_in_forks(__name__, "_opening", threading.Lock)
-# Of the process that this one was forked from: collected here, they would end its workers.
-_inherited: list[Monty] = []
+# Processes in which the library has begun; what it runs on does not live on in a fork.
+_begun: list[int] = []
 
 
 def monty() -> Any:
@@ -49,7 +49,7 @@ class Workers:
 
     def __init__(self, most: int) -> None:
         self._most = most
-        self._pool: tuple[int, Monty] | None = None
+        self._pool: Monty | None = None
         self._finalizer: Callable[[], object] = lambda: None
 
     @contextlib.contextmanager
@@ -57,7 +57,7 @@ class Workers:
         """Give a worker to a call; it is killed once the call is given up.
 
         Raises:
-            ToolValidationError: When none is free.
+            ToolValidationError: When none is free, or none can be started.
         """
         with contextlib.ExitStack() as stack:
             try:
@@ -77,18 +77,21 @@ class Workers:
 
     def _opened(self) -> Monty:
         with _opening:
-            if self._pool is not None and self._pool[0] != os.getpid():
-                _inherited.append(self._pool[1])
-                self._pool = None
+            if any(process != os.getpid() for process in _begun):
+                raise ToolValidationError(
+                    "No script can run here: this process was forked from one that had run some. "
+                    "This requires human intervention: fork before the first script."
+                )
             if self._pool is None:
-                pool: Monty = (
+                _begun[:] = [os.getpid()]
+                self._pool = (
                     monty()
                     .Monty(max_processes=self._most, checkout_timeout=FREE_WITHIN)
                     .__enter__()
                 )
-                self._pool = (os.getpid(), pool)
-                self._finalizer = finalize(self, _end, *self._pool)
-            return self._pool[1]
+                self._finalizer = finalize(self, _end, os.getpid(), self._pool)
+            pool: Monty = self._pool
+            return pool
 
 
 def _end(process: int, pool: Monty) -> None:
