@@ -31,6 +31,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "record": "cases_record",
     "rollback": "cases_rollback",
     "rules": "cases_rules",
+    "sandbox": "cases_sandbox",
     "workspace": "cases_workspace",
     "startup": "cases_startup",
     "mcp": "cases_mcp",

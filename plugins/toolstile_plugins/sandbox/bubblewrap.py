@@ -134,6 +134,7 @@ class Bubblewrap:
             *self._system(layout),
             *_processes(),
             *devices,
+            *self._readable(),
             *workspace,
             "--remount-ro",
             "/",
@@ -141,6 +142,10 @@ class Bubblewrap:
             where,
             *variables,
         ]
+
+    def _readable(self) -> list[str]:
+        names = [os.fspath(path) for path in self._settings.readable]
+        return [part for name in names for part in ("--ro-bind-try", name, name)]
 
     def _system(self, layout: Layout) -> list[str]:
         """Return the options that show the programs of this machine, and nothing else of it."""
@@ -151,7 +156,7 @@ class Bubblewrap:
                 made += ["--symlink", os.fspath(path.readlink()), name]
             elif path.is_dir():
                 made += ["--ro-bind", name, name]
-        for name in (*_CONFIGURATION, *(os.fspath(path) for path in self._settings.readable)):
+        for name in _CONFIGURATION:
             made += ["--ro-bind-try", name, name]
         for name, text in _users().items():
             file = layout.scratch.path / name

@@ -82,8 +82,8 @@ def assert_cleared(root: Path, scratch: Path, mark: str) -> None:
         time.sleep(0.05)
     assert [path.name for path in scratch.glob("*/*")] == []
     assert str(scratch) not in Path("/proc/self/mountinfo").read_text()
-    left = [path.name for path in (root / ".toolstile").iterdir()]
-    assert set(left) <= {".gitignore", "lock"}
+    left = {path.name for path in root.glob(".toolstile/*")}
+    assert left <= {".gitignore", "lock"}
     groups = Path("/sys/fs/cgroup").glob("**/toolstile-[0-9a-f]*")
     assert {path.name for path in groups}.isdisjoint(f"toolstile-{name}" for name in names)
 

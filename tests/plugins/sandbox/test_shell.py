@@ -262,6 +262,15 @@ def test_a_mount_is_shown_and_cannot_be_changed(open_shell: Open, tmp_path):
     assert shell.files() == ["mine"]
 
 
+def test_what_is_configured_is_read_and_not_changed(open_shell: Open, tmp_path):
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools/a").write_text("a")
+    shell = open_shell(readable=[str(tmp_path / "tools")])
+    result = shell(f"cat {tmp_path}/tools/a; ls {tmp_path}; echo b > {tmp_path}/tools/b")
+    assert result.stdout == "atools\n"
+    assert "Read-only" in result.stderr
+
+
 def test_hidden_paths_are_neither_seen_nor_changed(open_shell: Open):
     shell = open_shell(hidden=[".env", "keys/private"])
     (shell.root / "keys").mkdir()
