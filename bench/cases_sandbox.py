@@ -77,9 +77,12 @@ def _filled(directory: Path, number: int) -> Path:
 
 
 @contextmanager
-def _shell(root: Path, readable: tuple[Path, ...] = ()) -> Iterator[Executor]:
+def _shell(root: Path, source: Path | None = None) -> Iterator[Executor]:
     root.mkdir(exist_ok=True)
-    settings = SandboxSettings(readable=readable)
+    settings = SandboxSettings()
+    if source is not None:
+        # On the disk of the workspace, large changes are renamed into it.
+        settings = SandboxSettings(readable=(source,), scratch=root.parent)
     prompt = Prompt.of("bench", "shell", (ShellSection(config=settings),))
     binding = workspace_binding(VfsConfig(root=root))
     with Host(discover=False) as host, host.executor(prompt=prompt, resources=(binding,)) as tools:
@@ -126,7 +129,7 @@ def _kept(root: Path) -> Measured:
 def _taken(source: Path, target: Path) -> Measured:
     @contextmanager
     def probe() -> Iterator[Block]:
-        with _shell(target, readable=(source,)) as tools:
+        with _shell(target, source) as tools:
             yield lambda times: sum(take(tools) for _ in range(times))
         shutil.rmtree(target)
 

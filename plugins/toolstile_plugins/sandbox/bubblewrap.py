@@ -17,7 +17,7 @@ from toolstile_plugins.sandbox.backend import Running, SandboxUnavailable
 from toolstile_plugins.sandbox.bubblewrap_program import diagnosed, needed_program, remedy
 from toolstile_plugins.sandbox.command import ROOT, Command
 from toolstile_plugins.sandbox.limits import Cgroup, limit_process
-from toolstile_plugins.sandbox.scratch import is_in_memory
+from toolstile_plugins.sandbox.scratch import NOTE, Scratch, is_in_memory
 from toolstile_plugins.sandbox.seccomp import program as filter_program
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
@@ -48,7 +48,9 @@ _MASKED: Final = (
     "sysrq-trigger",
     "timer_list",
 )
-_NOT_FOUND: Final = 127
+_RUN: Final = "/run/sandbox"
+# Where the host was killed before it has noted the process and set its limits, nothing starts.
+_START: Final = f'test -e {_RUN}/{NOTE} || exit 125; exec "$@"'
 _USER: Final = "agent"
 
 
@@ -86,7 +88,17 @@ class Bubblewrap:
             given = _memory_file(b"".join(os.fsencode(each) + b"\0" for each in arguments), opened)
             # The arguments hold variables, which may be secrets: so they are on no command line.
             process = subprocess.Popen(  # noqa: S603 - what the sandbox is for
-                [program, "--args", str(given), "--", *command.words],
+                [
+                    program,
+                    "--args",
+                    str(given),
+                    "--",
+                    "/bin/sh",
+                    "-c",
+                    _START,
+                    "sh",
+                    *command.words,
+                ],
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -99,7 +111,7 @@ class Bubblewrap:
             memory = command.limits.memory
             if is_in_memory(layout.scratch.path):
                 memory += command.limits.disk
-            running = _Sandboxed(process, os.fdopen(os.dup(status.fileno()), "rb"))
+            running = _Sandboxed(process, layout.scratch, os.fdopen(os.dup(status.fileno()), "rb"))
             try:
                 running.limit(
                     command, Cgroup(layout.scratch.name, memory, command.limits.processes)
@@ -136,6 +148,9 @@ class Bubblewrap:
             *devices,
             *self._readable(),
             *workspace,
+            "--ro-bind",
+            layout.scratch.directory("run"),
+            _RUN,
             "--remount-ro",
             "/",
             "--chdir",
@@ -168,8 +183,11 @@ class Bubblewrap:
 class _Sandboxed(Running):
     """A command in a sandbox, with the process that is the first one in there."""
 
-    def __init__(self, process: subprocess.Popen[bytes], status: BinaryIO) -> None:
+    def __init__(
+        self, process: subprocess.Popen[bytes], scratch: Scratch, status: BinaryIO
+    ) -> None:
         super().__init__(process)
+        self._scratch = scratch
         self._status = status
         self._first: int | None = None
         self._group: Cgroup | None = None
@@ -183,10 +201,12 @@ class _Sandboxed(Running):
         if not line:
             return
         number: int = json.loads(line)["child-pid"]
-        with suppress(ProcessLookupError):
+        # It may have failed already.
+        with suppress(ProcessLookupError, FileNotFoundError):
             self._first = os.pidfd_open(number)
             group.add(number)
             limit_process(number, command.limits, grouped="memory" in group.holds)
+            self._scratch.note(number)
 
     def kill(self) -> None:
         """Kill the first process, and with it the kernel kills all in there."""
@@ -214,8 +234,6 @@ class _Sandboxed(Running):
         with self._status:
             told = [json.loads(line) for line in self._status]
         code = next((each["exit-code"] for each in told if "exit-code" in each), None)
-        if stderr.startswith(b"bwrap: execvp ") and code in {None, 1}:
-            return _NOT_FOUND
         if code is None and not self._is_killed:
             failure = stderr.decode(errors="replace").strip()
             raise SandboxUnavailable(f"The sandbox could not be made: {failure}. {remedy(failure)}")

@@ -5,7 +5,9 @@ from __future__ import annotations
 import fcntl
 import os
 import secrets
+import select
 import shutil
+import signal
 import stat
 import tempfile
 import weakref
@@ -21,6 +23,10 @@ from toolstile_plugins.sandbox.settings import SandboxSettings
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own in it
 _LOCK: Final = ".lock"
+_WAIT_MS: Final = 5000
+
+NOTE: Final = "process"
+"""The file in the directory `run` that notes the process by which a command ends."""
 
 
 class Scratch:
@@ -42,6 +48,11 @@ class Scratch:
         self.path = base / self.name
         self.path.mkdir(0o700)
         weakref.finalize(self, _remove, self.path, lock)
+
+    def note(self, process: int) -> None:
+        """Note the process with which a command ends, should this one be killed before."""
+        text = f"{process} {_start_of(process)}"
+        (self.path / "run" / NOTE).write_text(text, encoding="utf-8")
 
     def directory(self, name: str) -> str:
         """Make a directory in it, and return its path."""
@@ -74,6 +85,7 @@ def _sweep(base: Path) -> Iterator[str]:
         held = _locked(lock, create=False)
         if held is not None:
             name = lock.name.removesuffix(_LOCK)
+            _end_noted(base / name / "run" / NOTE)
             yield name
             _remove(base / name, held)
 
@@ -85,6 +97,7 @@ def clear_up(settings: SandboxSettings) -> None:
             remove_cgroups(cgroups_of(name))
 
 
+<<<<<<< HEAD
 def is_left(path: Path) -> bool:
     """Tell whether the process that made a directory of a command has ended."""
     lock = Path(f"{path}{_LOCK}")
@@ -93,6 +106,27 @@ def is_left(path: Path) -> bool:
         return not lock.exists()
     held.close()
     return True
+=======
+def _end_noted(note: Path) -> None:
+    """End what a command still runs of a host that was killed at an unlucky moment."""
+    with suppress(OSError, ValueError):
+        number, start = note.read_text(encoding="utf-8").split()
+        handle = os.pidfd_open(int(number))
+        try:
+            if _start_of(int(number)) == start:
+                signal.pidfd_send_signal(handle, signal.SIGKILL)
+                end = select.poll()
+                end.register(handle, select.POLLIN)
+                end.poll(_WAIT_MS)
+        finally:
+            os.close(handle)
+
+
+def _start_of(process: int) -> str:
+    """Return when a process was started, which tells it from others of the same number."""
+    text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
+    return text.rpartition(")")[2].split()[19]
+>>>>>>> 3ea5fb2c (End with the next start what a host that was killed has left running)
 
 
 def is_in_memory(path: Path) -> bool:

@@ -269,6 +269,7 @@ def test_files_outside_are_not_there(box: Box):
         "lib64",
         "libx32",
         "proc",
+        "run",
         "sbin",
         "tmp",
         "usr",

@@ -96,7 +96,11 @@ DECIDED = ("decided", "apply:0", "apply:3", "apply:11", "applied")
 @pytest.mark.much_alike(4)
 @pytest.mark.parametrize("step", [*FIXED, *DECIDING, *DECIDED])
 def test_killed_at_a_step_it_leaves_all_or_nothing(tmp_path: Path, step: str):
-    root, scratch, mark = tmp_path / "workspace", tmp_path / "scratch", f"62{os.getpid()}"
+    root, scratch, mark = (
+        tmp_path / "workspace",
+        tmp_path / "scratch",
+        f"62{os.getpid()}{hash(step) % 1000}",
+    )
     root.mkdir()
     before, after = lay_out(root, 40)
     with driver(root, scratch, script_of(before, after, mark), step) as process:
