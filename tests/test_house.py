@@ -256,8 +256,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 6522,
-        "statements": 3455,
+        "lines": 6578,
+        "statements": 3481,
         "files": 50,
     },
 }

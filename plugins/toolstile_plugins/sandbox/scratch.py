@@ -97,7 +97,6 @@ def clear_up(settings: SandboxSettings) -> None:
             remove_cgroups(cgroups_of(name))
 
 
-<<<<<<< HEAD
 def is_left(path: Path) -> bool:
     """Tell whether the process that made a directory of a command has ended."""
     lock = Path(f"{path}{_LOCK}")
@@ -106,7 +105,8 @@ def is_left(path: Path) -> bool:
         return not lock.exists()
     held.close()
     return True
-=======
+
+
 def _end_noted(note: Path) -> None:
     """End what a command still runs of a host that was killed at an unlucky moment."""
     with suppress(OSError, ValueError):
@@ -126,7 +126,6 @@ def _start_of(process: int) -> str:
     """Return when a process was started, which tells it from others of the same number."""
     text = Path(f"/proc/{process}/stat").read_text(encoding="utf-8", errors="replace")
     return text.rpartition(")")[2].split()[19]
->>>>>>> 3ea5fb2c (End with the next start what a host that was killed has left running)
 
 
 def is_in_memory(path: Path) -> bool:
