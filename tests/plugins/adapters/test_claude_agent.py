@@ -28,6 +28,7 @@ from toolstile_hookspecs.testing import FrameworkAdapterContract
 from toolstile_hookspecs.testing.frameworks.framework_agents import (
     AgentRun,
     FrameworkAgent,
+    Functions,
     ModelRead,
     Script,
 )
@@ -40,7 +41,6 @@ from toolstile_plugins.adapters.claude_agent import (
     toolset,
 )
 
-Functions = Sequence[Callable[..., Any]] | None
 TYPES = {str: "string", int: "integer", SecretStr: "string"}
 
 pytestmark = pytest.mark.slow

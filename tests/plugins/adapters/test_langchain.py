@@ -25,6 +25,7 @@ from toolstile_hookspecs.testing import FrameworkAdapterContract
 from toolstile_hookspecs.testing.frameworks.framework_agents import (
     AgentRun,
     FrameworkAgent,
+    Functions,
     ModelRead,
     Script,
 )
@@ -32,7 +33,6 @@ from toolstile_plugins.adapters.langchain import foreign_tools, governed, toolse
 
 # One Python is enough for what frameworks do.
 pytestmark = pytest.mark.slow
-Functions = Sequence[Callable[..., Any]] | None
 THREAD: Any = {"configurable": {"thread_id": "1"}}
 GO: Any = {"messages": [HumanMessage("go")]}
 

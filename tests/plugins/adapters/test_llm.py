@@ -11,6 +11,7 @@ from typing import Any
 import llm
 import pytest
 from llm.parts import Message, ToolResultPart
+from tests.plugins.adapters.order_tools import erase, later, place, statuses
 
 from toolstile.testing import Hosts
 from toolstile_hookspecs import (
@@ -21,13 +22,12 @@ from toolstile_hookspecs import (
     StateError,
     Status,
     ToolCall,
-    ToolInvoked,
-    tool,
 )
 from toolstile_hookspecs.testing import FrameworkAdapterContract
 from toolstile_hookspecs.testing.frameworks.framework_agents import (
     AgentRun,
     FrameworkAgent,
+    Functions,
     ModelRead,
     Script,
 )
@@ -41,7 +41,6 @@ from toolstile_plugins.adapters.llm import (
 
 # One Python is enough for what frameworks do.
 pytestmark = pytest.mark.slow
-Functions = Sequence[Callable[..., Any]] | None
 
 
 def _reply(script: Script, prompt: llm.Prompt, response: Any) -> str:
@@ -153,22 +152,6 @@ AGENT, SUITE = LLMAgent, TestLLM
 # --- Beyond the suite -------------------------------------------------------------------------
 
 
-@tool(category="side_effect")
-def place(item: str, quantity: int = 1) -> str:
-    """Order something."""
-    return f"{quantity} x {item}"
-
-
-@tool(category="delete", requires_confirmation=True)
-def erase(name: str) -> str:
-    """Erase something for good."""
-    return f"Erased {name}."
-
-
-def later(_: Any) -> ApprovalAnswer:
-    return ApprovalAnswer.pending()
-
-
 def made(tool_name: str, /, id_: str = "c1", **given: Any) -> ToolCall:
     return ToolCall(tool_name, given, id_)
 
@@ -181,10 +164,6 @@ def chain(given: Sequence[Any], *script: Sequence[ToolCall], **options: Any) -> 
 def outputs(chained: Any) -> list[str]:
     chained.text()
     return [result.output for each in chained._responses for result in each.prompt.tool_results]
-
-
-def statuses(tools: ExecutorHandle) -> list[Status]:
-    return [event.status for event in tools.session[ToolInvoked].all()]
 
 
 def test_a_sync_model_reads_what_comes_of_its_calls(toolstile_host: Hosts) -> None:

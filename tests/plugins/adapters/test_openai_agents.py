@@ -31,6 +31,7 @@ from openai.types.responses import (
     ResponseOutputMessage,
     ResponseOutputText,
 )
+from tests.plugins.adapters.order_tools import erase, later, place, statuses
 
 from toolstile.testing import Hosts
 from toolstile_hookspecs import (
@@ -44,7 +45,6 @@ from toolstile_hookspecs import (
     StateError,
     Status,
     ToolCall,
-    ToolInvoked,
     Visibility,
     tool,
 )
@@ -52,6 +52,7 @@ from toolstile_hookspecs.testing import FrameworkAdapterContract
 from toolstile_hookspecs.testing.frameworks.framework_agents import (
     AgentRun,
     FrameworkAgent,
+    Functions,
     ModelRead,
     Script,
 )
@@ -65,7 +66,6 @@ from toolstile_plugins.adapters.openai_agents import (
 
 # One Python is enough for what frameworks do.
 pytestmark = pytest.mark.slow
-Functions = Sequence[Callable[..., Any]] | None
 
 
 class Scripted(Model):
@@ -182,22 +182,6 @@ AGENT, SUITE = OpenAIAgent, TestOpenAIAgents
 # --- Beyond the suite -------------------------------------------------------------------------
 
 
-@tool(category="side_effect")
-def place(item: str, quantity: int = 1) -> str:
-    """Order something."""
-    return f"{quantity} x {item}"
-
-
-@tool(category="delete", requires_confirmation=True)
-def erase(name: str) -> str:
-    """Erase something for good."""
-    return f"Erased {name}."
-
-
-def later(_: Any) -> ApprovalAnswer:
-    return ApprovalAnswer.pending()
-
-
 def made(name: str, given: str, id_: str = "c1") -> ToolCall:
     return ToolCall(name, given, id=id_)
 
@@ -209,10 +193,6 @@ def run(agent: Agent[Any], given: Any = "go", **options: Any) -> Any:
 def read_by_model(ended: Any) -> list[Any]:
     items = ended.to_input_list()
     return [item["output"] for item in items if item.get("type") == "function_call_output"]
-
-
-def statuses(tools: ExecutorHandle) -> list[Status]:
-    return [event.status for event in tools.session[ToolInvoked].all()]
 
 
 def fixed(theirs: Sequence[Tool], tools: ExecutorHandle, *script: Sequence[ToolCall]) -> Agent[Any]:

@@ -35,12 +35,11 @@ from toolstile_hookspecs.testing import FrameworkAdapterContract
 from toolstile_hookspecs.testing.frameworks.framework_agents import (
     AgentRun,
     FrameworkAgent,
+    Functions,
     ModelRead,
     Script,
 )
 from toolstile_plugins.adapters.pydantic_ai import foreign_tools, governed, toolset
-
-Functions = Sequence[Callable[..., Any]] | None
 
 
 class PydanticAgent(FrameworkAgent):

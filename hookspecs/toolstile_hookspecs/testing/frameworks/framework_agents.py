@@ -55,6 +55,8 @@ class AgentRun:
 
 Script = Sequence[Sequence[ToolCall]]
 """The calls of each turn of a model, which says `done` after them."""
+Functions = Sequence[Callable[..., Any]] | None
+"""The tools that an agent has already; None for the tools of the executor."""
 
 
 class FrameworkAgent(ABC):
@@ -73,7 +75,7 @@ class FrameworkAgent(ABC):
         self,
         tools: ExecutorHandle,
         script: Script,
-        functions: Sequence[Callable[..., Any]] | None = None,
+        functions: Functions = None,
     ) -> AgentRun:
         """Run an agent to its end, or until it waits for a person.
 
@@ -88,7 +90,7 @@ class FrameworkAgent(ABC):
         seconds: float,
         tools: ExecutorHandle,
         script: Script,
-        functions: Sequence[Callable[..., Any]] | None = None,
+        functions: Functions = None,
     ) -> AgentRun:
         """Run an agent with a deadline of its framework, where that has such a thing; see `run`.
 
@@ -104,7 +106,7 @@ class FrameworkAgent(ABC):
         script: Script,
         state: str,
         answers: Mapping[str, ApprovalAnswer],
-        functions: Sequence[Callable[..., Any]] | None = None,
+        functions: Functions = None,
     ) -> AgentRun:
         """Go on with a run that waited, by its JSON and the answers to its calls, by their ids."""
 
