@@ -120,11 +120,11 @@ class InboxSettings(BaseModel):
 
     @property
     def host(self) -> HostHandle | None:
-        """The host, while it is open."""
+        """The host that was opened with them, None before."""
         return self._host
 
-    def begin(self, host: HostHandle | None) -> None:
-        """Take the host that opens, None once it closes."""
+    def begin(self, host: HostHandle) -> None:
+        """Take the host that is opened with them."""
         self._host = host
 
     def part(self, type_: type[T], make: Callable[[], T]) -> T:
