@@ -84,14 +84,10 @@ class Workers:
                 )
             if self._pool is None:
                 _begun[:] = [os.getpid()]
-                self._pool = (
-                    monty()
-                    .Monty(max_processes=self._most, checkout_timeout=FREE_WITHIN)
-                    .__enter__()
-                )
+                made: Monty = monty().Monty(max_processes=self._most, checkout_timeout=FREE_WITHIN)
+                self._pool = made.__enter__()
                 self._finalizer = finalize(self, _end, os.getpid(), self._pool)
-            pool: Monty = self._pool
-            return pool
+            return self._pool
 
 
 def _end(process: int, pool: Monty) -> None:
