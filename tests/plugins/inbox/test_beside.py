@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
+import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.plugins.pseudo_terminal import terminals
 
 from toolstile_hookspecs import Answer
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
@@ -15,6 +20,7 @@ from toolstile_plugins.inbox.inbox import Inbox
 
 from .conftest import BOB, PAID, House, generate, inbox_of, only, until
 from .people import PEOPLE, AtTerminal, Person
+from .ways import TILLS
 
 TOLD = {
     "approved": "Paid 5 to ada.",
@@ -158,6 +164,7 @@ def test_or_the_call_ends_for_now(person, opened):
     assert PAID == ["ada"]
 
 
+@pytest.mark.slow
 def test_a_question_that_expires_is_answered_by_nobody(person, opened, house):
     host, inbox = opened(expiry=60)
     running = person.call(host)
@@ -202,6 +209,7 @@ def test_who_may_not_answer_is_not_asked(person, opened, wait):
     assert not person.is_asked()
 
 
+@pytest.mark.slow
 def test_nobody_is_asked_beside_unless_the_settings_say_so(person, opened):
     host, _ = opened(ask=[], wait="pending")
     assert "A person answers question" in person.call(host).result()
@@ -252,3 +260,37 @@ def test_a_question_that_waits_for_its_turn_and_is_answered_elsewhere_is_never_s
     at.say("approved")
     assert first.result() == "Paid 5 to ada."
     assert "eve" not in at.screen
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "here",
+    [
+        pytest.param(True, id="at the terminal", marks=pytest.mark.long),
+        pytest.param(False, id="elsewhere"),
+    ],
+)
+def test_a_call_of_another_process_is_asked_about_there_and_here(house, here):
+    folder = house.folder
+    (folder / "tills.py").write_text(TILLS, encoding="utf-8")
+    (folder / "toolstile.toml").write_text(
+        'approver = "inbox"\nplugin_files = ["tills.py"]\n\n[plugins.inbox]\n'
+        f'path = "{folder / "inbox" / "inbox.db"}"\nask = ["terminal"]\n',
+        encoding="utf-8",
+    )
+    call = {"name": "pay", "arguments": {"to": "ada", "amount": 5}}
+    (folder / "calls.jsonl").write_text(json.dumps(call), encoding="utf-8")
+    house.clock.advance((datetime.now(UTC) - house.clock.now()).total_seconds())
+    inbox = inbox_of(house.tools(house.host()))
+    with terminals() as started:
+        env = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[3])}
+        other = started("run", "calls.jsonl", cwd=folder, env=env)
+        if here:
+            other.answer("y")
+        else:
+            other.expect()
+            inbox.answer(only(inbox).ticket, Answer.DENIED, BOB, via="console")
+            other.expect("was denied by bob")
+        status, screen = other.end()
+    assert (status, "Paid 5 to ada." in screen) == ((0, True) if here else (1, False))
+    assert kept(inbox).answer.via == ("terminal" if here else "console")
