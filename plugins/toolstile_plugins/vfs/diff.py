@@ -93,14 +93,17 @@ def _content(path: str, old: Content | None, new: Content | None, *, short: bool
     texts = _lines(old), _lines(new)
     if texts[0] is None or texts[1] is None:
         form = "binary" if _is_binary(old) or _is_binary(new) else "large"
-        return f"{verb} {path} ({form}, {sizes})\n"
+        return f"{verb} {path} ({form}, {sizes}, SHA-256 {_digest(new)})\n"
     if old is None and not texts[1]:
         return f"created {path} (empty)\n"
     return _unified(path, None if old is None else texts[0], texts[1])
 
 
 def _digest(content: Content) -> str:
-    return content.digest or hashlib.sha256(content.read()).hexdigest()
+    if content.digest is not None:
+        return content.digest
+    with content.open() as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def _unified(path: str, old: list[str] | None, new: list[str]) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import io
 import threading
 from collections.abc import Callable
+from hashlib import sha256
 
 import pytest
 
@@ -359,9 +360,10 @@ class TestDiff:
         files.write("created.txt", "first\n")
         files.write("empty.txt", "")
         files.write_bytes("created.bin", b"\0")
+        hashed = [sha256(content).hexdigest() for content in (b"\0\1\2", b"\0")]
         assert branch.diff().split("\n") == [
-            "changed binary (binary, 2 to 3 bytes)",
-            "created created.bin (binary, 1 bytes)",
+            f"changed binary (binary, 2 to 3 bytes, SHA-256 {hashed[0]})",
+            f"created created.bin (binary, 1 bytes, SHA-256 {hashed[1]})",
             "--- /dev/null",
             "+++ b/created.txt",
             "@@ -0,0 +1 @@",
@@ -403,4 +405,17 @@ class TestDiff:
         workspace.write("big.txt", "line\n" * 200_000)
         branch = branch_of(workspace)
         branch.resource.write("big.txt", "other\n" * 200_000)
-        assert branch.diff() == "changed big.txt (large, 1000000 to 1200000 bytes)\n"
+        hashed = sha256(b"other\n" * 200_000).hexdigest()
+        assert branch.diff() == (
+            f"changed big.txt (large, 1000000 to 1200000 bytes, SHA-256 {hashed})\n"
+        )
+
+    def test_tells_binary_files_of_one_size_apart_as_their_approval_is_bound_to_it(
+        self, workspace: VirtualFilesystem, branch_of: Branch
+    ) -> None:
+        diffs = set[str]()
+        for content in (b"\0\1", b"\0\2"):
+            branch = branch_of(workspace)
+            branch.resource.write_bytes("tool.bin", content)
+            diffs.add(branch.diff())
+        assert len(diffs) == 2
