@@ -14,6 +14,9 @@ from toolstile_plugins.vfs.workspace import VirtualFilesystem
 WAIT = "date +%s%N > /tmp/x; sleep 0.6; "
 
 
+pytestmark = pytest.mark.slow
+
+
 def run_beside(shell, script: str, act):
     """Run a script, and act once it has begun."""
     timer = threading.Timer(0.35, act)
@@ -86,7 +89,6 @@ def test_a_commit_just_before_is_none_meanwhile(shell):
         assert outcome.event.reruns == 0
 
 
-@pytest.mark.slow
 def test_two_commands_at_once_both_come_to_their_end(shell):
     calls = [
         ToolCall("shell_execute", {"command": ["sh", "-c", f"sleep 0.2; ls > list{n}"]})

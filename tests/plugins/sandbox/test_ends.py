@@ -20,6 +20,9 @@ from toolstile_plugins.sandbox.shell import RUNS
 SCRIPT = "echo begun; echo trouble >&2; echo x > a; sleep 61{}"
 
 
+pytestmark = pytest.mark.slow
+
+
 def running(mark: str) -> bool:
     told = subprocess.run(["ps", "-eo", "args"], capture_output=True, text=True, check=True)
     return f"sleep 61{mark}" in told.stdout
