@@ -231,8 +231,8 @@ BUDGETS = {
     "people decide": {
         "contract": 269,
         "host": 49,
-        "lines": 4798,  # 3,200
-        "statements": 2371,
+        "lines": 4811,  # 3,200
+        "statements": 2375,
         "files": 29,
     },
     # Pages of what waits; templates, scripts and styles are apart.

@@ -121,15 +121,26 @@ class Inbox:
         if answer is Answer.EDITED and arguments is None:
             raise StateError("The edit has no arguments. Give all of them as arguments.")
         edited = None if arguments is None else _edited(call, arguments, tool)
-        now = self.clock.now()
-        given = AnswerRecord(answer, by, via, now, reason)
-        given = self.seal.seal_answer(question, given, edited)
-        told = reason and hide(reason, _secrets(json.loads(question.arguments), call))
-        event = event_of(question, answer, now, by=by, via=via, reason=told)
-        answered = self.store.answer(ticket, given, self.events.sealed(event))
-        if answered is None or answered.answer != given:
-            raise StateError(too_late(answered or question, now))
+        given = AnswerRecord(answer, by, via, self.clock.now(), reason)
+        answered = self.keep(question, given, edited)
         log.info("%s %s was %s by %s (%s).", question.tool, ticket, answer, by.id, via)
+        return answered
+
+    def keep(self, question: Question, given: AnswerRecord, edited: str | None = None) -> Question:
+        """Keep an answer that may be given, with its event; return the question as it is then.
+
+        Raises:
+            StateError: The question was altered, or another answer or the end of its time came
+                first.
+        """
+        secrets = _secrets(json.loads(question.arguments), self.seal.call_of(question))
+        reason = given.reason and hide(given.reason, secrets)
+        about = {"by": given.by, "via": given.via, "reason": reason}
+        event = self.events.sealed(event_of(question, given.answer, given.at, **about))
+        given = self.seal.seal_answer(question, given, edited)
+        answered = self.store.answer(question.ticket, given, event)
+        if answered is None or answered.answer != given:
+            raise StateError(too_late(answered or question, given.at))
         self.events.to_record()
         return answered
 

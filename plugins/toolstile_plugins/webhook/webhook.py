@@ -79,7 +79,9 @@ class Webhook:
         """Deny a question that still waits, as its endpoint is at fault."""
         now = self.inbox.clock.now()
         given = AnswerRecord(Answer.DENIED, _ENDPOINT, VIA, now, fault.rstrip("."))
-        given = self.inbox.seal.seal_answer(question, given)
-        answered = self.inbox.store.answer(question.ticket, given)
-        if answered is not None and answered.answer == given:
+        try:
+            self.inbox.keep(question, given)
+        except StateError as error:
+            log.info("%s", error)  # somebody was first
+        else:
             log.warning("%s %s is denied: %s", question.tool, question.ticket, fault)

@@ -12,9 +12,10 @@ import httpx2
 import pytest
 from tests.plugins.inbox.conftest import PAID, until
 
-from toolstile_hookspecs import Status, ToolCall
-from toolstile_plugins.inbox import resume_pending
+from toolstile_hookspecs import Principal, Status, ToolCall
+from toolstile_plugins.inbox import Inbox, resume_pending
 from toolstile_plugins.webhook.endpoint import retry_after
+from toolstile_plugins.webhook.webhook import VIA
 
 from .conftest import ADA, Endpoint, Given, headers_of
 
@@ -136,6 +137,9 @@ def test_a_question_that_is_refused_is_denied_with_the_reason(tools, endpoint, s
     outcome = tools.dispatch(CALL)
     assert (outcome.status, PAID) == (Status.DENIED, [])
     assert f"HTTP status {status}" in outcome.text
+    (event,) = tools.resources.get(Inbox).events.newest(2)
+    assert (event.act, event.by, event.via) == ("denied", Principal("toolstile", VIA), VIA)
+    assert f"HTTP status {status}" in event.reason
 
 
 def test_an_endless_answer_is_not_read_to_its_end(tools, endpoint):
