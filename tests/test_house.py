@@ -249,7 +249,7 @@ BUDGETS = {
         "contract": 31,
         "host": 26,
         "lines": 3498,
-        "statements": 1744,
+        "statements": 1747,
         "files": 20,
     },
     # Shell and code on the call's branch, and digests of workspaces; 3,200 lines were asked.
