@@ -322,10 +322,16 @@ def _diagnosed(host: Host) -> Iterator[Diagnostic]:
                 f"plugin {plugin}", f"Its {HOOK} failed: {one_line(error)}.", "Fix the plugin."
             )
             continue
+        # Nobody has asked for what it offers, so no call fails for what it lacks.
+        is_unasked = host.plugins.loaded(plugin).contribution.on_request is not None
         for finding in cast("list[object]", found):
-            told = f"Its {HOOK} answered {type(finding).__qualname__}, which is not a Diagnostic."
-            wrong = Diagnostic.error(f"plugin {plugin}", told, "Fix the plugin.")
-            yield finding if isinstance(finding, Diagnostic) else wrong
+            if not isinstance(finding, Diagnostic):
+                told = f"Its {HOOK} answered {type(finding).__qualname__}, not a Diagnostic."
+                yield Diagnostic.error(f"plugin {plugin}", told, "Fix the plugin.")
+            elif is_unasked and finding.severity in {Severity.WARNING, Severity.ERROR}:
+                yield replace(finding, severity=Severity.NOTE)
+            else:
+                yield finding
 
 
 def _of_plugin(report: PluginReport) -> Diagnostic:

@@ -113,7 +113,7 @@ def diagnosed(settings: SandboxSettings) -> Iterator[Diagnostic]:
 
 def _missing() -> str:
     return (
-        f"{extra_remedy('sandbox')} Or install bubblewrap 0.11 or newer with the machine's own "
+        f"{extra_remedy('sandbox')}. Or install bubblewrap 0.11 or newer with the machine's own "
         "package manager."
     )
 

@@ -102,8 +102,11 @@ def _content(path: str, old: Content | None, new: Content | None, *, short: bool
 def _digest(content: Content) -> str:
     if content.digest is not None:
         return content.digest
+    digest = hashlib.sha256()
     with content.open() as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+        while block := stream.read(1 << 20):
+            digest.update(block)
+    return digest.hexdigest()
 
 
 def _unified(path: str, old: list[str] | None, new: list[str]) -> str:

@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from toolstile_hookspecs import DefinitionError, Diagnostic, Severity
+from toolstile_plugins.sandbox import bubblewrap_program
 
 SAID = "hello\n"
 """The text that a plugin prints while it is imported."""
@@ -152,6 +153,14 @@ def test_a_plugin_that_does_not_load_hides_nothing_else(doctor, folder):
     assert "no_such_module" in found["plugin 'broken'"]["text"]
     assert found["plugin asking"]["text"] == "Its toolstile_diagnose failed: OSError: no luck."
     assert "workspace" in found
+
+
+@pytest.mark.parametrize(("config", "severity"), [("", "note"), ("[plugins.sandbox]\n", "error")])
+def test_what_nobody_has_asked_for_is_no_error(doctor, monkeypatch, config, severity):
+    monkeypatch.setattr(bubblewrap_program, "_found", lambda: None)
+    _, found = doctor(config=config)
+    assert found["sandbox"]["severity"] == severity
+    assert ("sandbox" in errors(found)) is (severity == "error")
 
 
 def test_a_command_and_a_dialect_that_another_plugin_has(doctor, folder):
