@@ -118,7 +118,7 @@ def test_a_package_is_written_tested_fixed_and_committed(project, capsys):
         [shell(PYTHON, "-m", "venv", ".venv", seconds=120)],
         [
             shell(
-                *(".venv/bin/pip", "install", "-q", "--no-index", "--find-links", "wheels"),
+                *(".venv/bin/pip", "install", "-q", "--no-index", "-f", "wheels"),
                 "pytest",
                 seconds=300,
             )
