@@ -7,6 +7,7 @@ import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from operator import sub
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -43,15 +44,10 @@ def measure_sandbox(effort: Effort) -> list[Row]:
         ]
         number = CHANGED if effort.judged else 100
         source, target = _filled(Path(place, "many"), number), Path(place, "target")
-        cases.append(
-            Case(
-                Probe(
-                    f"a command that writes {number:,} files, without it", _taken(source, target)
-                ),
-                Probe(f"cp -a of {number:,} files", _copied(source, target)),
-                TWICE,
-            )
-        )
+        copied = Probe(f"cp -a of {number:,} files", _copied(source, target))
+        for where, scratch in (("in memory", None), ("on the workspace's disk", target.parent)):
+            name = f"the same as a command, whole call: scratch {where}"
+            cases.append(Case(Probe(name, _taken(source, target, scratch)), copied, TWICE))
         return compare(cases, effort)
 
 
@@ -77,27 +73,23 @@ def _filled(directory: Path, number: int) -> Path:
 
 
 @contextmanager
-def _shell(root: Path, source: Path | None = None) -> Iterator[Executor]:
+def _shell(root: Path, settings: SandboxSettings | None = None) -> Iterator[Executor]:
     root.mkdir(exist_ok=True)
-    settings = SandboxSettings()
-    if source is not None:
-        # On the disk of the workspace, large changes are renamed into it.
-        settings = SandboxSettings(readable=(source,), scratch=root.parent)
     prompt = Prompt.of("bench", "shell", (ShellSection(config=settings),))
     binding = workspace_binding(VfsConfig(root=root))
     with Host(discover=False) as host, host.executor(prompt=prompt, resources=(binding,)) as tools:
         yield tools
 
 
-def _run(tools: Executor, words: list[str]) -> float:
-    """Return the seconds of a call, without those for which its command ran."""
+def _run(tools: Executor, words: list[str]) -> tuple[float, float]:
+    """Return the seconds of a call, and those for which its command ran."""
     began = perf_counter()
     outcome = tools.dispatch(ToolCall("shell_execute", {"command": words, "timeout_seconds": 120}))
     took = perf_counter() - began
     assert outcome.success, outcome.text
     value: Any = outcome.result.value
     assert value.exit_code == 0, value.stderr
-    return took - value.duration_ms / 1000
+    return took, value.duration_ms / 1000
 
 
 def _bare(root: Path) -> Measured:
@@ -121,20 +113,22 @@ def _kept(root: Path) -> Measured:
     @contextmanager
     def probe() -> Iterator[Block]:
         with _shell(root) as tools:
-            yield lambda times: sum(_run(tools, COMMAND) for _ in range(times))
+            yield lambda times: sum(sub(*_run(tools, COMMAND)) for _ in range(times))
 
     return probe
 
 
-def _taken(source: Path, target: Path) -> Measured:
+def _taken(source: Path, target: Path, scratch: Path | None) -> Measured:
+    settings = SandboxSettings(readable=(source,), scratch=scratch)
+
     @contextmanager
     def probe() -> Iterator[Block]:
-        with _shell(target, source) as tools:
+        with _shell(target, settings) as tools:
             yield lambda times: sum(take(tools) for _ in range(times))
         shutil.rmtree(target)
 
     def take(tools: Executor) -> float:
-        took = _run(tools, ["cp", "-a", str(source), "many"])
+        took, _ = _run(tools, ["cp", "-a", str(source), "many"])
         shutil.rmtree(target / "many")
         return took
 
