@@ -18,6 +18,7 @@ FORMS = (
     "sync handler, async driver, timeout",
 )
 ADDED = "on top of a full host"
+FRAMEWORKS = ("Claude Agent SDK", "LangChain", "llm", "OpenAI Agents SDK", "pydantic-ai")
 LIMITS = {
     **dict(zip((f"add: {form}" for form in FORMS), (18, 14, 40, 40), strict=True)),
     **dict(zip((f"create_order: {form}" for form in FORMS[:2]), (2.3, 2), strict=True)),
@@ -43,6 +44,10 @@ LIMITS = {
     "the same: 10 tabs show 100 questions, the console in its process": 1.05,
     "the same: 10 tabs show its calls, the console a process of its own": 1.05,
     "MCP, add within a process: Toolstile": 1.3,
+    **{f"{framework}: its own tool, governed": 1.25 for framework in FRAMEWORKS},
+    **{f"{framework}: our tool, on top of bare": 1.25 for framework in FRAMEWORKS},
+    "the same as a command, whole call: scratch in memory": 2,
+    "the same as a command, whole call: scratch on the workspace's disk": 2,
     "a rendered digest: 1,000 files": 1.5,
     "memory, a call that wrote and fails: 1,000 files": 1.5,
     "disk, a call that wrote and fails: 1,000 files": 1.5,
