@@ -231,7 +231,7 @@ BUDGETS = {
     "people decide": {
         "contract": 269,
         "host": 49,
-        "lines": 4811,  # 3,200
+        "lines": 4812,  # 3,200
         "statements": 2375,
         "files": 29,
     },

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from toolstile_hookspecs import (
@@ -42,7 +42,7 @@ class LateAnswer:
 
         Args:
             tools: The executor of the session.
-            call: The call, made again.
+            call: The call, made again; it goes on with the arguments that the person was shown.
 
         Returns:
             The outcome; why the call does not go on; or None where the proof does not hold.
@@ -53,11 +53,8 @@ class LateAnswer:
         due = await asyncio.to_thread(partial(self._keep, inbox, tools.session.id))
         if not isinstance(due, Due):
             return due
-        outcomes: list[Outcome] = []
-        with due.ending(inbox, outcomes):
-            token, changes = due.sealed.token, due.changes
-            outcomes.append(await tools.aresume(call, token, due.answer, changes=changes))
-        return outcomes[0]
+        call = replace(call, name=due.sealed.name, arguments=due.sealed.arguments)
+        return await due.aresumed(inbox, tools, call)
 
     def _keep(self, inbox: Inbox, session_id: str) -> Due | str | None:
         try:

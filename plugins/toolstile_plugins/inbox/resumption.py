@@ -18,6 +18,7 @@ from toolstile_hookspecs import (
     Prompt,
     StateError,
     Status,
+    ToolCall,
 )
 from toolstile_hookspecs.agents.messages import Message, Role, unanswered
 from toolstile_hookspecs.execution.change_set import ChangeSet
@@ -67,15 +68,8 @@ async def aresume_pending(
 ) -> list[Outcome]:
     """Resume the calls of an executor's session that were answered; see `resume_pending`."""
     inbox = tools.resources.get(Inbox)
-    outcomes: list[Outcome] = []
-    for due in _due(inbox, tools, principal):
-        call, token = due.sealed.call, due.sealed.token
-        with due.ending(inbox, outcomes):
-            outcome = await tools.aresume(call, token, due.answer, changes=due.changes)
-            if was_carried_out(outcome):
-                outcome = await tools.adispatch(call)
-            outcomes.append(outcome)
-    return outcomes
+    due_now = _due(inbox, tools, principal)
+    return [await due.aresumed(inbox, tools, due.sealed.call) for due in due_now]
 
 
 def waiting_run(tools: ExecutorHandle, prompt: Prompt) -> RunState | None:
@@ -160,6 +154,17 @@ class Due:
         if self.sealed.changes is None or self.answer.answer is Answer.EDITED:
             return None
         return ChangeSet.from_json(self.sealed.changes)
+
+    async def aresumed(self, inbox: Inbox, tools: ExecutorHandle, call: ToolCall) -> Outcome:
+        """Resume a call that is its own, and return the outcome."""
+        outcomes: list[Outcome] = []
+        with self.ending(inbox, outcomes):
+            token, changes = self.sealed.token, self.changes
+            outcome = await tools.aresume(call, token, self.answer, changes=changes)
+            if was_carried_out(outcome):
+                outcome = await tools.adispatch(call)
+            outcomes.append(outcome)
+        return outcomes[0]
 
     @contextmanager
     def ending(self, inbox: Inbox, outcomes: list[Outcome]) -> Generator[None]:

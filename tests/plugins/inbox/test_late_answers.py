@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
-from typing import Any
+from contextlib import asynccontextmanager, closing
+from typing import Any, Final
 
 import pytest
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp_types import ElicitResult
 
-from toolstile_hookspecs import Answer, ToolCall, ToolContext, tool
+from toolstile_hookspecs import Answer, IdempotencyConfig, ToolCall, ToolContext, tool
 from toolstile_hookspecs.services.approval_store import QuestionState
 from toolstile_plugins.mcp.server.server import HostServer
 from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession
@@ -37,9 +38,9 @@ def serve(house: House) -> Any:
     """Serves a host to a client that asks its person itself; gives the client and the inbox."""
 
     @asynccontextmanager
-    async def serve(**inbox: Any) -> AsyncIterator[Any]:
+    async def serve(*tools: Any, **inbox: Any) -> AsyncIterator[Any]:
         given = {"ask": ["mcp"], "stored": True, **inbox}
-        host = house.host(top={"plugins": {"mcp": {}}}, **given)
+        host = house.host(*tools, top={"plugins": {"mcp": {}}}, **given)
         session = ServedSession(host.executor(session_id="s"))
         server = HostServer(host, host.settings("mcp").serve, OneSession(session))
         async with Client(server.protocol, mode="auto", elicitation_callback=nobody) as client:
@@ -51,18 +52,22 @@ def serve(house: House) -> Any:
     return serve
 
 
-async def first(client: Client) -> str:
-    """Have `pay` called, and return the state with which the client comes back."""
-    arguments = {"to": "ada", "amount": 5}
-    asked = await client.session.call_tool("pay", arguments, allow_input_required=True)
+CALL: Final = ("pay", {"to": "ada", "amount": 5})
+
+
+async def first(client: Client, call: tuple[str, dict[str, Any]] = CALL) -> str:
+    """Have a tool called, and return the state with which the client comes back."""
+    asked = await client.session.call_tool(*call, allow_input_required=True)
     return str(asked.request_state)
 
 
-async def second(client: Client, state: str, action: str = "accept") -> str:
+async def second(
+    client: Client, state: str, call: tuple[str, dict[str, Any]] = CALL, action: str = "accept"
+) -> str:
     """Come back with an answer, and return what the model reads."""
     given: Any = {"approval": ElicitResult(action=action)}  # type: ignore[arg-type]
     result: Any = await client.session.call_tool(
-        "pay", {"to": "ada", "amount": 5}, input_responses=given, request_state=state
+        *call, input_responses=given, request_state=state, allow_input_required=True
     )
     return str(result.content[0].text)
 
@@ -103,6 +108,36 @@ async def test_the_client_has_nothing_that_resumes_the_call_past_the_inbox(serve
         assert inbox.seal.call_of(question).token not in state
         assert "did not approve" in await second(client, state)
     assert PAID == []
+
+
+@pytest.mark.parametrize("other", [{"to": "eve", "amount": 500}, {"amount": "much"}])
+async def test_what_was_shown_goes_on_though_the_client_comes_back_with_other_arguments(
+    serve, other
+):
+    async with serve() as (client, _):
+        state = await first(client)
+        assert await second(client, state, ("pay", other)) == "Paid 5 to ada."
+    assert PAID == ["ada"]
+
+
+async def test_a_call_that_was_kept_before_its_process_died_has_its_result(serve, house):
+    @tool(requires_confirmation=True, idempotency=IdempotencyConfig(scope="session"))
+    def charge(euros: int) -> str:
+        """Charge a card."""
+        PAID.append(str(euros))
+        return f"Charged {euros}."
+
+    call = ("charge", {"euros": 3})
+    async with serve(charge) as (client, _):
+        state = await first(client, call)
+        assert await second(client, state, call) == "Charged 3."
+    # As if the process had died before the question ended.
+    path = house.folder / "inbox" / "inbox.db"
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("UPDATE toolstile_questions SET state = 'approved', holder = NULL")
+    async with serve(charge) as (client, _):
+        assert await second(client, state, call) == "Charged 3."
+    assert PAID == ["3"]
 
 
 @tool(category="write", concurrency="serial")
