@@ -79,6 +79,20 @@ def test_a_file_that_others_remove_and_it_overwrites_is_not_lost_silently(shell)
     assert shell.files() == []
 
 
+def test_a_directory_that_others_move_into_one_that_it_removes_is_not_lost_silently(shell):
+    (shell.root / "old").mkdir()
+    (shell.root / "theirs").mkdir()
+    (shell.root / "theirs/file").write_text("older than the command")
+    outcome = run_beside(
+        shell,
+        "[ -e old/theirs ] && exit; rm -r old; sleep 0.6",
+        lambda: (shell.root / "theirs").rename(shell.root / "old/theirs"),
+    )
+    assert outcome.result.success, outcome.text
+    assert outcome.event.reruns == 1
+    assert (shell.root / "old/theirs/file").read_text() == "older than the command"
+
+
 def test_a_commit_just_before_is_none_meanwhile(shell):
     """The clock of a file system has ticks; two calls can come within one."""
     for number in range(5):

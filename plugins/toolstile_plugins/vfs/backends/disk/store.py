@@ -12,6 +12,7 @@ from toolstile_hookspecs import Deadline
 from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import (
+    Change,
     Changes,
     Lock,
     Prepared,
@@ -193,7 +194,7 @@ class DiskStore(Store):
             try:
                 self._area.finish_others(hold, changes.paths())
                 check_seen(self, changes)
-                _check_unwatched(changes)
+                _check_unwatched(self._handle(), changes)
                 check_emptied(self, changes)
                 return self._area.prepare(hold, changes)
             except BaseException:
@@ -333,19 +334,27 @@ def _open_root(root: str) -> int:
         raise unopened(error, root) from error
 
 
-def _check_unwatched(changes: Changes) -> None:
-    """Raise `ConflictError` where others changed what a watched call overwrites.
+def _check_unwatched(root: int, changes: Changes) -> None:
+    """Raise `ConflictError` where others changed what a watched call overwrites or removes.
 
-    What it has overwritten was pinned after it was read, so the pin may be of the change.
+    What it has overwritten was pinned after it was read, so the pin may be of the change. What
+    others have moved into a directory may be older than the call, yet the directory is not.
     """
     began = [watch.began_ns for watch in changes.watches if isinstance(watch, WatchFile)]
     moved = [
-        change.path
-        for change in changes.made
-        if began and isinstance(change.before, Pin) and change.before.stamp.ctime_ns >= min(began)
+        change.path for change in changes.made if began and _changed_ns(root, change) >= min(began)
     ]
     if moved:
         raise conflict(moved)
+
+
+def _changed_ns(root: int, change: Change) -> int:
+    """Return when a file, or a directory to be removed, last changed; 0 for all else."""
+    if isinstance(change.before, Pin):
+        return change.before.stamp.ctime_ns
+    is_removed = change.kind == "directory" and not change.keeps
+    status = descriptors.look(root, change.path) if is_removed else None
+    return 0 if status is None else status.st_ctime_ns
 
 
 def _kind(entry: os.DirEntry[str]) -> Kind:
