@@ -6,7 +6,7 @@ import os
 import stat
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 from toolstile_plugins.sandbox.layout import OPAQUE
@@ -60,7 +60,8 @@ def entries_since(tree: str, before: Known) -> Iterator[Entry]:
             yield Entry(path, "gone")
     for path, (entry, mark) in now.items():
         if before.get(path) != mark:
-            yield entry
+            # A mark of overlays says nothing in a copy; what is gone was told above.
+            yield replace(entry, replaces=False)
 
 
 def _mark(status: os.stat_result) -> tuple[int, ...]:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Iterable
+from contextlib import suppress
+from dataclasses import replace
 from typing import Final
 
 from toolstile_hookspecs import Filesystem
@@ -70,7 +74,10 @@ class Harvest:
         path = entry.path
         if entry.kind == "other":
             self.left_out[path] = entry.special
-            return
+            if not self._is_there(path):
+                return
+            # It took the place of something.
+            entry = replace(entry, kind="gone")
         self._check(entry)
         there = self._files.stat(path) if self._files.exists(path) else None
         if entry.kind == "directory":
@@ -89,8 +96,16 @@ class Harvest:
         elif entry.kind == "file":
             self._keep_file(entry)
 
+    def _is_there(self, path: str) -> bool:
+        with suppress(OSError, ValueError):
+            return self._files.exists(path)
+        return False
+
     def _keep_file(self, entry: Entry) -> None:
         source = f"{self._layout.upper}/{entry.path}"
+        if not entry.mode & stat.S_IRUSR:
+            # The mode is kept, yet what is read has to be readable.
+            os.chmod(source, entry.mode | stat.S_IRUSR)  # noqa: PTH101 - of a text
         if isinstance(self._files, SupportsLayers):
             self._files.take(
                 entry.path,

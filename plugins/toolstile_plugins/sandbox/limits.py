@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import resource
 import time
@@ -190,7 +191,7 @@ class DiskWatch:
         if gone < self._limit // 2:
             self._next = now + 0.1
             return None
-        used = sum(self._sizes(self._directory))
+        used = self._used(gone)
         self._next = time.monotonic() + 5 * (time.monotonic() - now) + 0.1
         if used <= self._limit:
             return None
@@ -203,14 +204,23 @@ class DiskWatch:
         files = found.f_favail * self._BYTES_OF_FILE if found.f_files else free
         return free, files
 
-    def _sizes(self, directory: str) -> Iterator[int]:
-        with suppress(OSError), os.scandir(directory) as entries:
-            for entry in entries:
-                with suppress(OSError):
-                    status = entry.stat(follow_symlinks=False)
-                    yield max(status.st_blocks * 512, self._BYTES_OF_FILE)
-                    if entry.is_dir(follow_symlinks=False):
-                        yield from self._sizes(entry.path)
+    def _used(self, gone: int) -> int:
+        """Return what has been written; where paths are too long for a look, what has gone."""
+        used = 0
+        pending = [self._directory]
+        while pending:
+            try:
+                with os.scandir(pending.pop()) as entries:
+                    for entry in entries:
+                        with suppress(FileNotFoundError, PermissionError):
+                            status = entry.stat(follow_symlinks=False)
+                            used += max(status.st_blocks * 512, self._BYTES_OF_FILE)
+                            if entry.is_dir(follow_symlinks=False):
+                                pending.append(entry.path)
+            except OSError as error:
+                if error.errno == errno.ENAMETOOLONG:
+                    return max(used, gone)
+        return used
 
 
 def _size(amount: int) -> str:

@@ -6,7 +6,6 @@ import fcntl
 import os
 import secrets
 import select
-import shutil
 import signal
 import stat
 import tempfile
@@ -165,13 +164,24 @@ def _remove(path: Path, lock: FileIO) -> None:
 
 
 def remove_tree(path: Path) -> None:
-    """Remove a directory and all in it, also where a command has taken its owner's rights."""
-    shutil.rmtree(path, ignore_errors=True)
-    if not path.exists():
-        return
-    for directory, names, _ in os.walk(path):
-        for name in names:
-            child = Path(directory, name)
-            if not child.is_symlink():
-                child.chmod(0o700)
-    shutil.rmtree(path, ignore_errors=True)
+    """Remove a directory and all in it, however deep, also where its owner has no rights."""
+    pending = [path]
+    while pending:
+        directory = pending.pop()
+        with suppress(OSError), os.scandir(directory) as entries:
+            pending += [left for entry in list(entries) if (left := _removed(entry, path))]
+        if directory != path:
+            with suppress(OSError):
+                directory.rmdir()
+    with suppress(OSError):
+        path.rmdir()
+
+
+def _removed(entry: os.DirEntry[str], path: Path) -> Path | None:
+    """Remove a file; move a directory to the top, so that paths stay short, and return it."""
+    with suppress(OSError):
+        if entry.is_dir(follow_symlinks=False):
+            os.chmod(entry.path, stat.S_IRWXU)  # noqa: PTH101 - of a text
+            return Path(entry.path).rename(path / f"removed-{secrets.token_hex(8)}")
+        os.unlink(entry.path)  # noqa: PTH108 - likewise
+    return None

@@ -72,7 +72,10 @@ class Shell:
         if isinstance(files, SupportsWatch):
             # Before anything is laid out: what the command reads is not seen.
             files.watch()
-        layout, entries = self._lay_out(files)
+        try:
+            layout, entries = self._lay_out(files)
+        except OSError as error:
+            raise SandboxUnavailable(f"The workspace cannot be laid out: {error}") from error
         self._steps("starting")
         ended = run.run(layout, self._steps)
         self._steps("harvesting")

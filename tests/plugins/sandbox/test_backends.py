@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,15 @@ def test_without_a_sandbox_changes_are_harvested_all_the_same(open_shell):
     assert shell("exit 4").exit_code == 4
     assert shell("sleep 60", timeout_seconds=1).timed_out
     assert "cannot be started" in shell.outcome(["nosuchprogram"]).text
+
+
+def test_a_mark_of_overlays_removes_nothing_from_a_copy(open_shell):
+    shell = open_shell(backend="none")
+    (shell.root / "held").mkdir()
+    (shell.root / "held/x").write_text("x")
+    code = "import os; os.setxattr('held', 'user.overlay.opaque', b'y'); os.chmod('held', 0o700)"
+    assert shell([sys.executable, "-c", code]).changed == ("M held/",)
+    assert (shell.root / "held/x").read_text() == "x"
 
 
 def test_a_process_that_leaves_its_group_does_not_hold_up_the_call(open_shell):

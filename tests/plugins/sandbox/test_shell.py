@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -294,6 +295,51 @@ def test_what_only_processes_need_is_left_out_and_told(shell):
     result = shell("mkfifo pipe; echo x > a")
     assert shell.files() == ["a"]
     assert "'pipe' (a FIFO)" in result.render()
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "none"])
+def test_what_they_took_the_place_of_is_gone(open_shell: Open, backend):
+    shell = open_shell(backend=backend)
+    (shell.root / "file").write_text("old")
+    (shell.root / "held").mkdir()
+    (shell.root / "held/x").write_text("old")
+    result = shell("rm -r file held; mkfifo file held")
+    assert shell.files() == []
+    assert "'file' (a FIFO)" in result.render()
+
+
+def test_a_file_that_nobody_may_read_is_kept_with_its_mode(shell):
+    shell("echo x > secret; chmod 000 secret")
+    assert (shell.root / "secret").stat().st_mode & 0o777 == 0
+
+
+def test_a_scratch_directory_of_somebody_else_is_told_by_the_call(open_shell: Open, tmp_path):
+    (tmp_path / "file").write_text("")
+    shell = open_shell(scratch=str(tmp_path / "file"))
+    outcome = shell.outcome("true")
+    assert outcome.status is Status.FAILED
+    assert "cannot be laid out" in outcome.text
+
+
+DEEP = """
+import os, time
+for _ in range(3000):
+    os.mkdir("a")
+    os.chdir("a")
+for number in range(20):
+    with open(str(number), "wb") as file:
+        file.write(bytes(1 << 20))
+    time.sleep(0.05)
+"""
+
+
+def test_what_lies_deep_is_counted_and_removed(open_shell: Open, scratch: Path):
+    shell = open_shell(disk=8 << 20)
+    outcome = shell.outcome(["/usr/bin/python3", "-c", DEEP])
+    assert outcome.status is Status.FAILED
+    assert "128 at most" in outcome.text
+    gc.collect()
+    assert entries_in(scratch) == []
 
 
 def test_names_that_no_path_can_hold_fail_the_command_by_name(shell):
