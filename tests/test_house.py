@@ -256,8 +256,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 6578,
-        "statements": 3481,
+        "lines": 6636,
+        "statements": 3525,
         "files": 50,
     },
 }

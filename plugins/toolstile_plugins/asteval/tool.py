@@ -80,11 +80,13 @@ def _functions(files: Files, texts: dict[str, str], writes: list[list[str]]) -> 
     """Return what code has for files; `texts` and `writes` take what it reads and writes."""
 
     def read_text(path: str) -> str:
+        if type(path) is not str:
+            raise ValueError("read_text() takes a path, a text")
         texts[path] = texts[path] if path in texts else files.read(path)
         return texts[path]
 
     def write_text(path: str, content: str, mode: str = "create") -> None:
-        if type(content) is not str or mode not in MODES:
+        if type(path) is not str or type(content) is not str or mode not in MODES:
             raise ValueError(f"write_text() takes a path, a text, and a mode of {', '.join(MODES)}")
         writes.append([path, content, mode])
 

@@ -121,10 +121,10 @@ class Script:
 
     def _result(self, value: Any) -> ToolResult[ScriptResult]:
         try:
-            plain = pydantic_core.to_jsonable_python(
+            text = pydantic_core.to_json(
                 value, fallback=repr, bytes_mode="base64", inf_nan_mode="strings"
-            )
-            text = json.dumps(plain, ensure_ascii=False)
+            ).decode()
+            plain = json.loads(text)
         except ValueError as error:
             told = f"The value of the script cannot be shown: {as_sentence(str(error))}"
             return ToolResult.error(f"{told}{self._left()} {_AGAIN}")

@@ -401,6 +401,12 @@ def test_writes_that_do_not_fit_leave_nothing(files, code, told):
     assert files.read("a.csv") == "1\n2\n"
 
 
+@pytest.mark.parametrize("name", ["read_text", "write_text"])
+def test_a_path_that_is_no_text_is_an_error_of_the_code(files, name):
+    rest = "" if name == "read_text" else ", 'x'"
+    assert f"line 1: ValueError: {name}() takes a path" in evaluate(f"{name}(1{rest})", files)
+
+
 def test_an_error_discards_writes_and_says_so(files):
     told = evaluate("write_text('c.txt', 'x')\n1 / 0", files, writes=(Write("d.txt", "x"),))
     assert told == (

@@ -399,6 +399,18 @@ def test_long_output_is_cut_where_it_is_told():
         assert value.value == '"' + "c" * 49 + "... (cut; print or return less)"
 
 
+@pytest.mark.parametrize(
+    ("code", "value"),
+    [
+        ("float('nan')", "NaN"),
+        ("{'most': float('inf')}", {"most": "Infinity"}),
+        ("{1: {2}}", {"1": [2]}),
+    ],
+)
+def test_values_that_json_does_not_have_are_written_as_it_can(shop, code, value):
+    assert run(shop, code).result.value.value == value
+
+
 def test_sleeping_takes_no_time_and_the_clock_is_the_hosts(shop):
     began = time.monotonic()
     code = "import time, datetime\ntime.sleep(3600)\nstr(datetime.datetime.now())[:4]"
