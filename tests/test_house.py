@@ -256,7 +256,7 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 6636,
+        "lines": 6637,
         "statements": 3525,
         "files": 50,
     },
