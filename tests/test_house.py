@@ -230,9 +230,9 @@ BUDGETS = {
     # Questions that are kept, answered from anywhere, and resumed; the suite that stores pass.
     "people decide": {
         "contract": 269,
-        "host": 49,
-        "lines": 4812,  # 3,200
-        "statements": 2375,
+        "host": 60,
+        "lines": 4824,  # 3,200
+        "statements": 2384,
         "files": 29,
     },
     # Pages of what waits; templates, scripts and styles are apart.

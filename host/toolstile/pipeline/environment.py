@@ -71,6 +71,11 @@ class Resumption:
         answer, self._answer = self._answer, None
         return answer
 
+    def denies(self, digest: str) -> bool:
+        """Tell whether the answer denies a request with this digest."""
+        is_denial = self._answer is not None and self._answer.answer is Answer.DENIED
+        return is_denial and self.redeemed is not None and self.redeemed.covers(digest)
+
     def has_place(self, digest: str) -> bool:
         """Tell whether the call took its place, with these params, before it was pending."""
         return self.redeemed is not None and self.redeemed.has_place(digest)

@@ -9,6 +9,7 @@ from typing import Any, cast
 
 from toolstile.drivers.commands import Run, Staged, WaitFor
 from toolstile.drivers.limit import Cancelled, Limit, TimedOut
+from toolstile.pipeline.approval import approve, digest_of
 from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.call import BEGUN, RETURNED, ActiveCall
 from toolstile.pipeline.check import params_copy_for
@@ -84,8 +85,14 @@ def apply_or_run(run: ActiveCall, plan: ToolPlan, instead: Any = None) -> Staged
         ConflictError: When what the change set stands on has moved: the call runs again, and a
             person is asked again.
     """
-    changes = None if run.resumption is None else run.resumption.changes
-    if changes is None or changes.tool != run.tool.name or run.reruns:
+    resumption = run.resumption
+    changes = None if resumption is None else resumption.changes
+    if resumption is None or changes is None or changes.tool != run.tool.name:
+        return (yield from run_elsewhere(run, plan, instead))
+    if run.reruns:
+        # A person who has denied what was shown is not asked about what would come of it by now.
+        if resumption.denies(digest_of(run, changes.diff)):
+            yield from approve(run, run.asks, changes.diff)
         return (yield from run_elsewhere(run, plan, instead))
     return (yield from off_loop(run, partial(applied, run, changes)))
 

@@ -254,6 +254,23 @@ def test_a_person_is_asked_anew_with_both_diffs_where_the_base_has_moved(desk):
     assert (folder / "a.txt").read_text().strip() in anew.diff
 
 
+@pytest.mark.parametrize("is_in_time", [True, False], ids=["denied", "unanswered"])
+def test_nobody_is_asked_anew_about_what_was_not_approved(desk, house, is_in_time):
+    """Whatever its base is by now: the command does not run again."""
+    tools, folder = desk
+    tools.dispatch(ToolCall("generate", {"path": "a.txt"}))
+    if is_in_time:
+        say(inbox_of(tools), Answer.DENIED, reason="Never.")
+    else:
+        house.clock.advance(3600)
+    (folder / "a.txt").write_text("by somebody else\n")
+    (outcome,) = resume_pending(tools)
+    assert outcome.status is Status.DENIED
+    assert ("Never." if is_in_time else "Nobody answered in time.") in outcome.text
+    assert inbox_of(tools).waiting() == []
+    assert (folder / "a.txt").read_text() == "by somebody else\n"
+
+
 def test_another_call_of_the_same_id_was_not_approved_before(desk):
     """Some models begin their ids anew with each turn."""
     tools, _ = desk
