@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO, Final
 
 from toolstile_hookspecs import Diagnostic
 from toolstile_plugins.sandbox.backend import Running, SandboxUnavailable
@@ -19,6 +19,10 @@ NOT_CONTAINED = (
     "Nothing contains it: it can read, change and send whatever this user can, also outside of "
     "the workspace, and that is not rolled back."
 )
+
+
+_EXEC: Final = ("/bin/sh", "-c", 'exec "$@"', "sh")
+"""A program that is not there ends with 127 and a message, as it does in a sandbox."""
 
 
 class Uncontained:
@@ -48,7 +52,7 @@ class Uncontained:
         known = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
         try:
             process = subprocess.Popen(  # noqa: S603 - what is configured
-                command.words,
+                (*_EXEC, *command.words),
                 stdin=stdin,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
@@ -57,5 +61,5 @@ class Uncontained:
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:
-            raise SandboxUnavailable(f"{command.words[0]!r} cannot be started: {error}.") from error
+            raise SandboxUnavailable(f"No command can be started: {error}.") from error
         return Running(process)
