@@ -256,7 +256,7 @@ BUDGETS = {
     "shell and code": {
         "contract": 173,
         "host": 10,
-        "lines": 6637,
+        "lines": 6641,
         "statements": 3525,
         "files": 50,
     },
