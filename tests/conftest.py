@@ -38,6 +38,8 @@ LONG: Final = {
     "isolation/test_isolation.py": 2,
     "ledger/test_commands.py": 2,
     "record/test_commands.py": 2,
+    "sandbox/test_escapes.py": 2,
+    "sandbox/test_kills.py": 2,
     "server/test_hostile_clients.py": 2,
     "server/test_http.py": 2,
     "server/test_patience.py": 2,
