@@ -231,8 +231,8 @@ BUDGETS = {
     "people decide": {
         "contract": 269,
         "host": 60,
-        "lines": 4824,  # 3,200
-        "statements": 2384,
+        "lines": 4829,  # 3,200
+        "statements": 2387,
         "files": 29,
     },
     # Pages of what waits; templates, scripts and styles are apart.

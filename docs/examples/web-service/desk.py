@@ -141,7 +141,8 @@ class Desk:
             return [(each.role, each.text) for each in tools.session[Message].all() if each.text]
 
     async def _look(self, user: str | None) -> tuple[Inbox, RunState | None]:
-        async with self.host.executor(session_id=user) as tools:
+        principal = None if user is None else Principal(ISSUER, user)
+        async with self.host.executor(session_id=user, principal=principal) as tools:
             return tools.resources.get(Inbox), waiting_run(tools, self.prompt)
 
     async def _go_on(self, inbox: Inbox, state: RunState) -> dict[str, Any]:

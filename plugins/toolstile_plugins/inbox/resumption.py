@@ -80,7 +80,7 @@ def waiting_run(tools: ExecutorHandle, prompt: Prompt) -> RunState | None:
     so far is not known any more.
 
     Args:
-        tools: An executor of the session.
+        tools: An executor of the session for the principal of the run; runs of others are left.
         prompt: The prompt of the run.
 
     Returns:
@@ -90,7 +90,8 @@ def waiting_run(tools: ExecutorHandle, prompt: Prompt) -> RunState | None:
         StateError: The store cannot be used.
     """
     questions = tools.resources.get(Inbox).store.questions(session_id=tools.session.id)
-    asked = {question.call_id: question for question in questions if question.owner}
+    own = _principal_of(tools)
+    asked = {each.call_id: each for each in questions if each.owner and each.principal == own}
     messages = tools.session[Message].all()
     calls = [call for call in unanswered(messages) if call.id in asked]
     if not calls:
@@ -186,13 +187,17 @@ class Due:
 def _due(inbox: Inbox, tools: ExecutorHandle, principal: Principal | None) -> Iterator[Due]:
     """Yield the calls to be resumed that are no run's, each claimed."""
     # A call is resumed by its own principal alone: any other would use its answer up.
-    own: Principal | None = getattr(tools, "principal", None)
+    own = _principal_of(tools)
     if principal not in {None, own}:
         return iter(())
     inbox.events.to_session(tools.session)
     inbox.events.to_record()
     questions = inbox.store.questions(session_id=tools.session.id)
     return claimed(inbox, [each for each in questions if not each.owner and each.principal == own])
+
+
+def _principal_of(tools: ExecutorHandle) -> Principal | None:
+    return getattr(tools, "principal", None)
 
 
 def claimed(inbox: Inbox, questions: Iterable[Question]) -> Iterator[Due]:

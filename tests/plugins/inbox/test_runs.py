@@ -6,7 +6,15 @@ import pytest
 
 from toolstile import MarkdownSection, Prompt, PromptTemplate
 from toolstile.testing import ScriptedModel
-from toolstile_hookspecs import Answer, IdempotencyConfig, RunContext, Status, ToolCall, tool
+from toolstile_hookspecs import (
+    Answer,
+    IdempotencyConfig,
+    Principal,
+    RunContext,
+    Status,
+    ToolCall,
+    tool,
+)
 from toolstile_hookspecs.agents.messages import Message
 from toolstile_plugins.agent import Agent, RunState
 from toolstile_plugins.inbox import answers_to, resume_pending, waiting_run
@@ -115,6 +123,17 @@ def test_a_run_is_found_by_its_session_alone(house, charged):
     assert waiting_run(tools, agent.prepare(None)) is None
     told = [answer.text for message in session[Message].all() for answer in message.answers]
     assert any("Once is enough" in text for text in told)
+
+
+def test_the_run_of_another_principal_is_left(house, charged):
+    host = house.host(charged[0], wait="pending", stored=True)
+    ann, ben = Principal("test", "ann"), Principal("test", "ben")
+    agent = agent_of(host, [("charge", {"euros": 1})], tool=charged[0])
+    agent.execute("Charge.", session_id="s", principal=ann)
+    prompt = agent.prepare(None)
+    for principal, is_found in ((ben, False), (None, False), (ann, True)):
+        with host.executor(session_id="s", principal=principal) as tools:
+            assert (waiting_run(tools, prompt) is not None) is is_found
 
 
 def test_a_session_without_a_run_that_waits_has_none(house, charged):
