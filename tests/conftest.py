@@ -46,6 +46,9 @@ LONG: Final = {
 }
 """Files with slow tests that start many processes: but for every so many, these are long."""
 
+MANY: Final = 6
+"""The most cases of one slow test that are all in the default run: of more it has every third."""
+
 
 @pytest.fixture(autouse=True)
 def noisy_machine() -> Iterator[None]:
@@ -97,8 +100,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("long")
         if item.get_closest_marker("long"):
             item.add_marker("slow")
+    _leave_cases_to_the_long_runs(items)
     # So that workers end together.
     items.sort(key=lambda item: "third_party" not in item.path.parts)
+
+
+def _leave_cases_to_the_long_runs(items: list[pytest.Item]) -> None:
+    """Mark most cases of slow tests with many of them, since they are much alike."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("long"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for several in cases.values():
+        for number, item in enumerate(several if len(several) > MANY else ()):
+            if number % 3:
+                item.add_marker("long")
 
 
 def pytest_collection_finish() -> None:
