@@ -13,14 +13,16 @@ from typing import Any
 
 from toolstile import Host, Settings
 from toolstile_hookspecs import ToolCall
+from toolstile_plugins import sandbox, vfs
 
 
 def answer(call: dict[str, Any], settings: Settings) -> dict[str, Any]:
     """Run a command in a host of its own."""
-    with (
-        Host(settings=settings, discover=["sandbox", "vfs"]) as host,
-        host.executor() as executor,
-    ):
+    host = Host(settings=settings, discover=False)
+    # They are not found: the installation may lie where only root can read.
+    for name, plugin in (("sandbox", sandbox), ("vfs", vfs)):
+        host.register(plugin, name)
+    with host, host.executor() as executor:
         outcome = executor.dispatch(ToolCall("shell_execute", call))
     value: Any = outcome.result.value
     return {

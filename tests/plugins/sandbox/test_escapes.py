@@ -26,6 +26,19 @@ pytestmark = pytest.mark.slow
 LIMITS = {"memory": 192 * MIB, "disk": 64 * MIB, "processes": 64}
 
 
+def copied_program(place: Path) -> Path:
+    """Copy bubblewrap to where every user can start it, and return its directory."""
+    program = Path(needed_program())
+    if program.parent.name != "_bin":
+        return program.parent
+    # What the wheel brings along lies beside its package.
+    package = program.parents[1]
+    for directory in package.parent.glob(f"{package.name}*"):
+        if directory.suffix in {"", ".libs"}:
+            shutil.copytree(directory, place / directory.name)
+    return place / package.name / "_bin"
+
+
 class Box:
     """Commands of one user, each over the same directory."""
 
@@ -34,10 +47,9 @@ class Box:
         self.root = place / "workspace"
         self.outside = place / "outside"
         self.user = user
-        programs = place / "bin"
-        for directory in (self.root, self.outside, programs, place / "trial"):
+        for directory in (self.root, self.outside, place / "trial"):
             directory.mkdir()
-        shutil.copy(needed_program(), programs / "bwrap")
+        programs = copied_program(place / "bin")
         if user is not None:
             place.chmod(0o755)
             for path in (self.root, self.outside):

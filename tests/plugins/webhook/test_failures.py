@@ -183,7 +183,7 @@ def test_an_endpoint_that_says_when_is_left_alone_until_then(tools, endpoint, ca
     ("told", "least", "most"),
     [
         ("7", 7, 7),
-        (formatdate(time.time() + 3600, usegmt=True), 3000, 3600),
+        (formatdate(time.time() + 7200, usegmt=True), 3000, 7200),
         (formatdate(time.time() - 3600, usegmt=True), 0, 0),
         ("9" * 400, 86_400, 86_400),
         ("Thu, 26 Nov 2099 11:00:00 -0000", 0, 0),
