@@ -46,8 +46,8 @@ LONG: Final = {
 }
 """Files with slow tests that start many processes: but for every so many, these are long."""
 
-MANY: Final = 6
-"""The most cases of one slow test that are all in the default run: of more it has every third."""
+MANY: Final = 4
+"""The most cases of one slow test that are all in the default run: of more it has every fourth."""
 
 
 @pytest.fixture(autouse=True)
@@ -113,7 +113,7 @@ def _leave_cases_to_the_long_runs(items: list[pytest.Item]) -> None:
             cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
     for several in cases.values():
         for number, item in enumerate(several if len(several) > MANY else ()):
-            if number % 3:
+            if number % 4:
                 item.add_marker("long")
 
 

@@ -85,8 +85,9 @@ def test_wheel_carries_the_licence(built, wheel, dist_info, metadata):
 def test_wheel_declares_the_command_and_the_built_in_plugins(wheel, dist_info):
     entry_points = configparser.ConfigParser()
     entry_points.read_string(wheel.read(f"{dist_info}/entry_points.txt").decode())
-    ours = {f"toolstile.{group}" for group in ("adapters", "completion", "feedback", "sandboxes")}
-    assert set(entry_points.sections()) == {"console_scripts", "llm", "pytest11", "toolstile", *ours}
+    groups = ("adapters", "completion", "feedback", "sandboxes")
+    ours = {"toolstile", *(f"toolstile.{group}" for group in groups)}
+    assert set(entry_points.sections()) == {"console_scripts", "llm", "pytest11", *ours}
     assert dict(entry_points["console_scripts"]) == {"toolstile": "toolstile_cli.main:main"}
     plugins = dict(entry_points["toolstile"])
     assert plugins["dialects"] == "toolstile_plugins.dialects"
