@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import pytest
-from hypothesis import given, settings, strategies as st
+from hypothesis import example, given, settings, strategies as st
 
 from toolstile_hookspecs import CallRefused, ConflictError, Filesystem, ToolContext
 from toolstile_plugins import vfs
@@ -211,6 +211,9 @@ def on_twin(twin: Path, name: str, place: str, more: Any = None) -> None:
 @pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(OPERATIONS, max_size=8))
+@example([("delete", "bin"), ("copy", "src/pkg", "bin")])
+@example([("delete", "src/pkg"), ("mkdir", "src/pkg")])
+@example([("mkdir", "new"), ("delete", "src/pkg"), ("move", "new", "src/pkg")])
 def test_any_call_does_what_is_done_by_hand(operations: list[tuple[Any, ...]]) -> None:
     with TemporaryDirectory() as directory:
         root, twin = Path(directory, "root"), Path(directory, "twin")
@@ -219,13 +222,15 @@ def test_any_call_does_what_is_done_by_hand(operations: list[tuple[Any, ...]]) -
         before = shown(root, times=True)
         with closing(VirtualFilesystem.on_disk(root)) as files:
             branch = files.branch(ToolContext(session=None), None)
-            given: set[str] = set()
+            usual: set[str] = set()
             for name, place, *more in operations:
+                there = directories_in(twin)
                 if through(branch.resource, name, place, *more):
                     on_twin(twin, name, place, *more)
-                    if name in {"delete", "move"}:
-                        given = {path for path in given if not f"{path}/".startswith(f"{place}/")}
-                    given |= {place} if name == "chmod" else set()
+                    usual -= {place} if name == "chmod" else set()
+                    target = more[0] if name in {"copy", "move"} else None
+                    usual |= with_usual_mode(directories_in(twin) - there, place, target, usual)
+                    usual &= directories_in(twin)
             made = branch._layer.changes().made
             changed = {change.path for change in made if not change.only_empties}
             assert shown(root, times=True) == before
@@ -233,10 +238,9 @@ def test_any_call_does_what_is_done_by_hand(operations: list[tuple[Any, ...]]) -
             branch.commit()
         directories = {name: each for name, each in before.items() if is_directory(each)}
         expected = {
-            # One that is removed and made again stays the same, and keeps its mode.
-            name: directories[name][:2]
-            if is_directory(each) and name in directories.keys() - given
-            else each
+            # One that is removed and made again stays the same, and keeps its mode, unless
+            # what takes its place has one: a copy has that of its source.
+            name: directories[name][:2] if name in directories.keys() & usual else each
             for name, each in shown(twin).items()
         }
         assert shown(root) == expected
@@ -247,6 +251,18 @@ def test_any_call_does_what_is_done_by_hand(operations: list[tuple[Any, ...]]) -
 
 def is_directory(seen: tuple[object, ...]) -> bool:
     return stat.S_ISDIR(cast("int", seen[0]))
+
+
+def directories_in(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if is_directory(path.lstat())}
+
+
+def with_usual_mode(new: set[str], place: str, target: str | None, usual: set[str]) -> set[str]:
+    """Return those of the new directories that were given no mode, by a copy or a move neither."""
+    if target is None:
+        return new
+    brought = {name for name in new if f"{name}/".startswith(f"{target}/")}
+    return (new - brought) | {name for name in brought if place + name[len(target) :] in usual}
 
 
 def test_calls_that_change_nothing_leave_nothing_behind(
