@@ -1,0 +1,133 @@
+"""Workers and hosts of the suite of dispatchers: processes of their own, which tests kill."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from toolstile_hookspecs.services.dispatcher import (
+    DispatchedCall,
+    Dispatcher,
+    DispatchOutcome,
+    DispatchState,
+)
+
+PATIENCE: Final = 60.0
+"""Seconds after which a test gives up."""
+PAUSE: Final = 0.005
+Make = Callable[[], Dispatcher]
+
+
+class NotingRunner:
+    """Runs `note`: it adds its key to a file, and then takes its time."""
+
+    def __init__(self) -> None:
+        self.tools: Mapping[str, str | None] = {"note": "1.0.0"}
+        self._ends: dict[str, str] = {}
+
+    def run(self, call: DispatchedCall, begin: Callable[[], bool]) -> DispatchOutcome:
+        """Run the handler."""
+        params = json.loads(call.params)
+        if not begin():
+            return DispatchOutcome(DispatchState.NOT_RUN)
+        file = os.open(params["file"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+        os.write(file, f"{call.key}\n".encode())
+        os.close(file)
+        until = time.monotonic() + params.get("seconds", 0)
+        while time.monotonic() < until:
+            if call.key in self._ends:
+                return DispatchOutcome(DispatchState.UNKNOWN, self._ends[call.key])
+            time.sleep(PAUSE)
+        if "fault" in params:
+            return DispatchOutcome(DispatchState.FAILURE, params["fault"], error="ValueError")
+        return DispatchOutcome(DispatchState.RESULT, "Noted.", json.dumps(call.key))
+
+    def end(self, key: str, reason: str) -> None:
+        """Have the handler of a call end."""
+        self._ends[key] = reason
+
+
+def _serve(make: Make, concurrency: int, up: Any) -> None:
+    stop = threading.Event()
+
+    def drain(*_: object) -> None:
+        stop.set()
+
+    signal.signal(signal.SIGTERM, drain)
+    with contextlib.closing(make()) as dispatcher:
+        up.set()
+        dispatcher.serve(NotingRunner(), concurrency=concurrency, stop=stop)
+
+
+def _submit(make: Make, calls: list[DispatchedCall], up: Any) -> None:
+    async def submit_all(dispatcher: Dispatcher) -> None:
+        up.set()
+        await asyncio.gather(*map(dispatcher.submit, calls))
+
+    with contextlib.closing(make()) as dispatcher:
+        asyncio.run(submit_all(dispatcher))
+
+
+class Processes:
+    """The processes of a test, ended with it.
+
+    Args:
+        make: Makes the dispatcher; it is pickled.
+        folder: A folder of the test's own.
+    """
+
+    def __init__(self, make: Make, folder: Path) -> None:
+        self._make = make
+        self._context = multiprocessing.get_context("spawn")
+        self._started: list[Any] = []
+        self._file = folder / "notes.txt"
+
+    def worker(self, concurrency: int = 2) -> Any:
+        """Start a worker; returns its process once it is up."""
+        return self._start(_serve, concurrency)
+
+    def host(self, *calls: DispatchedCall) -> Any:
+        """Start a host that submits calls; returns its process once it is up."""
+        return self._start(_submit, list(calls))
+
+    def _start(self, target: Callable[..., None], given: Any) -> Any:
+        up = self._context.Event()
+        process = self._context.Process(target=target, args=(self._make, given, up), daemon=True)
+        process.start()
+        self._started.append(process)
+        assert up.wait(PATIENCE), "The process did not start; see its traceback"
+        return process
+
+    def call(self, key: str, *, seconds: float = 0, fault: str = "", **more: Any) -> DispatchedCall:
+        """Return a call of `note`."""
+        params: dict[str, Any] = {"file": str(self._file), "seconds": seconds}
+        if fault:
+            params["fault"] = fault
+        given: dict[str, Any] = {"version": "1.0.0", **more}
+        return DispatchedCall(key, "note", params=json.dumps(params), **given)
+
+    def noted(self) -> list[str]:
+        """Return the keys of the handlers that ran, in order."""
+        return self._file.read_text().split() if self._file.exists() else []
+
+    def await_note(self, *keys: str) -> None:
+        """Wait until handlers have begun."""
+        until = time.monotonic() + PATIENCE
+        while not set(keys) <= set(self.noted()):
+            assert time.monotonic() < until, f"{keys} did not begin; noted: {self.noted()}"
+            time.sleep(PAUSE)
+
+    def end(self) -> None:
+        """Kill all that still run."""
+        for process in self._started:
+            process.kill()
+            process.join()

@@ -1,0 +1,340 @@
+"""The conformance suite of a dispatcher, to subclass: it kills, stops and continues processes."""
+
+# ruff: noqa: S311 - random instants are no secrets
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from toolstile_hookspecs.services.dispatcher import (
+    DispatchedCall,
+    Dispatcher,
+    DispatchOutcome,
+    DispatchState,
+)
+from toolstile_hookspecs.testing.dispatch_processes import PATIENCE, PAUSE, Make, Processes
+from toolstile_hookspecs.testing.suite import Contract
+
+MANY = 2000
+PER_KILL = 16
+"""Calls for each kill, which ends up to four: every fourth call loses its worker."""
+STOPPED_EVERY = 10
+
+
+def soon(seconds: float) -> datetime:
+    """Return the moment in so many seconds."""
+    return datetime.now(UTC) + timedelta(seconds=seconds)
+
+
+class DispatcherContract(Contract):
+    """Tests of a dispatcher; a subclass says with `make` how one is made.
+
+    `make` gives a function without arguments that can be pickled: each process of a test makes its
+    own dispatcher with it, over the same calls. Let workers count as dead after about a second.
+
+    Example:
+        >>> import pytest
+        >>> from functools import partial
+        >>> class TestMine(DispatcherContract):
+        ...     @pytest.fixture
+        ...     def make(self, tmp_path):
+        ...         return partial(MyDispatcher, tmp_path / "calls.db")
+    """
+
+    _gives: ClassVar[Mapping[str, type[Any] | None]] = {"dispatcher": Dispatcher}
+    _takes: ClassVar[Mapping[str, Collection[str]]] = {"make": ()}
+
+    @pytest.fixture
+    def make(self) -> Make:
+        """Return what makes a dispatcher."""
+        self._must_give("make", "gives a function that makes a dispatcher")
+
+    @pytest.fixture
+    def dispatcher(self, make: Make) -> Generator[Dispatcher]:
+        """Return the dispatcher of this process."""
+        with closing(make()) as dispatcher:
+            yield dispatcher
+
+    @pytest.fixture
+    def processes(self, make: Make, tmp_path: Path) -> Generator[Processes]:
+        """Return the workers and hosts of the test."""
+        processes = Processes(make, tmp_path)
+        try:
+            yield processes
+        finally:
+            processes.end()
+
+    # --- outcomes ---
+
+    def test_each_caller_gets_its_outcome(
+        self, dispatcher: Dispatcher, processes: Processes
+    ) -> None:
+        """A key that comes again is answered, and does not run again."""
+        processes.worker()
+        calls = [processes.call(f"k{number}") for number in range(5)]
+        failing = processes.call("f", fault="No such order.")
+        *told, failed = submitted(dispatcher, *calls, calls[0], failing)
+        assert [outcome.value for outcome in told] == [f'"k{n}"' for n in (0, 1, 2, 3, 4, 0)]
+        assert {(outcome.state, outcome.text) for outcome in told} == {
+            (DispatchState.RESULT, "Noted.")
+        }
+        assert failed == DispatchOutcome(
+            DispatchState.FAILURE, "No such order.", error="ValueError"
+        )
+        assert submitted(dispatcher, failing, calls[3]) == [failed, told[3]]
+        assert sorted(processes.noted()) == ["f", "k0", "k1", "k2", "k3", "k4"]
+        assert dispatcher.withdraw("k3") == dispatcher.cancel("k3") == told[3]
+
+    def test_calls_of_a_higher_priority_begin_first(
+        self, dispatcher: Dispatcher, processes: Processes
+    ) -> None:
+        """Of one priority the first that was submitted does."""
+        worker = processes.worker(1)
+
+        async def run() -> None:
+            first = asyncio.ensure_future(dispatcher.submit(processes.call("first", seconds=0.5)))
+            await asyncio.to_thread(processes.await_note, "first")
+            later = [
+                asyncio.ensure_future(dispatcher.submit(processes.call(key, priority=priority)))
+                for key, priority in (("a", 0), ("b", 1), ("c", -1))
+            ]
+            await asyncio.gather(first, *later)
+
+        asyncio.run(run())
+        assert processes.noted() == ["first", "b", "a", "c"]
+        worker.kill()
+
+    def test_other_versions_are_refused(self, dispatcher: Dispatcher, processes: Processes) -> None:
+        """The text names both."""
+        processes.worker()
+        submitted(dispatcher, processes.call("k"))
+        (told,) = submitted(dispatcher, processes.call("new", version="2.0.0"))
+        assert told.state is DispatchState.NOT_RUN
+        assert "2.0.0" in told.text
+        assert "1.0.0" in told.text
+        assert processes.noted() == ["k"]
+
+    def test_without_a_worker_it_does_not_run(
+        self, dispatcher: Dispatcher, processes: Processes
+    ) -> None:
+        """A worker that comes later does not run it either."""
+        late = processes.call("late", begin_by=soon(0.2))
+        (told,) = submitted(dispatcher, late)
+        assert told.state is DispatchState.NOT_RUN
+        assert told.text
+        processes.worker()
+        assert submitted(dispatcher, processes.call("next"), late)[1] == told
+        assert processes.noted() == ["next"]
+
+    # --- withdrawn, cancelled, late ---
+
+    def test_what_is_withdrawn_never_begins(
+        self, dispatcher: Dispatcher, processes: Processes
+    ) -> None:
+        """Neither what waits for a worker, nor what is submitted later; its callers are told."""
+
+        async def run() -> DispatchOutcome:
+            waiting = asyncio.ensure_future(dispatcher.submit(processes.call("waiting")))
+            await asyncio.sleep(0.1)
+            assert not waiting.done()
+            withdrawn = await asyncio.to_thread(dispatcher.withdraw, "waiting")
+            assert withdrawn == await waiting
+            return await waiting
+
+        assert asyncio.run(run()).state is DispatchState.NOT_RUN
+        withdrawn = dispatcher.cancel("later")
+        assert withdrawn is not None
+        assert withdrawn.state is DispatchState.NOT_RUN
+        processes.worker()
+        told = submitted(
+            dispatcher, *(processes.call(key) for key in ("later", "waiting", "other"))
+        )
+        assert [outcome.state.value for outcome in told] == ["not_run", "not_run", "result"]
+        assert processes.noted() == ["other"]
+
+    def test_what_runs_is_not_withdrawn(self, dispatcher: Dispatcher, processes: Processes) -> None:
+        """Its worker is seen to be alive."""
+        processes.worker()
+
+        def look() -> None:
+            processes.await_note("k")
+            assert dispatcher.withdraw("k") is None
+            age = dispatcher.heartbeat("k")
+            assert age is not None
+            assert age >= 0
+
+        assert while_running(dispatcher, processes.call("k", seconds=1), look).value == '"k"'
+        assert dispatcher.heartbeat("k") is None
+
+    def test_what_is_cancelled_ends(self, dispatcher: Dispatcher, processes: Processes) -> None:
+        """It is unknown what it has done."""
+        processes.worker()
+
+        def cancel() -> None:
+            processes.await_note("k")
+            dispatcher.cancel("k")
+
+        told = while_running(dispatcher, processes.call("k", seconds=PATIENCE), cancel)
+        assert told.state is DispatchState.UNKNOWN
+        assert told.text
+
+    def test_what_takes_too_long_ends(self, dispatcher: Dispatcher, processes: Processes) -> None:
+        """Its worker goes on to the next call."""
+        processes.worker(1)
+        late = processes.call("k", seconds=PATIENCE, deadline=soon(1))
+        told, other = submitted(dispatcher, late, processes.call("other"))
+        assert (told.state, other.state) == (DispatchState.UNKNOWN, DispatchState.RESULT)
+
+    # --- what dies ---
+
+    @pytest.mark.parametrize("repeatable", [False, True])
+    def test_the_call_of_a_killed_worker_is_taken_over(
+        self, dispatcher: Dispatcher, processes: Processes, *, repeatable: bool
+    ) -> None:
+        """It runs again only where it may."""
+        first = processes.worker()
+
+        def kill() -> None:
+            processes.await_note("k")
+            processes.worker()
+            first.kill()
+
+        call = processes.call("k", seconds=1, repeatable=repeatable)
+        told = while_running(dispatcher, call, kill)
+        assert told.state is (DispatchState.RESULT if repeatable else DispatchState.UNKNOWN)
+        assert processes.noted() == (["k", "k"] if repeatable else ["k"])
+        assert submitted(dispatcher, call)[0].state is told.state
+
+    @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
+    def test_a_worker_that_stands_still_is_heard_when_it_goes_on(
+        self, dispatcher: Dispatcher, processes: Processes
+    ) -> None:
+        """Its call is unknown meanwhile, and runs nowhere else."""
+        first = processes.worker()
+
+        def stop() -> None:
+            processes.await_note("k")
+            processes.worker()
+            os.kill(first.pid, signal.SIGSTOP)
+
+        told = while_running(dispatcher, processes.call("k", seconds=0.5), stop)
+        assert told.state is DispatchState.UNKNOWN
+        os.kill(first.pid, signal.SIGCONT)
+        until = time.monotonic() + PATIENCE
+        while (late := dispatcher.withdraw("k")) is None or late.state is DispatchState.UNKNOWN:
+            assert time.monotonic() < until, "the late result is not recorded"
+            time.sleep(PAUSE)
+        assert late.value == '"k"'
+        assert [one.state.value for one in submitted(dispatcher, processes.call("n"))] == ["result"]
+        assert processes.noted() == ["k", "n"]
+
+    def test_the_call_of_a_killed_host_goes_on(
+        self, dispatcher: Dispatcher, processes: Processes
+    ) -> None:
+        """Another host that submits its key joins it; what has not begun can be withdrawn."""
+        processes.worker(1)
+        call, next_ = processes.call("k", seconds=0.5), processes.call("next")
+        host = processes.host(call, next_)
+        processes.await_note("k")
+        host.kill()
+        withdrawn = dispatcher.withdraw("next")
+        assert withdrawn is not None
+        assert withdrawn.state is DispatchState.NOT_RUN
+        (told,) = submitted(dispatcher, call)
+        assert told.value == '"k"'
+        assert processes.noted() == ["k"]
+
+    def test_a_worker_that_is_asked_to_stop_ends_its_calls(
+        self, dispatcher: Dispatcher, processes: Processes
+    ) -> None:
+        """It takes no more."""
+        worker = processes.worker(1)
+        calls = [processes.call("k", seconds=0.5), processes.call("left", begin_by=soon(2))]
+
+        async def run() -> list[DispatchOutcome]:
+            first = asyncio.ensure_future(dispatcher.submit(calls[0]))
+            await asyncio.to_thread(processes.await_note, "k")
+            second = asyncio.ensure_future(dispatcher.submit(calls[1]))
+            worker.terminate()
+            return [await first, await second]
+
+        told = asyncio.run(run())
+        assert [outcome.state.value for outcome in told] == ["result", "not_run"]
+        worker.join(PATIENCE)
+        assert worker.exitcode == 0
+
+    @pytest.mark.parametrize("number", [40, pytest.param(MANY, marks=pytest.mark.long)])
+    @pytest.mark.slow
+    def test_nothing_is_doubled_or_lost(
+        self, dispatcher: Dispatcher, processes: Processes, number: int
+    ) -> None:
+        """Workers are killed and stopped at random, and a host as well."""
+        keys = [f"k{at}" for at in range(number)]
+        calls = [processes.call(key, seconds=random.uniform(0, 0.05)) for key in keys]
+        workers = [processes.worker(4) for _ in range(3)]
+        host = processes.host(*calls[::2])
+        outcomes: list[DispatchOutcome] = []
+        with ThreadPoolExecutor(1) as pool:
+            submitting = pool.submit(lambda: outcomes.extend(submitted(dispatcher, *calls)))
+            for kill in range(number // PER_KILL):
+                time.sleep(random.uniform(0, 0.2))
+                _disturb(processes, workers, stopping=kill % STOPPED_EVERY == 1)
+                if kill == 1:
+                    host.kill()
+            submitting.result(20 * PATIENCE)
+        ran = Counter(processes.noted())
+        assert {key: runs for key, runs in ran.items() if runs > 1} == {}
+        told = {key: outcome.state for key, outcome in zip(keys, outcomes, strict=True)}
+        assert set(told.values()) <= {DispatchState.RESULT, DispatchState.UNKNOWN}
+        known = {key for key, state in told.items() if state is DispatchState.RESULT}
+        assert known <= ran.keys()
+
+
+def _disturb(processes: Processes, workers: list[Any], *, stopping: bool) -> None:
+    """Kill a worker at random, or let it stand still; another takes its place."""
+    at = random.randrange(len(workers))
+    victim = workers[at]
+    workers[at] = processes.worker(4)
+    if not stopping or not hasattr(signal, "SIGSTOP"):
+        victim.kill()
+        return
+    os.kill(victim.pid, signal.SIGSTOP)
+    time.sleep(2)
+    os.kill(victim.pid, signal.SIGCONT)
+
+
+def submitted(dispatcher: Dispatcher, *calls: DispatchedCall) -> list[DispatchOutcome]:
+    """Submit calls at once, and return their outcomes in order."""
+
+    async def run() -> list[DispatchOutcome]:
+        async with asyncio.timeout(20 * PATIENCE):
+            return list(await asyncio.gather(*map(dispatcher.submit, calls)))
+
+    return asyncio.run(run())
+
+
+def while_running(
+    dispatcher: Dispatcher, call: DispatchedCall, meanwhile: Callable[[], object]
+) -> DispatchOutcome:
+    """Submit a call, and do something on a thread until it has ended."""
+
+    async def run() -> DispatchOutcome:
+        waiting: Awaitable[DispatchOutcome] = asyncio.ensure_future(dispatcher.submit(call))
+        await asyncio.to_thread(meanwhile)
+        async with asyncio.timeout(PATIENCE):
+            return await waiting
+
+    return asyncio.run(run())
