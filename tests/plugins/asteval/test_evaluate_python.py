@@ -484,9 +484,12 @@ def test_a_value_is_that_of_a_last_expression_only():
     assert evaluate("'x'").value_repr == "'x'"
 
 
-def test_output_is_cut_at_4096_characters_and_marked():
-    value = evaluate("print('a' * 5000)\nprint('b')\n'c' * 5000")
+def test_output_is_cut_at_4096_characters_and_marked(executor):
+    warned = "'\\d'\n" * 99
+    code = f"{warned}print('a' * 5000)\nprint('b')\n'c' * 5000"
+    value = call(executor, code).result.value
     assert value.stdout == "a" * 4096 + "... (cut)"
+    assert value.stderr[4096:] == "... (cut)"
     assert value.value_repr == "'" + "c" * 4095 + "... (cut)"
 
 
@@ -514,9 +517,12 @@ def test_without_its_library_the_section_refuses_to_be_made(monkeypatch):
 
 
 def test_it_is_a_contained_tool_of_low_consequence_in_a_process():
-    (made,) = AstevalSection(config=AstevalConfig(timeout=7.0)).tools
+    section = AstevalSection(config=AstevalConfig(timeout=7.0))
+    (made,) = section.tools
     assert (made.category, made.consequence, made.contained) == ("side_effect", "low", True)
     assert (made.isolation, made.timeout) == ("process", 7.0)
+    assert AstevalConfig().timeout == 5.0
+    assert (section.policies, section.on_session) == ((), None)
 
 
 # 12. a calculator, no sandbox

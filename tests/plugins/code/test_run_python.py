@@ -429,7 +429,9 @@ def test_a_script_that_is_given_up_is_killed_at_once(way):
         outcome = run(executor, "while True: pass", cancellation=cancellation)
         assert time.monotonic() - began < PATIENCE
         assert outcome.status is (Status.TIMED_OUT if way == "timeout" else Status.CANCELLED)
-        assert run(executor, "1").success
+        # On a busy machine a script may need longer than its time to begin.
+        while not run(executor, "1").success:
+            assert time.monotonic() - began < PATIENCE
 
 
 def test_a_call_waits_for_a_worker_and_says_so_when_none_comes(monkeypatch):

@@ -167,6 +167,22 @@ def test_no_process_outside_is_seen(box: Box):
     assert box("cat /proc/1/environ | tr '\\0' '\\n'")["stdout"].count("=") <= 6
 
 
+def test_no_process_outside_is_traced_and_one_that_is_stopped_ends_all_the_same(box: Box):
+    """The first process in there may be: it holds what the command does, and no more."""
+    code = (
+        "import ctypes, time\n"
+        "libc = ctypes.CDLL(None, use_errno=True)\n"
+        "for process in ({}, 1):\n"
+        "    ctypes.set_errno(0); libc.ptrace(16, process, None, None)\n"
+        "    print(ctypes.get_errno(), flush=True)\n"
+        "time.sleep(60)"
+    )
+    result = python(box, code.format(os.getpid()), timeout_seconds=2)
+    assert result["stdout"].split()[0] == "3"
+    assert result["timed_out"]
+    assert box("echo still here")["stdout"] == "still here\n"
+
+
 def test_the_kernels_settings_cannot_be_changed(box: Box):
     before = Path("/proc/sys/kernel/core_pattern").read_text()
     result = box(

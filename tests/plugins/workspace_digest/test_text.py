@@ -44,6 +44,13 @@ def test_a_digest_shows_tree_kinds_readme_manifests_and_entry_points(make_files,
     assert digest(make_files(project)).body == WHOLE
 
 
+def test_a_readme_is_quoted_by_its_first_lines():
+    text = "".join(f"Line {number}.\n\n" for number in range(1, 21))
+    body = digest(VirtualFilesystem.in_memory({"README.rst": text})).body
+    assert "From README.rst:\n> Line 1.\n" in body
+    assert "> Line 12.\nKinds:" in body
+
+
 def test_the_same_files_have_the_same_digest_in_memory_and_on_disk(tmp_path, project):
     for place in (tmp_path / "one", tmp_path / "two"):
         # In another order, and at another time.

@@ -49,6 +49,7 @@ def program(tmp_path: Path) -> Path:
     path.write_text(
         "#!/bin/sh\n"
         'for word; do echo "$word"; done >> "$0.calls"\n'
+        'echo "$CONTAINER_HOST" > "$0.host"\n'
         'while [ $# -gt 0 ]; do [ "$1" = --env-file ] && cp -p "$2" "$0.variables"; shift; done\n'
         'echo "Error: it starts nothing" >&2; exit 125\n'
     )

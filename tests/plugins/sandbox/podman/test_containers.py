@@ -21,11 +21,14 @@ from toolstile_hookspecs import (
     PromptEvaluationError,
     Status,
     ToolCall,
+    Visibility,
 )
 from toolstile_plugins.asteval import AstevalSection
 from toolstile_plugins.code import CodeSection
 from toolstile_plugins.sandbox import PodmanConfig, PodmanSandboxSection, SandboxSettings
+from toolstile_plugins.sandbox.backend import backend_of
 from toolstile_plugins.vfs import VfsConfig
+from toolstile_plugins.workspace_digest import WorkspaceDigestSection
 
 pytestmark = pytest.mark.long
 
@@ -103,14 +106,18 @@ def test_a_deadline_ends_a_command(shell):
         executor.dispatch(call)
 
 
-def test_a_cancelled_call_ends_its_command(shell):
+def test_a_cancelled_call_ends_its_command_and_keeps_its_output(shell, scratch):
     stop = Cancellation()
-    call = ToolCall("shell_execute", {"command": ["sleep", "60"]}, cancellation=stop)
+    command = ["sh", "-c", "echo begun; echo x > a; sleep 60"]
+    call = ToolCall("shell_execute", {"command": command}, cancellation=stop)
     with ThreadPoolExecutor() as pool:
         running = pool.submit(shell.executor.dispatch, call)
-        _wait_for(lambda: len(containers()) == 1)
+        _wait_for(lambda: bool(list(scratch.glob("*/*/upper/a"))))
         stop.cancel()
-        assert running.result(timeout=20).status is Status.CANCELLED
+        outcome = running.result(timeout=20)
+    assert outcome.status is Status.CANCELLED
+    assert outcome.event.attributes["sandbox.stdout"] == "begun\n"
+    assert shell.files() == []
 
 
 def test_a_fork_bomb_meets_its_limit(open_container: Open):
@@ -169,9 +176,32 @@ def test_hidden_and_reserved_paths_are_not_there(open_container: Open):
     assert (shell.root / ".env").read_text() == "TOKEN=1"
 
 
+def test_a_mount_is_shown_and_cannot_be_changed(open_container: Open, tmp_path):
+    (tmp_path / "wheels").mkdir()
+    (tmp_path / "wheels/a.whl").write_text("wheel")
+    mounts = [{"source": str(tmp_path / "wheels"), "target": "lib/wheels"}]
+    root = str(tmp_path / "workspace")
+    shell = open_container(vfs={"root": root, "mounts": mounts})
+    assert shell("cat lib/wheels/a.whl; echo x > mine").stdout == "wheel"
+    assert "read-only" in shell.outcome("echo y > lib/wheels/a.whl; echo z > mine").text
+    assert (tmp_path / "wheels/a.whl").read_text() == "wheel"
+    assert (shell.root / "mine").read_text() == "x\n"
+
+
+def test_the_doctor_tries_a_container_and_advises_a_digest(image, options):
+    options = {"image": image, **options}
+    settings = SandboxSettings(backend="podman", options=options)
+    found = {finding.subject: finding for finding in backend_of(settings).findings()}
+    assert found["sandbox"].severity == "ok"
+    assert "Name it by one of its digests" in str(found["image of the sandbox"].remedy)
+
+
 def test_an_image_that_is_not_there_is_told_and_not_pulled(open_container: Open):
     shell = open_container({"image": "localhost/nosuch:1"})
     assert "Run `podman pull localhost/nosuch:1`" in shell.outcome("true").text
+    options = {"image": "localhost/nosuch:1"}
+    (found,) = backend_of(SandboxSettings(backend="podman", options=options)).findings()
+    assert "Run `podman pull localhost/nosuch:1`" in str(found.remedy)
 
 
 def test_a_script_runs_on_the_files_and_a_failing_one_changes_nothing(
@@ -199,13 +229,15 @@ def test_all_suites_work_on_one_workspace(python_image, options, tmp_path):
         sandbox=SandboxSettings(scratch=tmp_path / "scratch"),
         workspace=VfsConfig(),
     )
-    prompt = Prompt.of("tests", "all", (section, AstevalSection(), CodeSection()))
+    digest = WorkspaceDigestSection(visibility=Visibility.FULL)
+    prompt = Prompt.of("tests", "all", (section, AstevalSection(), CodeSection(), digest))
     calls = [
         ("write_file", {"path": "a.txt", "content": "2\n"}),
         ("shell_execute", {"command": ["sh", "-c", "echo 3 >> a.txt"]}),
         ("container_python", {"code": "print(sum(map(int, open('a.txt'))))"}),
         ("evaluate_python", {"code": "2 + 3"}),
         ("run_python", {"code": "shell_execute(command=['cat', 'a.txt'])['stdout']"}),
+        ("refresh_digest", {}),
     ]
     with Host() as host, host.executor(prompt=prompt) as executor:
         outcomes = [executor.dispatch(ToolCall(name, arguments)) for name, arguments in calls]
@@ -216,6 +248,7 @@ def test_all_suites_work_on_one_workspace(python_image, options, tmp_path):
     assert "5" in outcomes[2].text
     assert "5" in outcomes[3].text
     assert "3" in outcomes[4].text
+    assert "Files:\na.txt" in outcomes[5].text
 
 
 def _wait_for(holds: Callable[[], bool]) -> None:

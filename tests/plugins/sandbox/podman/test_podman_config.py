@@ -14,6 +14,7 @@ from toolstile import Host, Settings
 from toolstile_hookspecs import ApprovalRequest, ConfigurationError, Status
 from toolstile_plugins.sandbox import PodmanConfig, SandboxSettings
 from toolstile_plugins.sandbox.backend import backend_of
+from toolstile_plugins.sandbox.podman.program import Program
 
 IMAGE = "localhost/tools:1"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -90,6 +91,22 @@ def test_settings_reach_the_program(open_shell: Open, program, tmp_path):
     assert "--cpus" not in words
 
 
+def test_a_program_is_called_with_its_own_connection(shell, program, monkeypatch):
+    monkeypatch.setenv("CONTAINER_HOST", "unix:///run/user/7/podman.sock")
+    shell.outcome("true")
+    assert Path(f"{program}.host").read_text() == "unix:///run/user/7/podman.sock\n"
+
+
+def test_a_command_has_as_much_time_as_it_asks_for_within_bounds(shell, program):
+    for seconds in (0.1, 7, 999):
+        shell.outcome("true", timeout_seconds=seconds)
+    shell.outcome("true")
+    shell.call("container_python", code="1")
+    told = [int(after) for word, after in pairwise(words_of(program)) if word == "--timeout"]
+    # The program ends it ten seconds later, should the host have died.
+    assert [seconds - 10 for seconds in told] == [1, 7, 120, 30, 5]
+
+
 def test_nothing_is_started_before_the_first_command(shell, program):
     assert "run" not in words_of(program)
     shell.outcome("true")
@@ -112,6 +129,15 @@ def test_variables_are_in_a_file_for_this_user_alone(shell, program):
     variables = Path(f"{program}.variables")
     assert "TOKEN=s3cret\n" in variables.read_text()
     assert stat.S_IMODE(variables.stat().st_mode) == 0o600
+
+
+def test_variables_of_a_call_win_over_those_of_the_configuration(open_shell: Open, program):
+    options = {"image": IMAGE, "program": str(program)}
+    variables = {"WORD": "configured", "OTHER": "kept"}
+    shell = open_shell(backend="podman", options=options, environment=variables)
+    shell.outcome("true", env={"WORD": "asked"})
+    found = Path(f"{program}.variables").read_text().splitlines()
+    assert {"WORD=asked", "OTHER=kept"} <= set(found)
 
 
 def test_a_variable_of_several_lines_is_refused_by_name(shell, program):
@@ -175,3 +201,18 @@ def test_an_engine_that_fails_is_told_with_what_to_do(shell):
     outcome = shell.outcome("true")
     assert outcome.status is Status.FAILED
     assert "it starts nothing. `toolstile doctor` tries it again" in outcome.text
+
+
+@pytest.mark.parametrize(
+    ("failure", "told"),
+    [
+        ("Error: localhost/tools:1: image not known", "`podman pull localhost/tools:1`"),
+        ("Error: no such image", "plugins.sandbox.options.pull = true"),
+        ("Error: cannot connect to Podman", "Start the service of the program"),
+        ("Error: setrlimit `RLIMIT_NPROC`: rlimit", "smaller plugins.sandbox.options.ulimits"),
+        ("Error: newuidmap: not found", "Install the package uidmap."),
+        ("Error: something else", "`toolstile doctor` tries it again."),
+    ],
+)
+def test_each_failure_of_an_engine_has_its_remedy(failure, told):
+    assert told in Program(PodmanConfig(image=IMAGE)).remedy(failure)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from toolstile import Host, Settings
-from toolstile_hookspecs import Prompt, PromptValidationError
+from toolstile_hookspecs import Filesystem, Prompt, PromptValidationError, Visibility
 from toolstile_plugins.asteval import AstevalSection
 from toolstile_plugins.code import CodeSection
 from toolstile_plugins.policies import ReadBeforeWritePolicy
@@ -19,6 +19,7 @@ from toolstile_plugins.sandbox import (
     ShellSection,
 )
 from toolstile_plugins.vfs import VfsToolsSection
+from toolstile_plugins.workspace_digest import WorkspaceDigestSection
 
 CONFIG = PodmanConfig(image="localhost/tools:1")
 SUITES = {
@@ -27,6 +28,7 @@ SUITES = {
     "monty": CodeSection,
     "files": VfsToolsSection,
     "shell": lambda: ShellSection(config=SandboxSettings(backend="none")),
+    "digest": lambda: WorkspaceDigestSection(visibility=Visibility.FULL),
 }
 OWN = {
     "podman": {"shell_execute", "container_python", "read_file"},
@@ -34,6 +36,7 @@ OWN = {
     "monty": {"run_python"},
     "files": {"read_file", "edit_file"},
     "shell": {"shell_execute"},
+    "digest": {"digest_directory", "refresh_digest"},
 }
 SHARED = {("podman", "files"): ("shell", "python"), ("podman", "shell"): ("files", "python")}
 
@@ -65,10 +68,14 @@ def test_a_tool_that_two_suites_offer_is_refused_by_name(other, tool):
 def test_the_section_offers_the_file_tools_with_their_rule():
     section = PodmanSandboxSection(config=CONFIG)
     files = next(child for child in section.children if child.key == "workspace")
-    own = VfsToolsSection().tools
-    told = [(tool.name, tool.description, tool.examples) for tool in files.tools]
-    assert told == [(tool.name, tool.description, tool.examples) for tool in own]
+    told, expected = (
+        [(tool.name, tool.description, tool.params_schema, tool.examples) for tool in tools]
+        for tools in (files.tools, VfsToolsSection().tools)
+    )
+    assert told == expected
     assert [type(policy) for policy in files.policies] == [ReadBeforeWritePolicy]
+    assert Filesystem in [binding.kind for binding in files.resources]
+    assert [part.on_session for part in (section, *section.children)] == [None] * 3
 
 
 def test_commands_and_scripts_are_contained_side_effects():
