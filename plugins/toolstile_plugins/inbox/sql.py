@@ -1,0 +1,223 @@
+"""The base of stores of questions in databases; the statements suit SQLite and PostgreSQL."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractContextManager
+from datetime import UTC, datetime
+from typing import Any, Final
+
+from toolstile_hookspecs import StateError
+from toolstile_hookspecs.services.approval_store import (
+    OPEN,
+    AnswerRecord,
+    EventRecord,
+    GrantRecord,
+    Listener,
+    Question,
+    QuestionState,
+)
+from toolstile_plugins.inbox.question_json import answer_as_json, question_as_json, question_of
+
+_FOUND: Final = "SELECT question, sealed, state, answer, proof FROM toolstile_questions"
+_ADD: Final = (
+    "INSERT INTO toolstile_questions "
+    "(ticket, session_id, created, expires, state, question, sealed) VALUES (?, ?, ?, ?, ?, ?, ?)"
+)
+_ANSWER: Final = (
+    "UPDATE toolstile_questions SET state = ?, answer = ?, proof = ? "
+    "WHERE ticket = ? AND state = 'waiting' AND expires > ?"
+)
+_CLAIM: Final = (
+    "UPDATE toolstile_questions SET holder = ?, held_until = ? WHERE ticket = ? AND state IN ({}) "
+    "AND (holder IS NULL OR holder = ? OR held_until <= ?)"
+)
+_RELEASE: Final = "UPDATE toolstile_questions SET holder = NULL WHERE ticket = ? AND holder = ?"
+_END: Final = "UPDATE toolstile_questions SET state = ? WHERE ticket = ? AND state IN ({})"
+_REMOVE: Final = "DELETE FROM toolstile_questions WHERE expires < ?"
+_GRANT: Final = "INSERT INTO toolstile_grants (id, expires, sealed) VALUES (?, ?, ?)"
+_GRANTS: Final = "SELECT id, expires, sealed FROM toolstile_grants ORDER BY number"
+_REVOKE: Final = "DELETE FROM toolstile_grants WHERE id = ?"
+_REMOVE_GRANTS: Final = "DELETE FROM toolstile_grants WHERE expires < ?"
+_KEEP: Final = (
+    "INSERT INTO toolstile_events (session_id, expiry_of, due, sealed) VALUES (?, ?, ?, ?)"
+)
+_EVENTS: Final = "SELECT number, session_id, due, sealed FROM toolstile_events"
+_TOLD: Final = "UPDATE toolstile_events SET told_{} = ? WHERE number = ?"
+_UNDUE: Final = "DELETE FROM toolstile_events WHERE expiry_of = ? AND due > ?"
+_REMOVE_EVENTS: Final = "DELETE FROM toolstile_events WHERE due < ?"
+
+
+class SqlApprovals(ABC):
+    """Questions, grants and events in tables of a database; an `ApprovalStore`.
+
+    Subclasses run the statements.
+    """
+
+    waits = True
+    _alone: str = ""
+    """The SQL that keeps the rows of a SELECT from others for the rest of a transaction."""
+
+    @abstractmethod
+    def _read(self, select: str, *values: Any) -> list[Any]:
+        """Return what a query finds; within a transaction of this thread, as it sees it."""
+
+    @abstractmethod
+    def _writing(self) -> AbstractContextManager[Any]:
+        """Run the block in a transaction; what it gives has `execute`, as a `sqlite3` one."""
+
+    @abstractmethod
+    def _altered(self) -> tuple[str, str]:
+        """Return the place of a question that was altered, and a remedy, for messages."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the database; the next use opens it again."""
+
+    def add(self, question: Question, expiry: EventRecord | None = None) -> None:
+        """Keep a question, and the event of its expiry."""
+        row = (
+            question.ticket,
+            question.session_id,
+            question.created.timestamp(),
+            question.expires.timestamp(),
+            question.state.value,
+            question_as_json(question),
+            question.sealed,
+        )
+        with self._writing() as connection:
+            connection.execute(_ADD, row)
+            _keep(connection, expiry, question.ticket)
+
+    def get(self, ticket: str) -> Question | None:
+        """Return a question as it is now, or None."""
+        found = self._found("WHERE ticket = ?", ticket)
+        return found[0] if found else None
+
+    def questions(
+        self, states: Collection[QuestionState] = OPEN, *, session_id: str | None = None
+    ) -> Sequence[Question]:
+        """Return the questions that are kept in some states, the oldest first."""
+        which = f"WHERE state IN ({_places(states)}) AND session_id = coalesce(?, session_id)"
+        return self._found(f"{which} ORDER BY created, number", *states, session_id)
+
+    def answer(
+        self, ticket: str, given: AnswerRecord, event: EventRecord | None = None
+    ) -> Question | None:
+        """Answer a question that waits; return it as it is then."""
+        row = (given.answer.value, answer_as_json(given), given.sealed, ticket)
+        with self._writing() as connection:
+            if connection.execute(_ANSWER, (*row, given.at.timestamp())).rowcount:
+                _keep_end(connection, event, ticket)
+            return self.get(ticket)
+
+    def claim(self, ticket: str, holder: str, now: datetime, until: datetime) -> bool:
+        """Let a holder end the call of an open question until a time."""
+        row = (holder, until.timestamp(), ticket, *OPEN, holder, now.timestamp())
+        with self._writing() as connection:
+            return bool(connection.execute(_CLAIM.format(_places(OPEN)), row).rowcount)
+
+    def release(self, ticket: str, holder: str) -> None:
+        """Give a claim back."""
+        with self._writing() as connection:
+            connection.execute(_RELEASE, (ticket, holder))
+
+    def end(self, ticket: str, state: QuestionState, event: EventRecord | None = None) -> None:
+        """Put an open question into expired, resumed or withdrawn: its call has ended."""
+        with self._writing() as connection:
+            row = (state.value, ticket, *OPEN)
+            ends = connection.execute(_END.format(_places(OPEN)), row).rowcount
+            if ends and state is QuestionState.WITHDRAWN:
+                _keep_end(connection, event, ticket)
+
+    def grant(self, record: GrantRecord, event: EventRecord | None = None) -> None:
+        """Keep a grant."""
+        row = (record.id, record.expires.timestamp(), record.sealed)
+        with self._writing() as connection:
+            connection.execute(_GRANT, row)
+            _keep(connection, event)
+
+    def grants(self) -> Sequence[GrantRecord]:
+        """Return the grants that are kept, the oldest first."""
+        rows = self._read(_GRANTS)
+        return [
+            GrantRecord(id_, datetime.fromtimestamp(expires, UTC), sealed)
+            for id_, expires, sealed in rows
+        ]
+
+    def revoke(
+        self,
+        id: str,  # noqa: A002 - it is the id
+        event: EventRecord | None = None,
+    ) -> None:
+        """Remove a grant, if it is there."""
+        with self._writing() as connection:
+            if connection.execute(_REVOKE, (id,)).rowcount:
+                _keep(connection, event)
+
+    def prune(self, before: datetime) -> int:
+        """Remove questions and grants that expired before a time; return their number."""
+        row = (before.timestamp(),)
+        with self._writing() as connection:
+            removed: int = connection.execute(_REMOVE, row).rowcount
+            removed += connection.execute(_REMOVE_GRANTS, row).rowcount
+            connection.execute(_REMOVE_EVENTS, row)
+            return removed
+
+    def tell(
+        self,
+        listener: Listener,
+        now: datetime,
+        hear: Callable[[EventRecord], object],
+        *,
+        session_id: str | None = None,
+    ) -> None:
+        """Tell a listener the events of which it has not heard, the oldest first."""
+        of_session = "" if session_id is None else "session_id = ? AND "
+        which = f"WHERE {of_session}due <= ? AND NOT told_{listener} ORDER BY due, number LIMIT 1"
+        next_ = f"{_EVENTS} {which}"
+        place = [*([] if session_id is None else [session_id]), now.timestamp()]
+        # A look for nothing waits for nobody who writes.
+        while self._read(next_, *place):
+            with self._writing() as connection:
+                for number, *row in connection.execute(next_ + self._alone, place).fetchall():
+                    hear(_event(*row))
+                    connection.execute(_TOLD.format(listener), (True, number))
+
+    def events(self, now: datetime, most: int) -> Sequence[EventRecord]:
+        """Return the newest events that are kept, the newest first, told or not."""
+        newest = "WHERE due <= ? ORDER BY due DESC, number DESC LIMIT ?"
+        rows = self._read(f"{_EVENTS} {newest}", now.timestamp(), most)
+        return [_event(*row) for _, *row in rows]
+
+    def _found(self, which: str, *values: Any) -> list[Question]:
+        try:
+            return [question_of(row) for row in self._read(f"{_FOUND} {which}", *values)]
+        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            place, remedy = self._altered()
+            raise StateError(
+                f"A question in {place} was altered and cannot be read: {error!s}. {remedy}, to "
+                "have the calls made again."
+            ) from error
+
+
+def _keep(connection: Any, event: EventRecord | None, expiry_of: str | None = None) -> None:
+    if event is not None:
+        row = (event.session_id, expiry_of, event.at.timestamp(), event.sealed)
+        connection.execute(_KEEP, row)
+
+
+def _keep_end(connection: Any, event: EventRecord | None, ticket: str) -> None:
+    """Keep the event of the end of a question, which does not expire any more."""
+    row = (ticket, 0.0 if event is None else event.at.timestamp())
+    connection.execute(_UNDUE, row)
+    _keep(connection, event)
+
+
+def _event(session_id: str, due: float, sealed: bytes) -> EventRecord:
+    return EventRecord(session_id, datetime.fromtimestamp(due, UTC), sealed)
+
+
+def _places(values: Collection[object]) -> str:
+    return ", ".join("?" * len(values))
