@@ -263,10 +263,10 @@ BUDGETS = {
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
         "contract": 283,
-        "host": 0,
-        "lines": 935,
-        "statements": 487,
-        "files": 5,
+        "host": 63,
+        "lines": 1066,
+        "statements": 545,
+        "files": 7,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -160,7 +160,7 @@ class Host:
             if self._seal is None:
                 from toolstile.policies.approval_tokens import seal_for  # few calls wait
 
-                self._seal = seal_for(self.configuration, self.clock)
+                self._seal = seal_for(self.configuration, self.clock, self._sessions.counter)
             return self._seal
 
     def register(self, plugin: object, name: str | None = None) -> None:
@@ -331,8 +331,7 @@ class Host:
             try:
                 _refuse(self.wrong_rules())
                 bindings = (*self.plugins.view.bindings, *self.resources)
-                store = opened(bindings, self._running, self.configuration)
-                self._sessions = Sessions(self.configuration, store)
+                self._sessions = opened(bindings, self._running, self.configuration)
             except BaseException:
                 self.close()
                 raise

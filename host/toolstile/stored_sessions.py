@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from contextlib import ExitStack
 from os.path import realpath
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 from weakref import WeakValueDictionary
 
 from toolstile.settings import Settings
@@ -17,6 +17,11 @@ from toolstile_hookspecs.resources import is_borrowed
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.session_store import SessionStore
 
+_NOT_NOTED: Final = (
+    "approval_key is given without approval_spent, and no sessions are stored here. Give both, or "
+    "store sessions: used approvals are noted where their calls are decided."
+)
+
 
 class Sessions:
     """The sessions that a host gives to its executors.
@@ -24,9 +29,16 @@ class Sessions:
     Args:
         configuration: The bounds of their histories.
         store: The store of those with an id; None where all stay in memory.
+        counter: Notes used approvals; None where a file or this host alone does.
     """
 
-    def __init__(self, configuration: Settings, store: SessionStore | None = None) -> None:
+    def __init__(
+        self,
+        configuration: Settings,
+        store: SessionStore | None = None,
+        counter: Counter | None = None,
+    ) -> None:
+        self.counter = counter
         self._events, self._bytes = configuration.history_events, configuration.history_bytes
         self._store = store
         self._open: WeakValueDictionary[str, Session] = WeakValueDictionary()
@@ -66,10 +78,8 @@ class Sessions:
         return Session(id=session_id, history_events=self._events, history_bytes=self._bytes)
 
 
-def opened(
-    bindings: Iterable[Binding[Any]], running: ExitStack, settings: Settings
-) -> SessionStore | None:
-    """Return the store of sessions that is bound; None where none is.
+def opened(bindings: Iterable[Binding[Any]], running: ExitStack, settings: Settings) -> Sessions:
+    """Return the sessions of a host, stored where a store is bound.
 
     Args:
         bindings: Those of the plugins and the application; of one type, the last.
@@ -78,14 +88,16 @@ def opened(
 
     Raises:
         ConfigurationError: When a ledger would decide, a counter count, or an approval be used up
-            beside it, or a resource locks the file in which calls are decided.
+            beside it, a resource locks the file in which calls are decided, or nothing notes the
+            approvals that hosts with a common key use up.
     """
     by_type = {binding.kind: binding for binding in bindings}
     wanted: Any = SessionStore
     known = {kind: _known(binding) for kind, binding in by_type.items()}
     locking = {kind: each for kind, each in known.items() if hasattr(each, "locked_file")}
-    if wanted not in by_type and not locking:
-        return None
+    needs_counter = settings.approval_key is not None and settings.approval_spent is None
+    if wanted not in by_type and not locking and not needs_counter:
+        return Sessions(settings)
     from toolstile.resources.bindings import ResourceRegistry  # few hosts store sessions
 
     resources = ResourceRegistry.of(*by_type.values()).open()
@@ -95,7 +107,10 @@ def opened(
     store: SessionStore | None = resources.get(wanted, None)
     if store is not None and (fault := _beside(store, resources, settings.approval_spent)):
         raise ConfigurationError(fault)
-    return store
+    counter: Counter | None = resources.get(Counter, None)  # type: ignore[type-abstract]
+    if needs_counter and (counter is None or counter.database is None):
+        raise ConfigurationError(_NOT_NOTED)
+    return Sessions(settings, store, counter if needs_counter else None)
 
 
 def _beside(store: SessionStore, resources: ResourceResolver, spent: Path | None) -> str | None:
@@ -113,7 +128,7 @@ def _beside(store: SessionStore, resources: ResourceResolver, spent: Path | None
         return (
             f"Approvals in stored sessions are used up where calls are decided, in "
             f"{store.database}, and not in {spent}. Give approval_spent the same file, or leave "
-            "out approval_spent and approval_key."
+            "it out."
         )
     return fault_of_counter(counter, store)
 

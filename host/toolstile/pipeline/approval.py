@@ -16,7 +16,7 @@ from toolstile.drivers.limit import Limit, TimedOut
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.environment import Resumption
 from toolstile.pipeline.failures import CallRejected, unreadable
-from toolstile.pipeline.hook_calls import settle
+from toolstile.pipeline.hook_calls import off_loop, settle
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.plugins.tool_dependencies import names_of_dependencies
 from toolstile.policies.approval_tokens import RedeemedToken, TokenRefused, TokenSubject
@@ -81,7 +81,7 @@ _NOTHING_RAN: Final = " Nothing has run."
 ASKED_BEFORE: Final = "A person was asked about it before."
 
 
-def redeem(run: ActiveCall, resumption: Resumption) -> None:
+def redeem(run: ActiveCall, resumption: Resumption) -> Staged:
     """Take the token of a resumed call back; a call that starts over has done so.
 
     It is used up at once, or in a stored session by the decision that keeps the call.
@@ -93,7 +93,7 @@ def redeem(run: ActiveCall, resumption: Resumption) -> None:
         return
     run.stage = Stage.APPROVE
     with _refusing(run, _NOTHING_RAN):
-        _take_back(run, resumption)
+        yield from off_loop(run, partial(_take_back, run, resumption))
 
 
 def _take_back(run: ActiveCall, resumption: Resumption) -> None:
@@ -106,16 +106,22 @@ def _take_back(run: ActiveCall, resumption: Resumption) -> None:
         token.hold()
 
 
-def _bind(run: ActiveCall, answer: ApprovalAnswer, *, has_run: bool) -> None:
+def _bind(run: ActiveCall, answer: ApprovalAnswer, *, has_run: bool) -> Staged:
     """Have the token that an answer came with used up with the call, as that of a resumed one.
 
     Raises:
         CallRejected: When it does not hold; another process may have resumed the call.
     """
     if answer.token is not None:
-        use_up(run)
+        resumption = Resumption(answer.token, answer)
+        yield from _use_up_now(run)
         with _refusing(run, _NOT_KEPT if has_run else _NOTHING_RAN):
-            _take_back(run, Resumption(answer.token, answer))
+            yield from off_loop(run, partial(_take_back, run, resumption))
+
+
+def _use_up_now(run: ActiveCall) -> Staged:
+    if ticket_of(run) is not None:
+        yield from off_loop(run, partial(use_up, run))
 
 
 def use_up(run: ActiveCall, connection: Any = None) -> None:
@@ -194,8 +200,10 @@ def approve(
         raise CallRejected(
             Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None)
         )
-    _refuse_denied(run, answer, request)
-    _bind(run, answer, has_run=diff is not None)
+    if answer.answer in {Answer.DENIED, Answer.PENDING}:
+        yield from _use_up_now(run)
+        _refuse_denied(run, answer, request)
+    yield from _bind(run, answer, has_run=diff is not None)
     return answer
 
 
@@ -342,8 +350,6 @@ def _unanswered(
 
 def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalRequest) -> None:
     kept = "" if request.diff is None else _NOT_KEPT
-    if answer.answer in {Answer.DENIED, Answer.PENDING}:
-        use_up(run)
     if answer.answer is Answer.PENDING:
         if run.parent is not None:
             raise CallRejected(

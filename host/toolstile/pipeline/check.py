@@ -78,7 +78,7 @@ def _check_on(run: ActiveCall, table: DispatchTable, place: int, decision: Any) 
     assert plan is not None  # noqa: S101 - looked up before
     run.branch.frozen = True
     if run.resumption is not None:
-        redeem(run, run.resumption)
+        yield from redeem(run, run.resumption)
         run.stage = CHECK
     reasons = yield from check_policies(run, place, decision)
     if run.resumption is not None and run.resumption.waits and not reasons:

@@ -17,8 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolstile.settings import Settings
-from toolstile_hookspecs import Clock, Principal, ToolstileError
+from toolstile_hookspecs import Clock, Principal, StateError, ToolstileError
 from toolstile_hookspecs.execution.principal import APPLICATION
+from toolstile_hookspecs.services.counter import Counter
 
 # --- Redeemed tokens
 
@@ -92,6 +93,42 @@ class SpentInFile:
                 yield connection
         except sqlite3.Error as error:
             raise OSError(f"{self._file} cannot be written: {error}") from error
+
+
+class SpentInCounter:
+    """The redeemed tokens of all hosts that share a key, in the database of a counter.
+
+    In an open decision a token is noted with it.
+    """
+
+    def __init__(self, counter: Counter, clock: Clock) -> None:
+        self._counter = counter
+        self._clock = clock
+
+    def spend(self, token_id: str, expires: float, now: float, _connection: Any = None) -> bool:
+        """Note a token; tell whether it is the first time, `OSError` where it cannot be noted."""
+        key, moment = f"approval {token_id}", datetime.fromtimestamp(now, UTC)
+        with _told_as_os_error():
+            return self._counter.reserve(key, 1, 1, expires + DAY - now, key, now=moment).is_new
+
+    def is_spent(self, token_id: str) -> bool:
+        """Tell whether a token was noted; `OSError` where nobody can tell."""
+        with _told_as_os_error():
+            return self._counter.read(f"approval {token_id}", now=self._clock.now()) > 0
+
+    def give_back(self, token_id: str) -> None:
+        """Do nothing: a transaction that is undone notes nothing."""
+
+
+Spent = SpentInMemory | SpentInFile | SpentInCounter
+
+
+@contextmanager
+def _told_as_os_error() -> Generator[None]:
+    try:
+        yield
+    except StateError as error:
+        raise OSError(str(error)) from error
 
 
 # --- Sealed tokens
@@ -199,7 +236,7 @@ class TokenSigner:
     key: bytes = field(repr=False)
     clock: Clock
     expiry: float
-    spent: SpentInMemory | SpentInFile
+    spent: Spent
     in_use: dict[str, Any] = field(default_factory=dict[str, Any], repr=False, compare=False)
 
     def seal(
@@ -275,12 +312,21 @@ class TokenSigner:
         return hmac.new(self.key, message, hashlib.sha256).hexdigest()
 
 
-def seal_for(settings: Settings, clock: Clock) -> TokenSigner:
-    """Return the seal of a host: one of its own, unless a key is configured that others share."""
+def seal_for(settings: Settings, clock: Clock, counter: Counter | None) -> TokenSigner:
+    """Return the seal of a host: one of its own, unless a key is configured that others share.
+
+    Args:
+        settings: The configuration; it may name a file for used tokens.
+        clock: The clock of the host.
+        counter: Notes used tokens where no file is named.
+    """
     key, file = settings.approval_key, settings.approval_spent
-    if key is None or file is None:
+    spent: Spent | None = None if file is None else SpentInFile(file)
+    if spent is None and counter is not None:
+        spent = SpentInCounter(counter, clock)
+    if key is None or spent is None:
         return TokenSigner(os.urandom(32), clock, settings.approval_expiry, SpentInMemory())
-    return TokenSigner(key.encode(), clock, settings.approval_expiry, SpentInFile(file))
+    return TokenSigner(key.encode(), clock, settings.approval_expiry, spent)
 
 
 def _bytes(text: str) -> bytes:

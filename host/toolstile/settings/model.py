@@ -139,12 +139,9 @@ class HostTable(BaseModel):
     tools: Mapping[str, ToolCorrection] = Field(default_factory=dict[str, ToolCorrection])
 
     @model_validator(mode="after")
-    def _key_with_file(self) -> Self:
-        if (self.approval_key is None) is not (self.approval_spent is None):
-            there, missing = "approval_key", "approval_spent"
-            if self.approval_key is None:
-                there, missing = missing, there
-            msg = f"{there} is given without {missing}; give both, or neither"
+    def _file_with_key(self) -> Self:
+        if self.approval_key is None and self.approval_spent is not None:
+            msg = "approval_spent is given without approval_key; give both, or neither"
             raise ValueError(msg)
         return self
 
@@ -162,8 +159,8 @@ class Settings(HostTable):
         approval_expiry: Seconds for which a call that waits for approval can be resumed.
         approval_key: The secret that seals approvals, for hosts that resume each other's calls, of
             32 characters or more; None for one of the host's own.
-        approval_spent: The file in which these hosts note used approvals; that of stored sessions,
-            where there are any.
+        approval_spent: The file in which these hosts note used approvals. Left out, they are
+            noted where calls of stored sessions are decided.
         approve_diff: Whether contained tools run before a person is asked, who is then shown
             what they would change; or names of those for which it holds, also as globs.
         max_arguments: The most bytes that the arguments of a call may have.

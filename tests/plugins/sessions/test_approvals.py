@@ -92,9 +92,11 @@ def later(request: ApprovalRequest) -> ApprovalAnswer:
 class House:
     """Hosts on one file, which take each other's tokens where they have a key."""
 
-    def __init__(self, file: Path, stack: ExitStack, *, key: bool) -> None:
+    def __init__(self, file: Path, stack: ExitStack, noted: str) -> None:
         self.file = file
-        self.key = {"approval_key": KEY, "approval_spent": file} if key else {}
+        self.key: dict[str, Any] = {} if noted == "in memory" else {"approval_key": KEY}
+        if noted == "in the file":
+            self.key["approval_spent"] = file
         self._stack = stack
 
     def open(self, **more: Any) -> Executor:
@@ -114,10 +116,11 @@ class House:
     def noted(self) -> int:
         """Return the number of tokens that were noted in the file."""
         with closing(sqlite3.connect(self.file)) as database:
-            tables = "SELECT count(*) FROM sqlite_master WHERE name = 'spent'"
-            if not database.execute(tables).fetchone()[0]:
-                return 0
-            return int(database.execute("SELECT count(*) FROM spent").fetchone()[0])
+            tables = "SELECT name FROM sqlite_master WHERE name IN ('spent', 'toolstile_counts')"
+            return sum(
+                database.execute(f"SELECT count(*) FROM {name}").fetchone()[0]
+                for (name,) in database.execute(tables).fetchall()
+            )
 
 
 @pytest.fixture(autouse=True)
@@ -125,16 +128,16 @@ def fresh() -> None:
     yard.__init__()  # type: ignore[misc]
 
 
-@pytest.fixture(params=[True, False], ids=["in the file", "in memory"])
+@pytest.fixture(params=["in the file", "in the counter", "in memory"])
 def house(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[House]:
     with ExitStack() as stack:
-        yield House(tmp_path / "state.db", stack, key=request.param)
+        yield House(tmp_path / "state.db", stack, request.param)
 
 
-@pytest.fixture
-def shared(tmp_path: Path) -> Iterator[House]:
+@pytest.fixture(params=["in the file", "in the counter"])
+def shared(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[House]:
     with ExitStack() as stack:
-        yield House(tmp_path / "state.db", stack, key=True)
+        yield House(tmp_path / "state.db", stack, request.param)
 
 
 def ask(tools: Executor, name: str = "send", **arguments: Any) -> Outcome:
@@ -277,3 +280,9 @@ def test_approvals_in_another_file_keep_the_host_from_opening(shared, tmp_path):
     with pytest.raises(ConfigurationError, match=r"state\.db, and not in .*spent\.db\. Give appr"):
         shared.open(approval_spent=elsewhere)
     assert not elsewhere.exists()
+
+
+def test_a_key_without_a_place_for_used_approvals_keeps_the_host_from_opening():
+    host = Host(settings=Settings(approval_key=KEY), discover=["sessions"])
+    with pytest.raises(ConfigurationError, match="no sessions are stored here"):
+        host.open()
