@@ -7,7 +7,7 @@ import logging
 import signal
 import socket
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -26,28 +26,63 @@ settings.load_profile("toolstile")
 
 
 LONG: Final = {
+    "adapters/test_claude_agent.py": 4,
     "adapters/test_claude_sessions.py": 99,
     "adapters/test_mutants.py": 99,
     "adapters/test_other_process.py": 99,
     "cli/test_help.py": 2,
     "cli/test_main.py": 2,
     "cli/test_reader.py": 2,
+    "console/test_accessibility.py": 3,
+    "console/test_calls_page.py": 3,
+    "console/test_ledger_page.py": 3,
+    "console/test_live.py": 2,
+    "console/test_waiting_page.py": 3,
     "failures/test_interrupting.py": 2,
-    "gateway/test_rules.py": 2,
+    "gateway/test_calls.py": 3,
+    "gateway/test_odd_servers.py": 3,
+    "gateway/test_real_servers.py": 4,
+    "gateway/test_rules.py": 4,
     "inbox/test_killed.py": 2,
+    "inbox/test_shells.py": 3,
+    "injected/test_injected.py": 3,
     "isolation/test_isolation.py": 2,
-    "ledger/test_commands.py": 2,
+    "ledger/test_commands.py": 4,
+    "mcp/test_serving_imports.py": 3,
+    "metrics/test_serving.py": 3,
+    "otel/test_export.py": 3,
+    "policies/test_contract.py": 3,
     "record/test_commands.py": 2,
     "sandbox/test_escapes.py": 2,
     "sandbox/test_kills.py": 2,
-    "server/test_hostile_clients.py": 2,
-    "server/test_http.py": 2,
+    "server/test_conformance.py": 2,
+    "server/test_console.py": 3,
+    "server/test_elicitation_of_processes.py": 3,
+    "server/test_examples.py": 3,
+    "server/test_hostile_clients.py": 4,
+    "server/test_hostile_pipes.py": 3,
+    "server/test_http.py": 4,
+    "server/test_inspector.py": 4,
+    "server/test_lists.py": 2,
     "server/test_patience.py": 2,
+    "server/test_sessions_over_http.py": 3,
+    "server/test_stdio.py": 3,
+    "server/test_user_requests.py": 3,
 }
 """Files with slow tests that start many processes: but for every so many, these are long."""
 
 MANY: Final = 4
-"""The most cases of one slow test that are all in the default run: of more it has every fourth."""
+"""The cases of one slow test in the default run, about; the others are long."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Offer to leave out most cases of tests that have many."""
+    parser.addoption(
+        "--cases",
+        type=int,
+        metavar="N",
+        help="of each test with more cases than N, carry out about N, evenly apart",
+    )
 
 
 @pytest.fixture(autouse=True)
@@ -80,7 +115,7 @@ def pytest_configure(config: pytest.Config) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what is long with the parameters it has; begin with the file that takes longest."""
     alike: Counter[Path] = Counter()
     for item in items:
@@ -100,21 +135,32 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker("long")
         if item.get_closest_marker("long"):
             item.add_marker("slow")
-    _leave_cases_to_the_long_runs(items)
+    brief = (
+        item
+        for item in items
+        if item.get_closest_marker("slow") and not item.get_closest_marker("long")
+    )
+    for item in _most_cases(brief, MANY):
+        item.add_marker("long")
     # So that workers end together.
     items.sort(key=lambda item: "third_party" not in item.path.parts)
+    if config.option.cases:
+        left_out = _most_cases(items, config.option.cases)
+        config.hook.pytest_deselected(items=list(left_out))
+        items[:] = [item for item in items if item not in left_out]
 
 
-def _leave_cases_to_the_long_runs(items: list[pytest.Item]) -> None:
-    """Mark most cases of slow tests with many of them, since they are much alike."""
+def _most_cases(items: Iterable[pytest.Item], number: int) -> dict[pytest.Item, None]:
+    """Return the cases of tests with many, but for about so many that lie evenly apart."""
     cases: dict[str, list[pytest.Item]] = {}
     for item in items:
-        if item.get_closest_marker("slow") and not item.get_closest_marker("long"):
-            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
-    for several in cases.values():
-        for number, item in enumerate(several if len(several) > MANY else ()):
-            if number % 4:
-                item.add_marker("long")
+        cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    return {
+        item: None
+        for several in cases.values()
+        for place, item in enumerate(several)
+        if place % -(-len(several) // number)
+    }
 
 
 def pytest_collection_finish() -> None:

@@ -37,7 +37,7 @@ from toolstile_plugins.policies import SequentialDependencyPolicy
 
 from .conftest import Bench
 
-pytestmark = [pytest.mark.slow, pytest.mark.much_alike(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.much_alike(6)]
 
 
 @dataclass(frozen=True)
