@@ -262,11 +262,11 @@ BUDGETS = {
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
-        "contract": 283,
+        "contract": 346,
         "host": 63,
-        "lines": 1066,
-        "statements": 545,
-        "files": 7,
+        "lines": 1458,
+        "statements": 737,
+        "files": 9,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -12,7 +12,15 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
-__all__ = ["Claim", "EffectState", "JoinsDecision", "LedgerEntry", "LedgerStore", "RecordedResult"]
+__all__ = [
+    "Claim",
+    "EffectState",
+    "JoinsDecision",
+    "LedgerEntry",
+    "LedgerStore",
+    "RecordedResult",
+    "SettlesUnknown",
+]
 
 
 class EffectState(StrEnum):
@@ -37,6 +45,8 @@ class Claim(NamedTuple):
         session_id: The session of the call.
         call_id: The call.
         created_at: When it was made; aware, UTC.
+        params: All params as JSON, of a tool with `reconcile`, which is given them; else None. A
+            store keeps them until the effect is finished.
     """
 
     key: str
@@ -46,6 +56,7 @@ class Claim(NamedTuple):
     session_id: str
     call_id: str
     created_at: datetime
+    params: bytes | None = None
 
 
 class RecordedResult(NamedTuple):
@@ -77,7 +88,8 @@ class LedgerEntry(NamedTuple):
         expires_at: From when on it counts as not there; None for never.
         result: What the call came to, once that is recorded.
         reason: Why it is unknown.
-        owner: Who holds the claim, for a person to read.
+        owner: Who holds the claim, for a person to read; of an unknown effect, who last asked
+            about it.
     """
 
     claim: Claim
@@ -217,4 +229,55 @@ class JoinsDecision(Protocol):
         expires_at: datetime | None,
     ) -> bool:
         """Record as `finish` does, in the transaction that is open on `Decision.connection`."""
+        ...
+
+
+@runtime_checkable
+class SettlesUnknown(Protocol):
+    """A `LedgerStore` in which one at a time finds out about an unknown effect, of all processes.
+
+    An effect is unsettled while it is unknown and nobody has said that it has not happened. Each
+    method changes an unsettled effect alone, and tells whether it did.
+    """
+
+    def unsettled(self) -> Iterator[LedgerEntry]:
+        """Yield the unsettled effects, oldest first; those whose claims are not held any more, too.
+
+        Nothing changes.
+        """
+        ...
+
+    def hold(self, key: str, effect_id: str, token: str, *, at_once: bool = False) -> bool:
+        """Hold an effect that nobody holds, for a lease, which `LedgerStore.renew` renews.
+
+        Args:
+            key: The key.
+            effect_id: The effect.
+            token: A text that no other hold has.
+            at_once: Also where it was put off.
+        """
+        ...
+
+    def put_off(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
+        """Give the hold of a token back; nobody can hold the effect again for some seconds."""
+        ...
+
+    def settle(
+        self,
+        key: str,
+        effect_id: str,
+        result: RecordedResult | None,
+        expires_at: datetime | None,
+        *,
+        token: str | None = None,
+    ) -> bool:
+        """Record what became of an effect.
+
+        Args:
+            key: The key.
+            effect_id: The effect.
+            result: What it came to; None where it has not happened, so that the next call runs.
+            expires_at: The end of the result; None for never.
+            token: The hold that it has to be under; None for a person, who needs none.
+        """
         ...

@@ -11,7 +11,7 @@ from toolstile_hookspecs.testing.counter import CounterContract
 from toolstile_hookspecs.testing.dispatcher import DispatcherContract
 from toolstile_hookspecs.testing.filesystem import FilesystemContract
 from toolstile_hookspecs.testing.frameworks.framework_adapter import FrameworkAdapterContract
-from toolstile_hookspecs.testing.ledger import LedgerStoreContract
+from toolstile_hookspecs.testing.ledger import LedgerStoreContract, SettlesUnknownContract
 from toolstile_hookspecs.testing.observers import ObserverContract
 from toolstile_hookspecs.testing.policies import PolicyContract
 from toolstile_hookspecs.testing.provider_adapter import ProviderAdapterContract
@@ -34,6 +34,7 @@ __all__ = [
     "PolicyContract",
     "ProviderAdapterContract",
     "SessionStoreContract",
+    "SettlesUnknownContract",
     "StartMarksContract",
     "ToolSuiteContract",
 ]

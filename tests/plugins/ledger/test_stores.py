@@ -23,7 +23,11 @@ from toolstile_hookspecs.services.ledger import (
     LedgerStore,
     RecordedResult,
 )
-from toolstile_hookspecs.testing import JoinsDecisionContract, LedgerStoreContract
+from toolstile_hookspecs.testing import (
+    JoinsDecisionContract,
+    LedgerStoreContract,
+    SettlesUnknownContract,
+)
 from toolstile_hookspecs.testing.ledger import NOW, claim_of
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
@@ -34,13 +38,13 @@ from toolstile_plugins.sessions.sqlite import SqliteSessions
 LetLapse = Callable[[LedgerStore, Claim], None]
 
 
-class TestMemory(LedgerStoreContract):
+class TestMemory(LedgerStoreContract, SettlesUnknownContract):
     @pytest.fixture
     def store(self) -> MemoryStore:
         return MemoryStore()
 
 
-class TestSqlite(LedgerStoreContract):
+class TestSqlite(LedgerStoreContract, SettlesUnknownContract):
     @pytest.fixture
     def store(self, tmp_path) -> Iterator[SqliteStore]:
         store = SqliteStore(tmp_path / "new" / "ledger.db")
@@ -284,7 +288,7 @@ class TestSqliteInDecisions(JoinsDecisionContract):
 
 
 @pytest.mark.slow
-class TestPostgres(LedgerStoreContract):
+class TestPostgres(LedgerStoreContract, SettlesUnknownContract):
     @pytest.fixture
     def store(self, database: str) -> Iterator[PostgresStore]:
         store = PostgresStore(database, lease=2.0)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
-from datetime import datetime
+from datetime import UTC, datetime
+from math import inf
 from typing import Any, Final
 
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
 
 # An entry as one plain tuple of what cannot change: the claim's fields, then state, end, reason,
-# then the result's. The garbage collector soon passes over those, of which there may be millions.
+# then the result's; or, of an unknown effect, the token and the end of a hold. The garbage
+# collector soon passes over those, of which there may be millions.
 Flat = tuple[Any, ...]
 
 _CLAIM: Final = slice(0, len(Claim._fields))
@@ -18,6 +21,10 @@ _STATE: Final = len(Claim._fields)
 _RESULT: Final = slice(_STATE + 3, None)
 _CLAIMED, _DONE, _UNKNOWN = (state.value for state in EffectState)
 _EFFECT: Final = Claim._fields.index("effect_id")
+PAST: Final = datetime(1970, 1, 1, tzinfo=UTC)
+"""The end of an effect that has not happened: over by every clock, also one that was set back."""
+_FREE: Final = (None, -inf)
+"""The hold of an effect that nobody asks about."""
 
 
 class MemoryStore:
@@ -56,13 +63,56 @@ class MemoryStore:
         self, key: str, effect_id: str, result: RecordedResult, expires_at: datetime | None
     ) -> bool:
         """Record the result of a claimed or unknown effect."""
-        return self._change(key, effect_id, (_DONE, expires_at, None, *result))
+        with self._lock:
+            return self._change(key, effect_id, (_DONE, expires_at, None, *result))
 
     def doubt(
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
     ) -> bool:
         """Make an effect unknown."""
-        return self._change(key, effect_id, (_UNKNOWN, expires_at, reason))
+        with self._lock:
+            return self._change(key, effect_id, (_UNKNOWN, expires_at, reason, *_FREE))
+
+    def unsettled(self) -> Iterator[LedgerEntry]:
+        """Yield the unsettled effects, oldest first."""
+        return (
+            entry
+            for entry in self.entries()
+            if entry.state is EffectState.UNKNOWN and entry.expires_at is None
+        )
+
+    def hold(self, key: str, effect_id: str, token: str, *, at_once: bool = False) -> bool:
+        """Hold an unsettled effect that nobody holds."""
+        with self._lock:
+            held, until = self._hold_of(key) or ("", inf)
+            is_free = held is None and (at_once or until <= time.monotonic())
+            return is_free and self._note_hold(key, effect_id, token, inf)
+
+    def put_off(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
+        """Give a hold back."""
+        with self._lock:
+            held, _ = self._hold_of(key) or ("", inf)
+            until = time.monotonic() + seconds
+            return held == token and self._note_hold(key, effect_id, None, until)
+
+    def settle(
+        self,
+        key: str,
+        effect_id: str,
+        result: RecordedResult | None,
+        expires_at: datetime | None,
+        *,
+        token: str | None = None,
+    ) -> bool:
+        """Record what became of an unsettled effect."""
+        with self._lock:
+            found = self._hold_of(key)
+            if found is None or token not in (None, found[0]):
+                return False
+            if result is not None:
+                return self._change(key, effect_id, (_DONE, expires_at, None, *result))
+            reason = self._entries[key][_STATE + 2]
+            return self._change(key, effect_id, (_UNKNOWN, PAST, reason, *_FREE))
 
     def release(self, key: str, effect_id: str) -> bool:
         """Forget an effect."""
@@ -99,13 +149,25 @@ class MemoryStore:
     def close(self) -> None:
         """Do nothing: the entries go with the store."""
 
+    def _hold_of(self, key: str) -> tuple[str | None, float] | None:
+        """Return the token and the end of the hold of an unsettled effect."""
+        flat = self._entries.get(key)
+        if flat is None or flat[_STATE : _STATE + 2] != (_UNKNOWN, None):
+            return None
+        token, until = flat[_RESULT]
+        return token, until
+
+    def _note_hold(self, key: str, effect_id: str, token: str | None, until: float) -> bool:
+        reason = self._entries[key][_STATE + 2]
+        return self._change(key, effect_id, (_UNKNOWN, None, reason, token, until))
+
     def _change(self, key: str, effect_id: str, rest: Flat) -> bool:
-        with self._lock:
-            flat = self._entries.get(key)
-            if flat is None or flat[_EFFECT] != effect_id:
-                return False
-            self._entries[key] = flat[_CLAIM] + rest
-            return True
+        flat = self._entries.get(key)
+        if flat is None or flat[_EFFECT] != effect_id:
+            return False
+        claim = flat[_CLAIM] if rest[0] != _DONE else (*flat[: _STATE - 1], None)
+        self._entries[key] = claim + rest
+        return True
 
     def _remove(self, is_gone: Callable[[LedgerEntry], bool]) -> int:
         with self._lock:

@@ -167,8 +167,8 @@ class PostgresStore(SqlStore):
     def _owner(self) -> str:
         return f"{platform.node()} {Process.current()}"
 
-    def _lease_values(self) -> tuple[Any, ...]:
-        return (self.lease,)
+    def _lease_values(self, seconds: float | None = None) -> tuple[Any, ...]:
+        return (self.lease if seconds is None else seconds,)
 
     def _is_lapsed(self, row: Row) -> bool:
         return bool(row[18])

@@ -12,10 +12,11 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, cast
 
 from toolstile_hookspecs import LedgerError
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
+from toolstile_plugins.ledger.stores.memory import PAST
 
 Row = Sequence[Any]
 
@@ -23,6 +24,7 @@ COLUMNS: Final = (
     "key, tool_name, params_hash, effect_id, session_id, call_id, created_at, "
     "state, expires_at, message, value, excluded, changes, unportable, reason, owner, lease, secret"
 )
+"""Until an effect is done, `value` holds its params, and `message` the token of its hold."""
 LAPSED: Final = "Its process ended, or stopped renewing its claim, before the outcome was recorded."
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
@@ -30,13 +32,14 @@ _MICROSECOND: Final = timedelta(microseconds=1)
 
 _INSERT: Final = (
     "INSERT INTO toolstile_effects (key, tool_name, params_hash, effect_id, session_id, call_id, "
-    "created_at, state, owner, lease) VALUES (?, ?, ?, ?, ?, ?, ?, 'claimed', ?, {lease}) "
+    "created_at, value, state, owner, lease) "
+    "VALUES (?, ?, ?, ?, ?, ?, ?, ?, 'claimed', ?, {lease}) "
     "ON CONFLICT (key) DO NOTHING"
 )
 _TAKE_OVER: Final = (
     "UPDATE toolstile_effects SET tool_name = ?, params_hash = ?, effect_id = ?, session_id = ?, "
-    "call_id = ?, created_at = ?, state = 'claimed', owner = ?, lease = {lease}, "
-    "expires_at = NULL, message = NULL, value = NULL, excluded = 0, changes = NULL, "
+    "call_id = ?, created_at = ?, value = ?, state = 'claimed', owner = ?, lease = {lease}, "
+    "expires_at = NULL, message = NULL, excluded = 0, changes = NULL, "
     "unportable = NULL, secret = 0, reason = NULL "
     # As `LedgerEntry.yields_to` says, since it may have changed after it was looked at.
     "WHERE key = ? AND effect_id = ? AND state <> 'claimed' "
@@ -48,9 +51,22 @@ FINISH: Final = (
     "WHERE key = ? AND effect_id = ?"
 )
 _DOUBT: Final = (
-    "UPDATE toolstile_effects SET state = 'unknown', reason = ?, expires_at = ?, message = NULL, "
-    "value = NULL, changes = NULL, unportable = NULL WHERE key = ? AND effect_id = ?"
+    # Of what was done, the value is no params.
+    "UPDATE toolstile_effects SET value = CASE WHEN state = 'done' THEN NULL ELSE value END, "
+    "state = 'unknown', reason = ?, expires_at = ?, message = NULL, changes = NULL, "
+    "unportable = NULL, owner = '', lease = {lease} WHERE key = ? AND effect_id = ?"
 )
+_UNSETTLED: Final = " AND state = 'unknown' AND expires_at IS NULL"
+_UNDER_HOLD: Final = " AND message = ?"
+_HOLD: Final = (
+    "UPDATE toolstile_effects SET message = ?, owner = ?, lease = {lease} "
+    "WHERE key = ? AND effect_id = ? AND owner = ? AND lease = ?"
+)
+_PUT_OFF: Final = (
+    "UPDATE toolstile_effects SET message = NULL, owner = '', lease = {lease} "
+    "WHERE key = ? AND effect_id = ? AND message = ?"
+)
+_EXPIRE: Final = "UPDATE toolstile_effects SET expires_at = ? WHERE key = ? AND effect_id = ?"
 _LAPSE: Final = (
     "UPDATE toolstile_effects SET state = 'unknown', reason = ? "
     "WHERE key = ? AND effect_id = ? AND state = 'claimed' AND lease = ?"
@@ -60,7 +76,7 @@ _LAPSE_DAMAGED: Final = (
 )
 _RENEW: Final = (
     "UPDATE toolstile_effects SET lease = {lease} "
-    "WHERE key = ? AND effect_id = ? AND state = 'claimed'"
+    "WHERE key = ? AND effect_id = ? AND state <> 'done'"
 )
 _RELEASE: Final = "DELETE FROM toolstile_effects WHERE key = ? AND effect_id = ?"
 _PRUNE: Final = "DELETE FROM toolstile_effects WHERE expires_at <= ? AND state <> 'claimed'"
@@ -106,6 +122,11 @@ class SqlStore(ABC):
         self._insert = _INSERT.replace("{lease}", self._lease_now)
         self._take_over = _TAKE_OVER.replace("{lease}", self._lease_now)
         self._renew = _RENEW.replace("{lease}", self._lease_now)
+        self._doubt = _DOUBT.replace("{lease}", self._lease_now)
+        self._hold = _HOLD.replace("{lease}", self._lease_now) + _UNSETTLED
+        self._put_off = _PUT_OFF.replace("{lease}", self._lease_now) + _UNSETTLED
+        open_ones = "state = 'claimed' OR (state = 'unknown' AND expires_at IS NULL)"
+        self._select_open = f"{select} WHERE {open_ones} ORDER BY created_at, key"
         # The process that has the database open.
         self._process: int | None = None
 
@@ -123,14 +144,14 @@ class SqlStore(ABC):
 
     @abstractmethod
     def _is_lapsed(self, row: Row) -> bool:
-        """Tell of the row of a claim whether it is no longer held."""
+        """Tell of the row of a claim or of an unknown effect whether it is no longer held."""
 
     @abstractmethod
     def _owner(self) -> str:
         """Return the claiming process, as it is stored."""
 
-    def _lease_values(self) -> tuple[Any, ...]:
-        """Return the values for `_lease_now`."""
+    def _lease_values(self, seconds: float | None = None) -> tuple[Any, ...]:  # noqa: ARG002 - for those that have leases
+        """Return the values for `_lease_now`; `seconds` in place of the store's own lease."""
         return ()
 
     def get(self, key: str) -> LedgerEntry | None:
@@ -164,8 +185,47 @@ class SqlStore(ABC):
         self, key: str, effect_id: str, reason: str, expires_at: datetime | None = None
     ) -> bool:
         """Make an effect unknown."""
-        values = (_shown(reason), _written(expires_at), key, effect_id)
-        return self._run(_DOUBT, values).changed > 0
+        values = (_shown(reason), _written(expires_at), *self._lease_values(0), key, effect_id)
+        return self._run(self._doubt, values).changed > 0
+
+    def unsettled(self) -> Iterator[LedgerEntry]:
+        """Yield the unsettled effects, oldest first."""
+        entries = map(self._listed, self._run(self._select_open).rows)
+        return (entry for entry in entries if entry.state is EffectState.UNKNOWN)
+
+    def hold(self, key: str, effect_id: str, token: str, *, at_once: bool = False) -> bool:
+        """Hold an unsettled effect that nobody holds."""
+        self._standing(key)
+        for row in self._run(self._select_one, (key,)).rows:
+            owner, lease = row[15], row[16]
+            if self._is_lapsed(row) or (at_once and not owner):
+                values = (token.encode(), self._owner(), *self._lease_values())
+                values += (key, effect_id, owner, lease)
+                return self._run(self._hold, values).changed > 0
+        return False
+
+    def put_off(self, key: str, effect_id: str, token: str, seconds: float) -> bool:
+        """Give a hold back."""
+        values = (*self._lease_values(seconds), key, effect_id, token.encode())
+        return self._run(self._put_off, values).changed > 0
+
+    def settle(
+        self,
+        key: str,
+        effect_id: str,
+        result: RecordedResult | None,
+        expires_at: datetime | None,
+        *,
+        token: str | None = None,
+    ) -> bool:
+        """Record what became of an unsettled effect."""
+        statement, values = _EXPIRE, cast("Row", (_written(PAST), key, effect_id))
+        if result is not None:
+            statement, values = FINISH, finished(key, effect_id, result, expires_at)
+        statement += _UNSETTLED
+        if token is not None:
+            statement, values = statement + _UNDER_HOLD, (*values, token.encode())
+        return self._run(statement, values).changed > 0
 
     def release(self, key: str, effect_id: str) -> bool:
         """Forget an effect."""
@@ -229,7 +289,7 @@ class SqlStore(ABC):
 
     def _claimed(self, claim: Claim) -> tuple[Any, ...]:
         created = _written(claim.created_at)
-        return (*claim[:6], created, self._owner(), *self._lease_values())
+        return (*claim[:6], created, claim.params, self._owner(), *self._lease_values())
 
     def _listed(self, row: Row) -> LedgerEntry:
         """Return the entry of a row among others, of which a damaged one must not hide any."""
@@ -255,9 +315,9 @@ class SqlStore(ABC):
         reason, owner = _text_or_none(row[14]), _text(row[15])
         if state is EffectState.CLAIMED and self._is_lapsed(row):
             state, reason = EffectState.UNKNOWN, LAPSED
-        result = None
+        result, value = None, _json(row[10])
         if state is EffectState.DONE:
-            value, changes = _json(row[10]), _json(row[12])
+            changes = _json(row[12])
             result = RecordedResult(
                 _decoded(_bytes(row[9])),
                 value,
@@ -267,7 +327,8 @@ class SqlStore(ABC):
                 bool(row[17]),
             )
         key, tool, params, effect, session, call = map(_text, row[:6])
-        claim = Claim(key, tool, params, effect, session, call, _moment(row[6]))
+        kept = value if result is None else None
+        claim = Claim(key, tool, params, effect, session, call, _moment(row[6]), kept)
         expires_at = None if row[8] is None else _moment(row[8])
         return LedgerEntry(claim, state, expires_at, result, reason, owner)
 

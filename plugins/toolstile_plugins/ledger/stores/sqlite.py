@@ -155,13 +155,14 @@ class SqliteStore(SqlStore):
     def _owner(self) -> str:
         return str(Process.current())
 
-    def _lease_values(self) -> tuple[Any, ...]:
+    def _lease_values(self, seconds: float | None = None) -> tuple[Any, ...]:
         assert self.lease is not None  # noqa: S101 - set by the constructor
-        return (monotonic() + self.lease,)
+        return (monotonic() + (self.lease if seconds is None else seconds),)
 
     def _is_lapsed(self, row: Row) -> bool:
         owner, lease = row[15], row[16]
-        lives = Process.read(owner).lives()
+        # Nobody's is what is unknown, until it is asked about.
+        lives = Process.read(owner).lives() if owner else None
         if lives is not None:
             return not lives
         assert self.lease is not None  # noqa: S101 - set by the constructor
