@@ -19,6 +19,7 @@ from toolstile_plugins.sandbox.process import CommandRun
 from toolstile_plugins.sandbox.result import CommandResult, ShellParams
 from toolstile_plugins.sandbox.scratch import Scratch, base_of
 from toolstile_plugins.sandbox.settings import SandboxSettings
+from toolstile_plugins.vfs import paths
 
 RUNS: Final[dict[int, CommandRun]] = {}
 """The commands on their way, and those that were given up, until their calls are rolled back."""
@@ -48,9 +49,14 @@ class Shell:
                 "There is no workspace for commands to run in. This requires human intervention: "
                 "[plugins.vfs] in the configuration."
             )
-        cwd = (params.cwd or "").strip("/").removeprefix("./")
-        if fault := _fault_of_directory(files, cwd):
-            return ToolResult.error(fault)
+        try:
+            cwd = paths.canonical(params.cwd or "")
+            kind = files.stat(cwd).kind if cwd else "directory"
+        except (OSError, ValueError) as error:
+            return ToolResult.error(f"cwd: {error}")
+        if kind != "directory":
+            told = f"cwd: {cwd} is no directory of the workspace. Choose one, then retry."
+            return ToolResult.error(told)
         run = RUNS[id(context)] = CommandRun(self._command(params, cwd, context), self._backend)
         forget = context.on_abandoned(run.kill)
         context.set_attribute("sandbox.backend", self._backend.name)
@@ -134,13 +140,3 @@ class Shell:
             tuple(notes),
             captured,
         )
-
-
-def _fault_of_directory(files: Filesystem, cwd: str) -> str | None:
-    try:
-        kind = files.stat(cwd).kind if cwd else "directory"
-    except (OSError, ValueError) as error:
-        return f"cwd: {error}"
-    if kind != "directory":
-        return f"cwd: {cwd} is no directory of the workspace. Choose one, then retry."
-    return None

@@ -94,6 +94,9 @@ class VirtualFilesystem:
 
         Args:
             files: What it holds at first, by path.
+
+        Raises:
+            ValueError: When a path is to be a file and a directory.
         """
         contents = {
             path: content.encode() if isinstance(content, str) else content

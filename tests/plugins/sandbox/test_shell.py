@@ -122,6 +122,7 @@ def test_configured_otherwise_it_fails_and_nothing_is_kept(open_shell: Open):
 def test_a_program_that_is_not_there_has_the_exit_code_127(shell):
     assert shell(["nosuchprogram"]).exit_code == 127
     assert shell("nosuchprogram").exit_code == 127
+    assert shell("echo 'bwrap: execvp x' >&2; exit 1").exit_code == 1
 
 
 def test_a_signal_is_told_as_shells_do(shell):
@@ -155,6 +156,13 @@ def test_a_directory_that_is_not_there_is_refused_before_anything_runs(shell):
     (shell.root / "file").write_text("x")
     assert "There is no nosuch" in shell.outcome("pwd", cwd="nosuch").text
     assert "no directory" in shell.outcome("pwd", cwd="file").text
+    assert "keeps .toolstile" in shell.outcome("pwd", cwd=".toolstile").text
+
+
+@pytest.mark.parametrize(("cwd", "told"), [(".//.", ""), ("./", ""), ("a//./b/.", "/a/b")])
+def test_any_spelling_of_a_directory_is_taken(shell, cwd, told):
+    (shell.root / "a/b").mkdir(parents=True)
+    assert shell(["pwd"], cwd=cwd).stdout == f"/workspace{told}\n"
 
 
 def test_what_the_call_has_changed_before_is_seen(shell):

@@ -419,3 +419,9 @@ class TestDiff:
             branch.resource.write_bytes("tool.bin", content)
             diffs.add(branch.diff())
         assert len(diffs) == 2
+
+
+@pytest.mark.parametrize("files", [{"a": "", "a/b": ""}, {"a/b": "", "a": ""}, {"a/b": "", "": ""}])
+def test_a_file_that_has_to_be_a_directory_too_is_refused_by_name(files: dict[str, str]) -> None:
+    with pytest.raises(ValueError, match=r"(a|the root) is to be a file and a directory"):
+        VirtualFilesystem.in_memory(files)

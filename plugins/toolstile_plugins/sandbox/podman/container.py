@@ -26,6 +26,7 @@ _LABEL: Final = "toolstile"
 _USUAL: Final = {"HOME": "/tmp", "LANG": "C.UTF-8", "TERM": "dumb"}  # noqa: S108 - of the container
 _GRACE_SECONDS: Final = 10
 _TRIES: Final = 30
+_FAILED: Final = 125
 _NOT_EXECUTABLE: Final = 126
 _NOT_FOUND: Final = 127
 _KILLED: Final = 137
@@ -163,7 +164,7 @@ class _Container(Running):
         code = super().exit_code(stderr)
         # Docker adds a paragraph on its help.
         told = stderr.decode(errors="replace").strip().partition("\n\n")[0]
-        if self._removal is not None or self._is_started(told):
+        if self._removal is not None or self._is_started(code, told):
             return code
         if code == _NOT_FOUND or (code == _NOT_EXECUTABLE and NOTHING_RUNS in told):
             return code
@@ -176,9 +177,11 @@ class _Container(Running):
             return ("It was killed, most likely as it had used all of the memory that it may use.",)
         return ()
 
-    def _is_started(self, told: str) -> bool:
+    def _is_started(self, code: int, told: str) -> bool:
         if self._program.is_docker:
-            return not told.startswith("docker: ")
+            # A command may print the same, yet hardly with one of Docker's own codes.
+            is_own = code in {_FAILED, _NOT_EXECUTABLE, _NOT_FOUND}
+            return not (is_own and told.startswith("docker: "))
         return self._started.exists()
 
 

@@ -58,6 +58,9 @@ class MemoryStore(Store):
     Args:
         files: What it holds at first, by path.
 
+    Raises:
+        ValueError: When a path is to be a file and a directory.
+
     Example:
         >>> store = MemoryStore({"docs/a.txt": b"one"})
         >>> store.names("docs")
@@ -78,9 +81,8 @@ class MemoryStore(Store):
         for path, data in (files or {}).items():
             name = paths.canonical(path)
             for directory in reversed(list(paths.ancestors(name))):
-                if directory not in self._nodes:
-                    self._put(directory, directory_node(now))
-            self._put(name, file_node(InMemory(data), now))
+                self._put_first(directory, directory_node(now))
+            self._put_first(name, file_node(InMemory(data), now))
 
     def look(self, path: str) -> Node | None:
         """Return what is at a path."""
@@ -142,6 +144,15 @@ class MemoryStore(Store):
                         self._put(change.path, change.after)
         finally:
             held.release()
+
+    def _put_first(self, path: str, node: Node) -> None:
+        there = self._nodes.get(path)
+        if there is not None and there.kind != node.kind:
+            raise ValueError(
+                f"{path or 'the root'} is to be a file and a directory at once. Give the file "
+                "another path."
+            )
+        self._put(path, node)
 
     def _put(self, path: str, node: Node) -> None:
         directory, name = paths.split(path)

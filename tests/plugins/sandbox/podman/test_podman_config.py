@@ -216,3 +216,12 @@ def test_an_engine_that_fails_is_told_with_what_to_do(shell):
 )
 def test_each_failure_of_an_engine_has_its_remedy(failure, told):
     assert told in Program(PodmanConfig(image=IMAGE)).remedy(failure)
+
+
+def test_a_command_that_prints_as_docker_does_has_run(open_shell: Open, tmp_path):
+    engine = tmp_path / "docker"
+    engine.write_text("#!/bin/sh\ncase $* in *run*) echo 'docker: no image' >&2; exit 1; esac\n")
+    engine.chmod(0o755)
+    options = {"program": str(engine), "image": "localhost/tools:1"}
+    result = open_shell(backend="podman", options=options)("true")
+    assert (result.exit_code, result.stderr) == (1, "docker: no image\n")
