@@ -37,6 +37,7 @@ class Harvest:
         changed: The first paths that were changed, each after `A`, `M` or `D`.
         count: How many there are.
         left_out: What is not kept, as it is nothing but for processes that run, by path.
+        closed: What the command could not see, as this user cannot read it.
     """
 
     def __init__(self, files: Filesystem, layout: Layout) -> None:
@@ -46,6 +47,7 @@ class Harvest:
         self.changed: list[str] = []
         self.count = 0
         self.left_out: dict[str, str] = {}
+        self.closed = layout.closed
 
     def take(self, entries: Iterable[Entry]) -> None:
         """Make what the entries say changes of the call.

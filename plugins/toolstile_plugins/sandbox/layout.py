@@ -35,6 +35,7 @@ class Layout:
         work: An empty directory that an overlay needs for itself.
         mounts: Directories that can be read at paths of the workspace.
         hidden: The paths that are not shown.
+        closed: Those of them that could not be read.
     """
 
     scratch: Scratch
@@ -43,6 +44,7 @@ class Layout:
     work: str
     mounts: Mapping[str, str] = field(default_factory=dict[str, str])
     hidden: tuple[str, ...] = ()
+    closed: tuple[str, ...] = ()
 
 
 def lay_out_layers(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...]) -> Layout:
@@ -81,7 +83,9 @@ def lay_out_copy(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...]) -
     """Return a copy of a whole workspace, for backends that mount nothing."""
     tree = _Tree(files, scratch.directory("upper"))
     tree.add_all("", without=set(hidden))
-    return Layout(scratch, (tree.root,), tree.root, scratch.directory("work"), hidden=hidden)
+    closed = tuple(tree.closed)
+    lowers, work = (tree.root,), scratch.directory("work")
+    return Layout(scratch, lowers, tree.root, work, hidden=(*hidden, *closed), closed=closed)
 
 
 def _copy(files: Filesystem, path: str, root: str) -> str:
@@ -90,12 +94,13 @@ def _copy(files: Filesystem, path: str, root: str) -> str:
 
 
 class _Tree:
-    """A directory that parts of a workspace are put into."""
+    """A directory that parts of a workspace are put into; what is `closed` stays empty in it."""
 
     def __init__(self, files: Filesystem, root: str) -> None:
         self._files = files
         self.root = root
         self._gone: set[str] = set()
+        self.closed: list[str] = []
 
     def add_changes(self, changed: Mapping[str, bool]) -> None:
         """Put in what differs from the directory beneath, and marks for what is gone."""
@@ -115,7 +120,14 @@ class _Tree:
         """Put in all that a directory of the workspace holds, at what is left of its paths."""
         if directory and self._files.stat(directory).kind != "directory":
             return
-        for found in self._files.list(directory):
+        try:
+            held = self._files.list(directory)
+        except PermissionError:
+            if not directory:
+                raise
+            self.closed.append(directory)
+            return
+        for found in held:
             if found.path in without:
                 continue
             self._put(found.path, found, at=at)
@@ -157,8 +169,14 @@ class _Tree:
         elif found.kind == "link":
             Path(target).symlink_to(found.target or "")
         elif found.kind == "file":
-            with self._files.open(path) as source, Path(target).open("xb") as copy:
-                shutil.copyfileobj(source, copy, 1 << 20)
+            with Path(target).open("xb") as copy:
+                try:
+                    source = self._files.open(path)
+                except PermissionError:
+                    self.closed.append(path)
+                else:
+                    with source:
+                        shutil.copyfileobj(source, copy, 1 << 20)
             _give(target, found, _USUAL_FILE)
 
     def _at(self, path: str) -> str:

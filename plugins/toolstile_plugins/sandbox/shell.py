@@ -20,6 +20,7 @@ from toolstile_plugins.sandbox.result import CommandResult, ShellParams
 from toolstile_plugins.sandbox.scratch import Scratch, base_of
 from toolstile_plugins.sandbox.settings import SandboxSettings
 from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.write_set import shown
 
 RUNS: Final[dict[int, CommandRun]] = {}
 """The commands on their way, and those that were given up, until their calls are rolled back."""
@@ -125,6 +126,11 @@ class Shell:
         if harvest.left_out:
             named = ", ".join(f"{path!a} ({what})" for path, what in harvest.left_out.items())
             notes.append(f"Left out, as only processes that run need it: {named}.")
+        if harvest.closed:
+            named = shown(harvest.closed)
+            notes.append(
+                f"Shown as empty, and left as they are: {named}: this user cannot read them."
+            )
         captured = params.capture_output
         return CommandResult(
             params.command,

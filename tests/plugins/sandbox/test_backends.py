@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+import os
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -60,6 +64,48 @@ def test_a_mark_of_overlays_removes_nothing_from_a_copy(open_shell):
 def test_a_process_that_leaves_its_group_does_not_hold_up_the_call(open_shell):
     shell = open_shell(backend="none")
     assert shell("setsid sleep 3 & echo done").stdout == "done\n"
+
+
+@pytest.fixture
+def place() -> Iterator[Path]:
+    """Give a directory that every user can reach."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.slow
+def test_what_its_user_has_closed_stops_no_later_command(place):
+    """Root can read all, so the commands run as an ordinary user."""
+    user, users = (65534, ["65534"]) if os.geteuid() == 0 else (os.geteuid(), [])
+    sandbox = {"scratch": str(place / "scratch"), "backend": "none"}
+    for name in ("scratch", "workspace", "trial"):
+        (place / name).mkdir()
+        os.chown(place / name, user, -1)
+    (place / "scratch").chmod(0o1777)
+    told = [
+        json.dumps({"vfs": {"root": str(place / name)}, "sandbox": sandbox})
+        for name in ("workspace", "trial")
+    ]
+    scripts = [
+        "mkdir -p d; echo x > d/f; echo y > g; chmod 0 d g",
+        "ls; ls d; cat g; echo new > k",
+        "rm -r d; echo z > z",
+        "chmod u+rw g; echo z > g",
+    ]
+    calls = "".join(f"{json.dumps({'command': ['sh', '-c', script]})}\n" for script in scripts)
+    words = [sys.executable, str(Path(__file__).with_name("shell_driver.py")), *told, *users]
+    ran = subprocess.run(words, input=calls, capture_output=True, text=True, check=True)
+    _, closing, looking, removing, writing = (json.loads(line) for line in ran.stdout.splitlines())
+    assert closing["status"] == "succeeded"
+    assert looking["value"]["stdout"] == "d\ng\n"
+    assert looking["value"]["changed"] == ["A k"]
+    assert "d, g: this user cannot read them" in looking["text"]
+    assert removing["status"] == "failed"
+    assert "'d': d cannot be reached" in removing["text"]
+    assert "'g': commands cannot see what is there, so it stays as it is" in writing["text"]
+    kept = [path.name for path in (place / "workspace").iterdir()]
+    assert sorted(kept) == [".toolstile", "d", "g", "k"]
 
 
 def test_a_backend_that_is_not_known_is_refused_by_name():
