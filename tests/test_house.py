@@ -255,9 +255,9 @@ BUDGETS = {
     # Shell and code on the call's branch, and digests of workspaces; 3,200 lines were asked.
     "shell and code": {
         "contract": 173,
-        "host": 10,
-        "lines": 6641,
-        "statements": 3525,
+        "host": 27,
+        "lines": 6697,
+        "statements": 3555,
         "files": 50,
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.

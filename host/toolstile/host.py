@@ -342,7 +342,8 @@ class Host:
     def unmet(self) -> list[str]:
         """Return what the configuration asks for that is not there, a line each."""
         has_table = self.configuration.table_name
-        unmet = [
+        unmet = self.plugins.tools_without_process()
+        unmet += [
             str(each)
             for each in self.plugins.reports
             if each.is_unmet or (each.status == "failed" and has_table(each.name) is not None)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from toolstile.drivers.limit import CANCELLED, Cancelled, TimedOut
+from toolstile.plugins.plugin_errors import NO_PROCESS
 from toolstile_hookspecs import (
     CallClosed,
     CallRefused,
@@ -62,10 +63,7 @@ def refuse_without_handler(tool: Tool[Any, Any], executes: object, using: object
 def without_handler(tool: Tool[Any, Any]) -> CallRejected | PluginFailed:
     """Return the refusal of a tool that nothing runs."""
     if tool.handler is not None:
-        return PluginFailed(
-            "it declares isolation='process', and no loaded plugin runs its handler in a process; "
-            "load one that does, such as the built-in 'isolation'"
-        )
+        return PluginFailed(NO_PROCESS)
     if isinstance(tool, ForeignTool):
         return CallRejected(
             Status.ERROR,
@@ -223,7 +221,9 @@ def _refused_by_plugin(error: Any, called: FailureContext) -> FailureResult:
 
 def _kept_by_plugin(error: Exception, called: FailureContext) -> FailureResult:
     message = f"{called.name} cannot run: {text_of(error)}. This requires human intervention."
-    return FailureResult(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
+    # Of what no plugin has raised, a traceback would show the host alone.
+    raised = error.__cause__ is not None
+    return FailureResult(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=raised)
 
 
 def _timed_out(error: Exception, called: FailureContext) -> FailureResult:

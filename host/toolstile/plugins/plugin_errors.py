@@ -13,6 +13,11 @@ from toolstile_hookspecs import ConfigurationError, PluginError
 from toolstile_hookspecs.codecs import as_sentence
 
 MAX_CAUSE: Final = 300
+NO_PROCESS: Final = (
+    "it declares isolation='process', and no loaded plugin runs its handler in a process; load one "
+    "that does, such as the built-in 'isolation'"
+)
+"""The fault of a tool that cannot run, after its name."""
 
 
 class PluginFault(Exception):

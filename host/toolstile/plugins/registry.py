@@ -30,7 +30,7 @@ from toolstile.plugins.discovery import (
 )
 from toolstile.plugins.hook_manager import HookManager, Implementation
 from toolstile.plugins.inspection import refuse_hookless, register_hooks
-from toolstile.plugins.plugin_errors import PluginFault, in_configuration
+from toolstile.plugins.plugin_errors import NO_PROCESS, PluginFault, in_configuration
 from toolstile.plugins.registry_snapshot import PluginCatalog, snapshot_of
 from toolstile.plugins.reports import LoadedPlugin, PluginReport, PluginSource
 from toolstile.settings import Settings
@@ -194,6 +194,17 @@ class Plugins:
         settings = [record.contribution.settings for record in self._records.values()]
         awaited = [name for each in settings for name in getattr(each, "awaited_tools", ())]
         return {**self.view.withheld, **dict.fromkeys(awaited)}
+
+    def tools_without_process(self) -> list[str]:
+        """Return a line for each tool whose handler no plugin runs in the process it asks for."""
+        hooks = self.implementations("toolstile_execute")
+        return [
+            f"{tool.name} cannot run: {NO_PROCESS}."
+            for tool in self.catalog
+            if tool.isolation == "process"
+            and tool.handler is not None
+            and not any(hook.applies_to is None or hook.applies_to(tool) for hook in hooks)
+        ]
 
     def governed_tools(self) -> dict[str, set[str]]:
         """Return by their tables the names of tools that plugins take away or ask about."""

@@ -9,10 +9,13 @@ from typing import Any
 
 import pytest
 
+from toolstile import Host
 from toolstile_hookspecs import (
     Binding,
     Cancellation,
+    ConfigurationError,
     HandlerState,
+    MarkdownSection,
     PolicyDecision,
     ProcessDied,
     Status,
@@ -220,5 +223,26 @@ def test_a_tool_that_nothing_runs_in_a_process_is_refused(
         "requires human intervention."
     )
     assert outcome.text in caplog.text
+    # Nothing was raised that a person could look for in a traceback.
+    assert "Traceback" not in caplog.text
     assert asked.names == (["weigh"] if plugins else [])
     yard.assert_untouched()
+
+
+class Weighing:
+    """A plugin with a tool that asks for a process of its own."""
+
+    @hookimpl
+    def toolstile_sections(self) -> list[MarkdownSection]:
+        return [MarkdownSection(key="scales", title="Scales", tools=(weigh,))]
+
+
+def test_a_plugins_tool_that_nothing_runs_in_a_process_keeps_the_host_closed() -> None:
+    told = r"^weigh cannot run: .*isolation='process'.* load one that does"
+    with (
+        pytest.raises(ConfigurationError, match=told),
+        Host(discover=False, plugins=[Weighing()]),
+    ):
+        pass
+    with Host(discover=False, plugins=[Weighing(), Sandbox()]) as host:
+        assert host.unmet() == []
