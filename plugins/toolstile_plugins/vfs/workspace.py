@@ -93,10 +93,7 @@ class VirtualFilesystem:
         """Return a workspace in memory.
 
         Args:
-            files: What it holds at first, by path.
-
-        Raises:
-            ValueError: When a path is to be a file and a directory.
+            files: What it holds at first, by path; `ValueError` for a file that holds others.
         """
         contents = {
             path: content.encode() if isinstance(content, str) else content
