@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from importlib.metadata import entry_points
@@ -69,6 +69,34 @@ class Running:
     def notes(self) -> tuple[str, ...]:
         """Return the limits that were reached, a sentence each, joined."""
         return ()
+
+
+def start_process(
+    words: Sequence[str],
+    *,
+    stdin: BinaryIO,
+    cwd: str,
+    env: Mapping[str, str] | None = None,
+    pass_fds: Sequence[int] = (),
+) -> subprocess.Popen[bytes]:
+    """Start a process that leads a group of its own; both of its outputs are pipes.
+
+    Raises:
+        SandboxUnavailable: When it cannot be started.
+    """
+    try:
+        return subprocess.Popen(  # noqa: S603 - what a sandbox is for
+            words,
+            stdin=stdin,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=cwd,
+            env=env,
+            pass_fds=pass_fds,
+            start_new_session=True,
+        )
+    except (OSError, ValueError) as error:
+        raise SandboxUnavailable(f"{words[0]} cannot be started: {error}.") from error
 
 
 class Backend(Protocol):

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from toolstile_hookspecs import Diagnostic
-from toolstile_plugins.sandbox.backend import Running, SandboxUnavailable
+from toolstile_plugins.sandbox.backend import Running, SandboxUnavailable, start_process
 from toolstile_plugins.sandbox.bubblewrap_program import diagnosed, needed_program, remedy
 from toolstile_plugins.sandbox.command import ROOT, Command
 from toolstile_plugins.sandbox.limits import Cgroup, limit_process
@@ -50,7 +50,7 @@ _MASKED: Final = (
 )
 _RUN: Final = "/run/sandbox"
 # Where the host was killed before it has noted the process and set its limits, nothing starts.
-_START: Final = f'test -e {_RUN}/{NOTE} || exit 125; exec "$@"'
+_START: Final = ("/bin/sh", "-c", f'test -e {_RUN}/{NOTE} || exit 125; exec "$@"', "sh")
 _USER: Final = "agent"
 
 
@@ -87,25 +87,12 @@ class Bubblewrap:
                 arguments += ["--seccomp", str(theirs[-1])]
             given = _memory_file(b"".join(os.fsencode(each) + b"\0" for each in arguments), opened)
             # The arguments hold variables, which may be secrets: so they are on no command line.
-            process = subprocess.Popen(  # noqa: S603 - what the sandbox is for
-                [
-                    program,
-                    "--args",
-                    str(given),
-                    "--",
-                    "/bin/sh",
-                    "-c",
-                    _START,
-                    "sh",
-                    *command.words,
-                ],
+            process = start_process(
+                [program, "--args", str(given), "--", *_START, *command.words],
                 stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
                 env={"PATH": _PATH},
                 cwd="/",
                 pass_fds=(*theirs, given),
-                start_new_session=True,
             )
             status_end.close()
             memory = command.limits.memory

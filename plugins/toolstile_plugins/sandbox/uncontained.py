@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import subprocess
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from toolstile_hookspecs import Diagnostic
-from toolstile_plugins.sandbox.backend import Running, SandboxUnavailable
+from toolstile_plugins.sandbox.backend import Running, start_process
 from toolstile_plugins.sandbox.command import Command
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
@@ -19,7 +18,6 @@ NOT_CONTAINED = (
     "Nothing contains it: it can read, change and send whatever this user can, also outside of "
     "the workspace, and that is not rolled back."
 )
-
 
 _EXEC: Final = ("/bin/sh", "-c", 'exec "$@"', "sh")
 """A program that is not there ends with 127 and a message, as it does in a sandbox."""
@@ -50,16 +48,11 @@ class Uncontained:
     def start(self, command: Command, layout: Layout, stdin: BinaryIO) -> Running:
         """Start a command."""
         known = {name: os.environ[name] for name in ("PATH", "HOME", "LANG") if name in os.environ}
-        try:
-            process = subprocess.Popen(  # noqa: S603 - what is configured
+        return Running(
+            start_process(
                 (*_EXEC, *command.words),
                 stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
                 env={**known, **command.env},
                 cwd=os.path.join(layout.upper, command.cwd),  # noqa: PTH118 - of texts
-                start_new_session=True,
             )
-        except (OSError, ValueError) as error:
-            raise SandboxUnavailable(f"No command can be started: {error}.") from error
-        return Running(process)
+        )

@@ -186,16 +186,9 @@ class Overlay:
         modified: int,
         keeper: object = None,
     ) -> None:
-        """Make the file at a path the one that a program has left outside of the workspace.
+        """Make the file at a path the one that a program has left (`SupportsLayers`).
 
         The commit renames it, where that is possible, else it copies it; until then it stays.
-
-        Args:
-            path: The path, at which there may be anything but a directory.
-            source: The file. Nobody else changes it from now on.
-            mode: Its permission bits.
-            modified: When it last changed, in nanoseconds since 1970.
-            keeper: Lives as long as the file may be needed, such as what removes its directory.
         """
         content = TakenFile(source, keeper)
         self._tree.take(paths.canonical(path), content, mode, modified)

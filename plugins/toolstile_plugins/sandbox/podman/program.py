@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import BinaryIO, Final
 
 from toolstile_hookspecs import Diagnostic
-from toolstile_plugins.sandbox.backend import SandboxUnavailable
+from toolstile_plugins.sandbox.backend import start_process
 from toolstile_plugins.sandbox.podman.settings import PodmanConfig
 
 NOTHING_RUNS: Final = "exec"
@@ -59,23 +59,11 @@ class Program:
         Raises:
             SandboxUnavailable: When there is no such program.
         """
-        try:
-            return subprocess.Popen(  # noqa: S603 - what is configured
-                [*self._words("run"), *self._closed(), *options],
-                stdin=stdin,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as error:
-            raise SandboxUnavailable(
-                f"{self._config.program} cannot be started: {error}."
-            ) from error
+        return start_process([*self._words("run"), *self._closed(), *options], stdin=stdin, cwd="/")
 
     def remove(self, *names: str) -> subprocess.Popen[bytes]:
         """Kill and remove containers; returns at once."""
-        return subprocess.Popen(  # noqa: S603 - likewise
+        return subprocess.Popen(  # noqa: S603 - what is configured
             self._words("rm", "--force", *names),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
