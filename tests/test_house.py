@@ -264,9 +264,9 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 346,
         "host": 63,
-        "lines": 1458,
-        "statements": 737,
-        "files": 9,
+        "lines": 2154,
+        "statements": 1095,
+        "files": 16,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

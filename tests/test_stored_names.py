@@ -128,6 +128,7 @@ LOGGERS = {
         "state",
         "vfs",
         "webhook",
+        "workers",
         "workspace_digest",
     )
 }

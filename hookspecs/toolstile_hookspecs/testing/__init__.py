@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from toolstile_hookspecs.testing.approval_store import ApprovalStoreContract
 from toolstile_hookspecs.testing.counter import CounterContract
-from toolstile_hookspecs.testing.dispatcher import DispatcherContract
+from toolstile_hookspecs.testing.dispatch.dispatcher import DispatcherContract
+from toolstile_hookspecs.testing.dispatch.start_marks import StartMarksContract
 from toolstile_hookspecs.testing.filesystem import FilesystemContract
 from toolstile_hookspecs.testing.frameworks.framework_adapter import FrameworkAdapterContract
 from toolstile_hookspecs.testing.ledger import LedgerStoreContract, SettlesUnknownContract
@@ -19,7 +20,6 @@ from toolstile_hookspecs.testing.session_store import (
     JoinsDecisionContract,
     SessionStoreContract,
 )
-from toolstile_hookspecs.testing.start_marks import StartMarksContract
 from toolstile_hookspecs.testing.tools import ToolSuiteContract
 
 __all__ = [

@@ -129,7 +129,7 @@ class StartMarksContract(Contract):
         assert run_once(marks, call, runners[0]) == PAID
 
     def test_a_lost_attempt_is_unknown(self, marks: StartMarks, others: StartMarks) -> None:
-        """What is repeatable runs again, and the lost attempt records nothing."""
+        """A repeatable call runs again, and the lost attempt records nothing."""
         marks.begin("k", "lost")
         runner = _Runner()
         told = run_once(others, CALL, runner)

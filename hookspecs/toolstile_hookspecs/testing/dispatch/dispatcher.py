@@ -25,7 +25,7 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchOutcome,
     DispatchState,
 )
-from toolstile_hookspecs.testing.dispatch_processes import PATIENCE, PAUSE, Make, Processes
+from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE, Make, Processes
 from toolstile_hookspecs.testing.suite import Contract
 
 MANY = 2000
@@ -102,20 +102,21 @@ class DispatcherContract(Contract):
         self, dispatcher: Dispatcher, processes: Processes
     ) -> None:
         """Of one priority the first that was submitted does."""
-        worker = processes.worker(1)
+        processes.worker(1)
 
         async def run() -> None:
-            first = asyncio.ensure_future(dispatcher.submit(processes.call("first", seconds=0.5)))
+            first = asyncio.ensure_future(dispatcher.submit(processes.call("first", held=True)))
             await asyncio.to_thread(processes.await_note, "first")
             later = [
                 asyncio.ensure_future(dispatcher.submit(processes.call(key, priority=priority)))
                 for key, priority in (("a", 0), ("b", 1), ("c", -1))
             ]
+            await asyncio.sleep(0.1)
+            processes.let_go()
             await asyncio.gather(first, *later)
 
         asyncio.run(run())
         assert processes.noted() == ["first", "b", "a", "c"]
-        worker.kill()
 
     def test_other_versions_are_refused(self, dispatcher: Dispatcher, processes: Processes) -> None:
         """The text names both."""
@@ -175,8 +176,9 @@ class DispatcherContract(Contract):
             age = dispatcher.heartbeat("k")
             assert age is not None
             assert age >= 0
+            processes.let_go()
 
-        assert while_running(dispatcher, processes.call("k", seconds=1), look).value == '"k"'
+        assert while_running(dispatcher, processes.call("k", held=True), look).value == '"k"'
         assert dispatcher.heartbeat("k") is None
 
     def test_what_is_cancelled_ends(self, dispatcher: Dispatcher, processes: Processes) -> None:
@@ -187,14 +189,14 @@ class DispatcherContract(Contract):
             processes.await_note("k")
             dispatcher.cancel("k")
 
-        told = while_running(dispatcher, processes.call("k", seconds=PATIENCE), cancel)
+        told = while_running(dispatcher, processes.call("k", held=True), cancel)
         assert told.state is DispatchState.UNKNOWN
         assert told.text
 
     def test_what_takes_too_long_ends(self, dispatcher: Dispatcher, processes: Processes) -> None:
         """Its worker goes on to the next call."""
         processes.worker(1)
-        late = processes.call("k", seconds=PATIENCE, deadline=soon(1))
+        late = processes.call("k", held=True, deadline=soon(0.5))
         told, other = submitted(dispatcher, late, processes.call("other"))
         assert (told.state, other.state) == (DispatchState.UNKNOWN, DispatchState.RESULT)
 
@@ -209,10 +211,11 @@ class DispatcherContract(Contract):
 
         def kill() -> None:
             processes.await_note("k")
-            processes.worker()
             first.kill()
+            processes.let_go()
+            processes.worker()
 
-        call = processes.call("k", seconds=1, repeatable=repeatable)
+        call = processes.call("k", held=True, repeatable=repeatable)
         told = while_running(dispatcher, call, kill)
         assert told.state is (DispatchState.RESULT if repeatable else DispatchState.UNKNOWN)
         assert processes.noted() == (["k", "k"] if repeatable else ["k"])
@@ -230,8 +233,9 @@ class DispatcherContract(Contract):
             processes.worker()
             os.kill(first.pid, signal.SIGSTOP)
 
-        told = while_running(dispatcher, processes.call("k", seconds=0.5), stop)
+        told = while_running(dispatcher, processes.call("k", held=True), stop)
         assert told.state is DispatchState.UNKNOWN
+        processes.let_go()
         os.kill(first.pid, signal.SIGCONT)
         until = time.monotonic() + PATIENCE
         while (late := dispatcher.withdraw("k")) is None or late.state is DispatchState.UNKNOWN:
@@ -246,13 +250,14 @@ class DispatcherContract(Contract):
     ) -> None:
         """Another host that submits its key joins it; what has not begun can be withdrawn."""
         processes.worker(1)
-        call, next_ = processes.call("k", seconds=0.5), processes.call("next")
+        call, next_ = processes.call("k", held=True), processes.call("next")
         host = processes.host(call, next_)
         processes.await_note("k")
         host.kill()
         withdrawn = dispatcher.withdraw("next")
         assert withdrawn is not None
         assert withdrawn.state is DispatchState.NOT_RUN
+        processes.let_go()
         (told,) = submitted(dispatcher, call)
         assert told.value == '"k"'
         assert processes.noted() == ["k"]
@@ -262,13 +267,15 @@ class DispatcherContract(Contract):
     ) -> None:
         """It takes no more."""
         worker = processes.worker(1)
-        calls = [processes.call("k", seconds=0.5), processes.call("left", begin_by=soon(2))]
+        calls = [processes.call("k", held=True), processes.call("left", begin_by=soon(1))]
 
         async def run() -> list[DispatchOutcome]:
             first = asyncio.ensure_future(dispatcher.submit(calls[0]))
             await asyncio.to_thread(processes.await_note, "k")
             second = asyncio.ensure_future(dispatcher.submit(calls[1]))
             worker.terminate()
+            await asyncio.sleep(0.2)
+            processes.let_go()
             return [await first, await second]
 
         told = asyncio.run(run())

@@ -28,7 +28,7 @@ Make = Callable[[], Dispatcher]
 
 
 class NotingRunner:
-    """Runs `note`: it adds its key to a file, and then takes its time."""
+    """Runs `note`: it adds its key to a file, and then takes its time, or waits to be let go."""
 
     def __init__(self) -> None:
         self.tools: Mapping[str, str | None] = {"note": "1.0.0"}
@@ -43,7 +43,7 @@ class NotingRunner:
         os.write(file, f"{call.key}\n".encode())
         os.close(file)
         until = time.monotonic() + params.get("seconds", 0)
-        while time.monotonic() < until:
+        while time.monotonic() < until or (params["held"] and not _gate(params["file"]).exists()):
             if call.key in self._ends:
                 return DispatchOutcome(DispatchState.UNKNOWN, self._ends[call.key])
             time.sleep(PAUSE)
@@ -54,6 +54,11 @@ class NotingRunner:
     def end(self, key: str, reason: str) -> None:
         """Have the handler of a call end."""
         self._ends[key] = reason
+
+
+def _gate(file: str) -> Path:
+    """Return the path that lets the held handlers go, once something is there."""
+    return Path(file).with_suffix(".go")
 
 
 def _serve(make: Make, concurrency: int, up: Any) -> None:
@@ -87,7 +92,12 @@ class Processes:
 
     def __init__(self, make: Make, folder: Path) -> None:
         self._make = make
-        self._context = multiprocessing.get_context("spawn")
+        quick = "forkserver" in multiprocessing.get_all_start_methods()
+        self._context: Any = multiprocessing.get_context("forkserver" if quick else "spawn")
+        if quick:
+            # What each of them would import, one process imports for all.
+            maker = getattr(make, "func", make)
+            self._context.set_forkserver_preload([__name__, maker.__module__])
         self._started: list[Any] = []
         self._file = folder / "notes.txt"
 
@@ -107,13 +117,19 @@ class Processes:
         assert up.wait(PATIENCE), "The process did not start; see its traceback"
         return process
 
-    def call(self, key: str, *, seconds: float = 0, fault: str = "", **more: Any) -> DispatchedCall:
-        """Return a call of `note`."""
-        params: dict[str, Any] = {"file": str(self._file), "seconds": seconds}
+    def call(
+        self, key: str, *, seconds: float = 0, held: bool = False, fault: str = "", **more: Any
+    ) -> DispatchedCall:
+        """Return a call of `note`; one that is held runs until `let_go`."""
+        params: dict[str, Any] = {"file": str(self._file), "seconds": seconds, "held": held}
         if fault:
             params["fault"] = fault
         given: dict[str, Any] = {"version": "1.0.0", **more}
         return DispatchedCall(key, "note", params=json.dumps(params), **given)
+
+    def let_go(self) -> None:
+        """Let the held handlers end."""
+        _gate(str(self._file)).touch()
 
     def noted(self) -> list[str]:
         """Return the keys of the handlers that ran, in order."""

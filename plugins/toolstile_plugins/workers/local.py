@@ -1,0 +1,141 @@
+"""The dispatcher of one machine: calls and outcomes pass through a SQLite file."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from concurrent.futures import Future
+from typing import Final
+
+from toolstile_hookspecs import StateError
+from toolstile_hookspecs.services.dispatcher import (
+    CallRunner,
+    DispatchedCall,
+    DispatchOutcome,
+    DispatchState,
+)
+from toolstile_plugins.workers.queue_file import BEATS, CallQueue
+from toolstile_plugins.workers.serving import LONGEST, SHORTEST, Serving
+from toolstile_plugins.workers.settings import WorkersSettings
+
+CANCELLED: Final = "It was cancelled while it ran."
+Waiting = list[Future[DispatchOutcome]]
+
+
+class LocalDispatcher:
+    """Has calls run by workers on this machine.
+
+    One thread enters calls, many at once, and looks for outcomes and dead workers while somebody
+    waits. The file must be on a disk of this machine.
+
+    Args:
+        settings: The settings: the file, and the lease of workers.
+    """
+
+    def __init__(self, settings: WorkersSettings) -> None:
+        self._queue = CallQueue(settings.path, settings.synchronous, settings.lease)
+        self._changed = threading.Condition()
+        self._entering: list[DispatchedCall] = []
+        self._waiting: dict[str, Waiting] = {}
+        self._thread: threading.Thread | None = None
+        self._closed = False
+
+    async def submit(self, call: DispatchedCall) -> DispatchOutcome:
+        """Have a call run, and wait for its outcome; see `Dispatcher`."""
+        told: Future[DispatchOutcome] = Future()
+        with self._changed:
+            if self._closed:
+                raise StateError("The host is closed, so no call can be submitted. Open a Host.")
+            self._entering.append(call)
+            self._waiting.setdefault(call.key, []).append(told)
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._watch, name="toolstile-dispatcher", daemon=True
+                )
+                self._thread.start()
+            self._changed.notify()
+        return await asyncio.wrap_future(told)
+
+    def withdraw(self, key: str) -> DispatchOutcome | None:
+        """Keep a call from beginning; see `Dispatcher`."""
+        return self._queue.withdraw(key)
+
+    def cancel(self, key: str) -> DispatchOutcome | None:
+        """Keep a call from beginning, or have its handler ended; see `Dispatcher`."""
+        return self._queue.withdraw(key, ending=CANCELLED)
+
+    def heartbeat(self, key: str) -> float | None:
+        """Return the age of the last heartbeat of a call's worker."""
+        return self._queue.heartbeat(key)
+
+    def serve(self, runner: CallRunner, *, concurrency: int, stop: threading.Event) -> None:
+        """Run calls in this process until `stop` is set and those that run have ended."""
+        Serving(self._queue, runner, concurrency).run(stop)
+
+    def close(self) -> None:
+        """Stop waiting for calls, which stay as they are, and close the file."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify()
+        if self._thread is not None:
+            self._thread.join()
+        self._fail(StateError("The host was closed."), [])
+        self._queue.close()
+
+    def _watch(self) -> None:
+        version, due, pause = -1, 0.0, SHORTEST
+        while True:
+            with self._changed:
+                if not (self._entering or self._closed):
+                    self._changed.wait(pause if self._waiting else None)
+                entering, self._entering = self._entering, []
+                if self._closed:
+                    return
+            try:
+                if entering:
+                    self._queue.enter(entering)
+                if entering or time.monotonic() >= due:
+                    self._queue.look_after()
+                    due = time.monotonic() + self._queue.lease / BEATS
+                before, version = version, self._queue.version()
+                pause = SHORTEST if version != before else min(pause * 1.5, LONGEST)
+                if version != before or entering:
+                    self._tell()
+            except StateError as error:
+                self._fail(error, entering)
+
+    def _tell(self) -> None:
+        """Answer those whose calls have ended."""
+        with self._changed:
+            keys = list(self._waiting)
+        ended = {
+            key: standing.outcome
+            for key, standing in self._queue.standing(keys).items()
+            if standing.outcome is not None
+        }
+        with self._changed:
+            # What is submitted once more just now is not in the file yet.
+            again = {call.key for call in self._entering}
+            answered = {
+                key: self._waiting.pop(key) for key in ended.keys() - again if key in self._waiting
+            }
+        for key, waiting in answered.items():
+            for told in waiting:
+                if told.set_running_or_notify_cancel():
+                    told.set_result(ended[key])
+
+    def _fail(self, error: StateError, entering: list[DispatchedCall]) -> None:
+        """Tell those who wait that the file fails; what it has of their calls is not known."""
+        with self._changed:
+            waiting, self._waiting = self._waiting, {}
+        unknown = DispatchOutcome(DispatchState.UNKNOWN, str(error))
+        fresh = {call.key for call in entering}
+        for key, futures in waiting.items():
+            for told in futures:
+                if not told.set_running_or_notify_cancel():
+                    continue
+                if key in fresh:
+                    told.set_exception(error)
+                else:
+                    told.set_result(unknown)

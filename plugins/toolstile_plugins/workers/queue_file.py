@@ -1,0 +1,301 @@
+"""Calls that wait for workers of this machine, in a SQLite file with the workers' heartbeats."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import time
+from collections.abc import Collection, Mapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from uuid import uuid4
+
+from toolstile_hookspecs.services.dispatcher import (
+    DispatchedCall,
+    DispatchOutcome,
+    DispatchState,
+)
+from toolstile_hookspecs.services.start_marks import StartMark, outcome_of, withdraw
+from toolstile_plugins.sqlite_file import SqliteFile, Synchronous
+from toolstile_plugins.workers.sqlite_marks import TABLE, SqliteMarks, mark_of
+
+_TABLES: Final = (
+    TABLE,
+    """
+CREATE TABLE IF NOT EXISTS toolstile_calls (
+    number INTEGER PRIMARY KEY,
+    key TEXT NOT NULL UNIQUE,
+    tool TEXT NOT NULL,
+    version TEXT,
+    params TEXT NOT NULL,
+    repeatable INTEGER NOT NULL,
+    begin_by REAL,
+    deadline REAL,
+    priority INTEGER NOT NULL,
+    traceparent TEXT,
+    worker TEXT,
+    ending TEXT
+)
+""",
+    """
+CREATE TABLE IF NOT EXISTS toolstile_workers (
+    id TEXT NOT NULL PRIMARY KEY,
+    tools TEXT NOT NULL,
+    seen REAL NOT NULL
+)
+""",
+)
+_COLUMNS: Final = ", ".join(DispatchedCall._fields)
+_VALUES: Final = ", ".join("?" * len(DispatchedCall._fields))
+_INSERT: Final = f"INSERT OR IGNORE INTO toolstile_calls ({_COLUMNS}) VALUES ({_VALUES})"  # noqa: S608 - ours
+BEATS: Final = 5
+"""Heartbeats in a lease."""
+NOT_RUN: Final = DispatchState.NOT_RUN
+
+
+class Standing(NamedTuple):
+    """A submitted call, as the file has it.
+
+    Args:
+        mark: The mark of its start.
+        is_queued: Whether it waits for a worker, or has one.
+    """
+
+    mark: StartMark | None
+    is_queued: bool
+
+    @property
+    def outcome(self) -> DispatchOutcome | None:
+        """Its outcome, None as long as it may come."""
+        if self.mark is None:
+            return None if self.is_queued else DispatchOutcome(NOT_RUN, "It was withdrawn.")
+        outcome = outcome_of(self.mark)
+        is_open = self.is_queued and outcome.state is DispatchState.UNKNOWN
+        return None if is_open else outcome
+
+
+class CallQueue:
+    """The calls, their marks and their workers; each method is one transaction.
+
+    Args:
+        path: The file.
+        synchronous: Whether a start survives a loss of power, too; see `SqliteFile`.
+        lease: Seconds after which a worker without a heartbeat counts as dead.
+    """
+
+    def __init__(self, path: Path, synchronous: Synchronous, lease: float) -> None:
+        self._file = SqliteFile(path, synchronous, "calls of workers", _prepare)
+        self.lease = lease
+        self.marks = SqliteMarks(self._file)
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def version(self) -> int:
+        """Return a number that another one follows when the file has changed."""
+        return int(self._file.read("PRAGMA data_version")[0][0])
+
+    # --- for hosts ---
+
+    def enter(self, calls: Sequence[DispatchedCall]) -> None:
+        """Let calls wait for a worker, unless they do, or have ended."""
+        with self._file.writing() as connection:
+            for call in calls:
+                mark = self.marks.get(call.key)
+                if mark is None or (call.repeatable and _is_unknown(mark)):
+                    connection.execute(_INSERT, _row_of(call))
+
+    def standing(self, keys: Collection[str]) -> dict[str, Standing]:
+        """Return what the file has of calls, by their keys."""
+        rows = self._file.read(
+            "SELECT wanted.value, starts.token, starts.outcome, calls.key FROM json_each(?) wanted "
+            "LEFT JOIN toolstile_starts starts ON starts.key = wanted.value "
+            "LEFT JOIN toolstile_calls calls ON calls.key = wanted.value",
+            json.dumps(list(keys)),
+        )
+        return {
+            key: Standing(None if token is None else mark_of(token, outcome), queued is not None)
+            for key, token, outcome, queued in rows
+        }
+
+    def look_after(self) -> None:
+        """Take over the calls of dead workers, and refuse what no worker will begin."""
+        with self._file.writing() as connection:
+            for (worker,) in connection.execute(
+                "SELECT id FROM toolstile_workers WHERE NOT (seen BETWEEN ? AND ?)", self._living()
+            ).fetchall():
+                connection.execute("DELETE FROM toolstile_workers WHERE id = ?", (worker,))
+            # Also those of workers that were removed before they came to an end of their calls.
+            for (key,) in connection.execute(
+                "SELECT key FROM toolstile_calls WHERE worker IS NOT NULL AND worker NOT IN "
+                "(SELECT id FROM toolstile_workers)"
+            ).fetchall():
+                self.release(key)
+            self._refuse(connection)
+
+    def release(self, key: str) -> None:
+        """Let a call have another worker where it may still begin; else it has ended."""
+        with self._file.writing() as connection:
+            connection.execute(
+                "UPDATE toolstile_calls SET worker = NULL WHERE key = ? AND ending IS NULL AND "
+                "(repeatable OR key NOT IN (SELECT key FROM toolstile_starts))",
+                (key,),
+            )
+            connection.execute(
+                "DELETE FROM toolstile_calls WHERE key = ? AND worker IS NOT NULL", (key,)
+            )
+
+    def withdraw(self, key: str, *, ending: str | None = None) -> DispatchOutcome | None:
+        """Keep a call from beginning; None where it runs: `ending` says why to end it."""
+        with self._file.writing() as connection:
+            mark = withdraw(self.marks, key) or self.marks.get(key)
+            assert mark is not None  # noqa: S101 - one of both has made it
+            if _is_unknown(mark) and self.heartbeat(key) is not None:
+                connection.execute(
+                    "UPDATE toolstile_calls SET ending = coalesce(?, ending) WHERE key = ?",
+                    (ending, key),
+                )
+                return None
+            connection.execute("DELETE FROM toolstile_calls WHERE key = ?", (key,))
+            return outcome_of(mark)
+
+    def heartbeat(self, key: str) -> float | None:
+        """Return the age of the last heartbeat of a call's worker, None where none lives."""
+        rows = self._file.read(
+            "SELECT seen FROM toolstile_calls calls JOIN toolstile_workers ON id = worker "
+            "WHERE calls.key = ? AND seen BETWEEN ? AND ?",
+            *(key, *self._living()),
+        )
+        return max(time.monotonic() - rows[0][0], 0.0) if rows else None
+
+    def _living(self) -> tuple[float, float]:
+        """Return when living workers were seen: by the machine's clock, which nobody sets."""
+        now = time.monotonic()
+        return now - self.lease, now + 1
+
+    def _refuse(self, connection: sqlite3.Connection) -> None:
+        """End calls that came too late, or whose version no worker has."""
+        known: dict[str, set[str | None]] = {}
+        for (tools,) in connection.execute("SELECT tools FROM toolstile_workers"):
+            for name, version in json.loads(tools).items():
+                known.setdefault(name, set()).add(version)
+        waiting = connection.execute(
+            "SELECT DISTINCT tool, version FROM toolstile_calls WHERE worker IS NULL"
+        ).fetchall()
+        for tool, version in waiting:
+            if tool in known and version not in known[tool]:
+                self._end(connection, _other_version(tool, version, known[tool]), tool, version)
+            else:
+                self._end(connection, _too_late(tool, known), tool, version, time.time())
+
+    def _end(
+        self,
+        connection: sqlite3.Connection,
+        text: str,
+        tool: str,
+        version: str | None,
+        begin_by: float | None = None,
+    ) -> None:
+        rows = connection.execute(
+            "SELECT key FROM toolstile_calls WHERE worker IS NULL AND tool = ? AND version IS ? "
+            "AND (? IS NULL OR begin_by < ?)",
+            (tool, version, begin_by, begin_by),
+        ).fetchall()
+        for (key,) in rows:
+            self.marks.begin(key, uuid4().hex, outcome=DispatchOutcome(NOT_RUN, text))
+            connection.execute("DELETE FROM toolstile_calls WHERE key = ?", (key,))
+
+    # --- for workers ---
+
+    def beat(self, worker: str, tools: Mapping[str, str | None]) -> None:
+        """Say that a worker lives; one that was taken for dead is known again."""
+        with self._file.writing() as connection:
+            connection.execute(
+                "INSERT OR REPLACE INTO toolstile_workers VALUES (?, ?, ?)",
+                (worker, json.dumps(tools), time.monotonic()),
+            )
+
+    def leave(self, worker: str) -> None:
+        """Forget a worker that has ended, and what nobody will ask for any more."""
+        with self._file.writing() as connection:
+            connection.execute("DELETE FROM toolstile_workers WHERE id = ?", (worker,))
+            self.marks.prune(connection)
+
+    def take(
+        self, worker: str, tools: Mapping[str, str | None], number: int
+    ) -> list[DispatchedCall]:
+        """Take the next calls, at most so many."""
+        wanted = json.dumps([[name, version] for name, version in tools.items()])
+        found = (
+            f"SELECT {_COLUMNS} FROM toolstile_calls WHERE worker IS NULL AND EXISTS "  # noqa: S608 - our columns
+            "(SELECT 1 FROM json_each(?) WHERE json_extract(value, '$[0]') = tool AND "
+            "json_extract(value, '$[1]') IS version) ORDER BY priority DESC, number LIMIT ?"
+        )
+        if not self._file.read(found, wanted, 1):
+            return []
+        with self._file.writing() as connection:
+            rows = connection.execute(found, (wanted, number)).fetchall()
+            for row in rows:
+                connection.execute(
+                    "UPDATE toolstile_calls SET worker = ? WHERE key = ?", (worker, row[0])
+                )
+            return [_call_of(row) for row in rows]
+
+    def to_end(self, worker: str) -> list[tuple[str, str]]:
+        """Return the keys of a worker's calls whose handlers are to be ended, with the reason."""
+        return self._file.read(
+            "SELECT key, ending FROM toolstile_calls WHERE worker = ? AND ending IS NOT NULL",
+            worker,
+        )
+
+    def drop(self, worker: str, key: str) -> None:
+        """Forget a call whose outcome is recorded."""
+        with self._file.writing() as connection:
+            connection.execute(
+                "DELETE FROM toolstile_calls WHERE key = ? AND worker = ?", (key, worker)
+            )
+
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    for table in _TABLES:
+        connection.execute(table)
+
+
+def _is_unknown(mark: StartMark) -> bool:
+    return outcome_of(mark).state is DispatchState.UNKNOWN
+
+
+def _row_of(call: DispatchedCall) -> tuple[Any, ...]:
+    return tuple(value.timestamp() if isinstance(value, datetime) else value for value in call)
+
+
+def _call_of(row: Sequence[Any]) -> DispatchedCall:
+    call = DispatchedCall(*row)
+    return call._replace(
+        repeatable=bool(call.repeatable),
+        begin_by=_moment(call.begin_by),
+        deadline=_moment(call.deadline),
+    )
+
+
+def _moment(stamp: Any) -> datetime | None:
+    return None if stamp is None else datetime.fromtimestamp(stamp, UTC)
+
+
+def _other_version(tool: str, version: str | None, known: set[str | None]) -> str:
+    theirs = ", ".join(sorted(name or "without a version" for name in known))
+    return (
+        f"{tool} was not run: it is {version or 'without a version'} here, and its workers have "
+        f"{theirs}. Start workers with the same code, then retry."
+    )
+
+
+def _too_late(tool: str, known: Collection[str]) -> str:
+    if tool in known:
+        return f"{tool} was not run: no worker had room for it in time. Retry later."
+    return (
+        f"{tool} was not run: no worker that runs here has it. Start one with "
+        "`toolstile worker --tools MODULE`, then retry."
+    )

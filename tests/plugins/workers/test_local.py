@@ -1,0 +1,45 @@
+"""The dispatcher of one machine, and its marks of a start."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from toolstile_hookspecs.services.start_marks import StartMarks
+from toolstile_hookspecs.testing import DispatcherContract, StartMarksContract
+from toolstile_hookspecs.testing.dispatch.dispatch_processes import Make
+from toolstile_plugins.workers.local import LocalDispatcher
+from toolstile_plugins.workers.queue_file import CallQueue
+from toolstile_plugins.workers.settings import WorkersSettings
+
+
+@contextmanager
+def marks_in(file: Path) -> Generator[StartMarks]:
+    with closing(CallQueue(file, "normal", lease=1)) as queue:
+        yield queue.marks
+
+
+class TestMarks(StartMarksContract):
+    """Marks in a file."""
+
+    @pytest.fixture
+    def marks(self, tmp_path: Path) -> Generator[StartMarks]:
+        with marks_in(tmp_path / "calls.db") as marks:
+            yield marks
+
+    @pytest.fixture
+    def others(self, tmp_path: Path) -> Generator[StartMarks]:
+        with marks_in(tmp_path / "calls.db") as marks:
+            yield marks
+
+
+class TestLocalDispatcher(DispatcherContract):
+    """Calls through a file."""
+
+    @pytest.fixture
+    def make(self, tmp_path: Path) -> Make:
+        return partial(LocalDispatcher, WorkersSettings(path=tmp_path / "calls.db", lease=0.6))
