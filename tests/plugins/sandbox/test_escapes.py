@@ -177,7 +177,7 @@ def test_no_process_outside_is_traced_and_one_that_is_stopped_ends_all_the_same(
         "    print(ctypes.get_errno(), flush=True)\n"
         "time.sleep(60)"
     )
-    result = python(box, code.format(os.getpid()), timeout_seconds=2)
+    result = python(box, code.format(os.getpid()), timeout_seconds=3)
     assert result["stdout"].split()[0] == "3"
     assert result["timed_out"]
     assert box("echo still here")["stdout"] == "still here\n"

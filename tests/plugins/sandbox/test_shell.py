@@ -139,6 +139,21 @@ def test_input_variables_and_directory_are_given(shell):
     assert result.stdout == "in\nsaid\n/workspace/d\n"
 
 
+def test_a_result_tells_the_command_its_directory_its_duration_and_output(shell):
+    (shell.root / "d").mkdir()
+    result = shell(["sh", "-c", "sleep 0.1; printf 'a\\377' >&2"], cwd="d")
+    assert (result.command[0], result.cwd, result.stderr) == (
+        "sh",
+        "d",
+        "a\N{REPLACEMENT CHARACTER}",
+    )
+    assert result.duration_ms >= 100
+    assert result.render().startswith("exit code 0 after ")
+    quiet = shell("echo x", capture_output=False)
+    assert (quiet.stdout, quiet.captured) == ("", False)
+    assert "not kept, as capture_output was false" in quiet.render()
+
+
 def test_the_environment_holds_nothing_of_the_host(shell, monkeypatch):
     monkeypatch.setenv("SECRET_OF_HOST", "s3cret")
     names = {line.partition("=")[0] for line in shell(["env"]).stdout.splitlines()}

@@ -92,7 +92,7 @@ def test_a_container_has_no_privilege_and_no_network(shell, monkeypatch):
 
 
 def test_a_command_that_takes_too_long_is_killed_with_all_it_has_started(shell):
-    result = shell("echo first; (sleep 60; echo late > late) & sleep 1000", timeout_seconds=2)
+    result = shell("echo first; (sleep 60; echo late > late) & sleep 1000", timeout_seconds=4)
     assert (result.exit_code, result.timed_out, result.stdout) == (124, True, "first\n")
     assert shell.files() == []
 
