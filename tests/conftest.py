@@ -15,6 +15,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from .node import Npm, find_npm
+from .postgres_server import Server
 
 pytest.register_assert_rewrite("toolstile_hookspecs.testing")
 
@@ -180,3 +181,17 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def npm() -> Npm:
     """The installer of programs that npm has; skips where there is no npm."""
     return find_npm()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Server]:
+    """A PostgreSQL server; skips where none is installed."""
+    server = Server()
+    yield server
+    server.remove()
+
+
+@pytest.fixture
+def database(postgres: Server) -> str:
+    """The connection string of an empty database."""
+    return postgres.make()

@@ -262,11 +262,11 @@ BUDGETS = {
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
-        "contract": 346,
+        "contract": 355,
         "host": 63,
-        "lines": 2154,
-        "statements": 1095,
-        "files": 16,
+        "lines": 3176,
+        "statements": 1591,
+        "files": 24,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

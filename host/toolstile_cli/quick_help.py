@@ -14,6 +14,7 @@ from toolstile_plugins.command_options import (
     agent,
     approval,
     console,
+    database,
     inbox,
     ledger,
     mcp,
@@ -50,7 +51,20 @@ def quick_help(arguments: Sequence[str]) -> str | None:
 
 def _parser() -> Parser:
     """Return the parser of everything that comes with Toolstile, in the order of the plugins."""
-    plugins = (agent, approval, console, inbox, ledger, mcp, otel, record, policy, sessions, vfs)
+    plugins = (
+        agent,
+        approval,
+        console,
+        database,
+        inbox,
+        ledger,
+        mcp,
+        otel,
+        record,
+        policy,
+        sessions,
+        vfs,
+    )
     added = [arguments for plugin in plugins for arguments in plugin.ARGUMENTS]
     parser, parsers = main_parser((of.command, of.help) for of in added if of.help)
     for of in sorted(added, key=lambda of: not of.help):

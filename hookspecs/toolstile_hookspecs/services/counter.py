@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 from toolstile_hookspecs.services.session_store import SessionStore
 
-__all__ = ["Counter", "CountsWithin", "Reservation"]
+__all__ = ["Counter", "CountsWithin", "OffersCounter", "Reservation"]
 
 
 class Reservation(NamedTuple):
@@ -95,4 +95,13 @@ class CountsWithin(Protocol):
     @property
     def store(self) -> SessionStore:
         """The store; it says how others write in its transaction, as `SqliteSessions.file`."""
+        ...
+
+
+@runtime_checkable
+class OffersCounter(Protocol):
+    """A `SessionStore` that brings the counter of its database, which is a `CountsWithin`."""
+
+    def counter(self) -> Counter:
+        """Return the counter, always the same one."""
         ...

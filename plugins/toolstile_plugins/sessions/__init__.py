@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
 from toolstile_hookspecs import Binding, Command, Diagnostic, HostHandle, hookimpl
-from toolstile_hookspecs.services.counter import Counter
+from toolstile_hookspecs.services.counter import Counter, OffersCounter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.command_options.sessions import SESSIONS
 
@@ -65,6 +65,8 @@ class SessionsSettings(BaseModel):
 
         if bound is None and self.path is None:
             return MemoryCounter()
+        if isinstance(bound, OffersCounter):
+            return bound.counter()
         from toolstile_plugins.sessions.sqlite import SqliteSessions
         from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
 

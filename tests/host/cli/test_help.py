@@ -16,6 +16,7 @@ from toolstile_cli.quick_help import quick_help
 BENEATH = (
     *(f"approvals {name}" for name in ("list", "show", "approve", "deny", "edit", "resume")),
     *(f"approvals {name}" for name in ("grants", "revoke")),
+    *(f"database {name}" for name in ("check", "upgrade")),
     *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),
     *(f"mcp {name}" for name in ("check", "import")),
     *(f"policy {name}" for name in ("explain", "test", "backtest")),
@@ -28,6 +29,7 @@ OFFERED = (
     "console",
     "ask",
     "check-done",
+    "database",
     "ledger",
     "mcp",
     "policy",

@@ -114,6 +114,7 @@ def test_an_unknown_command_like_none_lists_them(toolstile):
         "ask",
         "check-done",
         "console",
+        "database",
         "approvals",
         "ledger",
         "mcp",

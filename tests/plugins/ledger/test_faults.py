@@ -20,9 +20,9 @@ from toolstile_hookspecs.services.ledger import (
     LedgerEntry,
     RecordedResult,
 )
+from toolstile_plugins.database.bounded_connection import BoundedConnection
 from toolstile_plugins.ledger import MemoryStore
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
-from toolstile_plugins.ledger.stores.postgres_connection import BoundedConnection
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 from .conftest import Bench

@@ -16,7 +16,7 @@ import pytest
 
 from toolstile_hookspecs import LedgerError
 from toolstile_hookspecs.services.ledger import Claim, EffectState, RecordedResult
-from toolstile_plugins.ledger.stores import postgres_connection as bounded
+from toolstile_plugins.database.bounded_connection import BoundedConnection
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
 pytestmark = pytest.mark.slow
@@ -170,7 +170,7 @@ def test_a_peer_that_is_gone_without_a_word_is_not_waited_for(database: str) -> 
 def test_a_server_that_is_there_and_does_not_answer_is_given_up(
     postgres: Any, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounded, "PATIENCE", 0.5)
+    monkeypatch.setattr(BoundedConnection, "patience", 0.5)
     between = Between(postgres.port)
     url = database.replace(f":{postgres.port}/", f":{between.port}/")
     with closing(between), closing(PostgresStore(url)) as store:

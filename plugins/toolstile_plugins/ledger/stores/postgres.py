@@ -73,7 +73,7 @@ class PostgresStore(SqlStore):
         try:
             import psycopg  # late: only who uses it has it
 
-            from toolstile_plugins.ledger.stores.postgres_connection import BoundedConnection
+            from toolstile_plugins.database.bounded_connection import BoundedConnection
         except ImportError as error:
             raise ConfigurationError(
                 f"The ledger's store 'postgres' needs psycopg. {extra_remedy('postgres')}."

@@ -3,37 +3,39 @@
 from __future__ import annotations
 
 import time
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
 
 T = TypeVar("T")
 
-PATIENCE: Final = 15.0
-"""Seconds for a statement; the server itself gives one up before."""
-
 
 class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
     """A connection whose every wait has an end.
+
+    Attributes:
+        patience: Seconds for a statement; the server itself gives one up before.
 
     Raises:
         psycopg.OperationalError: When the server does not answer; the connection must be closed.
     """
 
+    patience = 15.0
+
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
         """Wait as the library does, for a limited time."""
-        return super().wait(_bounded(gen), *args, **options)
+        return super().wait(_bounded(gen, self.patience), *args, **options)
 
 
-def _bounded(gen: PQGen[T]) -> PQGen[T]:
-    until = time.monotonic() + PATIENCE
+def _bounded(gen: PQGen[T], patience: float) -> PQGen[T]:
+    until = time.monotonic() + patience
     try:
         wanted = next(gen)
         while True:
             ready = yield wanted
             if not ready and time.monotonic() > until:
-                raise psycopg.OperationalError(f"it has not answered for {PATIENCE:g} seconds")
+                raise psycopg.OperationalError(f"it has not answered for {patience:g} seconds")
             wanted = gen.send(ready)
     except StopIteration as done:
         result: T = done.value

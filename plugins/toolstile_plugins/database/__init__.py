@@ -1,0 +1,73 @@
+"""One PostgreSQL database for all that hosts on many machines share.
+
+Settings, `[plugins.database]`: see `DatabaseSettings`. Without a `url` nothing is offered.
+`toolstile database` checks the tables, and upgrades them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator, Iterable
+from contextlib import contextmanager
+from typing import Any
+
+from pydantic import BaseModel
+
+from toolstile_hookspecs import Binding, Command, Diagnostic, HostHandle, hookimpl
+from toolstile_hookspecs.services.session_store import SessionStore
+from toolstile_plugins.command_options.database import DATABASE
+from toolstile_plugins.database.settings import DatabaseSettings
+
+__all__ = ["DatabaseSettings"]
+
+
+@hookimpl
+def toolstile_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return DatabaseSettings
+
+
+@hookimpl
+def toolstile_diagnose(settings: DatabaseSettings) -> Iterable[Diagnostic]:
+    """Find out whether the database and its tables can be used."""
+    if settings.url is None:
+        return ()
+    from toolstile_plugins.database.cli import diagnosed  # only `toolstile doctor` asks
+
+    return diagnosed(settings)
+
+
+@hookimpl
+def toolstile_resources(settings: DatabaseSettings) -> list[Binding[Any]]:
+    """Offer the stores in the database; bindings of the application replace them."""
+    if settings.url is None:
+        return []
+    return [
+        Binding[SessionStore](
+            SessionStore,  # type: ignore[type-abstract]
+            lambda resources: settings.sessions(),  # noqa: ARG005 - it needs none
+        )
+    ]
+
+
+@hookimpl
+@contextmanager
+def toolstile_lifespan(host: HostHandle, settings: DatabaseSettings) -> Generator[None]:  # noqa: ARG001 - the hook's
+    """Close the connections when the host closes."""
+    try:
+        yield
+    finally:
+        settings.close()
+
+
+@hookimpl
+def toolstile_commands() -> list[Command]:
+    """Offer `toolstile database`."""
+    return [Command(DATABASE.command, DATABASE.help, run=_run, configure=DATABASE.configure)]
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    # No other command has to wait for it.
+    from toolstile_plugins.database.cli import run_command
+
+    return run_command(host, args)

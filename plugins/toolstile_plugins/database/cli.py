@@ -1,0 +1,116 @@
+"""The commands of `toolstile database`, and the findings of `toolstile doctor`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from toolstile_hookspecs import ConfigurationError, Diagnostic, HostHandle, StateError
+from toolstile_plugins.cli_support import console
+from toolstile_plugins.database.parts import PARTS
+from toolstile_plugins.database.postgres_database import is_pooled
+from toolstile_plugins.database.schema import fault_of, found_in, script, upgrade
+from toolstile_plugins.database.settings import DatabaseSettings
+
+if TYPE_CHECKING:
+    from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
+
+
+def run_command(host: HostHandle, args: argparse.Namespace) -> int:
+    """Carry a command out.
+
+    Raises:
+        ConfigurationError: No database is configured, or its address is not one.
+        StateError: The database cannot be used.
+    """
+    settings: DatabaseSettings = host.settings("database")
+    if settings.url is None:
+        raise ConfigurationError(
+            "No database is configured. Name one in the configuration, as url in "
+            "[plugins.database]; then retry."
+        )
+    database = settings.database()
+    commands: dict[str, Callable[[Connection, argparse.Namespace], int]] = {
+        "check": _check,
+        "upgrade": _upgrade,
+    }
+    return database.on_new_connection(lambda connection: commands[args.what](connection, args))
+
+
+def _check(connection: Connection, args: argparse.Namespace) -> int:
+    found = found_in(connection)
+    status = 0
+    for part in PARTS:
+        there = found.get(part.name)
+        fault = fault_of(part, there)
+        status = status if fault is None else 1
+        version = None if there is None else there.version
+        told = f"They are of version {part.version}." if fault is None else " ".join(fault)
+        line = {"part": part.name, "version": version, "known": part.version, "ok": fault is None}
+        _say(args, f"{part.name}  {told}", {**line, "text": told})
+    return status
+
+
+def _upgrade(connection: Connection, args: argparse.Namespace) -> int:
+    if args.sql:
+        sys.stdout.write(script(found_in(connection), PARTS))
+        return 0
+    found = found_in(connection)
+    for part in PARTS:
+        there = found.get(part.name)
+        fault = fault_of(part, there)
+        if there is not None and there.version > part.version and fault is not None:
+            raise StateError(" ".join(fault))
+    changed = upgrade(connection, PARTS)
+    for part in PARTS:
+        is_new = part.name in changed
+        told = f"is now of version {part.version}" if is_new else f"was of version {part.version}"
+        line = {"part": part.name, "version": part.version, "changed": is_new}
+        _say(args, f"{part.name} {told}.", line)
+    return 0
+
+
+def _say(args: argparse.Namespace, text: str, line: dict[str, Any]) -> None:
+    if args.out is not None:
+        args.out.write(line)
+    else:
+        console().print(Text(text), soft_wrap=True)
+
+
+# --- toolstile doctor
+
+
+def diagnosed(settings: DatabaseSettings) -> Iterator[Diagnostic]:
+    """Yield findings on the database and on the tables of each part."""
+    subject = "database"
+    try:
+        database = settings.database()
+        found, is_through_pooler = database.on_new_connection(
+            lambda connection: (found_in(connection), is_pooled(connection))
+        )
+    except (ConfigurationError, StateError) as error:
+        yield Diagnostic.error(subject, str(error), "When it is fixed, run this again.")
+        return
+    reached = f"{database.database} can be reached"
+    if is_through_pooler:
+        yield Diagnostic.ok(
+            subject,
+            f"{reached}, through a pooler: so each call asks whether its session has moved, since "
+            "a pooler passes on no news.",
+        )
+    else:
+        yield Diagnostic.ok(subject, f"{reached}.")
+    for part in PARTS:
+        there = found.get(part.name)
+        fault = fault_of(part, there)
+        about = f"{subject} {part.name}"
+        if fault is None:
+            yield Diagnostic.ok(about, f"The tables are of version {part.version}.")
+        elif there is None:
+            yield Diagnostic.ok(about, "The tables are made when they are first needed.")
+        else:
+            yield Diagnostic.error(about, *fault)

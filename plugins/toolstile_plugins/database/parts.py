@@ -1,0 +1,11 @@
+"""The parts of Toolstile that keep tables in a database, for its commands."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from toolstile_plugins.database.schema import Part
+from toolstile_plugins.database.session_store import SESSIONS
+
+PARTS: Final[tuple[Part, ...]] = (SESSIONS,)
+"""All parts, in the order in which they are made."""

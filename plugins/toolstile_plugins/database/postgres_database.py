@@ -1,0 +1,347 @@
+"""A PostgreSQL database that many hosts share, opened alike by all that keep tables in it."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from hashlib import blake2b
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+from toolstile_hookspecs import ConfigurationError, StateError, hide
+from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.database.schema import Part, Versions
+
+if TYPE_CHECKING:
+    from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
+
+T = TypeVar("T")
+
+CONNECT: Final = 10
+"""Seconds for connecting, and for a peer that says nothing."""
+NOT_A_URL: Final = (
+    "{setting} is not a connection string of PostgreSQL. Write "
+    "postgresql://USER:PASSWORD@HOST/NAME, with what is neither letter nor digit in the password "
+    "percent-encoded, then retry."
+)
+_UNREADY: Final = (
+    "All {size} connections of this process to the {title} were in use for {patience:g} seconds. "
+    "Raise plugins.database.pool_size, then retry."
+)
+
+
+def lock_of(purpose: str, name: str) -> int:
+    """Return the number of the lock that stands for something, for `PostgresDatabase.writing`.
+
+    Args:
+        purpose: What is locked, such as `session`.
+        name: Which of them. Two that come to one number only wait for one another.
+
+    Example:
+        >>> lock_of("session", "a") == lock_of("session", "b")
+        False
+    """
+    text = f"{purpose}:{name}".encode("utf-8", "surrogatepass")
+    return int.from_bytes(blake2b(text, digest_size=8).digest(), signed=True)
+
+
+class PostgresDatabase:
+    """A database, with as many connections as threads use at once.
+
+    What is asked for within a transaction, on the same thread, is part of it. Every wait has an
+    end. After a restart of the server, the next use connects again. Through a pooler that gives
+    each transaction another connection nothing is left behind on one.
+
+    Args:
+        url: The connection string, as `postgresql://user@host/name`.
+        pool_size: The most connections of this process.
+        statement_timeout: Seconds after which the server gives up a statement.
+        lock_timeout: Seconds that a statement waits for a lock, and a transaction does nothing.
+        title: What is kept in it, for messages.
+        setting: The setting that has the address, for messages.
+
+    Attributes:
+        database: The address without user and secrets, as all name it that keep tables in it.
+
+    Raises:
+        ConfigurationError: The extra `postgres` is not installed, or the address is not one.
+
+    Every method raises `StateError` when the database cannot be used.
+    """
+
+    def __init__(  # noqa: PLR0913 - the settings
+        self,
+        url: str,
+        *,
+        pool_size: int = 8,
+        statement_timeout: float = 15.0,
+        lock_timeout: float = 10.0,
+        title: str = "database",
+        setting: str = "plugins.database.url",
+    ) -> None:
+        try:
+            import psycopg  # late: only who uses it has it
+
+            from toolstile_plugins.database.bounded_connection import BoundedConnection
+        except ImportError as error:
+            raise ConfigurationError(
+                f"The {title} in PostgreSQL needs psycopg. {extra_remedy('postgres')}."
+            ) from error
+        self._psycopg, self._class = psycopg, BoundedConnection
+        self._url, self._title, self._setting = url, title, setting
+        self._secrets, self._host, self.database = self._parsed(url)
+        self._patience = statement_timeout + 5
+        times = (
+            f"statement_timeout = {round(statement_timeout * 1000)}",
+            f"lock_timeout = {round(lock_timeout * 1000)}",
+            f"idle_in_transaction_session_timeout = {round(lock_timeout * 1000)}",
+        )
+        self._set, self._set_local = (
+            "; ".join(f"{word} {each}" for each in times) for word in ("SET", "SET LOCAL")
+        )
+        self._size = pool_size
+        self._places = threading.BoundedSemaphore(pool_size)
+        self._idle: list[Connection] = []
+        self._here = threading.local()
+        self._process: int | None = None
+        self.versions = Versions(title)
+
+    # --- what stores use
+
+    def require(self, part: Part) -> None:
+        """Have the tables of a part there before anything else is asked for."""
+        self.versions.require(part)
+
+    def identity(self, part: Part) -> str:
+        """Return what tells the tables of a part from those of other databases."""
+        self._check_parts()
+        return self.versions.identities[part.name]
+
+    def read(self, query: str, *values: Any) -> list[Any]:
+        """Return the rows that a query finds."""
+        self._check_parts()
+        # A text that has no form in UTF-8 may be a name that somebody gave.
+        with self._explaining(UnicodeError, OverflowError):
+            if (within := self._open_here) is not None:
+                return within.execute(query.encode(), values).fetchall()
+            with self._connected(query, *values) as (_, rows):
+                return rows
+
+    @contextmanager
+    def writing(self, *locks: int) -> Generator[Connection]:
+        """Run the block in a transaction.
+
+        Args:
+            locks: Numbers of `lock_of`; each is held until the transaction has ended.
+        """
+        self._check_parts()
+        lock = "".join(f"; SELECT pg_advisory_xact_lock({number})" for number in locks)
+        with self._explaining():
+            if (within := self._open_here) is not None:
+                if lock:
+                    within.execute(lock.removeprefix("; ").encode())
+                yield within
+                return
+            begin = f"BEGIN ISOLATION LEVEL READ COMMITTED; {self._set_local}{lock}"
+            with self._connected(begin) as (connection, _):
+                news: list[str] = []
+                self._here.connection, self._here.news = connection, news
+                try:
+                    yield connection
+                finally:
+                    self._here.connection = None
+                self._commit(connection, news)
+
+    def tell(self, channel: str, news: str) -> None:
+        """Tell those who listen, right after the open transaction of this thread has committed.
+
+        Args:
+            channel: The name of the channel.
+            news: Letters, digits and colons.
+        """
+        self._here.news.append(f"SELECT pg_notify('{channel}', '{news}')")
+
+    def open(self) -> None:
+        """Connect, so that the tables are there."""
+        self.read("SELECT 1")
+
+    def close(self) -> None:
+        """Close the connections; the next use connects again. A child leaves its parent's open."""
+        if self._process == os.getpid():
+            self._process = None
+            self._close_idle()
+
+    # --- connections
+
+    @property
+    def _open_here(self) -> Connection | None:
+        return getattr(self._here, "connection", None)
+
+    def _commit(self, connection: Connection, news: list[str]) -> None:
+        if connection.info.transaction_status != self._psycopg.pq.TransactionStatus.INTRANS:
+            # The server would answer COMMIT by undoing all, without a word.
+            raise self._psycopg.OperationalError("a statement of the transaction has failed")
+        # News of its own transaction would have all commits of the server wait for one another.
+        connection.execute("; ".join(["COMMIT", *news]).encode())
+
+    @contextmanager
+    def _connected(self, first: str, *values: Any) -> Generator[tuple[Connection, list[Any]]]:
+        """Run a first statement on a connection, also where the server has been restarted."""
+        self._check_process()
+        with self._place():
+            connection, rows = self._begun(first, values)
+            try:
+                yield connection, rows
+            finally:
+                self._give_back(connection)
+
+    def _begun(self, first: str, values: tuple[Any, ...]) -> tuple[Connection, list[Any]]:
+        while True:
+            try:
+                connection = self._idle.pop()
+                is_new = False
+            except IndexError:
+                connection, is_new = self.connect(), True
+            try:
+                cursor = connection.execute(first.encode(), values or None)
+                return connection, cursor.fetchall() if cursor.description else []
+            except self._psycopg.OperationalError:
+                was_lost = connection.closed
+                self._give_back(connection)
+                if is_new or not was_lost:
+                    raise
+                # Those that lie idle were lost with it.
+                self._close_idle()
+            except BaseException:
+                self._give_back(connection)
+                raise
+
+    def _give_back(self, connection: Connection) -> None:
+        status = self._psycopg.pq.TransactionStatus
+        if connection.info.transaction_status in (status.INTRANS, status.INERROR):
+            with suppress(self._psycopg.Error):
+                connection.execute(b"ROLLBACK")
+        if connection.info.transaction_status == status.IDLE and self._process == os.getpid():
+            self._idle.append(connection)
+        else:
+            # An open transaction of a closed connection is undone by the server.
+            connection.close()
+
+    @contextmanager
+    def _place(self) -> Generator[None]:
+        if not self._places.acquire(timeout=self._patience):
+            told = _UNREADY.format(size=self._size, title=self._title, patience=self._patience)
+            raise StateError(told)
+        try:
+            yield
+        finally:
+            self._places.release()
+
+    def connect(self) -> Connection:
+        """Return a new connection, which is the caller's to close."""
+        connection = self._class.connect(
+            self._url,
+            autocommit=True,
+            connect_timeout=CONNECT,
+            application_name="toolstile",
+            # Else, psycopg gives bytes or takes no key where the database is not in UTF-8.
+            client_encoding="utf-8",
+            # Else, a peer that is gone without a word is waited for as long as the system does.
+            tcp_user_timeout=CONNECT * 1000,
+            keepalives_idle=CONNECT,
+        )
+        connection.patience = self._patience
+        try:
+            if is_pooled(connection):
+                # What is prepared stays on a connection that the next transaction may not get.
+                connection.prepare_threshold = None
+            else:
+                # The only way of writing dates that psycopg reads.
+                connection.execute(f"{self._set}; SET datestyle = 'ISO'".encode())
+        except BaseException:
+            connection.close()
+            raise
+        self._process = os.getpid()
+        return connection
+
+    def _close_idle(self) -> None:
+        idle, self._idle = self._idle, []
+        for connection in idle:
+            connection.close()
+
+    def on_new_connection(self, work: Callable[[Connection], T]) -> T:
+        """Return what comes of some work on a connection that nobody else has, then closed."""
+        self._check_process()
+        with self._explaining():
+            connection = self.connect()
+            try:
+                return work(connection)
+            finally:
+                connection.close()
+
+    def _check_parts(self) -> None:
+        # On a connection of its own, since an open transaction may be undone, tables and all.
+        if not self.versions.are_checked:
+            self.on_new_connection(self.versions.check)
+
+    def _check_process(self) -> None:
+        if self._process not in (None, os.getpid()):
+            raise StateError(
+                f"The {self._title} was opened before this process was forked, so it cannot be "
+                "used here. Make a Host in the child."
+            )
+
+    # --- messages
+
+    def _parsed(self, url: str) -> tuple[list[str], str, str]:
+        """Return the secrets in an address, its host, and the address without them."""
+        from psycopg.conninfo import conninfo_to_dict
+
+        try:
+            parts = conninfo_to_dict(url)
+        except self._psycopg.ProgrammingError:
+            # Its text quotes what it does not understand, which may be the password.
+            raise ConfigurationError(NOT_A_URL.format(setting=self._setting)) from None
+        secrets = [str(value) for name, value in parts.items() if "password" in name and value]
+        host = str(parts.get("host") or "localhost")
+        name = parts.get("dbname") or parts.get("user") or ""
+        return secrets, host, f"postgresql://{host}:{parts.get('port') or 5432}/{name}"
+
+    @contextmanager
+    def _explaining(self, *others: type[Exception]) -> Generator[None]:
+        try:
+            yield
+        except self._psycopg.Error as error:
+            raise self.explained(error) from error
+        except others as error:
+            raise self.explained(error) from error
+
+    def explained(self, error: Exception) -> StateError:
+        """Return what to tell of an error of the library: why, and what to do, without secrets."""
+        errors = self._psycopg.errors
+        reason = hide(" ".join(str(error).split()), self._secrets).rstrip(".?")
+        match error:
+            case errors.InsufficientPrivilege():
+                remedy = (
+                    "Grant its user SELECT, INSERT, UPDATE and DELETE on the tables whose names "
+                    "begin with toolstile_"
+                )
+            case errors.LockNotAvailable() | errors.QueryCanceled() | errors.DeadlockDetected():
+                remedy = (
+                    "Another transaction is in the way; pg_stat_activity shows whose, if it stays"
+                )
+            case self._psycopg.OperationalError():
+                remedy = f"Start the server or fix {self._setting}"
+            case _:
+                remedy = "Fix what it complains of"
+        return StateError(
+            f"The {self._title} in PostgreSQL on {self._host} cannot be used: {reason}. {remedy}, "
+            "then retry."
+        )
+
+
+def is_pooled(connection: Connection) -> bool:
+    """Tell whether a pooler stands between: then another server process answers than it says."""
+    row = connection.execute(b"SELECT pg_backend_pid()").fetchone()
+    return row != (connection.info.backend_pid,)

@@ -1,0 +1,177 @@
+"""Stored sessions in a PostgreSQL database, shared by hosts on many machines."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from toolstile_hookspecs import StateError
+from toolstile_hookspecs.services.session_store import Entry, SessionInfo
+from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
+from toolstile_plugins.database.schema import Part
+
+if TYPE_CHECKING:
+    from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
+
+SESSIONS: Final = Part(
+    "sessions",
+    (
+        # As bytes: a database in another encoding does not take every text.
+        """CREATE TABLE toolstile_sessions (
+    session_id TEXT COLLATE "C" NOT NULL,
+    number BIGINT NOT NULL,
+    decision_id TEXT COLLATE "C" NOT NULL,
+    epoch BIGINT NOT NULL,
+    changes BYTEA NOT NULL,
+    has_files BOOLEAN NOT NULL,
+    decided_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp(),
+    PRIMARY KEY (session_id, number)
+);
+CREATE TABLE toolstile_decisions (
+    decision_id TEXT COLLATE "C" NOT NULL PRIMARY KEY
+)""",
+    ),
+)
+"""The tables of sessions, and of the ids of all their decisions."""
+
+_HAS_MOVED: Final = "SELECT 1 FROM toolstile_sessions WHERE session_id = %s AND number > %s LIMIT 1"
+_AFTER: Final = (
+    "SELECT number, decision_id, epoch, changes, has_files FROM toolstile_sessions "
+    "WHERE session_id = %s AND number > %s ORDER BY number"
+)
+_APPEND: Final = (
+    b"WITH decision AS (INSERT INTO toolstile_decisions VALUES (%s)) "
+    b"INSERT INTO toolstile_sessions (session_id, number, decision_id, epoch, changes, has_files) "
+    b"VALUES (%s, %s, %s, %s, %s, %s)"
+)
+# It waits for the transaction that is about to make the decision, where there is one.
+_TRY: Final = b"INSERT INTO toolstile_decisions VALUES (%s) ON CONFLICT DO NOTHING"
+_UNDO: Final = b"DELETE FROM toolstile_decisions WHERE decision_id = %s"
+_IS_THERE: Final = b"SELECT 1 FROM toolstile_sessions WHERE session_id = %s AND number = %s"
+_REMOVE: Final = b"DELETE FROM toolstile_sessions WHERE session_id = %s AND number <= %s"
+_REMOVE_ALL: Final = b"DELETE FROM toolstile_sessions WHERE session_id = %s"
+_LIST: Final = (
+    "SELECT session_id, max(number), extract(epoch FROM max(decided_at)) "
+    "FROM toolstile_sessions GROUP BY session_id ORDER BY 3, 1"
+)
+
+
+class PostgresSessions:
+    """The entries of sessions in a database; a `SessionStore`.
+
+    Decisions of one session come one after another; those of others do not wait for them.
+
+    Args:
+        held: The database.
+
+    Attributes:
+        held: The database, for those who write within decisions.
+    """
+
+    waits = True
+
+    def __init__(self, held: PostgresDatabase) -> None:
+        self.held = held
+        held.require(SESSIONS)
+
+    @property
+    def database(self) -> str:
+        """The address."""
+        return self.held.database
+
+    def has_moved(self, session_id: str, number: int) -> bool:
+        """Tell whether there are entries after a number."""
+        return bool(self.held.read(_HAS_MOVED, session_id, number))
+
+    def after(self, session_id: str, number: int) -> Sequence[Entry]:
+        """Return the entries after a number, in order."""
+        return [_entry(row) for row in self.held.read(_AFTER, session_id, number)]
+
+    @contextmanager
+    def deciding(self, session_id: str) -> Generator[PostgresDecision]:
+        """Open the transaction of a decision."""
+        with self.held.writing(lock_of("session", session_id)) as connection:
+            yield PostgresDecision(connection, session_id)
+
+    def condense(self, session_id: str, whole: Entry) -> None:
+        """Keep an entry with the whole state in place of those up to its number."""
+        with self.deciding(session_id) as decision:
+            connection = decision.connection
+            if connection.execute(_IS_THERE, (session_id, whole.number)).fetchone():
+                connection.execute(_REMOVE, (session_id, whole.number))
+                decision.append(whole)
+
+    def key_of(self, decision_id: str) -> str:
+        """Return the key that workspaces note of a decision."""
+        return f"sessions:{self.held.identity(SESSIONS)}:{decision_id}:{self.database}"
+
+    def decided(self, key: str) -> bool | None:
+        """Tell whether the decision of a key was made; None where it is another store's.
+
+        Where its transaction may still commit, though the connection is lost, that is waited for.
+        """
+        kind, _, rest = key.partition(":")
+        identity, _, rest = rest.partition(":")
+        if (kind, identity) != ("sessions", self.held.identity(SESSIONS)):
+            return None
+        decision_id = rest.partition(":")[0]
+        with self.held.writing() as connection:
+            if not connection.execute(_TRY, (decision_id,)).rowcount:
+                return True
+            connection.execute(_UNDO, (decision_id,))
+        return False
+
+    def sessions(self) -> Sequence[SessionInfo]:
+        """Return the stored sessions, the one changed last at the end."""
+        return [
+            SessionInfo(session_id, number, datetime.fromtimestamp(float(moment), UTC))
+            for session_id, number, moment in self.held.read(_LIST)
+        ]
+
+    def delete(self, session_id: str) -> bool:
+        """Remove a session; the ids of its decisions stay known."""
+        with self.held.writing(lock_of("session", session_id)) as connection:
+            return connection.execute(_REMOVE_ALL, (session_id,)).rowcount > 0
+
+    def close(self) -> None:
+        """Close the connections; the next use connects again."""
+        self.held.close()
+
+
+class PostgresDecision:
+    """An open decision in a database; see `OpenDecision`."""
+
+    def __init__(self, connection: Connection, session_id: str) -> None:
+        self.connection = connection
+        self._session_id = session_id
+
+    def after(self, number: int) -> Sequence[Entry]:
+        """Return the entries after a number, in order.
+
+        Raises:
+            StateError: The session was deleted: nobody else could follow the host that goes on.
+        """
+        # The newest entry is always there, condensed or not.
+        values = (self._session_id, number - 1)
+        found = self.connection.execute(_AFTER.encode(), values).fetchall()
+        if number and not found:
+            raise StateError(
+                f"The stored session {self._session_id} was deleted meanwhile, so nothing can be "
+                "added to it. Close what has it open, and begin it anew."
+            )
+        return [_entry(row) for row in found if row[0] > number]
+
+    def append(self, entry: Entry) -> None:
+        """Record an entry."""
+        number, decision_id, epoch, changes, has_files = entry
+        written = changes.encode("utf-8", "surrogatepass")
+        row = (self._session_id, number, decision_id, epoch, written, has_files)
+        self.connection.execute(_APPEND, (decision_id, *row))
+
+
+def _entry(row: Sequence[Any]) -> Entry:
+    number, decision_id, epoch, changes, has_files = row
+    text = bytes(changes).decode("utf-8", "surrogatepass")
+    return Entry(number, decision_id, epoch, text, has_files)

@@ -1,0 +1,41 @@
+"""Places in a PostgreSQL database, each with tables of its own."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, closing
+from typing import Any
+
+import psycopg
+import pytest
+
+from toolstile_plugins.database.postgres_database import PostgresDatabase
+
+_schemas = itertools.count(1)
+
+
+@pytest.fixture
+def url(postgres: Any) -> str:
+    """The connection string of an empty schema."""
+    name = f"place_{next(_schemas)}"
+    with psycopg.connect(postgres.url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}".encode())
+    return f"{postgres.url}?options=-csearch_path%3D{name}"
+
+
+@pytest.fixture
+def opened(url: str) -> Iterator[Callable[..., PostgresDatabase]]:
+    """Opens a database as a process of its own would."""
+    with ExitStack() as stack:
+        yield lambda address=url, **settings: stack.enter_context(
+            closing(PostgresDatabase(address, **settings))
+        )
+
+
+def do(url: str, *statements: str) -> list[Any]:
+    """Run statements on a connection of their own; returns what the last one finds."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        for statement in statements:
+            cursor = connection.execute(statement.encode())
+        return cursor.fetchall() if cursor.description else []
