@@ -264,9 +264,9 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 355,
         "host": 63,
-        "lines": 3176,
-        "statements": 1591,
-        "files": 24,
+        "lines": 3309,
+        "statements": 1654,
+        "files": 25,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

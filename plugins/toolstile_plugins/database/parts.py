@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
+from toolstile_plugins.database.counter import COUNTS
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.database.session_store import SESSIONS
 
-PARTS: Final[tuple[Part, ...]] = (SESSIONS,)
+PARTS: Final[tuple[Part, ...]] = (SESSIONS, COUNTS)
 """All parts, in the order in which they are made."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.session_store import Entry, SessionInfo
+from toolstile_plugins.database.counter import PostgresCounter
 from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
 from toolstile_plugins.database.schema import Part
 
@@ -75,6 +76,7 @@ class PostgresSessions:
     def __init__(self, held: PostgresDatabase) -> None:
         self.held = held
         held.require(SESSIONS)
+        self._counter = PostgresCounter(held, self)
 
     @property
     def database(self) -> str:
@@ -134,6 +136,10 @@ class PostgresSessions:
         """Remove a session; the ids of its decisions stay known."""
         with self.held.writing(lock_of("session", session_id)) as connection:
             return connection.execute(_REMOVE_ALL, (session_id,)).rowcount > 0
+
+    def counter(self) -> PostgresCounter:
+        """Return the counter of the database."""
+        return self._counter
 
     def close(self) -> None:
         """Close the connections; the next use connects again."""
