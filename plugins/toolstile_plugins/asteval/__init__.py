@@ -6,21 +6,13 @@ hostile code. It needs the extra `asteval`.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import (
-    ConfigurationError,
-    Diagnostic,
-    HostHandle,
-    MarkdownSection,
-    Section,
-    hookimpl,
-)
-from toolstile_hookspecs.support.text import extra_remedy
-from toolstile_plugins.asteval.section import NAME, AstevalSection, asteval, section_parts
+from toolstile_hookspecs import HostHandle, MarkdownSection, Section, hookimpl
+from toolstile_plugins.asteval.section import AstevalSection, asteval, section_parts
 from toolstile_plugins.asteval.settings import AstevalConfig
 
 __all__ = ["AstevalConfig", "AstevalSection"]
@@ -47,16 +39,3 @@ def toolstile_lifespan(host: HostHandle) -> Generator[None]:
     if any(host.catalog.plugin_of(name) == "asteval" for name in host.catalog.names()):
         asteval()
     yield
-
-
-@hookimpl
-def toolstile_diagnose() -> Iterator[Diagnostic]:
-    """Find out whether code can be evaluated."""
-    try:
-        library = asteval()
-    except ConfigurationError:
-        text = f"asteval is not installed, so {NAME} cannot evaluate code."
-        yield Diagnostic.note("calculations", text, f"{extra_remedy('asteval')}.")
-        return
-    told = f"asteval {library.__version__} evaluates code; it is no boundary against hostile code."
-    yield Diagnostic.ok("calculations", told)

@@ -7,21 +7,13 @@ governed call of the script's transaction. Monty runs scripts in processes of th
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import (
-    ConfigurationError,
-    Diagnostic,
-    HostHandle,
-    MarkdownSection,
-    Section,
-    hookimpl,
-)
-from toolstile_hookspecs.support.text import extra_remedy
-from toolstile_plugins.code.section import NAME, CodeSection, code_tool, section_parts
+from toolstile_hookspecs import HostHandle, MarkdownSection, Section, hookimpl
+from toolstile_plugins.code.section import CodeSection, code_tool, section_parts
 from toolstile_plugins.code.settings import CodeConfig
 from toolstile_plugins.code.workers import monty
 
@@ -52,15 +44,3 @@ def toolstile_lifespan(host: HostHandle, settings: CodeConfig) -> Generator[None
         yield
     finally:
         settings.pool.close()
-
-
-@hookimpl
-def toolstile_diagnose() -> Iterator[Diagnostic]:
-    """Find out whether scripts can run."""
-    try:
-        library = monty()
-    except ConfigurationError:
-        text = f"pydantic-monty is not installed, so no script can run with {NAME}."
-        yield Diagnostic.note("code mode", text, f"{extra_remedy('code')}.")
-        return
-    yield Diagnostic.ok("code mode", f"Scripts run in Monty {library.__version__}.")

@@ -26,8 +26,6 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
-from toolstile_hookspecs.diagnostics import Severity
-from toolstile_plugins import asteval
 from toolstile_plugins.asteval import AstevalConfig, AstevalSection
 from toolstile_plugins.asteval.evaluation import symbols
 from toolstile_plugins.asteval.models import EvaluatePython, Write
@@ -540,16 +538,6 @@ def test_the_configuration_asks_for_it():
     settings = Settings(plugins={"asteval": {"cpu_seconds": 2, "timeout": PATIENCE}})
     with Host(settings=settings, resources=(bound,)) as host, host.executor() as executor:
         assert call(executor, "len(read_text('a.csv'))").result.value.value_repr == "4"
-
-
-def test_doctor_says_whether_code_can_be_evaluated(monkeypatch):
-    (found,) = asteval.toolstile_diagnose()
-    assert found.severity is Severity.OK
-    assert "it is no boundary" in found.text
-    monkeypatch.setitem(sys.modules, "asteval", None)
-    (missing,) = asteval.toolstile_diagnose()
-    assert missing.severity is Severity.NOTE
-    assert "[asteval]" in missing.remedy
 
 
 @pytest.mark.slow

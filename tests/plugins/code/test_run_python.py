@@ -45,9 +45,7 @@ from toolstile_hookspecs import (
     hookimpl,
     tool,
 )
-from toolstile_hookspecs.diagnostics import Severity
 from toolstile_hookspecs.policies import PolicyDecision
-from toolstile_plugins import code
 from toolstile_plugins.code import CodeConfig, CodeSection, code_tool
 
 PATIENCE = 30.0
@@ -523,13 +521,3 @@ def test_without_its_library_a_host_with_scripts_does_not_open(monkeypatch):
         pass
     with Host() as host:
         assert "run_python" not in host.catalog.names()
-
-
-def test_doctor_says_whether_scripts_can_run(monkeypatch):
-    (found,) = code.toolstile_diagnose()
-    assert found.severity is Severity.OK
-    assert found.text.startswith("Scripts run in Monty ")
-    monkeypatch.setitem(sys.modules, "pydantic_monty", None)
-    (missing,) = code.toolstile_diagnose()
-    assert missing.severity is Severity.NOTE
-    assert "[code]" in missing.remedy
