@@ -7,6 +7,7 @@ from typing import Final
 from toolstile_plugins.database.counter import COUNTS
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.database.session_store import SESSIONS
+from toolstile_plugins.ledger.stores.postgres import LEDGER
 
-PARTS: Final[tuple[Part, ...]] = (SESSIONS, COUNTS)
+PARTS: Final[tuple[Part, ...]] = (SESSIONS, COUNTS, LEDGER)
 """All parts, in the order in which they are made."""

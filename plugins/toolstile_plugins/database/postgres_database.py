@@ -122,7 +122,7 @@ class PostgresDatabase:
         """Return the rows that a query finds."""
         self._check_parts()
         # A text that has no form in UTF-8 may be a name that somebody gave.
-        with self._explaining(UnicodeError, OverflowError):
+        with self.explaining(UnicodeError, OverflowError):
             if (within := self._open_here) is not None:
                 return within.execute(query.encode(), values).fetchall()
             with self._connected(query, *values) as (_, rows):
@@ -137,7 +137,7 @@ class PostgresDatabase:
         """
         self._check_parts()
         lock = "".join(f"; SELECT pg_advisory_xact_lock({number})" for number in locks)
-        with self._explaining():
+        with self.explaining():
             if (within := self._open_here) is not None:
                 if lock:
                     within.execute(lock.removeprefix("; ").encode())
@@ -273,7 +273,7 @@ class PostgresDatabase:
     def on_new_connection(self, work: Callable[[Connection], T]) -> T:
         """Return what comes of some work on a connection that nobody else has, then closed."""
         self._check_process()
-        with self._explaining():
+        with self.explaining():
             connection = self.connect()
             try:
                 return work(connection)
@@ -309,7 +309,8 @@ class PostgresDatabase:
         return secrets, host, f"postgresql://{host}:{parts.get('port') or 5432}/{name}"
 
     @contextmanager
-    def _explaining(self, *others: type[Exception]) -> Generator[None]:
+    def explaining(self, *others: type[Exception]) -> Generator[None]:
+        """Raise errors of the library, and others, in the block as `StateError`."""
         try:
             yield
         except self._psycopg.Error as error:

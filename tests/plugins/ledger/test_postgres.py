@@ -127,7 +127,7 @@ class TestUsersThatMakeNoTables:
         user = f"user_{next(_databases)}"
         _do(database, f"CREATE ROLE {user} LOGIN", "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
         with closing(PostgresStore(_as(user, database))) as store:
-            with pytest.raises(LedgerError, match="CREATE on the schema where there is no such"):
+            with pytest.raises(LedgerError, match=r"or CREATE on the schema\. Then retry"):
                 store.claim(_claim("first"), now=NOW)
             _do(database, f"GRANT CREATE ON SCHEMA public TO {user}")
             assert store.claim(_claim("first"), now=NOW) is None
@@ -158,7 +158,7 @@ def test_a_fork_refuses_what_its_parent_has_open_and_connects_on_its_own(databas
 def test_a_peer_that_is_gone_without_a_word_is_not_waited_for(database: str) -> None:
     with (
         closing(PostgresStore(database)) as store,
-        store._connected() as connection,
+        store.held._connected("SELECT 1") as (connection, _),
         socket.socket(fileno=os.dup(connection.fileno())) as copy,
     ):
         waits = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
