@@ -262,11 +262,11 @@ BUDGETS = {
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
-        "contract": 355,
+        "contract": 364,
         "host": 63,
-        "lines": 3309,
-        "statements": 1654,
-        "files": 25,
+        "lines": 3426,
+        "statements": 1680,
+        "files": 26,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

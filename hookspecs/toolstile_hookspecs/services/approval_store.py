@@ -252,3 +252,12 @@ class ApprovalStore(Protocol):
 
     def close(self) -> None:
         """Give back what it holds; the next use opens it again."""
+
+
+@runtime_checkable
+class OffersApprovals(Protocol):
+    """A `SessionStore` that brings the store of questions of its database."""
+
+    def approvals(self) -> ApprovalStore:
+        """Return the store, always the same one."""
+        ...

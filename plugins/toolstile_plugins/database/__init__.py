@@ -14,6 +14,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Binding, Command, Diagnostic, HostHandle, hookimpl
+from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.command_options.database import DATABASE
 from toolstile_plugins.database.settings import DatabaseSettings
@@ -46,7 +47,11 @@ def toolstile_resources(settings: DatabaseSettings) -> list[Binding[Any]]:
         Binding[SessionStore](
             SessionStore,  # type: ignore[type-abstract]
             lambda resources: settings.sessions(),  # noqa: ARG005 - it needs none
-        )
+        ),
+        Binding[LedgerStore](
+            LedgerStore,  # type: ignore[type-abstract]
+            lambda resources: settings.ledger(),  # noqa: ARG005 - it needs none
+        ),
     ]
 
 

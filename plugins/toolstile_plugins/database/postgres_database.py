@@ -31,6 +31,11 @@ _UNREADY: Final = (
 )
 
 
+def of_postgres(statement: str) -> str:
+    """Return a statement that is written for SQLite, too, as psycopg takes it."""
+    return statement.replace("?", "%s")
+
+
 def lock_of(purpose: str, name: str) -> int:
     """Return the number of the lock that stands for something, for `PostgresDatabase.writing`.
 
@@ -152,6 +157,16 @@ class PostgresDatabase:
                 finally:
                     self._here.connection = None
                 self._commit(connection, news)
+
+    @contextmanager
+    def apart(self) -> Generator[None]:
+        """Run the block as on another thread: none of it is part of an open transaction."""
+        outer = {**vars(self._here)}
+        vars(self._here).clear()
+        try:
+            yield
+        finally:
+            vars(self._here).update(outer)
 
     def tell(self, channel: str, news: str) -> None:
         """Tell those who listen, right after the open transaction of this thread has committed.

@@ -14,6 +14,7 @@ from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_
 from toolstile_plugins.database.schema import Part
 
 if TYPE_CHECKING:
+    from toolstile_plugins.database.approval_store import PostgresApprovals
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
 
 SESSIONS: Final = Part(
@@ -75,6 +76,7 @@ class PostgresSessions:
 
     def __init__(self, held: PostgresDatabase) -> None:
         self.held = held
+        self._approvals: PostgresApprovals | None = None
         held.require(SESSIONS)
         self._counter = PostgresCounter(held, self)
 
@@ -140,6 +142,15 @@ class PostgresSessions:
     def counter(self) -> PostgresCounter:
         """Return the counter of the database."""
         return self._counter
+
+    def approvals(self) -> PostgresApprovals:
+        """Return the store of questions in the database."""
+        if self._approvals is None:
+            # Late: few hosts have an inbox.
+            from toolstile_plugins.database.approval_store import PostgresApprovals
+
+            self._approvals = PostgresApprovals(self.held)
+        return self._approvals
 
     def close(self) -> None:
         """Close the connections; the next use connects again."""

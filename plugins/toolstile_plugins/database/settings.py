@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 if TYPE_CHECKING:
     from toolstile_plugins.database.postgres_database import PostgresDatabase
     from toolstile_plugins.database.session_store import PostgresSessions
+    from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
 Seconds = Annotated[float, Field(gt=0, le=3600)]
 
@@ -22,6 +23,7 @@ class DatabaseSettings(BaseModel):
         pool_size: The most connections of one process; one for each call that is decided at once.
         statement_timeout: Seconds after which the server gives up a statement.
         lock_timeout: Seconds that a statement waits for a lock, and a transaction does nothing.
+        lease: Seconds after which the claim of a silent process is given up.
 
     Example:
         >>> DatabaseSettings(url="postgresql://shop:secret@db/shop").url
@@ -34,9 +36,11 @@ class DatabaseSettings(BaseModel):
     pool_size: Annotated[int, Field(ge=1, le=1000)] = 8
     statement_timeout: Seconds = 15.0
     lock_timeout: Seconds = 10.0
+    lease: Seconds = 30.0
 
     _database: PostgresDatabase | None = PrivateAttr(default=None)
     _sessions: PostgresSessions | None = PrivateAttr(default=None)
+    _ledger: PostgresStore | None = PrivateAttr(default=None)
     _lock: threading.RLock = PrivateAttr(default_factory=threading.RLock)
 
     def database(self) -> PostgresDatabase:
@@ -63,6 +67,15 @@ class DatabaseSettings(BaseModel):
 
                 self._sessions = PostgresSessions(self.database())
             return self._sessions
+
+    def ledger(self) -> PostgresStore:
+        """Return the one store of effects of these settings."""
+        with self._lock:
+            if self._ledger is None:
+                from toolstile_plugins.ledger.stores.postgres import PostgresStore
+
+                self._ledger = PostgresStore(self.database(), lease=self.lease)
+            return self._ledger
 
     def close(self) -> None:
         """Close the connections, if there were any."""

@@ -29,6 +29,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.approval_store import ApprovalStore
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.filesystem import SupportsDirectories
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.approval.grants import Grants
 from toolstile_plugins.command_options.inbox import APPROVALS
 from toolstile_plugins.inbox.doctor import diagnosed
@@ -57,7 +58,8 @@ __all__ = [
 
 ENDED: Final = "inbox_ended"
 NO_INBOX: Final = (
-    "There is no inbox: path is missing in [plugins.inbox]. This requires human intervention."
+    "There is no inbox: path, or beside a database key, is missing in [plugins.inbox]. This "
+    "requires human intervention."
 )
 
 
@@ -88,7 +90,8 @@ def toolstile_diagnose(settings: InboxSettings) -> Iterator[Diagnostic]:
 @hookimpl
 def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
     """Offer the store and the inbox, where a file is configured."""
-    if settings.path is None:
+    key = settings.key_file
+    if key is None:
         return []
     # Likewise.
     from toolstile_plugins.inbox.approver import Ended
@@ -96,9 +99,6 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
     from toolstile_plugins.inbox.grants import InboxGrants
     from toolstile_plugins.inbox.inbox import Inbox
     from toolstile_plugins.inbox.seal import Seal
-    from toolstile_plugins.inbox.sqlite import SqliteApprovals
-
-    path, key = settings.path, settings.key_file or settings.path
 
     def inbox(resources: ResourceResolver) -> Inbox:
         files: Any = resources.get(Filesystem, None)  # type: ignore[type-abstract]
@@ -110,8 +110,9 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
         settings.part(Ended, Ended).events = events
         return settings.part(Inbox, lambda: Inbox(settings, store, seal, settings.clock, events))
 
-    def store(resources: ResourceResolver) -> ApprovalStore:  # noqa: ARG001 - it needs none
-        return settings.part(SqliteApprovals, lambda: SqliteApprovals(path))
+    def store(resources: ResourceResolver) -> ApprovalStore:
+        sessions: SessionStore | None = resources.get(SessionStore, None)  # type: ignore[type-abstract]
+        return settings.store(sessions)
 
     def grants(resources: ResourceResolver) -> InboxGrants:
         counter: Counter | None = resources.get(Counter, None)  # type: ignore[type-abstract]
@@ -130,7 +131,7 @@ def toolstile_approve(
     request: ApprovalRequest, settings: InboxSettings
 ) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
     """Keep the question, and wait for its answer or let the call end."""
-    if settings.path is None:
+    if settings.key_file is None:
         return ApprovalAnswer.unanswered(NO_INBOX)
     from toolstile_plugins.inbox.approver import Approver, Ended
     from toolstile_plugins.inbox.inbox import Inbox
@@ -145,21 +146,19 @@ def toolstile_approve(
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[None]:
     """Hear of calls that end, where a file is configured; close it with the host."""
-    if settings.path is None:
+    if settings.key_file is None:
         yield
         return
     # Likewise.
     from toolstile_plugins.inbox.approver import Ended
-    from toolstile_plugins.inbox.sqlite import SqliteApprovals
 
     settings.begin(host)
     host.register(settings.part(Ended, Ended), ENDED)
-    path = settings.path
     try:
         yield
     finally:
         host.unregister(ENDED)
-        settings.part(SqliteApprovals, lambda: SqliteApprovals(path)).close()
+        settings.close()
 
 
 @hookimpl

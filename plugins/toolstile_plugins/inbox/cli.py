@@ -27,7 +27,8 @@ from toolstile_plugins.inbox.wire import read_arguments, wire_of
 VIA: Final = "command line"
 _NO_INBOX: Final = (
     "There is no inbox here. Name a file outside of every workspace in the configuration, as path "
-    'in [plugins.inbox], and write approver = "inbox"; then retry.'
+    "in [plugins.inbox], or as key where a database is in [plugins.database], and write "
+    'approver = "inbox"; then retry.'
 )
 _NOT_STORED: Final = (
     "No sessions are stored here, so their calls can only be resumed by the process that made "

@@ -12,7 +12,7 @@ from toolstile_plugins.directories import file_finding
 
 def diagnosed(path: Path | None, key: Path | None) -> Iterator[Diagnostic]:
     """Yield findings on the files of the inbox."""
-    if path is None or key is None:
+    if key is None:
         yield Diagnostic.note("inbox", "No questions are kept: no path is in [plugins.inbox].")
         return
     if find_spec("cryptography") is None:
@@ -21,7 +21,8 @@ def diagnosed(path: Path | None, key: Path | None) -> Iterator[Diagnostic]:
             "cryptography is not installed, so no question can be sealed.",
             "Run: pip install 'toolstile[inbox]'",
         )
-    yield file_finding(path, "inbox")
+    if path is not None:
+        yield file_finding(path, "inbox")
     found = file_finding(key, "key of the inbox")
     if key.exists() and key.stat().st_mode & 0o077:
         found = Diagnostic.warning(

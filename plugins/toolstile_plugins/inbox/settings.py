@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterable
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -9,10 +10,29 @@ from typing import Annotated, Any, Final, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from toolstile_hookspecs import Clock, ConfigurationError, HostHandle, Principal, SystemClock
-from toolstile_hookspecs.services.approval_store import Question
+from toolstile_hookspecs import (
+    NOTICE,
+    Clock,
+    ConfigurationError,
+    HostHandle,
+    Principal,
+    SystemClock,
+)
+from toolstile_hookspecs.services.approval_store import ApprovalStore, OffersApprovals, Question
+from toolstile_hookspecs.services.session_store import SessionStore
+
+log = logging.getLogger("toolstile.inbox")
 
 T = TypeVar("T")
+
+_UNUSED: Final = (
+    "Questions are kept where sessions are stored, in %s: path of [plugins.inbox] is not used. "
+    "Remove it there, and name the file of the key as key."
+)
+_NO_STORE: Final = (
+    "[plugins.inbox] has a key, and nothing that keeps questions. Name a file as path, or a "
+    "database as url in [plugins.database]."
+)
 
 _ALL: Final = ("low", "medium", "high")
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -57,7 +77,8 @@ class InboxSettings(BaseModel):
     """The table `[plugins.inbox]`.
 
     Args:
-        path: The file of the questions; None for no inbox. It lies outside every workspace.
+        path: The file of the questions, outside every workspace. None for no inbox, unless there
+            is a key: then sessions are stored in a database, which has the questions, too.
         key: The file of the key with which questions and answers are sealed; made beside the
             questions where it is not there. Who can read it can answer.
         wait: `answer` lets a call wait until somebody answers; `pending` ends it, to be resumed.
@@ -93,6 +114,7 @@ class InboxSettings(BaseModel):
     four_eyes: bool = False
     answerers: tuple[Answerers, ...] = ()
 
+    _store: ApprovalStore | None = PrivateAttr(default=None)
     _host: HostHandle | None = PrivateAttr(default=None)
     _parts: dict[type[Any], Any] = PrivateAttr(default_factory=dict[type[Any], Any])
 
@@ -112,6 +134,30 @@ class InboxSettings(BaseModel):
         if self.answerers and not any(rule.allow(person, question) for rule in self.answerers):
             return f"No table of [[plugins.inbox.answerers]] lets {person.id} answer for it."
         return None
+
+    def store(self, sessions: SessionStore | None) -> ApprovalStore:
+        """Return the one store of these settings: what a store of sessions brings comes first.
+
+        Raises:
+            ConfigurationError: There is none.
+        """
+        if isinstance(sessions, OffersApprovals):
+            if self.path is not None and self._store is None:
+                log.warning(_UNUSED, sessions.database, extra=NOTICE)
+            self._store = sessions.approvals()
+        elif self.path is None:
+            raise ConfigurationError(_NO_STORE)
+        elif self._store is None:
+            # Late: few hosts have an inbox.
+            from toolstile_plugins.inbox.sqlite import SqliteApprovals
+
+            self._store = SqliteApprovals(self.path)
+        return self._store
+
+    def close(self) -> None:
+        """Close the store, if it was used."""
+        if self._store is not None:
+            self._store.close()
 
     @property
     def clock(self) -> Clock:

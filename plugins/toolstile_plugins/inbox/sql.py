@@ -71,6 +71,10 @@ class SqlApprovals(ABC):
     def _altered(self) -> tuple[str, str]:
         """Return the place of a question that was altered, and a remedy, for messages."""
 
+    def _tell(self, hear: Callable[[EventRecord], object], event: EventRecord) -> None:
+        """Tell an event, within the transaction in which it is noted as told."""
+        hear(event)
+
     @abstractmethod
     def close(self) -> None:
         """Close the database; the next use opens it again."""
@@ -182,7 +186,7 @@ class SqlApprovals(ABC):
         while self._read(next_, *place):
             with self._writing() as connection:
                 for number, *row in connection.execute(next_ + self._alone, place).fetchall():
-                    hear(_event(*row))
+                    self._tell(hear, _event(*row))
                     connection.execute(_TOLD.format(listener), (True, number))
 
     def events(self, now: datetime, most: int) -> Sequence[EventRecord]:

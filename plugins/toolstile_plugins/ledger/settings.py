@@ -23,6 +23,10 @@ YEAR: Final = 365 * 24 * 3600
 """In seconds; neither threads nor databases count without end."""
 
 
+_OWN: Final = ("store", "path", "url", "synchronous", "lease")
+"""The settings of a store of the ledger's own."""
+
+
 class LedgerSettings(BaseModel):
     """Where effects are recorded.
 
@@ -95,7 +99,7 @@ class LedgerSettings(BaseModel):
     @property
     def unused(self) -> list[str]:
         """The settings that name a store, unused where a plugin offers another."""
-        return [name for name in ("store", "path", "url") if name in self.model_fields_set]
+        return [name for name in _OWN if name in self.model_fields_set]
 
     def is_empty(self, ledger: EffectLedger) -> bool:
         """Tell whether a ledger is in the file of these settings, and there is none yet."""

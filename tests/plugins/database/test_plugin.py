@@ -7,8 +7,16 @@ from contextlib import ExitStack
 import pytest
 
 from toolstile import Host, Settings
-from toolstile_hookspecs import ConfigurationError, ToolCall, ToolContext, tool
+from toolstile_hookspecs import (
+    ConfigurationError,
+    IdempotencyConfig,
+    ToolCall,
+    ToolContext,
+    tool,
+)
 from toolstile_plugins.database.settings import DatabaseSettings
+
+from .conftest import do
 
 
 @tool(category="write", timeout=None)
@@ -18,10 +26,17 @@ def note(text: str, *, context: ToolContext) -> str:
     return " ".join(context.session[str].all())
 
 
+@tool(idempotency=IdempotencyConfig(scope="global"))
+def order(item: str, *, context: ToolContext) -> str:
+    """Order something."""
+    context.session[str].append(item)
+    return f"Ordered {item}."
+
+
 def host(url, **tables):
-    plugins = {"database": {"url": url}, "ledger": {"store": "memory"}, **tables}
+    plugins = {"database": {"url": url}, **tables}
     settings = Settings.model_validate({"plugins": plugins})
-    return Host(settings=settings, discover=["database", "ledger", "sessions"], tools=[note])
+    return Host(settings=settings, discover=["database", "ledger", "sessions"], tools=[note, order])
 
 
 @pytest.mark.slow
@@ -34,6 +49,18 @@ def test_hosts_share_a_session(url):
         assert tools[0].dispatch(ToolCall("note", {"text": "a"})).text == "a"
         assert tools[1].dispatch(ToolCall("note", {"text": "b"})).text == "a b"
         assert tools[0].dispatch(ToolCall("note", {"text": "c"})).text == "a b c"
+
+
+@pytest.mark.slow
+def test_a_call_is_recorded_in_the_transaction_that_keeps_it_and_answers_every_host(url):
+    call = ToolCall("order", {"item": "mug"})
+    with host(url) as opened, opened.executor(session_id="s") as tools:
+        assert tools.dispatch(call).success
+    ((effect, state),) = do(url, "SELECT xmin::text, state FROM toolstile_effects")
+    assert (state, [(effect,)]) == ("done", do(url, "SELECT xmin::text FROM toolstile_sessions"))
+    with host(url) as opened, opened.executor(session_id="t") as tools:
+        again = tools.dispatch(call)
+    assert (again.text, again.event.replayed) == ("Ordered mug.", True)
 
 
 def test_an_address_that_is_none_is_told_of_without_its_password():

@@ -29,6 +29,7 @@ from toolstile_hookspecs.testing import (
     SettlesUnknownContract,
 )
 from toolstile_hookspecs.testing.ledger import NOW, claim_of
+from toolstile_plugins.database.session_store import PostgresSessions
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sql import Done, Row
@@ -308,3 +309,15 @@ class TestPostgres(LedgerStoreContract, SettlesUnknownContract):
             time.sleep(2.2)
 
         return unrenewed
+
+
+@pytest.mark.slow
+class TestPostgresInDecisions(JoinsDecisionContract):
+    @pytest.fixture
+    def store(self, database: str) -> Iterator[PostgresStore]:
+        with closing(PostgresStore(database)) as store:
+            yield store
+
+    @pytest.fixture
+    def sessions(self, store: PostgresStore) -> PostgresSessions:
+        return PostgresSessions(store.held)

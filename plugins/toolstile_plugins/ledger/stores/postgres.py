@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import LedgerError, StateError
 from toolstile_hookspecs.services.ledger import RecordedResult
-from toolstile_plugins.database.postgres_database import PostgresDatabase
+from toolstile_plugins.database.postgres_database import PostgresDatabase, of_postgres
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.ledger.stores.process_identity import Process
 from toolstile_plugins.ledger.stores.sql import COLUMNS, FINISH, Done, Row, SqlStore, finished
@@ -90,14 +90,14 @@ class PostgresStore(SqlStore):
         """Record a result in a transaction of a session store, open in the same database."""
         values = finished(key, effect_id, result, expires_at)
         with _as_ledger_error(), self.held.explaining():
-            return connection.execute(_of_postgres(FINISH).encode(), values).rowcount > 0
+            return connection.execute(of_postgres(FINISH).encode(), values).rowcount > 0
 
     def close(self) -> None:
         """Close the connections; the next use connects again. A child leaves its parent's open."""
         self.held.close()
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
-        query = _of_postgres(statement)
+        query = of_postgres(statement)
         is_look = query.startswith("SELECT")
         with _as_ledger_error():
             # It may be run again, where an answer was lost: it names the effect that it expects.
@@ -120,7 +120,3 @@ def _as_ledger_error() -> Generator[None]:
         yield
     except StateError as error:
         raise LedgerError(str(error)) from error
-
-
-def _of_postgres(statement: str) -> str:
-    return statement.replace("?", "%s")
