@@ -264,9 +264,9 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 364,
         "host": 63,
-        "lines": 3426,
-        "statements": 1680,
-        "files": 26,
+        "lines": 4370,
+        "statements": 2177,
+        "files": 33,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -71,6 +71,11 @@ STORED = {
     "toolstile.tool.version",
     # In the database of effects
     "toolstile_effects",
+    # In the database of calls on workers, and on its channels
+    "toolstile_call",
+    "toolstile_cancels",
+    "toolstile_dbos",
+    "toolstile_outcomes",
     # In the metadata of MCP messages
     "toolstile/deadline",
     "toolstile/session",

@@ -1,0 +1,1 @@
+"""Calls on workers through DBOS, a durable queue in PostgreSQL; needs the extra `dbos`."""

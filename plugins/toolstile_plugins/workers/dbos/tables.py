@@ -1,0 +1,235 @@
+"""The tables of calls on workers in a PostgreSQL database: marks of starts, and the workers."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import blake2b
+from itertools import chain, repeat
+from typing import Any, Final, NamedTuple, TypeVar
+
+from toolstile_hookspecs import StateError
+from toolstile_hookspecs.services.dispatcher import DispatchOutcome
+from toolstile_hookspecs.services.start_marks import StartMark
+from toolstile_plugins.database.postgres_database import PostgresDatabase
+from toolstile_plugins.database.schema import Part
+
+T = TypeVar("T")
+_logger = logging.getLogger(__name__)
+
+WORKERS: Final = Part(
+    "workers",
+    (
+        """CREATE TABLE toolstile_starts (
+    key TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    token TEXT NOT NULL,
+    worker TEXT,
+    state TEXT,
+    outcome TEXT,
+    is_cancelled BOOLEAN NOT NULL DEFAULT FALSE,
+    started_at TIMESTAMPTZ NOT NULL DEFAULT clock_timestamp()
+);
+CREATE INDEX toolstile_starts_running ON toolstile_starts (worker) WHERE outcome IS NULL;
+CREATE TABLE toolstile_workers (
+    worker TEXT COLLATE "C" NOT NULL PRIMARY KEY,
+    queue TEXT NOT NULL,
+    tools TEXT NOT NULL,
+    takes_calls BOOLEAN NOT NULL,
+    alive_at TIMESTAMPTZ NOT NULL
+)""",
+    ),
+)
+"""The tables of marks and of workers."""
+
+OUTCOMES: Final = "toolstile_outcomes"
+"""The channel that tells of outcomes, by `news_of` their keys."""
+CANCELS: Final = "toolstile_cancels"
+"""The channel that tells of cancelled calls."""
+LONGEST_PAUSE: Final = 15.0
+"""The most seconds between attempts to record an outcome."""
+
+# It says nothing where another mark stands in its way.
+_BEGIN: Final = (
+    "INSERT INTO toolstile_starts AS mark (key, token, worker, state, outcome) "
+    "VALUES (%s, %s, %s, %s, %s) ON CONFLICT (key) DO UPDATE SET token = excluded.token, "
+    "worker = excluded.worker, state = excluded.state, outcome = excluded.outcome, "
+    "is_cancelled = FALSE, started_at = excluded.started_at "
+    "WHERE mark.token = %s AND (mark.outcome IS NULL OR mark.state = 'unknown') RETURNING 1"
+)
+_FINISH: Final = (
+    b"UPDATE toolstile_starts SET state = %s, outcome = %s WHERE key = %s AND token = %s"
+)
+_GET: Final = "SELECT token, outcome FROM toolstile_starts WHERE key = %s"
+_FOUND: Final = (
+    "SELECT key, token, outcome, "
+    "EXTRACT(EPOCH FROM clock_timestamp() - worker.alive_at)::float8 "
+    "FROM toolstile_starts AS mark LEFT JOIN toolstile_workers AS worker USING (worker) "
+    "WHERE key = ANY(%s)"
+)
+_GIVE_UP: Final = (
+    "UPDATE toolstile_starts SET worker = NULL WHERE key = %s AND worker = %s "
+    "AND outcome IS NULL RETURNING 1"
+)
+_CANCEL: Final = (
+    b"UPDATE toolstile_starts SET is_cancelled = TRUE WHERE key = %s AND outcome IS NULL"
+)
+_CANCELLED: Final = (
+    "SELECT key FROM toolstile_starts WHERE worker = %s AND is_cancelled AND outcome IS NULL"
+)
+_ALIVE: Final = (
+    "INSERT INTO toolstile_workers VALUES (%s, %s, %s, %s, clock_timestamp()) "
+    "ON CONFLICT (worker) DO UPDATE SET takes_calls = excluded.takes_calls, "
+    "alive_at = excluded.alive_at RETURNING 1"
+)
+_GONE: Final = (
+    "DELETE FROM toolstile_workers WHERE worker = %s "
+    "OR alive_at < clock_timestamp() - INTERVAL '1 day' RETURNING 1"
+)
+_WORKERS: Final = (
+    "SELECT worker, queue, tools, takes_calls FROM toolstile_workers "
+    "WHERE alive_at > clock_timestamp() - %s * INTERVAL '1 second'"
+)
+
+
+class Worker(NamedTuple):
+    """A worker that is alive.
+
+    Args:
+        worker: Its id.
+        queue: The queue from which it takes calls.
+        tools: The versions of its tools, by name.
+        takes_calls: False once it was asked to stop.
+    """
+
+    worker: str
+    queue: str
+    tools: Mapping[str, str | None]
+    takes_calls: bool = True
+
+
+class FoundMark(NamedTuple):
+    """A mark, and how long ago its worker was alive, in seconds; None without a worker."""
+
+    mark: StartMark
+    age: float | None
+
+
+def news_of(key: str) -> str:
+    """Return what tells of a key on a channel, on which not every text can be told."""
+    return blake2b(key.encode("utf-8", "surrogatepass"), digest_size=16).hexdigest()
+
+
+class PostgresStarts:
+    """The marks of starts in a database; implements `StartMarks`.
+
+    Args:
+        database: The database.
+        worker: The id of the worker whose attempts begin here, None on a host.
+    """
+
+    def __init__(self, database: PostgresDatabase, worker: str | None = None) -> None:
+        self._database = database
+        self._worker = worker
+        database.require(WORKERS)
+
+    def begin(
+        self,
+        key: str,
+        token: str,
+        *,
+        over: str | None = None,
+        outcome: DispatchOutcome | None = None,
+    ) -> StartMark | None:
+        """Make the mark of a key, or replace the one of a token."""
+        worker = self._worker if outcome is None else None
+        values = (key, token, worker, *_columns(outcome), over)
+        while not self._database.read(_BEGIN, *values):
+            if (standing := self.get(key)) is not None:
+                return None if standing.token == token else standing
+        if outcome is not None:
+            with self._database.writing():
+                self._database.tell(OUTCOMES, news_of(key))
+        return None
+
+    def finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
+        """Record what an attempt came to; returns whether the mark was still its own."""
+        return _insisting(lambda: self._finish(key, token, outcome))
+
+    def give_up(self, key: str) -> None:
+        """Say of an attempt of this worker that it does not run any more, and nothing else."""
+        _insisting(lambda: self._database.read(_GIVE_UP, key, self._worker))
+
+    def _finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
+        with self._database.writing() as connection:
+            done = connection.execute(_FINISH, (*_columns(outcome), key, token)).rowcount
+            self._database.tell(OUTCOMES, news_of(key))
+        return done == 1
+
+    def get(self, key: str) -> StartMark | None:
+        """Return the mark of a key, None for nothing."""
+        for token, outcome in self._database.read(_GET, key):
+            return StartMark(token, _outcome(outcome))
+        return None
+
+    def find(self, keys: Sequence[str]) -> dict[str, FoundMark]:
+        """Return the marks of keys that there are."""
+        rows = self._database.read(_FOUND, list(keys))
+        return {
+            key: FoundMark(StartMark(token, _outcome(outcome)), age)
+            for key, token, outcome, age in rows
+        }
+
+    def cancel(self, key: str) -> None:
+        """Have the worker of a running attempt told to end it."""
+        with self._database.writing() as connection:
+            connection.execute(_CANCEL, (key,))
+            self._database.tell(CANCELS, news_of(key))
+
+    def cancelled(self, worker: str) -> list[str]:
+        """Return the keys of the running attempts of a worker that were cancelled."""
+        return [key for (key,) in self._database.read(_CANCELLED, worker)]
+
+
+class WorkerTable:
+    """The workers of a database, and when each was alive by the database's clock."""
+
+    def __init__(self, database: PostgresDatabase) -> None:
+        self._database = database
+        database.require(WORKERS)
+
+    def say_alive(self, worker: Worker) -> None:
+        """Note that a worker is alive."""
+        tools = json.dumps(dict(worker.tools))
+        self._database.read(_ALIVE, worker.worker, worker.queue, tools, worker.takes_calls)
+
+    def remove(self, worker: str) -> None:
+        """Forget a worker that has ended, and those that have been silent for a day."""
+        self._database.read(_GONE, worker)
+
+    def alive(self, dead_after: float) -> dict[str, Worker]:
+        """Return the workers that were alive within so many seconds, by id."""
+        rows = self._database.read(_WORKERS, dead_after)
+        return {
+            id_: Worker(id_, queue, json.loads(tools), takes) for id_, queue, tools, takes in rows
+        }
+
+
+def _insisting(work: Callable[[], T]) -> T:
+    """Do something until it can be done: a handler has run, and only this tells of it."""
+    for pause in chain((0.2, 1.0, 3.0), repeat(LONGEST_PAUSE)):
+        try:
+            return work()
+        except StateError as error:
+            _logger.warning("An outcome cannot be recorded yet: %s", error)
+            time.sleep(pause)
+    raise AssertionError
+
+
+def _columns(outcome: DispatchOutcome | None) -> tuple[Any, Any]:
+    return (None, None) if outcome is None else (outcome.state.value, outcome.to_json())
+
+
+def _outcome(text: str | None) -> DispatchOutcome | None:
+    return None if text is None else DispatchOutcome.from_json(text)

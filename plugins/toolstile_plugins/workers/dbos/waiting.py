@@ -1,0 +1,278 @@
+"""The calls for which a host waits: how they come to a worker, and from a dead one to another."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Collection, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import suppress
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final, NamedTuple
+from uuid import uuid4
+
+from toolstile_hookspecs import StateError
+from toolstile_hookspecs.services.dispatcher import (
+    DispatchedCall,
+    DispatchOutcome,
+    DispatchState,
+)
+from toolstile_hookspecs.services.start_marks import outcome_of
+from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
+from toolstile_plugins.workers.dbos.engine import client_of, engine_of, enqueue, explaining
+from toolstile_plugins.workers.dbos.news import News
+from toolstile_plugins.workers.dbos.tables import (
+    OUTCOMES,
+    FoundMark,
+    PostgresStarts,
+    Worker,
+    WorkerTable,
+    news_of,
+)
+
+if TYPE_CHECKING:
+    from dbos import WorkflowStatus
+
+LOOKS: Final = 4
+"""Looks at all calls within the time after which a worker counts as dead."""
+TICK: Final = 0.25
+"""Seconds within which its thread notices that it shall end."""
+_MISSING: Final = object()
+_ENDED: Final = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+
+
+class _Waiting(NamedTuple):
+    call: DispatchedCall
+    told: Future[DispatchOutcome]
+
+
+class WaitingCalls:
+    """The calls for which this process waits, and the thread that looks after them.
+
+    Args:
+        database: The database.
+        starts: The marks of starts in it.
+        dead_after: Seconds of silence after which a worker counts as dead.
+    """
+
+    def __init__(
+        self, database: PostgresDatabase, starts: PostgresStarts, dead_after: float
+    ) -> None:
+        self._database = database
+        self._starts = starts
+        self._dead_after = dead_after
+        self._table = WorkerTable(database)
+        self._engine = engine_of(database, 4)
+        self._client = client_of(self._engine)
+        self._news = News(database, OUTCOMES)
+        self._lock = threading.Lock()
+        self._waiting: dict[str, list[_Waiting]] = {}
+        self._closed = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, call: DispatchedCall) -> Future[DispatchOutcome]:
+        """Have a call run; returns what its outcome is told to.
+
+        Raises:
+            StateError: The database cannot be used.
+        """
+        told: Future[DispatchOutcome] = Future()
+        # News may come before this has ended.
+        with self._lock:
+            self._waiting.setdefault(call.key, []).append(_Waiting(call, told))
+            if self._thread is None:
+                self._thread = threading.Thread(
+                    target=self._watch, name="toolstile-waiting", daemon=True
+                )
+                self._thread.start()
+        try:
+            self._answer_known([call.key])
+        except BaseException:
+            self._forget(call.key)
+            raise
+        # From here on it may run, whatever fails: the thread goes on.
+        with suppress(StateError):
+            self._look([call])
+        return told
+
+    def is_alive(self, found: FoundMark) -> bool:
+        """Tell whether the worker of a mark is alive."""
+        return found.age is not None and found.age <= self._dead_after
+
+    def close(self) -> None:
+        """End the thread, and let those who still wait know."""
+        self._closed.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._leave("The host was closed while it waited.")
+        self._client.destroy()
+        self._engine.dispose()
+
+    # --- the thread
+
+    def _watch(self) -> None:
+        failing: datetime | None = None
+        while not self._closed.is_set():
+            try:
+                self._watch_once()
+                failing = None
+            except Exception as error:  # noqa: BLE001 - whatever it is, those who wait are told
+                self._news.close()
+                failing = failing or datetime.now(UTC)
+                if (datetime.now(UTC) - failing).total_seconds() > self._dead_after:
+                    self._leave(str(error))
+                self._closed.wait(TICK)
+        self._news.close()
+
+    def _watch_once(self) -> None:
+        """Look at all calls once, and then answer those of which there is news."""
+        self._news.listen()
+        with self._lock:
+            calls = [waiting[0].call for waiting in self._waiting.values()]
+        if calls:
+            self._look(calls)
+        left = self._dead_after / LOOKS
+        while left > 0 and not self._closed.is_set():
+            told = self._news.wait(min(left, TICK))
+            left -= TICK
+            with self._lock:
+                keys = [key for key in self._waiting if told and news_of(key) in told]
+            if keys:
+                self._answer_known(keys)
+
+    # --- looking after calls
+
+    def _look(self, calls: Sequence[DispatchedCall]) -> None:
+        found = self._answer_known([call.key for call in calls])
+        waiting: list[DispatchedCall] = []
+        for call in calls:
+            mark = found.get(call.key)
+            if mark is not None and (mark.mark.outcome is not None or self.is_alive(mark)):
+                continue
+            if mark is not None and not call.repeatable:
+                self._answer(call.key, outcome_of(mark.mark))
+            elif call.begin_by is not None and call.begin_by < datetime.now(UTC):
+                self._refuse(call, mark, _too_late(call))
+            else:
+                waiting.append(call)
+        workers = self._table.alive(self._dead_after) if waiting else {}
+        if workers:
+            with explaining(self._database):
+                self._have_run(waiting, found, workers)
+
+    def _answer_known(self, keys: Sequence[str]) -> Mapping[str, FoundMark]:
+        found = self._starts.find(keys)
+        for key, mark in found.items():
+            if mark.mark.outcome is not None:
+                self._answer(key, mark.mark.outcome)
+        return found
+
+    def _have_run(
+        self,
+        calls: Sequence[DispatchedCall],
+        found: Mapping[str, FoundMark],
+        workers: Mapping[str, Worker],
+    ) -> None:
+        """Have calls that do not run on queues from which a worker takes them."""
+        statuses = self._statuses(calls)
+        lost: list[DispatchedCall] = []
+        for call in calls:
+            status = statuses.get(call.key)
+            if status is None:
+                if (queue := self._queue_for(call, workers, found)) is not None:
+                    enqueue(self._client, queue, call)
+            elif status.status in _ENDED:
+                text = f"DBOS ended it before it began: {status.status}."
+                self._refuse(call, found.get(call.key), text)
+            elif _is_lost(status, workers):
+                lost.append(call)
+        if lost:
+            self._take_over(lost, found, workers)
+
+    def _take_over(
+        self,
+        calls: Sequence[DispatchedCall],
+        found: Mapping[str, FoundMark],
+        workers: Mapping[str, Worker],
+    ) -> None:
+        # One host at a time: two would put a call that runs again already on a queue once more.
+        with self._database.writing(lock_of("toolstile", "take over")):
+            statuses = self._statuses(calls)
+            for call in calls:
+                if _is_lost(statuses[call.key], workers):
+                    queue = self._queue_for(call, workers, found)
+                    if queue is not None:
+                        self._client.resume_workflow(call.key, queue_name=queue)
+
+    def _queue_for(
+        self,
+        call: DispatchedCall,
+        workers: Mapping[str, Worker],
+        found: Mapping[str, FoundMark],
+    ) -> str | None:
+        """Return a queue for a call, None where it has to wait or is refused."""
+        taking = [worker for worker in workers.values() if worker.takes_calls]
+        fitting = [
+            worker for worker in taking if worker.tools.get(call.tool, _MISSING) == call.version
+        ]
+        if fitting:
+            return random.choice(fitting).queue  # noqa: S311 - no secret
+        versions = {worker.tools[call.tool] for worker in taking if call.tool in worker.tools}
+        if versions:
+            self._refuse(call, found.get(call.key), _other_versions(call, versions))
+        return None
+
+    def _statuses(self, calls: Sequence[DispatchedCall]) -> Mapping[str, WorkflowStatus]:
+        keys = [call.key for call in calls]
+        rows = self._client.list_workflows(workflow_ids=keys, load_input=False, load_output=False)
+        return {row.workflow_id: row for row in rows}
+
+    # --- answers
+
+    def _refuse(self, call: DispatchedCall, mark: FoundMark | None, text: str) -> None:
+        """Keep a call from beginning, unless it has."""
+        outcome = DispatchOutcome(DispatchState.NOT_RUN, text)
+        standing = self._starts.begin(call.key, uuid4().hex, outcome=outcome)
+        if standing is None:
+            self._answer(call.key, outcome)
+        elif mark is not None or standing.outcome is not None:
+            self._answer(call.key, outcome_of(standing))
+
+    def _answer(self, key: str, outcome: DispatchOutcome) -> None:
+        for waiting in self._forget(key):
+            if waiting.told.set_running_or_notify_cancel():
+                waiting.told.set_result(outcome)
+
+    def _leave(self, reason: str) -> None:
+        with self._lock:
+            keys = list(self._waiting)
+        for key in keys:
+            self._answer(key, DispatchOutcome(DispatchState.UNKNOWN, reason))
+
+    def _forget(self, key: str) -> list[_Waiting]:
+        with self._lock:
+            return self._waiting.pop(key, [])
+
+
+def _is_lost(status: WorkflowStatus, workers: Mapping[str, Worker]) -> bool:
+    """Tell whether no worker that is alive has a call, or will take it."""
+    if status.status == "PENDING":
+        return status.executor_id not in workers
+    return all(
+        worker.queue != status.queue_name or not worker.takes_calls for worker in workers.values()
+    )
+
+
+def _too_late(call: DispatchedCall) -> str:
+    return (
+        f"No worker began {call.tool} in time. Start a worker that has it, or wait until one is "
+        "free; then retry."
+    )
+
+
+def _other_versions(call: DispatchedCall, versions: Collection[str | None]) -> str:
+    there = ", ".join(sorted(str(version) for version in versions))
+    return (
+        f"{call.tool} is of version {call.version} here, and of {there} on the workers. Start "
+        "workers that have this version, then retry."
+    )

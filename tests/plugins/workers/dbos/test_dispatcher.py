@@ -1,0 +1,46 @@
+"""Calls on workers through DBOS."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+
+import pytest
+
+from toolstile_hookspecs.testing import DispatcherContract, StartMarksContract
+from toolstile_plugins.database.postgres_database import PostgresDatabase
+from toolstile_plugins.workers.dbos.dispatcher import DbosDispatcher
+from toolstile_plugins.workers.dbos.tables import PostgresStarts
+
+pytestmark = [pytest.mark.slow, pytest.mark.long]
+
+
+class _WithDatabase(DbosDispatcher):
+    """With a database of its own, which in a host is the plugin's."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(PostgresDatabase(url), dead_after=1.5, poll=0.02)
+
+    def close(self) -> None:
+        super().close()
+        self._database.close()
+
+
+class TestDispatcher(DispatcherContract):
+    @pytest.fixture
+    def make(self, database: str) -> partial[DbosDispatcher]:
+        return partial(_WithDatabase, database)
+
+
+class TestStartMarks(StartMarksContract):
+    @pytest.fixture
+    def marks(self, database: str) -> Iterator[PostgresStarts]:
+        opened = PostgresDatabase(database)
+        yield PostgresStarts(opened, "w1")
+        opened.close()
+
+    @pytest.fixture
+    def others(self, database: str) -> Iterator[PostgresStarts]:
+        opened = PostgresDatabase(database)
+        yield PostgresStarts(opened, "w2")
+        opened.close()
