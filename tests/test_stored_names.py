@@ -14,8 +14,8 @@ import pytest
 
 from toolstile import Session
 from toolstile.settings.sources import KEYS
-from toolstile.state.serialization import type_name
 from toolstile_hookspecs import PolicyState, ToolInvoked
+from toolstile_hookspecs.codecs import type_name
 from toolstile_plugins.planning import Plan, PlanStep
 
 # The source is the same on every Python: once is enough.

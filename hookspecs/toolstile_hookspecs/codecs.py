@@ -40,6 +40,13 @@ from toolstile_hookspecs._schema.serialize import (
     finite as finite,
     why_unwritable as why_unwritable,
 )
+from toolstile_hookspecs._schema.stored_items import (
+    OF_FILE as OF_FILE,
+    dumped as dumped,
+    dumped_exactly as dumped_exactly,
+    loaded as loaded,
+    type_name as type_name,
+)
 from toolstile_hookspecs._schema.validation_errors import (
     RETRY as RETRY,
     as_sentence as as_sentence,

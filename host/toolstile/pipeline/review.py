@@ -25,7 +25,6 @@ from toolstile.pipeline.failures import CallRejected
 from toolstile.pipeline.hook_calls import perform, settle
 from toolstile.pipeline.masking import mask, secrets_of_call
 from toolstile.pipeline.plan import DispatchTable
-from toolstile.state.serialization import dumped, loaded, type_name
 from toolstile_hookspecs import (
     Answer,
     ConflictError,
@@ -41,6 +40,7 @@ from toolstile_hookspecs import (
     hide,
 )
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
+from toolstile_hookspecs.codecs import dumped, loaded, type_name
 from toolstile_hookspecs.execution.change_set import MOST_BYTES, ChangeSet
 
 if TYPE_CHECKING:

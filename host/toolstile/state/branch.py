@@ -8,6 +8,7 @@ from typing import Any, TypeVar, cast
 
 from toolstile.state import replay as redoing
 from toolstile.state.diff import described
+from toolstile.state.item_names import NO_ITEMS, by_name, digest_of
 from toolstile.state.persistent_list import EMPTY, Items, private
 from toolstile.state.policy_records import (
     Records,
@@ -19,12 +20,12 @@ from toolstile.state.policy_records import (
 from toolstile.state.reducers import impure, reduced
 from toolstile.state.replay import AppliedEffect, Change, Doing
 from toolstile.state.request_slice import RequestSlice, is_request
-from toolstile.state.serialization import NO_ITEMS, by_name, digest_of, type_name
 from toolstile.state.slice_branch import Cell
 from toolstile.state.slices import BranchedLog
 from toolstile.state.snapshot import Snapshot, fitting
 from toolstile.state.store import Deciding, Head, check_kind
 from toolstile.state.transaction import CALLER_ENDED, OVER, Transaction
+from toolstile_hookspecs.codecs import type_name
 from toolstile_hookspecs.errors import ConflictError, StateError
 from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.policies import PolicyState

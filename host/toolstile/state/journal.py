@@ -11,9 +11,9 @@ from typing import Any, Final
 from toolstile.state.log_slice import Log
 from toolstile.state.persistent_list import EMPTY, Items
 from toolstile.state.policy_records import NO_RECORDS, overlaid
-from toolstile.state.serialization import dumped, dumped_exactly, loaded, type_name
 from toolstile.state.store import Deciding, Head, Slices, Store, new_decision_id
 from toolstile_hookspecs.calls import ToolInvoked
+from toolstile_hookspecs.codecs import dumped, dumped_exactly, loaded, type_name
 from toolstile_hookspecs.errors import DecisionUnknownError, StateError
 from toolstile_hookspecs.policies import PolicyState
 from toolstile_hookspecs.services.session_store import Entry, OpenDecision, SessionStore

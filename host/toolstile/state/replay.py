@@ -17,8 +17,8 @@ from typing import Any, Final, Literal, NamedTuple, NotRequired, cast
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
-from toolstile.state.serialization import OF_FILE, by_name, dumped_exactly, loaded, named, type_name
-from toolstile_hookspecs.codecs import first_fault
+from toolstile.state.item_names import by_name, named
+from toolstile_hookspecs.codecs import OF_FILE, dumped_exactly, first_fault, loaded, type_name
 from toolstile_hookspecs.errors import SnapshotError
 
 Doing = Literal["dispatch", "publish", "append", "seed"]

@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final, NoReturn
 
 from toolstile.state.persistent_list import Items, SliceReader
-from toolstile.state.serialization import type_name
 from toolstile.state.store import Store
 from toolstile_hookspecs import Clock, ConfigurationError, Principal, RequestTurn, hide, secrets_in
+from toolstile_hookspecs.codecs import type_name
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.execution.request import RequestTexts
 from toolstile_hookspecs.sessions import Append

@@ -10,10 +10,10 @@ from typing import Any, Literal, NamedTuple, NotRequired
 from pydantic import TypeAdapter, ValidationError
 from typing_extensions import TypedDict
 
+from toolstile.state.item_names import by_name, named
 from toolstile.state.policy_records import Records
 from toolstile.state.replay import AppliedEffect
-from toolstile.state.serialization import by_name, dumped, dumped_exactly, loaded, named, type_name
-from toolstile_hookspecs.codecs import first_fault
+from toolstile_hookspecs.codecs import dumped, dumped_exactly, first_fault, loaded, type_name
 from toolstile_hookspecs.errors import SnapshotError
 from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.execution.waiting_call import WaitingCall

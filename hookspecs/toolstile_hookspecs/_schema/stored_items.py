@@ -5,17 +5,15 @@ from __future__ import annotations
 import json
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import lru_cache
-from hashlib import sha256
 from typing import Any, Final, cast
 
 from pydantic import TypeAdapter, ValidationError
 from pydantic_core import from_json, to_json, to_jsonable_python
 
-from toolstile_hookspecs.codecs import first_fault
+from toolstile_hookspecs._schema.validation_errors import first_fault
 from toolstile_hookspecs.errors import SnapshotError
-from toolstile_hookspecs.stored_names import stored_names
 
 OF_FILE: Final = re.compile(r"^toolstile_file_[0-9a-f]{8}_")
 """The part of a plugin file's module name that depends on its place."""
@@ -38,23 +36,6 @@ def type_name(kind: type[Any]) -> str:
         if getattr(package, path, None) is kind:
             return f"{'.'.join(parts[:depth])}:{path}"
     return f"{OF_FILE.sub('', module)}:{path}"
-
-
-def by_name(kinds: Iterable[type[Any]]) -> dict[str, type[Any]]:
-    """Return types by their names in JSON, stable ones too; of two with one name, the last."""
-    return {name: kind for kind in kinds for name in (type_name(kind), *stored_names(kind))}
-
-
-def named(name: str, known: Mapping[str, type[Any]]) -> type[Any]:
-    """Return the known type of a name in JSON; `SnapshotError` where there is none."""
-    found = known.get(name)
-    if found is None:
-        raise SnapshotError(
-            f"A session's JSON names {name}, a type that is not known here. Types are never "
-            "imported from a text: define it in a module and import that, register a reducer for "
-            "it, or pass the class in kinds=[...]."
-        )
-    return found
 
 
 def dumped(kind: Any, items: Iterable[Any]) -> Any:
@@ -110,15 +91,6 @@ def dumped_exactly(kind: type[Any], items: Iterable[Any]) -> list[Any]:
             )
     written: list[Any] = from_json(text)
     return written
-
-
-def digest_of(kind: type[Any], items: Iterable[Any]) -> str:
-    """Return the digest of items of a type."""
-    text = json.dumps(dumped_exactly(kind, items), ensure_ascii=False, sort_keys=True)
-    return sha256(text.encode()).hexdigest()
-
-
-NO_ITEMS: Final = sha256(b"[]").hexdigest()
 
 
 def _as_json(value: object) -> Any:
