@@ -262,11 +262,11 @@ BUDGETS = {
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
-        "contract": 364,
+        "contract": 678,
         "host": 63,
-        "lines": 4370,
-        "statements": 2177,
-        "files": 33,
+        "lines": 4947,
+        "statements": 2485,
+        "files": 38,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

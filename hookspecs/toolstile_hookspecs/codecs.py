@@ -21,6 +21,12 @@ from toolstile_hookspecs._schema.navigation import (
     pointed as pointed,
     schemas_among as schemas_among,
 )
+from toolstile_hookspecs._schema.portable import (
+    PortableValues as PortableValues,
+    found_at as found_at,
+    imported_from as imported_from,
+    place_of as place_of,
+)
 from toolstile_hookspecs._schema.schema_codec import (
     SchemaCodec as SchemaCodec,
     Unchecked as Unchecked,

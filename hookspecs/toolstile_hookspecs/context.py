@@ -81,7 +81,7 @@ class CallControl(Protocol):
         ...
 
     def crossings(self) -> Sequence[bytes]:
-        """Return the pickled traces to enter in the process of the handler; see `CrossingTrace`."""
+        """Return traces to enter in the process of the handler, as JSON; see `CrossingTrace`."""
         ...
 
     @property

@@ -59,7 +59,7 @@ class CallResources(ResourceResolver, Protocol):
         ...
 
     def is_portable(self, kind: type[object]) -> bool:
-        """Tell whether what is bound for the type may be pickled into another process."""
+        """Tell whether what is bound for the type may cross into another process."""
         ...
 
 
@@ -82,7 +82,7 @@ class Binding(Generic[T]):
         kind: The type of the resource; may be a protocol.
         provider: Builds it from the resolver, which gives its dependencies.
         scope: The lifetime of an instance.
-        portable: Whether it may be pickled into an isolated process.
+        portable: Whether it may cross into an isolated process; see `PortableProviders`.
 
     Example:
         >>> Binding(dict, lambda resources: {"url": "https://example.org"}).scope

@@ -28,8 +28,8 @@ class CrossingTrace(Protocol):
     def crossing(self) -> AbstractContextManager[None] | None:
         """Return what is to be entered around the handler, in its process.
 
-        Called where the handler is about to start. What it returns is pickled, entered once
-        the handler's module is imported, and left before the process ends; None stays here.
-        What it raises, here and there, is logged.
+        Called where the handler is about to start. What it returns, such as a dataclass, crosses
+        as `PortableValues` write it. It is entered once the handler's module is imported, and
+        left before the process ends; None stays here. What it raises, here and there, is logged.
         """
         ...

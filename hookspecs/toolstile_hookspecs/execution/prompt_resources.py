@@ -62,4 +62,5 @@ def _lent(binding: Binding[Any], opened: OpenResources) -> Binding[Any]:
     def provider(_: ResourceResolver) -> Any:
         return opened.get(binding.kind)
 
+    provider.__wrapped__ = binding.provider  # type: ignore[attr-defined]  # another process has its own
     return replace(lent, provider=provider)

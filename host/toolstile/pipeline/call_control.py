@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import logging
-import pickle
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from contextlib import contextmanager
@@ -34,6 +34,7 @@ from toolstile_hookspecs import (
     ToolValidationError,
 )
 from toolstile_hookspecs.calls import APPROVAL
+from toolstile_hookspecs.codecs import PortableValues
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import renewed_in_forks
 
@@ -122,13 +123,13 @@ class CallControlImpl:
     # --- asked by plugins ---
 
     def crossings(self) -> list[bytes]:
-        """Return the pickled traces that go along into another process; log those that cannot."""
+        """Return the traces that go along into another process; log those that cannot."""
         found: list[bytes] = []
         for plugin, make in self._run.crossings:
             try:
                 crossing = make()
                 if crossing is not None:
-                    found.append(pickle.dumps(crossing))
+                    found.append(json.dumps(PortableValues().write(crossing)).encode())
             except Exception:  # noqa: BLE001 - logged without secrets
                 text = "The trace of plugin %s cannot go along into a process."
                 log_observer_error(self._run, log, plugin, "toolstile_trace", text)

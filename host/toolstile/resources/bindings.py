@@ -97,7 +97,7 @@ class ResourceRegistry:
         return self.get(kind)
 
     def is_portable(self, kind: type[object]) -> bool:
-        """Tell whether what is bound for a type may be pickled into another process."""
+        """Tell whether what is bound for a type may cross into another process."""
         return kind in self and self._bindings[kind].portable
 
     def __contains__(self, kind: object) -> bool:

@@ -152,8 +152,12 @@ class CallScope(Waiter):
         return kind in self._resources
 
     def is_portable(self, kind: type[object]) -> bool:
-        """Tell whether what is bound for a type may be pickled into another process."""
+        """Tell whether what is bound for a type may cross into another process."""
         return self._resources.is_portable(kind)
+
+    def portable_provider(self, kind: type[object]) -> str | None:
+        """Return the place of the provider of a portable resource; see `PortableProviders`."""
+        return self._resources.portable_provider(kind)
 
     def present(self) -> list[Any]:
         """Return what the call was given so far, each once, in order of first access."""

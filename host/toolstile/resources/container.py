@@ -19,6 +19,7 @@ from toolstile.resources.teardown import (
     unbound,
 )
 from toolstile.resources.transactional import Role, role_of
+from toolstile_hookspecs.codecs import place_of
 from toolstile_hookspecs.errors import CircularDependencyError, ConfigurationError, ResourceError
 from toolstile_hookspecs.resources import Binding, PostConstruct, Scope, is_borrowed
 from toolstile_hookspecs.services.session_store import SessionStore
@@ -190,9 +191,14 @@ class Container(OpenScope):
         self._thread = _Thread()
 
     def is_portable(self, kind: type[object]) -> bool:
-        """Tell whether what is bound for a type may be pickled into another process."""
+        """Tell whether what is bound for a type may cross into another process."""
         binding = self.bindings.get(kind)
         return binding is not None and binding.portable
+
+    def portable_provider(self, kind: type[object]) -> str | None:
+        """Return the place of the provider of a portable resource; see `PortableProviders`."""
+        provider = self.bindings[kind].provider
+        return place_of(getattr(provider, "__wrapped__", provider))
 
     def settled(self, kind: type[Any]) -> Instance | None:
         """Return a singleton that stands ready: the short way to what most calls ask for."""

@@ -7,43 +7,51 @@ import contextlib
 import functools
 import importlib
 import importlib.util
+import json
 import logging
 import os
-import pickle
 import select
 import signal
 import sys
 import threading
 import traceback
-from collections.abc import Callable
-from multiprocessing.connection import Connection
+from collections.abc import Mapping, Sequence, Set as AbstractSet
+from socket import socket
 from types import ModuleType
-from typing import Any
+from typing import Any, Final, cast
 
-from toolstile_hookspecs import Tool, tool
-from toolstile_plugins.isolation.messages import MAIN, Done, Rest, Start, portable_error
+from toolstile_hookspecs import Tool, ToolResult, tool
+from toolstile_hookspecs.codecs import imported_from, why_unwritable
+from toolstile_plugins.isolation.messages import (
+    MAIN,
+    Call,
+    Done,
+    MessageError,
+    SocketChannel,
+    Start,
+)
 from toolstile_plugins.isolation.proxies import Parent, make_context
+from toolstile_plugins.isolation.values import HandlerValues, fault_of, result_codec
 
 log = logging.getLogger("toolstile.isolation")
 
 
 def main() -> None:
-    """Run the handler that the parent names, over the pipe whose descriptor is given."""
+    """Run the handler that the parent names, over the socket whose descriptor is given."""
     descriptor = int(sys.argv[1])
-    # Programs that the handler starts must not keep the pipe open.
+    # Programs that the handler starts must not keep the socket open.
     os.set_inheritable(descriptor, False)  # noqa: FBT003 - no keyword is taken
-    pipe = Connection(descriptor)
+    channel = SocketChannel(socket(fileno=descriptor))
     threading.Thread(target=_end_with_parent, args=(descriptor,), daemon=True).start()
     try:
-        start = pipe.recv()
-        done = Done(_run(start, Parent(pipe)))
+        done = _run(cast("Start", channel.receive()), Parent(channel))
     except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
-        done = Done(None, portable_error(error), traceback.format_exc())
+        done = Done(fault=fault_of(error, traceback.format_exc()))
     for stream in (sys.stdout, sys.stderr):
         # The handler may have closed it, or nobody may read it any more.
         with contextlib.suppress(Exception):
             stream.flush()
-    _send(pipe, done)
+    _send(channel, done)
     os._exit(0)
 
 
@@ -55,26 +63,80 @@ def _end_with_parent(descriptor: int) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _run(start: Start, parent: Parent) -> Any:
+def _run(start: Start, parent: Parent) -> Done:
     sys.path[:] = start.path
     if start.python_path is None:
         os.environ.pop("PYTHONPATH", None)
     else:
         os.environ["PYTHONPATH"] = start.python_path
     found: Any = functools.reduce(getattr, start.name.split("."), _module(start))
-    rest: Rest = pickle.loads(start.rest)  # noqa: S301 - sent by the parent
-    invoke, params = _invoked(found, start, rest)
+    return run_handler(_tool(found, start), start.call, parent)
+
+
+def run_handler(tool: Tool[Any, Any], call: Call, parent: Parent) -> Done:
+    """Run the handler of a tool for a call, which answers through the parent.
+
+    Raises:
+        BaseException: What the handler raises.
+        RuntimeError: When its result cannot cross.
+    """
+    params = tool.params_codec.copy(call.arguments)
     with contextlib.ExitStack() as stack:
-        for crossing in start.crossings:
+        context = make_context(call, parent, stack)
+        for crossing in call.crossings:
             _enter(stack, crossing)
-        value = invoke(params, context=make_context(rest, parent))
-        return asyncio.run(value) if asyncio.iscoroutine(value) else value
+        value = tool.signature.invoke(params, context=context)
+        if asyncio.iscoroutine(value):
+            value = asyncio.run(value)
+        return _done(tool, value)
 
 
-def _enter(stack: contextlib.ExitStack, crossing: bytes) -> None:
+def _done(tool: Tool[Any, Any], result: Any) -> Done:
+    if not issubclass(result.__class__, ToolResult):
+        if not tool.signature.wraps:
+            raise RuntimeError(f"its handler returned {type(result).__name__}, not a ToolResult")
+        return Done(_written(tool, result))
+    if not isinstance(result.message, str):
+        name = type(result.message).__name__
+        raise RuntimeError(f"its handler returned a ToolResult whose message is {name}, not str")  # noqa: TRY004 - as the host does
+    # Nobody sees the value of a failure.
+    text = _written(tool, result.value) if result.success else None
+    excluded = result.exclude_value_from_context
+    return Done(text, result.message, success=result.success, excluded=excluded)
+
+
+def _written(tool: Tool[Any, Any], value: Any) -> str | None:
+    """Return a value as JSON; `RuntimeError` where it would come back as another."""
+    if value is None:
+        return None
+    codec = result_codec(tool)
+    try:
+        text = codec.encode(value)
+        again = codec.copy(text)
+        type_ = value.__class__
+        same = again.__class__ is type_ or issubclass(type_, _SERIES) or again == value
+    except Exception as error:
+        raise RuntimeError(
+            f"its result cannot be sent to the parent process ({why_unwritable(error)}); return "
+            "plain data"
+        ) from error
+    if not same:
+        name = type_.__qualname__
+        raise RuntimeError(
+            f"its result cannot be sent to the parent process, where it would be "
+            f"{type(again).__qualname__} in place of {name}; let its handler say that it returns "
+            f"{name}"
+        )
+    return text.decode()
+
+
+_SERIES: Final = (Mapping, Sequence, AbstractSet)
+
+
+def _enter(stack: contextlib.ExitStack, crossing: str) -> None:
     """Enter the trace of a plugin; an exception is logged and changes nothing."""
     try:
-        trace = pickle.loads(crossing)  # noqa: S301 - sent by the parent
+        trace = HandlerValues().read(json.loads(crossing))
         trace.__enter__()
         stack.callback(_leave, trace)
     except Exception:
@@ -88,14 +150,19 @@ def _leave(trace: contextlib.AbstractContextManager[None]) -> None:
         log.exception("A trace failed to end in a process.")
 
 
-def _invoked(found: Any, start: Start, rest: Rest) -> tuple[Callable[..., Any], Any]:
-    """Return the handler in its full form, and its params."""
-    if start.arguments is None:
-        return (found.signature.invoke if isinstance(found, Tool) else found), rest.params
-    made: Any = found
-    if not isinstance(found, Tool):
-        made = tool(name=start.tool, description=start.tool)(found)
-    return made.signature.invoke, made.params_codec.copy(start.arguments)
+def _tool(found: Any, start: Start) -> Tool[Any, Any]:
+    """Return the tool of a handler, whose codecs read the params and write the value."""
+    if issubclass(found.__class__, Tool):
+        return cast("Tool[Any, Any]", found)
+    if start.decorated:
+        return tool(name=start.tool, description=start.tool)(found)
+    # Of a type that has no place, the handler's annotations tell.
+    types = [Any if place is None else imported_from(place) for place in start.types]
+    make: Any = Tool
+    made: Tool[Any, Any] = make[tuple(types)](
+        name=start.tool, description=start.tool, handler=found
+    )
+    return made
 
 
 def _module(start: Start) -> ModuleType:
@@ -120,14 +187,14 @@ def _load(name: str, start: Start) -> ModuleType:
     return module
 
 
-def _send(pipe: Connection, done: Done) -> None:
+def _send(channel: SocketChannel, done: Done) -> None:
     try:
-        pipe.send(done)
-    except (OSError, EOFError):
+        channel.send(done)
+    except OSError:
         return
-    except Exception as error:  # noqa: BLE001 - a value that cannot be pickled
-        text = f"its result cannot be sent to the parent process ({error}); return plain data"
-        pipe.send(Done(None, RuntimeError(text)))
+    except MessageError as error:
+        told = RuntimeError(f"its result cannot be sent to the parent process: {error}")
+        channel.send(Done(fault=fault_of(told)))
 
 
 if __name__ == "__main__":

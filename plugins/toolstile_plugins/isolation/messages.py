@@ -1,26 +1,65 @@
-"""Messages on the pipe between a call and the process of its handler."""
+"""Messages between a call and its handler elsewhere: JSON, one message a line, of bounded size.
+
+The two sides ask and answer over a `Channel`, whatever carries it. Nothing that is read runs code:
+the host looks types up among those it has loaded, and imports none.
+"""
 
 from __future__ import annotations
 
-import dataclasses
-import pickle
+import json
 from dataclasses import dataclass
-from typing import Any, cast
+from socket import socket
+from typing import Annotated, Any, Final, Literal, Protocol
 
-from toolstile_hookspecs import (
-    Outcome,
-    ToolCall,
-    ToolInvoked,
-    ToolResult,
-    ToolstileError,
-    VisibilityExpansionRequired,
-)
+from pydantic import Field, TypeAdapter, ValidationError
 
-MAIN = "__toolstile_main__"
+from toolstile_hookspecs.codecs import first_fault
+
+MAX_MESSAGE: Final = 128 * 2**20
+"""Bytes of the longest message."""
+MAIN: Final = "__toolstile_main__"
 """The name of the parent's `__main__` in the handler's process, where it does not run."""
 
 
-@dataclass(frozen=True, slots=True)
+class MessageError(ValueError):
+    """A message cannot be written, or what came is none."""
+
+
+@dataclass(frozen=True)
+class Fault:
+    """An exception.
+
+    Args:
+        name: The name of its class, of the contract or built in.
+        arguments: The arguments of its class, as `PortableValues` writes them.
+        trace: The traceback on the other side.
+    """
+
+    name: str
+    arguments: list[Any]
+    trace: str = ""
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call, as its handler needs it.
+
+    Args:
+        arguments: The params as JSON, by the tool's codec.
+        context: The fields of the context that cross, as `HostValues` writes them.
+        session_id: The session's id.
+        has_heartbeat: Whether the context has a heartbeat.
+        crossings: Traces of plugins that are entered around the handler; see `CrossingTrace`.
+    """
+
+    arguments: str
+    context: dict[str, Any]
+    session_id: str
+    has_heartbeat: bool
+    crossings: list[str]
+
+
+@dataclass(frozen=True)
 class Start:
     """Run this handler.
 
@@ -31,134 +70,125 @@ class Start:
         path: The parent's `sys.path`.
         python_path: The parent's `PYTHONPATH`, for the programs that the handler starts.
         tool: The tool's name.
-        arguments: The params as JSON, for a decorated function, whose tool reads them again.
-        rest: Everything else, a pickled `Rest`: unpickling it may need the module.
-        crossings: Pickled traces of plugins, entered around the handler.
+        decorated: Whether its tool is made of a function, whose signature says all.
+        types: The places of the types of params and value, None for one of another form.
+        call: The call.
     """
 
     module: str
     file: str | None
     name: str
-    path: tuple[str, ...]
+    path: list[str]
     python_path: str | None
     tool: str
-    arguments: bytes | str | None
-    rest: bytes
-    crossings: tuple[bytes, ...] = ()
+    decorated: bool
+    types: list[str | None]
+    call: Call
+    says: Literal["start"] = "start"
 
 
-@dataclass(frozen=True, slots=True)
-class Rest:
-    """The parts that are read after the handler's module is loaded.
-
-    Args:
-        params: The typed params, None where they are made of the arguments.
-        fields: The fields of the context that can travel.
-        session_id: The session's id.
-        has_heartbeat: Whether the context has a heartbeat.
-    """
-
-    params: Any
-    fields: dict[str, Any]
-    session_id: str
-    has_heartbeat: bool
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Ask:
     """Do something on the call's behalf, and answer under this number."""
 
     number: int
     target: str
     method: str
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] | None = None
+    args: list[Any]
+    kwargs: dict[str, Any]
+    says: Literal["ask"] = "ask"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Answer:
     """The answer to a request, or the reason that there is none."""
 
     number: int
     value: Any = None
-    error: BaseException | None = None
+    fault: Fault | None = None
+    says: Literal["answer"] = "answer"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Done:
-    """The handler has ended."""
+    """The handler has ended.
 
-    value: Any = None
-    error: BaseException | None = None
-    trace: str = ""
+    Args:
+        value: The value that it returned as JSON, by the tool's codec; None for none.
+        message: The message of the `ToolResult` that it returned, None where it returned a value.
+        success: Whether that says so.
+        excluded: Whether that keeps the value from contexts.
+        fault: The exception that it raised.
+    """
+
+    value: str | None = None
+    message: str | None = None
+    success: bool = True
+    excluded: bool = False
+    fault: Fault | None = None
+    says: Literal["done"] = "done"
 
 
-def portable_error(error: BaseException) -> BaseException:
-    """Return the exception if it survives the pipe, else the nearest one that does."""
+Message = Start | Ask | Answer | Done
+_MESSAGES: Final[TypeAdapter[Message]] = TypeAdapter(
+    Annotated[Message, Field(discriminator="says")]
+)
+
+
+class Channel(Protocol):
+    """Carries messages, in order, between a call and its handler."""
+
+    def send(self, message: Message) -> None:
+        """Send a message; raises `MessageError` for one that is too long."""
+
+    def receive(self) -> Message:
+        """Wait for the next message; raises `EOFError` at the end, `MessageError` for garbage."""
+        ...
+
+
+class SocketChannel:
+    """Carries messages over a socket, as lines."""
+
+    def __init__(self, end: socket) -> None:
+        self._end = end
+        self._lines = end.makefile("rb")
+
+    def send(self, message: Message) -> None:
+        """Write a line."""
+        self._end.sendall(encoded(message) + b"\n")
+
+    def receive(self) -> Message:
+        """Read a line."""
+        line = self._lines.readline(MAX_MESSAGE + 1)
+        if not line.endswith(b"\n") and len(line) <= MAX_MESSAGE:
+            raise EOFError
+        return decoded(line)
+
+    def close(self) -> None:
+        """Close the socket."""
+        self._lines.close()
+        self._end.close()
+
+
+def encoded(message: Message) -> bytes:
+    """Return a message as JSON without line breaks; raises `MessageError` where it is too long."""
     try:
-        pickle.loads(pickle.dumps(error))  # noqa: S301 - made here
-    except Exception:  # noqa: BLE001 - pickling runs anybody's code
-        for base in type(error).__mro__:
-            if base.__module__ == ToolstileError.__module__ and base is not ToolstileError:
-                if base is VisibilityExpansionRequired:
-                    return RuntimeError(_text_of(error))
-                made: BaseException = base(_text_of(error))
-                return made
-        return RuntimeError(f"{type(error).__name__}: {_text_of(error)}")
-    return error
-
-
-def _text_of(error: BaseException) -> str:
-    try:
-        text = str(error)
-    except Exception:  # noqa: BLE001 - anybody's exception; its class has to do
-        return type(error).__name__
-    if isinstance(error, BaseExceptionGroup):
-        inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        text = f"{text}: {'; '.join(map(_text_of, inner))}"
+        text = json.dumps(message, default=vars, separators=(",", ":")).encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise MessageError(f"it has no JSON form: {error}") from error
+    if len(text) > MAX_MESSAGE:
+        told = f"it takes {len(text):,} bytes, and {MAX_MESSAGE:,} are the most"
+        raise MessageError(f"{told}; put what is large into a file")
     return text
 
 
-def portable_call(call: ToolCall | None) -> ToolCall | None:
-    """Return the call without what belongs to the parent process."""
-    if call is None:
-        return None
-    meta = {name: value for name, value in call.meta.items() if travels(value)}
-    return dataclasses.replace(call, cancellation=None, deadline=None, meta=meta)
-
-
-def portable_outcome(outcome: Outcome) -> Outcome:
-    """Return the outcome without what cannot travel: the tool, and a value that is not plain.
-
-    Params whose type is not known there go as plain JSON values with their secrets masked.
-    """
-    event = outcome.event
-    params = event.params
-    fields: dict[str, Any] = {
-        **vars(event),
-        "call": portable_call(event.call),
-        "tool": None,
-        "arguments": None,
-        "held_params": params if travels(params) else event.shown_arguments,
-        "auth": None,
-        "result_secrets": (),
-        "result": outcome.result,
-        "text": outcome.text,
-        "data": event.data,
-        "error": portable_error(event.error) if event.error is not None else None,
-        "attributes": {name: value for name, value in event.attributes.items() if travels(value)},
-    }
-    if not travels(outcome.result):
-        fields["result"] = ToolResult(outcome.result.message, None, outcome.success)
-    for name in ("message", "told"):  # which the event keeps in place of its own fields
-        fields.pop(name, None)
-    return Outcome(ToolInvoked(**fields))
-
-
-def travels(value: object) -> bool:
-    """Tell whether a value can go over the pipe."""
+def decoded(text: bytes) -> Message:
+    """Return the message that JSON stands for; raises `MessageError` for anything else."""
+    if len(text) > MAX_MESSAGE + 1:
+        raise MessageError(f"it takes more than {MAX_MESSAGE:,} bytes")
     try:
-        pickle.dumps(value)
-    except Exception:  # noqa: BLE001 - pickling runs anybody's code
-        return False
-    return True
+        return _MESSAGES.validate_python(json.loads(text))
+    except ValidationError as error:
+        raise MessageError(first_fault(error)) from None
+    except (ValueError, RecursionError) as error:
+        raise MessageError(f"it is not JSON: {str(error) or 'it is nested too deeply'}") from None

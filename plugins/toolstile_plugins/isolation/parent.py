@@ -4,37 +4,28 @@ from __future__ import annotations
 
 import contextlib
 import os
-import pickle
 import signal
 import socket
 import subprocess
 import sys
 import threading
 from collections.abc import Generator
-from contextlib import AbstractContextManager
-from multiprocessing.connection import Connection
+from types import NoneType
 from typing import Any
 
-from toolstile_hookspecs import (
-    Deadline,
-    FunctionTool,
-    ProcessDied,
-    ResourceError,
-    Tool,
-    ToolContext,
-)
+from toolstile_hookspecs import FunctionTool, ProcessDied, Tool, ToolContext, ToolResult
+from toolstile_hookspecs.codecs import place_of, why_unwritable
 from toolstile_plugins.isolation.messages import (
     MAIN,
-    Answer,
-    Ask,
+    Call,
     Done,
-    Rest,
+    Message,
+    MessageError,
+    SocketChannel,
     Start,
-    portable_call,
-    portable_error,
-    portable_outcome,
-    travels,
 )
+from toolstile_plugins.isolation.services import serve
+from toolstile_plugins.isolation.values import HostValues, raised, result_codec
 
 
 class IsolatedHandler:
@@ -59,49 +50,83 @@ class IsolatedHandler:
         context.on_abandoned(process.kill)
         start = _start_message(self._tool, params, context)
         try:
-            with contextlib.closing(_Pipe(process.start(), process)) as pipe:
-                pipe.send(start)
-                return _finish(_serve(pipe, _Services(context)))
+            with contextlib.closing(_Pipe(process)) as pipe:
+                pipe.start(start)
+                return result_of(self._tool, serve(pipe, context))
+        except MessageError as error:
+            # It has run, and may have had its effect.
+            raise ProcessDied(f"what its process sent cannot be read here ({error})") from error
         finally:
             process.kill()
 
 
 def _start_message(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Start:
-    decorated = isinstance(tool, FunctionTool)
     function: Any = getattr(tool, "function", tool.handler)
     if function.__module__ == "__main__":
         sys.modules[MAIN] = sys.modules["__main__"]
-    rest = Rest(
-        params=None if decorated else params,
-        fields=_fields(context),
-        session_id=context.session.id,
-        has_heartbeat=context.heartbeat is not None,
-    )
-    try:
-        pickled = pickle.dumps(rest)
-    except Exception as error:
-        msg = f"its params cannot be sent to a process of its own ({error}); use plain types"
-        raise RuntimeError(msg) from error
+    signature = tool.signature
     return Start(
         module=function.__module__,
         file=getattr(sys.modules[function.__module__], "__file__", None),
         name=function.__qualname__,
-        path=tuple(sys.path),
+        path=list(sys.path),
         python_path=os.environ.get("PYTHONPATH"),
         tool=tool.name,
-        arguments=tool.params_codec.encode(params) if decorated else None,
-        rest=pickled,
-        crossings=() if context.control is None else tuple(context.control.crossings()),
+        decorated=isinstance(tool, FunctionTool),
+        types=[
+            place_of(dict if tool.params_schema is not None else signature.params or NoneType),
+            place_of(Any if tool.result_schema is not None else signature.result or NoneType),
+        ],
+        call=call_of(tool, params, context),
     )
 
 
-def _serve(pipe: _Pipe, services: _Services) -> Done:
-    with services:
-        while True:
-            message = pipe.receive()
-            if isinstance(message, Done):
-                return message
-            pipe.answer(services.answer(message))
+def call_of(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Call:
+    """Return a call as its handler elsewhere needs it.
+
+    Raises:
+        RuntimeError: When the params cannot go there.
+    """
+    try:
+        arguments = tool.params_codec.encode(params).decode()
+    except Exception as error:
+        raise RuntimeError(_UNSENT.format(why_unwritable(error))) from error
+    deadline, auth, control = context.deadline, context.auth, context.control
+    fields = {
+        "deadline": None if deadline is None else deadline.remaining(),
+        "run_context": context.run_context,
+        "principal": context.principal,
+        "request": tuple(context.request),
+        "auth": None if auth is None else auth.reveal(),
+        "tool_call": context.tool_call,
+    }
+    return Call(
+        arguments,
+        HostValues().crossing(fields),
+        context.session.id,
+        has_heartbeat=context.heartbeat is not None,
+        crossings=[] if control is None else [each.decode() for each in control.crossings()],
+    )
+
+
+def result_of(tool: Tool[Any, Any], done: Done) -> Any:
+    """Return what a handler elsewhere has returned, or raise what it has raised.
+
+    Raises:
+        MessageError: When its value does not fit the tool.
+    """
+    if done.fault is not None:
+        raise raised(done.fault)
+    value: Any = None
+    if done.value is not None:
+        try:
+            value = result_codec(tool).copy(done.value)
+        except ValueError as error:
+            raise MessageError(f"its value does not fit: {why_unwritable(error)}") from error
+    if done.message is None:
+        return value
+    excluded = done.excluded
+    return ToolResult(done.message, value, done.success, exclude_value_from_context=excluded)
 
 
 class _Process:
@@ -113,14 +138,15 @@ class _Process:
         self._killed = False
         self._ended = threading.Event()
 
-    def start(self) -> Connection:
-        """Start it; returns the pipe to it.
+    def start(self) -> socket.socket:
+        """Start it; returns the socket to it.
 
         Raises:
             RuntimeError: When it was killed before it began.
         """
         ours, theirs = socket.socketpair()
-        with ours, theirs, self._lock:
+        with contextlib.ExitStack() as stack, theirs, self._lock:
+            stack.callback(ours.close)
             if self._killed:
                 raise RuntimeError(_NO_RESULT)
             descriptor = theirs.fileno()
@@ -136,7 +162,8 @@ class _Process:
             threading.Thread(
                 target=self._reap, args=(self._process,), name="toolstile-reaper", daemon=True
             ).start()
-            return Connection(ours.detach())
+            stack.pop_all()
+            return ours
 
     def kill(self) -> None:
         """Kill it and all it started; waits for nothing."""
@@ -166,38 +193,26 @@ class _Process:
             self._ended.set()
 
 
-class _Pipe:
-    """The pipe to a process, which may end at any moment."""
+class _Pipe(SocketChannel):
+    """The channel to a process, which may end at any moment."""
 
-    def __init__(self, connection: Connection, process: _Process) -> None:
-        self._connection = connection
+    def __init__(self, process: _Process) -> None:
+        super().__init__(process.start())
         self._process = process
 
-    def send(self, message: Start) -> None:
-        with self._until_death():
-            self._connection.send(message)
-
-    def receive(self) -> Ask | Done:
-        with self._until_death():
-            received = self._connection.recv_bytes()
+    def start(self, message: Start) -> None:
         try:
-            message: Ask | Done = pickle.loads(received)  # noqa: S301 - sent by our own process
-        except Exception as error:
-            msg = f"what its process sent cannot be read here ({error})"
-            raise RuntimeError(msg) from error
-        return message
+            self.send(message)
+        except MessageError as error:
+            raise RuntimeError(_UNSENT.format(error)) from error
 
-    def answer(self, answer: Answer) -> None:
-        try:
-            pickled = pickle.dumps(answer)
-        except Exception as error:  # noqa: BLE001 - pickling runs anybody's code
-            msg = f"it cannot be sent into an isolated process ({error})"
-            pickled = pickle.dumps(Answer(answer.number, None, ResourceError(msg)))
+    def send(self, message: Message) -> None:
         with self._until_death():
-            self._connection.send_bytes(pickled)
+            super().send(message)
 
-    def close(self) -> None:
-        self._connection.close()
+    def receive(self) -> Message:
+        with self._until_death():
+            return super().receive()
 
     @contextlib.contextmanager
     def _until_death(self) -> Generator[None]:
@@ -205,26 +220,6 @@ class _Pipe:
             yield
         except (EOFError, OSError) as error:
             raise ProcessDied(self._process.death()) from error
-
-
-def _finish(done: Done) -> Any:
-    if done.error is None:
-        return done.value
-    if done.trace:
-        done.error.add_note(done.trace)
-    raise done.error
-
-
-def _fields(context: ToolContext) -> dict[str, Any]:
-    deadline = context.deadline
-    return {
-        "deadline": None if deadline is None else Deadline.after(deadline.remaining()),
-        "run_context": context.run_context,
-        "principal": context.principal,
-        "request": tuple(context.request),
-        "auth": context.auth if travels(context.auth) else None,
-        "tool_call": portable_call(context.tool_call),
-    }
 
 
 def _await_end(process: subprocess.Popen[bytes]) -> None:
@@ -241,79 +236,5 @@ def _kill_group(number: int) -> None:
         os.killpg(number, signal.SIGKILL)
 
 
+_UNSENT = "its params cannot be sent to a process of its own ({}); use plain types"
 _NO_RESULT = "its process was ended before it gave a result"
-
-
-class _Services:
-    """The requests of an isolated handler, carried out on the call's own branch."""
-
-    def __init__(self, context: ToolContext) -> None:
-        self._context = context
-        self._snapshots: list[Any] = []
-        self._exclusive: list[AbstractContextManager[str]] = []
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *error: object) -> None:
-        while self._exclusive:
-            self._exclusive.pop().__exit__(None, None, None)
-
-    def answer(self, ask: Ask) -> Answer:
-        try:
-            serve = getattr(self, f"_{ask.target}")
-            return Answer(ask.number, serve(ask.method, *ask.args, **(ask.kwargs or {})))
-        except BaseException as error:  # noqa: BLE001 - raised where it was asked for
-            return Answer(ask.number, None, portable_error(error))
-
-    def _control(self, method: str, *args: Any) -> Any:
-        if method == "call":
-            return portable_outcome(self._context.call(*args))
-        if method == "beat":
-            return self._context.beat()
-        if method == "inflight":
-            return tuple(self._context.inflight)
-        return getattr(self._context.control, method)(*args)
-
-    def _session(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        session = self._context.session
-        if method == "snapshot":
-            self._snapshots.append(session.snapshot(**kwargs))
-            return len(self._snapshots) - 1
-        if method == "restore":
-            return session.restore(self._snapshots[args[0]])
-        return getattr(session, method)(*args, **kwargs)
-
-    def _dispatcher(self, method: str, *args: Any) -> Any:
-        return getattr(self._context.session.dispatcher, method)(*args)
-
-    def _slice(self, method: str, kind: type[Any], *args: Any) -> Any:
-        value = getattr(self._context.session[kind], method)(*args)
-        return tuple(value) if method == "all" else value
-
-    def _resources(self, method: str, kind: type[Any]) -> Any:
-        resources = self._context.resources
-        if method == "contains":
-            return kind in resources
-        if method == "is_portable":
-            return resources.is_portable(kind)
-        if method == "check":
-            resources.get(kind)
-            return None
-        resource = resources.get(kind)
-        if not resources.is_portable(kind):
-            raise ResourceError(
-                f"{kind.__qualname__} cannot go into an isolated process; declare its binding "
-                "portable=True, or use isolation='thread'."
-            )
-        return resource
-
-    def _files(self, method: str, *args: Any, **kwargs: Any) -> Any:
-        files: Any = self._context.filesystem
-        if method == "enter_exclusive_path":
-            self._exclusive.append(files.exclusive_path())
-            return self._exclusive[-1].__enter__()
-        if method == "leave_exclusive_path":
-            return self._exclusive.pop().__exit__(None, None, None)
-        value = getattr(files, method)(*args, **kwargs)
-        return list(value) if method in {"list", "glob", "search"} else value

@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import io
 import itertools
+import json
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from functools import partial
-from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
 
 from toolstile_hookspecs import (
     CallRecord,
+    Deadline,
     FileMatch,
     FileStat,
     Filesystem,
@@ -21,11 +22,16 @@ from toolstile_hookspecs import (
     Heartbeat,
     InflightCall,
     Outcome,
+    Secret,
+    SnapshotError,
     StateError,
     ToolCall,
     ToolContext,
 )
-from toolstile_plugins.isolation.messages import Answer, Ask, Rest
+from toolstile_hookspecs.codecs import as_json, imported_from
+from toolstile_hookspecs.resources import Closeable, PostConstruct
+from toolstile_plugins.isolation.messages import Answer, Ask, Call, Channel, MessageError
+from toolstile_plugins.isolation.values import HandlerValues, raised
 
 if TYPE_CHECKING:
     from typing_extensions import Buffer
@@ -34,19 +40,33 @@ if TYPE_CHECKING:
 class Parent:
     """The parent process: asked one thing at a time, from any thread."""
 
-    def __init__(self, pipe: Connection) -> None:
-        self._pipe = pipe
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
         self._lock = threading.Lock()
         self._numbers = itertools.count(1)
+        self.values = HandlerValues()
 
     def ask(self, target: str, method: str, *args: Any, **kwargs: Any) -> Any:
-        """Let the parent do something; return its answer, or raise its exception."""
-        with self._lock:
-            self._pipe.send(Ask(next(self._numbers), target, method, args, kwargs))
-            answer: Answer = self._pipe.recv()
-        if answer.error is not None:
-            raise answer.error
-        return answer.value
+        """Let the parent do something; return its answer, or raise its exception.
+
+        Raises:
+            StateError: When an argument cannot go there.
+        """
+        try:
+            given = [self.values.write(value) for value in args]
+            named = self.values.write(kwargs)
+            request = Ask(next(self._numbers), target, method, given, named)
+            with self._lock:
+                self._channel.send(request)
+                answer = self._channel.receive()
+        except (MessageError, SnapshotError) as error:
+            msg = f"{method} cannot be asked of the parent process: {error}"
+            raise StateError(msg) from error
+        if not isinstance(answer, Answer):
+            raise StateError("The parent process gave no answer.")
+        if answer.fault is not None:
+            raise raised(answer.fault)
+        return self.values.read(answer.value)
 
 
 class Remote:
@@ -73,17 +93,21 @@ def asked(method: str) -> Callable[..., Any]:
     return ask
 
 
-def make_context(rest: Rest, parent: Parent) -> ToolContext:
-    """Return the context of an isolated handler."""
+def make_context(call: Call, parent: Parent, stack: ExitStack) -> ToolContext:
+    """Return the context of an isolated handler; what it makes is closed with the stack."""
     control: Any = RemoteControl(parent, "control")
-    session: Any = RemoteSession(rest.session_id, parent)
+    session: Any = RemoteSession(call.session_id, parent)
+    fields = parent.values.read(call.context)
+    left, auth = fields.pop("deadline", None), fields.pop("auth", None)
     return ToolContext(
         session=session,
-        resources=RemoteResources(parent),
+        resources=RemoteResources(parent, stack),
         control=control,
-        heartbeat=Heartbeat(control.beat) if rest.has_heartbeat else None,
+        deadline=None if left is None else Deadline.after(left),
+        heartbeat=Heartbeat(control.beat) if call.has_heartbeat else None,
+        auth=None if auth is None else Secret(auth),
         inflight=RemoteInflight(parent),
-        **rest.fields,
+        **fields,
     )
 
 
@@ -97,7 +121,10 @@ class RemoteControl(Remote):
 
     def call(self, call: ToolCall) -> Outcome:
         """Dispatch a nested call and wait for it."""
-        outcome: Outcome = self.parent.ask("control", "call", call.name, call.arguments)
+        given: Any = call.arguments
+        if not isinstance(given, (str, bytes)):
+            given = json.loads(as_json(given))
+        outcome: Outcome = self.parent.ask("control", "call", call.name, given)
         return outcome
 
     def acall(self, call: ToolCall) -> Awaitable[Outcome]:
@@ -186,7 +213,10 @@ class RemoteSlice(Remote):
     latest = asked("latest")
     all = asked("all")
     append = asked("append")
-    seed = asked("seed")
+
+    def seed(self, *items: Any) -> None:
+        """Replace all items by these."""
+        self.parent.ask("slice", "seed", *self.first, list(items))
 
     def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
         """Return the items for which the predicate holds."""
@@ -204,23 +234,34 @@ class RemoteSlice(Remote):
 
 
 class RemoteResources:
-    """Resources of the call: the workspace stays there, portable ones are copied here."""
+    """Resources of the call: the workspace stays there, portable ones are made or copied here."""
 
-    def __init__(self, parent: Parent) -> None:
+    def __init__(self, parent: Parent, stack: ExitStack) -> None:
         self._parent = parent
-        self._copies: dict[type[Any], Any] = {}
+        self._stack = stack
+        self._found: dict[type[Any], Any] = {}
 
     def get(self, kind: type[Any], default: Any = ...) -> Any:
         """Return the resource of a type, if it may travel."""
-        if kind not in self._copies:
+        if kind not in self._found:
             if default is not ... and kind not in self:
                 return default
-            if kind is Filesystem:
-                self._parent.ask("resources", "check", kind)
-                self._copies[kind] = RemoteFilesystem(self._parent, "files")
-            else:
-                self._copies[kind] = self._parent.ask("resources", "copy", kind)
-        return self._copies[kind]
+            self._found[kind] = self._made(kind)
+        return self._found[kind]
+
+    def _made(self, kind: type[Any]) -> Any:
+        if kind is Filesystem:
+            self._parent.ask("resources", "check", kind)
+            return RemoteFilesystem(self._parent, "files")
+        answer = self._parent.ask("resources", "copy", kind)
+        if "provider" not in answer:
+            return answer["value"]
+        made = imported_from(answer["provider"])(self)
+        if isinstance(made, PostConstruct):
+            made.post_construct()
+        if isinstance(made, Closeable):
+            self._stack.callback(made.close)
+        return made
 
     async def aget(self, kind: type[Any]) -> Any:
         """Return the resource of a type, if it may travel."""

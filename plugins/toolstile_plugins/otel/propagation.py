@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import Any, Final
 
 from opentelemetry import context as otel_context, metrics, propagate, trace
@@ -47,29 +48,44 @@ def parent_of(call: ToolCall) -> tuple[Context | None, tuple[Link, ...]]:
     return context, (Link(local),)
 
 
+@dataclass
 class ProcessTrace:
-    """The trace context that goes along into the process of an isolated handler."""
+    """The trace context that goes along into the process of an isolated handler.
 
-    def __init__(self, span: Span, call: ToolCall, where: str | None, *, logs: bool) -> None:
-        self._carrier: dict[str, str] = {}
-        propagate.inject(self._carrier, trace.set_span_in_context(span))
-        self.call_id = call.id
-        self._where = where
-        self._logs = logs
+    Args:
+        carrier: The context of the call's span, as `propagate.inject` writes it.
+        call_id: The id of the call.
+        where: Where spans are exported to, None for wherever the handler's module does.
+        logs: Whether records of logs carry the ids.
+    """
+
+    carrier: dict[str, str]
+    call_id: str
+    where: str | None
+    logs: bool
+
+    def __post_init__(self) -> None:
         self._stack: ExitStack | None = None
+
+    @classmethod
+    def of(cls, span: Span, call: ToolCall, where: str | None, *, logs: bool) -> ProcessTrace:
+        """Return the trace that goes along with a call."""
+        carrier: dict[str, str] = {}
+        propagate.inject(carrier, trace.set_span_in_context(span))
+        return cls(carrier, str(call.id), where, logs)
 
     def __enter__(self) -> None:
         """Let the span be current; export as the parent does, unless the handler's module does."""
         with ExitStack() as stack:
             own = None
-            if self._where is not None and find_providers() is None:
-                own = stack.enter_context(open_providers(self._where))
+            if self.where is not None and find_providers() is None:
+                own = stack.enter_context(open_providers(self.where))
             if own is None:
                 # The process ends without the usual clean-up.
                 stack.callback(_flush)
-            token = otel_context.attach(propagate.extract(self._carrier))
+            token = otel_context.attach(propagate.extract(self.carrier))
             stack.callback(otel_context.detach, token)
-            if self._logs:
+            if self.logs:
                 under_way.set(self)
                 stack.enter_context(ids_in_logs())
             self._stack = stack.pop_all()

@@ -153,7 +153,7 @@ class CallSpan:
     def crossing(self) -> ProcessTrace:
         """Return the trace for the process of an isolated handler."""
         tracing = self._tracing
-        return ProcessTrace(self.span, self.call, tracing.where, logs=tracing.logs)
+        return ProcessTrace.of(self.span, self.call, tracing.where, logs=tracing.logs)
 
     def _describe(self, span: Span, event: ToolInvoked) -> None:
         known, tool = self._known, event.tool

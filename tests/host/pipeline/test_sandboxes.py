@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import logging
-import pickle
 import threading
 from typing import Any
 
@@ -76,7 +76,7 @@ class Cell:
         context.on_abandoned(self.kill)
         self.sandbox.contexts.append(context)
         assert context.control is not None
-        self.sandbox.crossings += map(pickle.loads, context.control.crossings())
+        self.sandbox.crossings += map(json.loads, context.control.crossings())
         self.sandbox.began.set()
         if self.tool.name in {"hang", "wait"}:
             assert self.is_over.wait(PATIENCE)
@@ -164,7 +164,7 @@ def test_the_effect_of_what_died_is_unknown(yard: Any) -> None:
 
 
 class Trace:
-    """A trace that goes along, unless it cannot be pickled."""
+    """A trace that goes along, unless it is no data."""
 
     def __init__(self, crossing: Any) -> None:
         self._crossing = crossing

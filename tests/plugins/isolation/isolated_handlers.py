@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import signal
 import subprocess
 import sys
@@ -12,7 +13,10 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from socket import socket
 from typing import Any
+
+from pydantic import SecretStr
 
 from toolstile_hookspecs import (
     DeadlineExceededError,
@@ -404,44 +408,108 @@ def give_up_output(how: str) -> str:
     return how
 
 
-class Here:
-    """A value that only one process can read."""
-
-    def __reduce__(self) -> Any:
-        return _only_there, (os.getpid(),)
-
-
-def _only_there(pid: int) -> str:
-    if pid != os.getpid():
-        raise ValueError("made elsewhere")
-    return "here"
-
-
 @tool(isolation="process", timeout=30)
-def return_unreadable() -> Any:
-    """Return what cannot be read on the other side."""
-    return Here()
+def return_undeclared() -> Any:
+    """Return what would come back as another."""
+    return Sum(1, 2)
 
 
 @dataclass(frozen=True)
-class Odd:
-    text: str
+class Login:
+    """A value with a secret."""
 
-    def __reduce__(self) -> Any:
-        raise TypeError("odd params stay here")
+    token: SecretStr
 
-
-def take_odd(params: Odd, *, context: ToolContext) -> ToolResult[None]:
-    return ToolResult.ok()
+    def render(self) -> str:
+        return "signed in"
 
 
-odd = Tool[Odd, None](
-    name="odd",
-    description="Takes what cannot travel.",
-    handler=take_odd,
+@tool(isolation="process", timeout=30)
+def sign_in() -> Login:
+    """Return a secret."""
+    return Login(SecretStr("hunter22"))
+
+
+@tool(isolation="process", timeout=30)
+def keep_lock(*, context: ToolContext) -> None:
+    """Keep what cannot travel."""
+    context.session[Connection].append(Connection())
+
+
+def add_by_schema(params: Any, *, context: ToolContext) -> ToolResult[Any]:
+    return ToolResult.ok({"sum": sum(params["numbers"])}, message="Added.")
+
+
+by_schema = Tool[Any, Any](
+    name="by_schema",
+    description="Add numbers.",
+    handler=add_by_schema,
+    params_schema={
+        "type": "object",
+        "properties": {"numbers": {"type": "array", "items": {"type": "integer"}}},
+    },
     isolation="process",
     timeout=30,
 )
+
+
+def forget(params: None, *, context: ToolContext) -> Any:
+    return 5
+
+
+not_a_result = Tool[None, int](
+    name="not_a_result",
+    description="Forgets to return a result.",
+    handler=forget,
+    isolation="process",
+    timeout=30,
+)
+
+
+class Client:
+    """A resource that each process makes for itself."""
+
+    def __init__(self, tariff: Tariff, log: Path) -> None:
+        self.tariff = tariff
+        self.log = log
+
+    def close(self) -> None:
+        self.log.write_text(f"closed in {os.getpid()}")
+
+
+def make_client(resources: Any) -> Client:
+    tariff = resources.get(Tariff)
+    return Client(tariff, Path(os.environ["CLIENT_LOG"]))
+
+
+@tool(isolation="process", timeout=30)
+def use_client(*, context: ToolContext) -> list[int]:
+    """Use a resource that is made here."""
+    client = context.resources.get(Client)
+    return [client.tariff.price, os.getpid()]
+
+
+class Mark:
+    """Makes a file where it is unpickled."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+
+    def __reduce__(self) -> Any:
+        return Path.touch, (Path(self.file),)
+
+
+@tool(isolation="process", timeout=30)
+def attack(how: str, file: str) -> None:
+    """Send the parent what is no message."""
+    sent = {
+        "pickle": pickle.dumps(Mark(file)) + b"\n",
+        "garbage": b"[" * 50_000 + b"\n",
+        "oversized": b"1" * 200_000,
+    }
+    with socket(fileno=int(sys.argv[1])) as end:
+        end.sendall(sent[how])
+        time.sleep(60)
 
 
 @tool(isolation="process", timeout=30)

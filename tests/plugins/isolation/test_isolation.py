@@ -33,6 +33,7 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
     tool,
 )
+from toolstile_plugins.isolation import messages
 from toolstile_plugins.vfs import VirtualFilesystem
 from toolstile_plugins.vfs.backends.memory import MemoryStore
 
@@ -499,22 +500,75 @@ def test_its_result_arrives_where_nothing_can_be_printed(
 
 
 @pytest.mark.parametrize(
-    ("name", "arguments", "told"),
+    ("name", "told"),
     [
-        ("return_lock", {}, "its result cannot be sent to the parent process"),
-        ("return_unreadable", {}, "what its process sent cannot be read here (made elsewhere)"),
-        ("odd", {"text": "x"}, "its params cannot be sent to a process of its own (odd params"),
+        ("return_lock", "its result cannot be sent to the parent process (it holds a value of"),
+        ("return_undeclared", "its result cannot be sent to the parent process, where it would be"),
+        ("not_a_result", "its handler returned int, not a ToolResult"),
+        ("keep_lock", "append cannot be asked of the parent process: Connection is no data"),
     ],
 )
 def test_what_cannot_travel_is_a_clear_failure(
-    yard: Any, handlers: Any, name: str, arguments: dict[str, Any], told: str
+    yard: Any, handlers: Any, name: str, told: str
 ) -> None:
-    yard.open(handlers.return_lock, handlers.return_unreadable, handlers.odd)
+    yard.open(getattr(handlers, name))
 
-    outcome = yard.call(name, **arguments)
+    outcome = yard.call(name)
 
     assert outcome.status is Status.ERROR
     assert outcome.text.startswith(f"Internal error in {name}: {told}")
+
+
+def test_a_secret_in_its_result_comes_back_and_is_shown_to_nobody(yard: Any, handlers: Any) -> None:
+    yard.open(handlers.sign_in)
+
+    outcome = yard.call("sign_in")
+
+    assert outcome.result.value.token.get_secret_value() == "hunter22"
+    assert b"hunter22" not in (outcome.data or b"")
+
+
+def test_its_params_may_be_told_by_a_schema(yard: Any, handlers: Any) -> None:
+    yard.open(handlers.by_schema)
+
+    outcome = yard.call("by_schema", numbers=[1, 2])
+
+    assert (outcome.result.message, outcome.result.value) == ("Added.", {"sum": 3})
+
+
+def test_a_resource_whose_provider_an_import_finds_is_made_there_and_closed_there(
+    yard: Any, handlers: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    monkeypatch.setenv("CLIENT_LOG", str(log))
+    yard.open(
+        handlers.use_client,
+        resources=(
+            Binding(handlers.Client, handlers.make_client, portable=True),
+            Binding.instance(handlers.Tariff, handlers.Tariff(7), portable=True),
+        ),
+    )
+
+    price, process = yard.call("use_client").result.value
+
+    assert price == 7
+    assert process != os.getpid()
+    assert log.read_text() == f"closed in {process}"
+
+
+@pytest.mark.parametrize("how", ["pickle", "garbage", "oversized"])
+def test_what_is_no_message_runs_nothing_and_ends_the_process(
+    yard: Any, handlers: Any, tmp_path: Path, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(messages, "MAX_MESSAGE", 100_000)
+    file = tmp_path / "mark"
+    yard.open(handlers.attack)
+
+    outcome = yard.call("attack", how=how, file=str(file))
+
+    assert outcome.status is Status.ERROR
+    assert "what its process sent cannot be read here" in outcome.text
+    assert not file.exists()
 
 
 def test_it_leads_a_group_and_gives_programs_the_environment_there_was(

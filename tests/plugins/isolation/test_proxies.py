@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import threading
 from collections.abc import Callable
-from contextlib import suppress
-from multiprocessing import Pipe
-from multiprocessing.connection import Connection
+from contextlib import ExitStack, closing, suppress
+from dataclasses import dataclass
+from socket import socket, socketpair
+from types import MappingProxyType
 
 import pytest
 
@@ -16,16 +18,20 @@ from toolstile_hookspecs import (
     Binding,
     Filesystem,
     HandlerState,
+    ResourceBusyError,
     ResourceError,
     SessionProtocol,
     SliceView,
     StateError,
     ToolCall,
     ToolContext,
+    ToolInvoked,
+    VisibilityExpansionRequired,
     tool,
 )
 from toolstile_hookspecs.sessions import Dispatcher
-from toolstile_plugins.isolation.parent import _Services
+from toolstile_plugins.isolation import messages
+from toolstile_plugins.isolation.messages import SocketChannel
 from toolstile_plugins.isolation.proxies import (
     Parent,
     RemoteControl,
@@ -36,15 +42,16 @@ from toolstile_plugins.isolation.proxies import (
     RemoteSession,
     RemoteSlice,
 )
+from toolstile_plugins.isolation.services import serve
+from toolstile_plugins.isolation.values import fault_of, raised
 from toolstile_plugins.vfs import VirtualFilesystem
 
 Check = Callable[[ToolContext, Parent], None]
 
 
-def serve(pipe: Connection, services: _Services) -> None:
-    with suppress(EOFError), services:
-        while True:
-            pipe.send(services.answer(pipe.recv()))
+def serve_until_closed(end: socket, context: ToolContext) -> None:
+    with closing(SocketChannel(end)) as channel, suppress(EOFError):
+        serve(channel, context)
 
 
 @tool
@@ -60,15 +67,15 @@ def run(check: Check) -> None:
     @tool(timeout=None, contained=True)
     def probe(*, context: ToolContext) -> str:
         """Run the check."""
-        ours, theirs = Pipe()
-        thread = threading.Thread(target=serve, args=(theirs, _Services(context)))
+        ours, theirs = socketpair()
+        thread = threading.Thread(target=serve_until_closed, args=(theirs, context))
         thread.start()
         try:
-            check(context, Parent(ours))
+            with closing(SocketChannel(ours)) as channel:
+                check(context, Parent(channel))
         except BaseException as error:
             failures.append(error)
         finally:
-            ours.close()
             thread.join()
         return "done"
 
@@ -131,7 +138,7 @@ def test_a_snapshot_is_the_parents():
 def test_an_error_of_the_parent_is_raised():
     def check(context, parent):
         with pytest.raises(ResourceError, match="bytes cannot go into an isolated process"):
-            RemoteResources(parent).get(bytes)
+            RemoteResources(parent, ExitStack()).get(bytes)
         with pytest.raises(FileNotFoundError):
             RemoteFilesystem(parent, "files").read("nowhere.txt")
 
@@ -157,10 +164,82 @@ def test_what_would_end_with_the_process_is_refused(refused):
     run(check)
 
 
+@dataclass(frozen=True)
+class Note:
+    text: str
+
+
+def ask(target: str, method: str, *args: object) -> bytes:
+    return messages.encoded(messages.Ask(1, target, method, list(args), {}))
+
+
+@pytest.mark.parametrize(
+    ("request_", "told"),
+    [
+        (ask("session", "__class__"), "cannot ask for session.__class__"),
+        (ask("control", "keep", "e1"), "cannot ask for control.keep"),
+        (ask("answer", "latest"), "cannot ask for answer.latest"),
+        (
+            ask("session", "dispatch", ["one", "pydantic.types:ImportString", ["antigravity"]]),
+            "ImportString is no data",
+        ),
+        (ask("session", "dispatch", ["one", "antigravity:Fly", [1]]), "no type antigravity:Fly"),
+        (ask("session", "dispatch", ["record", f"{__name__}:Note", {"text": "a"}]), "none of"),
+        (ask("session", "dispatch", ["one", f"{__name__}:Note", [{"text": 1}]]), "do not fit"),
+        (ask("session", "restore", 7), "index out of range"),
+    ],
+)
+def test_what_nobody_may_ask_for_runs_nothing(request_: bytes, told: str):
+    def check(context, parent):
+        parent._channel._end.sendall(request_ + b"\n")
+        answer = parent._channel.receive()
+        assert answer.fault is not None
+        assert told in str(answer.fault.arguments)
+        assert context.session[Note].latest() is None
+
+    run(check)
+    assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        StateError("no"),
+        KeyError("key"),
+        FileNotFoundError(2, "No such file", "a.txt"),
+        UnicodeDecodeError("utf-8", b"\xff", 0, 1, "invalid start byte"),
+        VisibilityExpansionRequired(("a", "b"), "to see"),
+        ResourceBusyError("busy"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_an_exception_of_the_contract_or_built_in_stays_itself(error: Exception):
+    again = raised(fault_of(error))
+    assert (type(again), str(again), again.args) == (type(error), str(error), error.args)
+
+
+def test_any_other_exception_is_told_as_the_nearest_of_these():
+    class OddFileError(FileNotFoundError): ...
+
+    class OddError(Exception): ...
+
+    told = [raised(fault_of(kind("why"))) for kind in (OddFileError, OddError)]
+    told.append(raised(fault_of(ExceptionGroup("two", [ValueError("a"), KeyError("b")]))))
+    assert [type(error) for error in told] == [FileNotFoundError, RuntimeError, RuntimeError]
+    assert [*map(str, told)] == [
+        "OddFileError: why",
+        "OddError: why",
+        "ExceptionGroup: two (2 sub-exceptions): a; 'b'",
+    ]
+
+
 def test_a_nested_call_is_dispatched_by_the_parent():
     def check(context, parent):
         control = RemoteControl(parent, "control")
-        assert control.call(ToolCall("add", {"a": 1})).text == "2"
+        outcome = control.call(ToolCall("add", MappingProxyType({"a": 1}), id="mine"))
+        assert (outcome.text, outcome.result.value, outcome.event.params) == ("2", 2, {"a": 1})
+        assert outcome.event.timestamp == context.session[ToolInvoked].latest().timestamp
+        assert RemoteSession("s", parent)[ToolInvoked].latest().call_id == outcome.event.call_id
         assert asyncio.run(control.acall(ToolCall("add"))).text == "1"
         assert control.handler_state is HandlerState.BEGUN
         assert control.crossings() == ()
@@ -180,7 +259,7 @@ def test_the_calls_in_flight_are_those_of_the_moment():
 
 def test_a_resource_that_may_travel_is_copied_once():
     def check(context, parent):
-        resources = RemoteResources(parent)
+        resources = RemoteResources(parent, ExitStack())
         assert resources.get(str) is resources.get(str)
         assert asyncio.run(resources.aget(str)) == "a text"
         assert resources.get(int, None) is None

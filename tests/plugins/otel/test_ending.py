@@ -126,7 +126,7 @@ def test_a_provider_that_hangs_keeps_no_isolated_call_from_ending(
     hanging = Hanging()
     provider = traced(CountingExporter(hanging))
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: provider)
-    crossing = ProcessTrace(INVALID_SPAN, ToolCall("add", {}), None, logs=False)
+    crossing = ProcessTrace.of(INVALID_SPAN, ToolCall("add", {}), None, logs=False)
     began = monotonic()
     with crossing:
         pass

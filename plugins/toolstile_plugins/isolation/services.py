@@ -1,0 +1,135 @@
+"""The service of a handler elsewhere: what it asks for is done on its call's own branch."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from typing import Any, Final, Self
+
+from toolstile_hookspecs import ResourceError, SnapshotError, StateError, ToolContext
+from toolstile_hookspecs.services.providers import PortableProviders
+from toolstile_plugins.isolation.messages import Answer, Ask, Channel, Done, MessageError
+from toolstile_plugins.isolation.values import HostValues, fault_of
+
+METHODS: Final = {
+    "control": "call beat progress set_attribute check_exclusive inflight",
+    "session": "dispatch snapshot restore reset",
+    "dispatcher": "publish",
+    "slice": "latest all append seed",
+    "resources": "contains is_portable check copy",
+    "files": (
+        "read read_bytes write write_bytes exists stat is_readonly list mkdir link chmod delete "
+        "copy move glob search enter_exclusive_path leave_exclusive_path"
+    ),
+}
+"""The methods that a handler can ask for, by their objects."""
+
+
+def serve(channel: Channel, context: ToolContext) -> Done:
+    """Answer the requests of a handler until it has ended; return what it came to.
+
+    Raises:
+        EOFError: When the channel ends before.
+        MessageError: When what comes is no request.
+    """
+    with Services(context) as services:
+        while not isinstance(message := channel.receive(), Done):
+            if not isinstance(message, Ask):
+                raise MessageError(f"a message says {message.says!r}, which the host says itself")
+            try:
+                channel.send(services.answer(message))
+            except (MessageError, SnapshotError) as error:
+                told = ResourceError(f"it cannot be sent into an isolated process ({error})")
+                channel.send(Answer(message.number, fault=fault_of(told)))
+    return message
+
+
+class Services:
+    """The requests of one handler, carried out on the call's own branch.
+
+    Args:
+        context: The context of the call.
+    """
+
+    def __init__(self, context: ToolContext) -> None:
+        self._context = context
+        self._values = HostValues()
+        self._snapshots: list[Any] = []
+        self._exclusive: list[AbstractContextManager[str]] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        while self._exclusive:
+            self._exclusive.pop().__exit__(None, None, None)
+
+    def answer(self, ask: Ask) -> Answer:
+        """Do what is asked for; raises `SnapshotError` for an answer that cannot cross."""
+        if ask.method not in METHODS.get(ask.target, "").split():
+            asked = f"A handler elsewhere cannot ask for {ask.target}.{ask.method}."
+            return Answer(ask.number, fault=fault_of(StateError(asked)))
+        try:
+            serve = getattr(self, f"_{ask.target}")
+            args = map(self._values.read, ask.args)
+            value = serve(ask.method, *args, **self._values.read(ask.kwargs))
+        except BaseException as error:  # noqa: BLE001 - raised where it was asked for
+            return Answer(ask.number, fault=fault_of(error))
+        return Answer(ask.number, self._values.write(value))
+
+    def _control(self, method: str, *args: Any) -> Any:
+        if method == "call":
+            return self._context.call(*args)
+        if method == "beat":
+            return self._context.beat()
+        if method == "inflight":
+            return tuple(self._context.inflight)
+        return getattr(self._context.control, method)(*args)
+
+    def _session(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        session = self._context.session
+        if method == "snapshot":
+            self._snapshots.append(session.snapshot(**kwargs))
+            return len(self._snapshots) - 1
+        if method == "restore":
+            return session.restore(self._snapshots[args[0]])
+        return getattr(session, method)(*args, **kwargs)
+
+    def _dispatcher(self, method: str, *args: Any) -> Any:
+        return getattr(self._context.session.dispatcher, method)(*args)
+
+    def _slice(self, method: str, kind: type[Any], *args: Any) -> Any:
+        view = self._context.session[kind]
+        if method == "seed":
+            return view.seed(*args[0])
+        return tuple(view.all()) if method == "all" else getattr(view, method)(*args)
+
+    def _resources(self, method: str, kind: type[Any]) -> Any:
+        resources = self._context.resources
+        if method == "contains":
+            return kind in resources
+        if method == "is_portable":
+            return resources.is_portable(kind)
+        if method == "check" or not resources.is_portable(kind):
+            resources.get(kind)  # or say that nothing is bound
+        if method == "check":
+            return None
+        if not resources.is_portable(kind):
+            raise ResourceError(
+                f"{kind.__qualname__} cannot go into an isolated process; declare its binding "
+                "portable=True, or use isolation='thread'."
+            )
+        if isinstance(resources, PortableProviders):
+            place = resources.portable_provider(kind)
+            if place is not None:
+                return {"provider": place}
+        return {"value": resources.get(kind)}
+
+    def _files(self, method: str, *args: Any, **kwargs: Any) -> Any:
+        files: Any = self._context.filesystem
+        if method == "enter_exclusive_path":
+            self._exclusive.append(files.exclusive_path())
+            return self._exclusive[-1].__enter__()
+        if method == "leave_exclusive_path":
+            return self._exclusive.pop().__exit__(None, None, None)
+        value = getattr(files, method)(*args, **kwargs)
+        return list(value) if method in {"list", "glob", "search"} else value
