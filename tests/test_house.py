@@ -254,11 +254,11 @@ BUDGETS = {
     },
     # Shell and code on the call's branch, and digests of workspaces; 3,200 lines were asked.
     "shell and code": {
-        "contract": 173,
+        "contract": 214,
         "host": 27,
-        "lines": 6697,
-        "statements": 3555,
-        "files": 50,
+        "lines": 6927,
+        "statements": 3666,
+        "files": 52,
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {

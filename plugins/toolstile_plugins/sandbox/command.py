@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from toolstile_plugins.sandbox.settings import OUTPUT_BYTES, SandboxSettings
+from toolstile_plugins.sandbox.settings import OUTPUT_BYTES, WHOLE_BYTES, SandboxSettings
 
 ROOT = "/workspace"
 """The workspace, as commands in a sandbox see it."""
@@ -20,7 +20,8 @@ class Limits:
         processes: How many at once.
         open_files: How many for each process.
         disk: In bytes, what it writes into the workspace.
-        output: In bytes, what is kept of each of its outputs.
+        output: In bytes, what is shown of each of its outputs.
+        whole_output: In bytes, what is kept of the beginning of each.
     """
 
     memory: int
@@ -28,6 +29,7 @@ class Limits:
     open_files: int
     disk: int
     output: int = OUTPUT_BYTES
+    whole_output: int = WHOLE_BYTES
 
     @classmethod
     def of(cls, settings: SandboxSettings) -> Limits:
@@ -38,6 +40,7 @@ class Limits:
             settings.open_files,
             settings.disk,
             settings.output,
+            settings.whole_output,
         )
 
 
@@ -70,19 +73,36 @@ class Output:
         head: Its beginning.
         tail: Its end, where something between is missing.
         missing: How many bytes are missing.
+        whole: All of it, or its longest beginning that is kept, where something is missing.
     """
 
     head: bytes = b""
     tail: bytes = b""
     missing: int = 0
+    whole: bytes = field(default=b"", repr=False)
 
-    def text(self) -> str:
-        """Return it as text, cut visibly; bytes that are no text are replaced."""
+    def text(self, path: str = "") -> str:
+        """Return it as text, cut visibly; bytes that are no text are replaced.
+
+        Args:
+            path: The path at which `whole` can be read.
+        """
         head = self.head.decode(errors="replace")
         if not self.missing:
             return head
         tail = self.tail.decode(errors="replace")
-        return f"{head}\n[... {self.missing:,} bytes are missing here ...]\n{tail}"
+        return (
+            f"{head}\n[... {self.missing:,} bytes are missing here{self._rest(path)} ...]\n{tail}"
+        )
+
+    def _rest(self, path: str) -> str:
+        size = len(self.head) + self.missing + len(self.tail)
+        if not path:
+            return ""
+        what = (
+            "all of it" if size == len(self.whole) else f"the first {len(self.whole):,} of {size:,}"
+        )
+        return f"; read_file and grep_files read {what} in {path}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,12 +28,14 @@ class Collected:
     """An output as far as it has come: its beginning, and its end.
 
     Args:
-        limit: In bytes, what is kept.
+        limit: In bytes, what is shown.
+        whole: In bytes, what is kept of the beginning of a longer one.
     """
 
-    def __init__(self, limit: int) -> None:
+    def __init__(self, limit: int, whole: int) -> None:
         self._half = limit // 2
         self._limit = limit
+        self._whole = whole
         self._size = 0
         self._head = bytearray()
         self._tail: deque[bytes] = deque()
@@ -42,7 +44,7 @@ class Collected:
     def add(self, data: bytes) -> None:
         """Add what came."""
         self._size += len(data)
-        room = self._limit - len(self._head)
+        room = max(self._limit, self._whole) - len(self._head)
         self._head += data[:room]
         if rest := data[room:]:
             self._tail.append(rest)
@@ -55,7 +57,12 @@ class Collected:
         if self._size <= self._limit:
             return Output(bytes(self._head))
         kept = bytes(self._head) + b"".join(self._tail)
-        return Output(kept[: self._half], kept[-self._half :], self._size - 2 * self._half)
+        head, tail, whole = (
+            kept[: self._half],
+            kept[-self._half :],
+            bytes(self._head[: self._whole]),
+        )
+        return Output(head, tail, self._size - 2 * self._half, whole)
 
 
 class CommandRun:
@@ -77,8 +84,9 @@ class CommandRun:
         self._lock = threading.Lock()
         self._running: Running | None = None
         self.is_killed = False
-        self.stdout = Collected(command.limits.output)
-        self.stderr = Collected(command.limits.output)
+        limits = command.limits
+        self.stdout = Collected(limits.output, limits.whole_output)
+        self.stderr = Collected(limits.output, limits.whole_output)
 
     def kill(self) -> None:
         """Kill it with all that it has started, or keep it from starting; waits for nothing."""

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from dataclasses import dataclass, field
 from typing import Annotated, Final
 
 from pydantic import AfterValidator, Field
+
+from toolstile_hookspecs import ResourceLink
+from toolstile_hookspecs.services.attachments import WORKSPACE_URI
 
 MAX_COMMAND: Final = 4096
 MAX_VARIABLES: Final = 64
@@ -14,6 +18,7 @@ MAX_STDIN: Final = 1024 * 1024
 TIMED_OUT: Final = 124
 """The exit code of a command that was killed when its time was over, as `timeout` has it."""
 
+_SHOWN: Final = 80
 _CONTROL: Final = re.compile("[\x00-\x08\x0b-\x1f\x7f\ud800-\udfff]")
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
 
@@ -74,6 +79,21 @@ class ShellParams:
 
 
 @dataclass(frozen=True, slots=True)
+class WholeOutput:
+    """A long output that can be read on.
+
+    Args:
+        name: `stdout` or `stderr`.
+        path: The path at which the file tools read it.
+        size: In bytes.
+    """
+
+    name: str
+    path: str
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
 class CommandResult:
     """The end of a command, and its changes.
 
@@ -90,6 +110,7 @@ class CommandResult:
         sandbox: What it ran in; `none` where nothing contained it.
         notes: What else there is to know, a sentence each.
         captured: Whether its output was kept.
+        whole_outputs: The outputs that are shown without their middle.
     """
 
     command: tuple[str, ...]
@@ -104,6 +125,21 @@ class CommandResult:
     sandbox: str = "bubblewrap"
     notes: tuple[str, ...] = ()
     captured: bool = True
+    whole_outputs: tuple[WholeOutput, ...] = ()
+
+    @property
+    def links(self) -> tuple[ResourceLink, ...]:
+        """The links by which clients find long outputs."""
+        return tuple(
+            ResourceLink(
+                f"{WORKSPACE_URI}{whole.path}",
+                whole.name,
+                description=f"{whole.name} of {shlex.join(self.command)[:_SHOWN]}",
+                mime_type="text/plain",
+                size=whole.size,
+            )
+            for whole in self.whole_outputs
+        )
 
     def render(self) -> str:
         """Return it as text."""

@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 MIB: Final = 1024 * 1024
 OUTPUT_BYTES: Final = 32 * 1024
+WHOLE_BYTES: Final = 4 * MIB
 MAX_SECONDS: Final = 120
 
 Positive = Annotated[int, Field(gt=0, strict=True)]
@@ -29,7 +30,9 @@ class SandboxSettings(BaseModel):
         readable: Directories and files of this machine that commands can read, beside `/usr`.
         hidden: Paths of the workspace that commands cannot see; they stay as they are.
         environment: Variables for each command; those of a call win.
-        output: In bytes: what is kept of each of a command's two outputs.
+        output: In bytes: what the result holds of each of a command's two outputs.
+        whole_output: In bytes: how much of a longer one can be read by the path that the result
+            names, from its beginning, until the session ends.
         scratch: The directory for what commands write until it is kept; by default `/dev/shm`
             where there is room, else the directory for temporary files.
         options: What the backend is given besides.
@@ -49,6 +52,7 @@ class SandboxSettings(BaseModel):
     open_files: Positive = 1024
     disk: Positive = 2048 * MIB
     output: Annotated[int, Field(ge=1024, strict=True)] = OUTPUT_BYTES
+    whole_output: Annotated[int, Field(ge=0, strict=True)] = WHOLE_BYTES
     readable: tuple[Path, ...] = ()
     hidden: tuple[str, ...] = ()
     environment: dict[str, str] = Field(default_factory=dict[str, str], repr=False)

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final
 
 from toolstile_hookspecs import Filesystem, ToolContext, ToolResult
+from toolstile_hookspecs.services.attachments import SupportsAttachments
 from toolstile_hookspecs.services.watches import SupportsWatch
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.sandbox.backend import Backend, SandboxUnavailable
@@ -16,7 +17,7 @@ from toolstile_plugins.sandbox.entries import Entry, entries_of, entries_since, 
 from toolstile_plugins.sandbox.harvest import Harvest, HarvestError
 from toolstile_plugins.sandbox.layout import Layout, lay_out_copy, lay_out_layers
 from toolstile_plugins.sandbox.process import CommandRun
-from toolstile_plugins.sandbox.result import CommandResult, ShellParams
+from toolstile_plugins.sandbox.result import CommandResult, ShellParams, WholeOutput
 from toolstile_plugins.sandbox.scratch import Scratch, base_of
 from toolstile_plugins.sandbox.settings import SandboxSettings
 from toolstile_plugins.vfs import paths
@@ -88,10 +89,10 @@ class Shell:
         self._steps("harvesting")
         harvest = Harvest(files, layout)
         if ended.exit_code and self._settings.on_exit == "fail":
-            return ToolResult.error(self._result(params, ended, harvest).render())
+            return ToolResult.error(self._result(params, ended, harvest, files).render())
         harvest.take(entries())
         self._steps("harvested")
-        result = self._result(params, ended, harvest)
+        result = self._result(params, ended, harvest, files)
         return ToolResult.ok(result, message=f"{shlex.join(params.command)} has run.")
 
     def _lay_out(self, files: Filesystem) -> tuple[Layout, Callable[[], Iterator[Entry]]]:
@@ -116,7 +117,9 @@ class Shell:
             Limits.of(self._settings),
         )
 
-    def _result(self, params: ShellParams, ended: Ended, harvest: Harvest) -> CommandResult:
+    def _result(
+        self, params: ShellParams, ended: Ended, harvest: Harvest, files: Filesystem
+    ) -> CommandResult:
         notes = list(ended.notes)
         if ended.timed_out:
             notes.append(
@@ -132,12 +135,13 @@ class Shell:
                 f"Shown as empty, and left as they are: {named}: this user cannot read them."
             )
         captured = params.capture_output
+        texts, whole = _outputs(files, ended) if captured else ({}, ())
         return CommandResult(
             params.command,
             (params.cwd or ""),
             ended.exit_code,
-            ended.stdout.text() if captured else "",
-            ended.stderr.text() if captured else "",
+            texts.get("stdout", ""),
+            texts.get("stderr", ""),
             round(ended.seconds * 1000),
             ended.timed_out,
             tuple(harvest.changed),
@@ -145,4 +149,19 @@ class Shell:
             self._backend.name,
             tuple(notes),
             captured,
+            whole,
         )
+
+
+def _outputs(files: Filesystem, ended: Ended) -> tuple[dict[str, str], tuple[WholeOutput, ...]]:
+    """Return the outputs as texts, and where those that are cut can be read on."""
+    texts: dict[str, str] = {}
+    whole: list[WholeOutput] = []
+    for name, output in (("stdout", ended.stdout), ("stderr", ended.stderr)):
+        path = ""
+        if output.whole and isinstance(files, SupportsAttachments):
+            content = output.whole.decode(errors="replace").encode()
+            path = files.attach(content, f".{name}.txt")
+            whole.append(WholeOutput(name, path, len(content)))
+        texts[name] = output.text(path)
+    return texts, tuple(whole)

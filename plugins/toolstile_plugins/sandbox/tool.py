@@ -30,7 +30,8 @@ a shell: `["sh", "-c", "grep -rn TODO src | head"]`.
 - What a command changes becomes a change of the call: it is kept as a whole, or not at all.
 - An exit code other than 0 {exit}.
 - Processes end with their command: nothing goes on in the background.
-- Of long outputs the middle is left out. Write them to a file and read the part you need.
+- Of long outputs the middle is left out. The path at which the file tools read it stands there; \
+it can be read until the session ends.
 """
 _SANDBOXED: Final = """\
 - There is no network, and outside of the workspace nothing can be changed but `/tmp`, which is \

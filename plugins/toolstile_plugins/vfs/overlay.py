@@ -193,6 +193,15 @@ class Overlay:
         content = TakenFile(source, keeper)
         self._tree.take(paths.canonical(path), content, mode, modified)
 
+    def attach(self, content: bytes, suffix: str = "") -> str:
+        """Let a content be read at the path returned, which nothing else shows.
+
+        Args:
+            content: The content.
+            suffix: The end of the path, such as `.txt`.
+        """
+        return self._layer.attached.add(content, suffix)
+
     def delete(self, path: str, *, recursive: bool = False) -> None:
         """Delete a file, a link, an empty directory, or with `recursive` a whole one."""
         self._tree.delete(paths.canonical(path), recursive=recursive)

@@ -186,6 +186,7 @@ class VirtualFilesystem:
     list = _looking(Overlay.list)
     glob = _looking(Overlay.glob)
     search = _looking(Overlay.search)
+    attach = _looking(Overlay.attach)
     write = _changing(Overlay.write)
     write_bytes = _changing(Overlay.write_bytes)
     mkdir = _changing(Overlay.mkdir)

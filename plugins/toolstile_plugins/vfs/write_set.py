@@ -5,10 +5,12 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
+from functools import cached_property
 from typing import Final
 
 from toolstile_hookspecs import CallClosed, ConflictError
 from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.attachments import Attachments
 from toolstile_plugins.vfs.backends.base import Base, Change, Changes, WatchMark
 from toolstile_plugins.vfs.nodes import Kind, Node, directory_node, version_of
 from toolstile_plugins.vfs.paths import join
@@ -97,6 +99,11 @@ class Layer(Base):
         # Handlers may use threads, and nested calls that run side by side share this layer.
         self._lock = threading.RLock()
 
+    @cached_property
+    def attached(self) -> Attachments:
+        """The contents beside the tree."""
+        return self._base.attached
+
     @property
     def changed(self) -> bool:
         """True when anything is written or removed."""
@@ -115,6 +122,8 @@ class Layer(Base):
             self._check_open()
             if not path:
                 return _ROOT
+            if (attached := self.attached.get(path)) is not None:
+                return attached
             if path in self._made:
                 return self._made[path]
             if self._made and self._is_covered(path):
@@ -176,7 +185,7 @@ class Layer(Base):
         """Return why a path cannot be changed here, or None when it can."""
         with self._lock:
             self._check_open()
-            return self._base.readonly(path)
+            return self.attached.refusal(path) or self._base.readonly(path)
 
     def check_changeable(self, directory: str) -> None:
         """Check that what a directory holds can be changed; of one not there, what is above it."""

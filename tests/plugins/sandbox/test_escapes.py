@@ -417,6 +417,7 @@ def test_an_endless_output_is_cut_and_takes_no_memory(box: Box):
 def test_an_output_of_ten_gigabytes_is_cut(box: Box):
     result = box("head -c 10G /dev/zero", timeout_seconds=110)
     assert result["exit_code"] == 0
+    assert "read the first 4,194,304 of 10,737,418,240 in .outputs/" in result["stdout"]
     assert box.peak() < 300 * MIB
 
 

@@ -22,10 +22,12 @@ from toolstile_hookspecs import (
     Outcome,
     Principal,
     RequestTurn,
+    ResourceLink,
     Status,
     ToolCall,
     VisibilityExpansionRequired,
 )
+from toolstile_hookspecs.services.attachments import WORKSPACE_URI, SupportsLinks
 from toolstile_plugins.mcp.server.elicitation import (
     RequestState,
     answer_in,
@@ -78,6 +80,7 @@ class Caller:
         self._clock = clock
         self._deadline = settings.deadline
         self._request_from = settings.request_from
+        self._workspace_uri = settings.workspace_uri if settings.workspace else None
         self._numbers = itertools.count(1)
         self._running: set[asyncio.Task[Any]] = set()
 
@@ -222,6 +225,9 @@ class Caller:
         if isinstance(ended, Outcome) and ended.status is Status.UNKNOWN_TOOL:
             raise MCPError(INVALID_PARAMS, ended.text)
         result: dict[str, Any] = self._dialect.results([ended])[0]
+        value = ended.result.value if isinstance(ended, Outcome) and ended.success else None
+        if self._workspace_uri is not None and isinstance(value, SupportsLinks):
+            result["content"] += [_block(link, self._workspace_uri) for link in value.links]
         return result
 
 
@@ -258,6 +264,16 @@ async def _dispatch(
             return _of(call, error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the dialect tells of it
             return _of(call, error)
+
+
+def _block(link: ResourceLink, workspace: str) -> dict[str, Any]:
+    """Return a link as a content block, into the workspace by the URIs of this server."""
+    uri = link.uri
+    if uri.startswith(WORKSPACE_URI):
+        uri = workspace + uri.removeprefix(WORKSPACE_URI)
+    known = {"title": link.title, "description": link.description, "size": link.size}
+    shape = {"type": link.type, "uri": uri, "name": link.name, "mimeType": link.mime_type, **known}
+    return {name: value for name, value in shape.items() if value is not None}
 
 
 def _with_object(result: dict[str, Any]) -> dict[str, Any]:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, Literal, Protocol, TypeVar
 
 from toolstile_hookspecs import (
@@ -20,6 +21,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_hookspecs.services.watches import Watch
+from toolstile_plugins.vfs.attachments import Attachments
 from toolstile_plugins.vfs.nodes import Kind, Node, version_of
 from toolstile_plugins.vfs.paths import join
 
@@ -29,6 +31,11 @@ class Base(Protocol):
 
     Paths are canonical.
     """
+
+    @cached_property
+    def attached(self) -> Attachments:
+        """The contents beside the tree."""
+        return Attachments()
 
     def look(self, path: str) -> Node | None:
         """Return what is at a path; None when nothing is, or what is above is not a directory."""

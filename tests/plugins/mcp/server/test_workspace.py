@@ -31,6 +31,7 @@ def served(tmp_path_factory):
     (folder / "files" / "up").symlink_to("..")
     (folder / "toolstile.toml").write_text(
         '[plugins.vfs]\nroot = "files"\n[plugins.mcp.serve]\npage_size = 2\nmax_resource = 1000\n'
+        '[plugins.sandbox]\nbackend = "none"\noutput = 1024\nwhole_output = 900\n'
     )
     with serving(cwd=folder) as served:
         yield served
@@ -52,6 +53,21 @@ async def test_files_are_listed_in_pages_and_read(served, mode):
     notes, picture = (each.contents[0] for each in read)
     assert notes.text == "# Notes"
     assert base64.b64decode(picture.blob) == PICTURE
+
+
+@pytest.mark.slow
+async def test_a_long_output_is_a_link_that_can_be_read(served, mode):
+    async with served.client(mode) as client:
+        ran = await client.call_tool("shell_execute", {"command": ["seq", "1000"]})
+        text, link = ran.content
+        read = await client.read_resource(link.uri)
+        listed = await client.list_resources()
+    assert "the first 900 of 3,893 in .outputs/" in text.text
+    assert (link.type, link.name, link.size) == ("resource_link", "stdout", 900)
+    assert link.uri.startswith("workspace:///.outputs/")
+    assert read.contents[0].text.splitlines()[:3] == ["1", "2", "3"]
+    assert len(read.contents[0].text) == 900
+    assert [each.uri for each in listed.resources if "outputs" in str(each.uri)] == []
 
 
 @pytest.mark.slow

@@ -134,6 +134,10 @@ def test_a_memory_hog_is_killed_and_told_so(open_container: Open):
 
 def test_of_long_output_the_middle_is_missing(shell):
     result = shell("yes | head -c 10000000; printf '\\377' >&2; yes no | head -c 10000000 >&2")
+    assert [whole.name for whole in result.whole_outputs] == ["stdout", "stderr"]
+    for whole in result.whole_outputs:
+        assert "the first 4,194,304" in result.render()
+        assert shell.call("grep_files", path=whole.path, pattern="y|no", limit=1).success
     for text in (result.stdout, result.stderr):
         assert "9,967,232 bytes are missing" in text or "9,967,233 bytes are missing" in text
         assert len(text) < 33_000
@@ -212,6 +216,8 @@ def test_a_script_runs_on_the_files_and_a_failing_one_changes_nothing(
     code = "import pathlib; p = pathlib.Path('a.txt'); p.write_text(p.read_text() * 2); print(6*7)"
     result = shell.call("container_python", code=code).result.value
     assert (result.stdout, result.changed) == ("42\n", ("M a.txt",))
+    result = shell.call("container_python", code="print('word ' * 2_000)").result.value
+    assert shell.call("read_file", path=result.whole_outputs[0].path).success
     outcome = shell.call("container_python", code="open('b', 'w').write('b'); 1 / 0")
     assert outcome.status is Status.FAILED
     assert "ZeroDivisionError" in outcome.text
