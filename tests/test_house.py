@@ -262,11 +262,11 @@ BUDGETS = {
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
-        "contract": 678,
+        "contract": 682,
         "host": 63,
-        "lines": 4947,
-        "statements": 2485,
-        "files": 38,
+        "lines": 5133,
+        "statements": 2605,
+        "files": 39,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

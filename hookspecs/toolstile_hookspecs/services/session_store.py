@@ -88,7 +88,11 @@ class SessionStore(Protocol):
         ...
 
     def has_moved(self, session_id: str, number: int) -> bool:
-        """Tell whether there may be entries after a number; asked before each call, so cheap."""
+        """Tell whether there may be entries after a number; asked before each call, so cheap.
+
+        What others decided a moment ago may be missed where the store is told of it: a decision
+        reads what is there.
+        """
         ...
 
     def after(self, session_id: str, number: int) -> Sequence[Entry]:

@@ -203,7 +203,7 @@ class PostgresDatabase:
     @contextmanager
     def _connected(self, first: str, *values: Any) -> Generator[tuple[Connection, list[Any]]]:
         """Run a first statement on a connection, also where the server has been restarted."""
-        self._check_process()
+        self.check_process()
         with self._place():
             connection, rows = self._begun(first, values)
             try:
@@ -287,7 +287,7 @@ class PostgresDatabase:
 
     def on_new_connection(self, work: Callable[[Connection], T]) -> T:
         """Return what comes of some work on a connection that nobody else has, then closed."""
-        self._check_process()
+        self.check_process()
         with self.explaining():
             connection = self.connect()
             try:
@@ -300,7 +300,8 @@ class PostgresDatabase:
         if not self.versions.are_checked:
             self.on_new_connection(self.versions.check)
 
-    def _check_process(self) -> None:
+    def check_process(self) -> None:
+        """Raise `StateError` in a forked child, which must not use what its parent has open."""
         if self._process not in (None, os.getpid()):
             raise StateError(
                 f"The {self._title} was opened before this process was forked, so it cannot be "

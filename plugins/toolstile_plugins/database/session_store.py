@@ -12,6 +12,7 @@ from toolstile_hookspecs.services.session_store import Entry, SessionInfo
 from toolstile_plugins.database.counter import PostgresCounter
 from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
 from toolstile_plugins.database.schema import Part
+from toolstile_plugins.database.wakeups import Wakeups
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.approval_store import PostgresApprovals
@@ -79,6 +80,7 @@ class PostgresSessions:
         self._approvals: PostgresApprovals | None = None
         held.require(SESSIONS)
         self._counter = PostgresCounter(held, self)
+        self._news = Wakeups(held)
 
     @property
     def database(self) -> str:
@@ -86,18 +88,33 @@ class PostgresSessions:
         return self.held.database
 
     def has_moved(self, session_id: str, number: int) -> bool:
-        """Tell whether there are entries after a number."""
-        return bool(self.held.read(_HAS_MOVED, session_id, number))
+        """Tell whether there are entries after a number.
+
+        Of a session that has been read here, others tell when they move it: nothing is asked for,
+        and what was decided a moment ago may be missed. The decision itself is exact.
+        """
+        self.held.check_process()
+        newest = self._news.newest(session_id)
+        if newest is not None:
+            return newest > number
+        confirm = self._news.follow(session_id) if self._news.follows(session_id) else None
+        has_moved = bool(self.held.read(_HAS_MOVED, session_id, number))
+        if confirm is not None and not has_moved:
+            confirm(number)
+        return has_moved
 
     def after(self, session_id: str, number: int) -> Sequence[Entry]:
         """Return the entries after a number, in order."""
-        return [_entry(row) for row in self.held.read(_AFTER, session_id, number)]
+        confirm = self._news.follow(session_id)
+        entries = [_entry(row) for row in self.held.read(_AFTER, session_id, number)]
+        confirm(entries[-1].number if entries else number)
+        return entries
 
     @contextmanager
     def deciding(self, session_id: str) -> Generator[PostgresDecision]:
         """Open the transaction of a decision."""
         with self.held.writing(lock_of("session", session_id)) as connection:
-            yield PostgresDecision(connection, session_id)
+            yield PostgresDecision(connection, session_id, self._news)
 
     def condense(self, session_id: str, whole: Entry) -> None:
         """Keep an entry with the whole state in place of those up to its number."""
@@ -154,15 +171,17 @@ class PostgresSessions:
 
     def close(self) -> None:
         """Close the connections; the next use connects again."""
+        self._news.close()
         self.held.close()
 
 
 class PostgresDecision:
     """An open decision in a database; see `OpenDecision`."""
 
-    def __init__(self, connection: Connection, session_id: str) -> None:
+    def __init__(self, connection: Connection, session_id: str, news: Wakeups) -> None:
         self.connection = connection
         self._session_id = session_id
+        self._news = news
 
     def after(self, number: int) -> Sequence[Entry]:
         """Return the entries after a number, in order.
@@ -170,6 +189,7 @@ class PostgresDecision:
         Raises:
             StateError: The session was deleted: nobody else could follow the host that goes on.
         """
+        confirm = self._news.follow(self._session_id)
         # The newest entry is always there, condensed or not.
         values = (self._session_id, number - 1)
         found = self.connection.execute(_AFTER.encode(), values).fetchall()
@@ -178,6 +198,7 @@ class PostgresDecision:
                 f"The stored session {self._session_id} was deleted meanwhile, so nothing can be "
                 "added to it. Close what has it open, and begin it anew."
             )
+        confirm(found[-1][0] if found else number)
         return [_entry(row) for row in found if row[0] > number]
 
     def append(self, entry: Entry) -> None:
@@ -186,6 +207,7 @@ class PostgresDecision:
         written = changes.encode("utf-8", "surrogatepass")
         row = (self._session_id, number, decision_id, epoch, written, has_files)
         self.connection.execute(_APPEND, (decision_id, *row))
+        self._news.tell(self._session_id, number)
 
 
 def _entry(row: Sequence[Any]) -> Entry:

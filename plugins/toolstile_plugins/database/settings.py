@@ -79,5 +79,7 @@ class DatabaseSettings(BaseModel):
 
     def close(self) -> None:
         """Close the connections, if there were any."""
+        if self._sessions is not None:
+            self._sessions.close()
         if self._database is not None:
             self._database.close()

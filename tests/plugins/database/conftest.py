@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing
 from typing import Any
@@ -11,6 +12,7 @@ import psycopg
 import pytest
 
 from toolstile_plugins.database.postgres_database import PostgresDatabase
+from toolstile_plugins.database.session_store import PostgresSessions
 
 _schemas = itertools.count(1)
 
@@ -33,9 +35,26 @@ def opened(url: str) -> Iterator[Callable[..., PostgresDatabase]]:
         )
 
 
+@pytest.fixture
+def stores(opened: Callable[..., PostgresDatabase]) -> Iterator[Callable[..., PostgresSessions]]:
+    """Opens a store of sessions as a process of its own would."""
+    with ExitStack() as stack:
+        yield lambda *address, **settings: stack.enter_context(
+            closing(PostgresSessions(opened(*address, **settings)))
+        )
+
+
 def do(url: str, *statements: str) -> list[Any]:
     """Run statements on a connection of their own; returns what the last one finds."""
     with psycopg.connect(url, autocommit=True) as connection:
         for statement in statements:
             cursor = connection.execute(statement.encode())
         return cursor.fetchall() if cursor.description else []
+
+
+def wait_until(is_so: Callable[[], bool]) -> None:
+    """Wait for something that another thread, or another process, is about to do."""
+    until = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < until
+        time.sleep(0.002)

@@ -20,8 +20,8 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture
-def sessions(opened) -> PostgresSessions:
-    return PostgresSessions(opened())
+def sessions(stores) -> PostgresSessions:
+    return stores()
 
 
 @pytest.fixture
@@ -30,18 +30,18 @@ def counter(sessions) -> PostgresCounter:
 
 
 @pytest.fixture
-def again(opened) -> PostgresCounter:
-    return PostgresSessions(opened()).counter()
+def again(stores) -> PostgresCounter:
+    return stores().counter()
 
 
 class TestPostgres(CounterContract):
     @pytest.fixture
-    def counter(self, opened) -> PostgresCounter:
-        return PostgresSessions(opened()).counter()
+    def counter(self, stores) -> PostgresCounter:
+        return stores().counter()
 
     @pytest.fixture
-    def again(self, opened) -> PostgresCounter:
-        return PostgresSessions(opened()).counter()
+    def again(self, stores) -> PostgresCounter:
+        return stores().counter()
 
 
 def test_what_is_reserved_within_a_decision_is_kept_with_it(sessions, counter, again):

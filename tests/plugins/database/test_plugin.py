@@ -16,7 +16,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.database.settings import DatabaseSettings
 
-from .conftest import do
+from .conftest import do, wait_until
 
 
 @tool(category="write", timeout=None)
@@ -46,9 +46,11 @@ def test_hosts_share_a_session(url):
             stack.enter_context(stack.enter_context(host(url)).executor(session_id="s"))
             for _ in range(2)
         ]
-        assert tools[0].dispatch(ToolCall("note", {"text": "a"})).text == "a"
-        assert tools[1].dispatch(ToolCall("note", {"text": "b"})).text == "a b"
-        assert tools[0].dispatch(ToolCall("note", {"text": "c"})).text == "a b c"
+        for number, text in enumerate("abc"):
+            journal = tools[number % 2].session.journal
+            wait_until(lambda journal=journal, number=number: not number or journal.is_behind)
+            outcome = tools[number % 2].dispatch(ToolCall("note", {"text": text}))
+            assert outcome.text == " ".join("abc"[: number + 1])
 
 
 @pytest.mark.slow
