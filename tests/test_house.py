@@ -262,11 +262,11 @@ BUDGETS = {
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
-        "contract": 682,
+        "contract": 693,
         "host": 63,
-        "lines": 5133,
-        "statements": 2605,
-        "files": 39,
+        "lines": 5922,
+        "statements": 3032,
+        "files": 47,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -110,6 +110,7 @@ def test_attributes_of_spans_and_events_are_all_listed():
         "toolstile.adapters",
         "toolstile.feedback",
         "toolstile.completion",
+        "toolstile.dispatchers",
         "toolstile.sandboxes",
     }
     assert attributes - STORED - LOGGERS - groups - {"toolstile.toml"} == set()

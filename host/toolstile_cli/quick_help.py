@@ -23,6 +23,7 @@ from toolstile_plugins.command_options import (
     record,
     sessions,
     vfs,
+    workers,
 )
 
 LOADING: Final = frozenset({"block", "plugin_files"})
@@ -64,6 +65,7 @@ def _parser() -> Parser:
         policy,
         sessions,
         vfs,
+        workers,
     )
     added = [arguments for plugin in plugins for arguments in plugin.ARGUMENTS]
     parser, parsers = main_parser((of.command, of.help) for of in added if of.help)

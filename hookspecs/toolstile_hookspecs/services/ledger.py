@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, runtime_checkable
+
+if TYPE_CHECKING:
+    from toolstile_hookspecs.context import ToolContext
 
 __all__ = [
     "Claim",
@@ -206,6 +209,14 @@ class LedgerStore(Protocol):
 
     def close(self) -> None:
         """Give back what it holds; claims of this process stay as they are."""
+
+
+class CallEffects(Protocol):
+    """Tells the effects of running calls; a resource, which the plugin `ledger` offers."""
+
+    def effect_id(self, context: ToolContext) -> str | None:
+        """Return the id under which a call's effect is recorded, None where none is."""
+        ...
 
 
 @runtime_checkable

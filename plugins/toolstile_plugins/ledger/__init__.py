@@ -26,7 +26,7 @@ from toolstile_hookspecs import (
     hookimpl,
 )
 from toolstile_hookspecs.context import CallControl
-from toolstile_hookspecs.services.ledger import LedgerStore
+from toolstile_hookspecs.services.ledger import CallEffects, LedgerStore
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.command_options.ledger import LEDGER
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
@@ -39,6 +39,15 @@ __all__ = ["EffectLedger", "LedgerSettings", "MemoryStore", "ToolEffect"]
 
 _holdings: Final[dict[CallControl, Holding]] = {}
 """The claims of running calls of idempotent tools."""
+
+
+class _RunningEffects:
+    """The effects that running calls have claimed."""
+
+    def effect_id(self, context: ToolContext) -> str | None:
+        """Return the id of a call's claim."""
+        holding = None if context.control is None else _holdings.get(context.control)
+        return None if holding is None or holding.claim is None else holding.claim.effect_id
 
 
 def is_idempotent(tool: Tool[Any, Any]) -> bool:
@@ -70,6 +79,10 @@ def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
         Binding[Decider](
             Decider,  # type: ignore[type-abstract]
             lambda resources: resources.get(EffectLedger),
+        ),
+        Binding[CallEffects](
+            CallEffects,  # type: ignore[type-abstract]
+            lambda resources: _RunningEffects(),  # noqa: ARG005 - it needs none
         ),
     ]
 

@@ -1,1 +1,122 @@
-"""Workers."""
+"""Workers: handlers of chosen tools run in other processes, and begin once, whatever dies.
+
+Settings, `[plugins.workers]`: see `WorkersSettings`. `toolstile worker` starts a worker.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Generator
+from contextlib import closing, contextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import BaseModel
+
+from toolstile_hookspecs import (
+    Binding,
+    CallRefused,
+    Command,
+    ConfigurationError,
+    HostHandle,
+    Tool,
+    ToolSelector,
+    applies_to,
+    hookimpl,
+)
+from toolstile_hookspecs.services.dispatcher import Dispatcher
+from toolstile_plugins.command_options.workers import WORKER
+from toolstile_plugins.workers.settings import WorkersSettings
+from toolstile_plugins.workers.tool_modules import why_not
+
+if TYPE_CHECKING:
+    from toolstile_plugins.workers.remote_call import RemoteCall
+
+__all__ = ["WorkersSettings"]
+
+_CALLS: Final = "workers.calls"
+"""The name of the plugin that answers in the place of handlers."""
+
+
+@hookimpl
+def toolstile_settings() -> type[BaseModel]:
+    """Declare the settings."""
+    return WorkersSettings
+
+
+@hookimpl
+def toolstile_resources(settings: WorkersSettings) -> list[Binding[Any]]:
+    """Offer the dispatcher; a binding of the application replaces it."""
+    if settings.runs is None:
+        return []
+    from toolstile_plugins.workers.dispatchers import dispatcher_of
+
+    return [
+        Binding[Dispatcher](
+            Dispatcher,  # type: ignore[type-abstract]
+            lambda resources: dispatcher_of(settings),  # noqa: ARG005 - it needs none
+        )
+    ]
+
+
+@hookimpl
+@contextmanager
+def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator[None]:
+    """Have calls of the chosen tools run on workers while the host is open."""
+    if settings.runs is None:
+        yield
+        return
+    from toolstile_plugins.workers.dispatchers import maker_of
+
+    maker_of(settings)
+    for tool in host.catalog:
+        if settings.runs.selects(tool) and (fault := why_not(tool)):
+            raise ConfigurationError(f"plugins.workers.runs: {_refused(tool, fault)}")
+    host.register(RemoteCalls(settings.runs, settings), _CALLS)
+    try:
+        yield
+    finally:
+        host.unregister(_CALLS)
+
+
+class RemoteCalls:
+    """The plugin of an open host that answers for the chosen tools.
+
+    Args:
+        runs: Chooses them.
+        settings: The settings.
+    """
+
+    def __init__(self, runs: ToolSelector, settings: WorkersSettings) -> None:
+        @hookimpl
+        @applies_to(runs.selects)
+        def toolstile_execute(tool: Tool[Any, Any]) -> RemoteCall:
+            """Have the handler run on a worker."""
+            from toolstile_plugins.workers.remote_call import RemoteCall
+
+            if fault := why_not(tool):
+                raise CallRefused(f"{tool.name} was not run: {_refused(tool, fault)}")
+            return RemoteCall(tool, settings)
+
+        self.toolstile_execute = toolstile_execute
+
+
+def _refused(tool: Tool[Any, Any], fault: str) -> str:
+    return (
+        f"{tool.name} cannot run on workers, since it {fault}, or leave it out of "
+        "[plugins.workers.runs]."
+    )
+
+
+@hookimpl
+def toolstile_commands() -> list[Command]:
+    """Add `toolstile worker`."""
+    return [Command(WORKER.command, WORKER.help, run=_run, configure=WORKER.configure)]
+
+
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    # No other command has to wait for it.
+    from toolstile_plugins.workers.cli import run_worker
+    from toolstile_plugins.workers.dispatchers import dispatcher_of
+
+    with closing(dispatcher_of(host.settings("workers"))) as dispatcher:
+        return run_worker(dispatcher, args.tools, args.concurrency)

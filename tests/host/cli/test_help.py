@@ -36,6 +36,7 @@ OFFERED = (
     "record",
     "replay",
     "sessions",
+    "worker",
 )
 """The commands of plugins."""
 ALL = (*COMMANDS, *OFFERED, *BENEATH)

@@ -122,6 +122,7 @@ def test_an_unknown_command_like_none_lists_them(toolstile):
         "replay",
         "policy",
         "sessions",
+        "worker",
         "greet",
     ]
 

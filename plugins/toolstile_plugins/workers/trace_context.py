@@ -1,0 +1,37 @@
+"""The W3C trace context of a call: written down by its host, current again around its handler."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+
+
+def current() -> str | None:
+    """Return the `traceparent` of the current span, None without OpenTelemetry or a span."""
+    # Who traces has imported it.
+    if "opentelemetry" not in sys.modules:
+        return None
+    from opentelemetry import propagate
+
+    carrier: dict[str, str] = {}
+    propagate.inject(carrier)
+    return carrier.get("traceparent")
+
+
+@contextmanager
+def attached(traceparent: str) -> Generator[None]:
+    """Let the caller's span be current within the block, and export what was traced."""
+    try:
+        from opentelemetry import context, propagate, trace
+    except ImportError:
+        yield
+        return
+    token = context.attach(propagate.extract({"traceparent": traceparent}))
+    try:
+        yield
+    finally:
+        context.detach(token)
+        with suppress(AttributeError):
+            # The process may be killed before it exports by itself.
+            trace.get_tracer_provider().force_flush()  # type: ignore[attr-defined]

@@ -1,0 +1,87 @@
+"""Workers of their own for tests, started with the command, and the tools that they run."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Generator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolstile import Host, Settings
+from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE
+
+from . import remote_tools
+
+HERE = Path(__file__).parent
+
+
+class Site:
+    """A folder with a configuration, the notes of handlers, and workers."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.notes = folder / "notes.txt"
+        self.workers: dict[str, Any] = {"path": str(folder / "calls.db"), "lease": 0.6}
+        self._started: list[subprocess.Popen[str]] = []
+        (folder / "toolstile.toml").write_text(
+            '[plugins.workers]\npath = "calls.db"\nlease = 0.6\n', encoding="utf-8"
+        )
+
+    def start(self) -> subprocess.Popen[str]:
+        """Start a worker; returns once it is up."""
+        command = [sys.executable, "-m", "toolstile", "worker", "--concurrency", "1"]
+        worker = subprocess.Popen(
+            [*command, "--tools", "remote_tools"],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": str(HERE), remote_tools.NOTES: str(self.notes)},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self._started.append(worker)
+        assert worker.stderr is not None
+        assert "A worker runs" in worker.stderr.readline()
+        return worker
+
+    def noted(self) -> list[str]:
+        """Return the lines that handlers have noted."""
+        return self.notes.read_text().splitlines() if self.notes.exists() else []
+
+    def host(self, **more: Any) -> Host:
+        """Return a host that sends the calls of all of its tools to workers."""
+        workers = {**self.workers, "runs": {"tools": ["*"]}, **more}
+        ledger = {"path": str(self.folder / "ledger.db")}
+        settings = Settings(plugins={"workers": workers, "ledger": ledger})
+        return Host(tools=remote_tools.TOOLS, settings=settings)
+
+    def close(self) -> None:
+        """Kill the workers."""
+        for worker in self._started:
+            worker.kill()
+            worker.communicate(timeout=PATIENCE)
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Generator[Site]:
+    """Return a folder without a worker."""
+    with closing(Site(tmp_path)) as site:
+        yield site
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
+    """Return a folder with a worker that the tests of a module share."""
+    with closing(Site(tmp_path_factory.mktemp("worker"))) as site:
+        site.start()
+        yield site
+
+
+@pytest.fixture
+def shared(worker: Site) -> Site:
+    """Return the folder with the worker, without notes."""
+    worker.notes.unlink(missing_ok=True)
+    return worker

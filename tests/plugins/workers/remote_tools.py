@@ -1,0 +1,91 @@
+"""Tools that workers of the tests run."""
+
+from __future__ import annotations
+
+import os
+import time
+from pathlib import Path
+
+from toolstile_hookspecs import (
+    IdempotencyConfig,
+    ToolResult,
+    ToolValidationError,
+    tool,
+)
+
+NOTES = "TOOLSTILE_TEST_NOTES"
+
+
+def note(text: str) -> None:
+    """Add a line to the file of the test."""
+    with Path(os.environ[NOTES]).open("a", encoding="utf-8") as file:
+        file.write(f"{text} {os.getpid()}\n")
+
+
+@tool(category="read")
+def where() -> int:
+    """Return the process that the handler runs in."""
+    return os.getpid()
+
+
+@tool
+async def greet(name: str) -> ToolResult[str]:
+    """Greet."""
+    return ToolResult.ok(f"Hello {name}", message="Said.", exclude_value_from_context=True)
+
+
+@tool
+def fail(how: str) -> ToolResult[str]:
+    """Fail in a way."""
+    if how == "returned":
+        return ToolResult.error("No such order. Check it, then retry.")
+    raise ToolValidationError("Too much.") if how == "contract" else LookupError("It is gone.")
+
+
+@tool(
+    category="write",
+    idempotency=IdempotencyConfig(scope="global", strategy="params", param_keys=("order",)),
+    timeout=60,
+)
+def pay(order: int, seconds: float = 0) -> int:
+    """Pay."""
+    note(f"paid {order}")
+    time.sleep(seconds)
+    return order
+
+
+@tool(category="write", timeout=1)
+def linger() -> None:
+    """Take too long."""
+    note("lingers")
+    time.sleep(60)
+
+
+@tool(category="write", version="2.0.0")
+def versioned() -> None:
+    """Have a version."""
+
+
+@tool
+def current_trace() -> str:
+    """Return the trace that the handler runs in."""
+    from opentelemetry import trace
+
+    return f"{trace.get_current_span().get_span_context().trace_id:032x}"
+
+
+@tool
+def lost() -> object:
+    """Return a value that is not JSON."""
+    note("lost")
+    return object()
+
+
+@tool
+def die() -> None:
+    """End the process of the handler."""
+    note("died")
+    os._exit(3)
+
+
+TOOLS = [where, greet, fail, pay, linger, current_trace, lost, die]

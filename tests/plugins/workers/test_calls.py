@@ -1,0 +1,178 @@
+"""Calls of a host that run on workers, which the command has started."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from toolstile import ConfigurationError, Host, Settings, Status, ToolCall
+from toolstile_hookspecs import Outcome, ToolContext, tool
+from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE
+
+from . import remote_tools
+from .conftest import Site
+
+pytestmark = pytest.mark.slow
+
+
+def until(holds: Callable[[], object]) -> None:
+    end = time.monotonic() + PATIENCE
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(PAUSE)
+
+
+def lives(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def call(host: Host, tool: str, /, **arguments: Any) -> Outcome:
+    with host.executor() as tools:
+        return tools.dispatch(ToolCall(tool, arguments))
+
+
+def while_paying(host: Host, site: Site, do: Callable[[Any], object], **arguments: Any) -> Outcome:
+    """Call `pay`, and do something with the task once its handler runs."""
+    before = len(site.noted())
+
+    async def pay() -> Any:
+        with host.executor() as tools:
+            paying = asyncio.ensure_future(tools.adispatch(ToolCall("pay", arguments)))
+            await asyncio.to_thread(until, lambda: len(site.noted()) > before)
+            do(paying)
+            await asyncio.wait([paying])
+            return None if paying.cancelled() else paying.result()
+
+    return asyncio.run(pay())
+
+
+def test_handlers_run_in_processes_of_the_worker(shared: Site):
+    """Results and failures come back as they would from a handler of the host's own."""
+    with shared.host() as host:
+        first, second = call(host, "where"), call(host, "where")
+        assert first.result.value == second.result.value != os.getpid()
+        greeted = call(host, "greet", name="Ada")
+        assert (greeted.text, greeted.result.value) == ("Said.", "Hello Ada")
+        told = {how: call(host, "fail", how=how).text for how in ("returned", "contract", "other")}
+        assert told == {
+            "returned": "No such order. Check it, then retry.",
+            "contract": "Too much.",
+            "other": "Internal error in fail: It is gone.",
+        }
+
+
+def test_a_handler_that_takes_too_long_is_killed(shared: Site):
+    with shared.host() as host:
+        assert call(host, "linger").status is Status.TIMED_OUT
+        process = int(shared.noted()[0].split()[-1])
+        until(lambda: not lives(process))
+        assert call(host, "where").success
+
+
+def test_a_call_that_is_cancelled_ends_its_handler(shared: Site):
+    with shared.host() as host:
+        while_paying(host, shared, lambda paying: paying.cancel(), order=1, seconds=60)
+        process = int(shared.noted()[0].split()[-1])
+        until(lambda: not lives(process))
+
+
+def test_what_dies_or_cannot_be_written_is_unknown(shared: Site):
+    with shared.host() as host:
+        assert "The process of its handler died while it ran." in call(host, "die").text
+        assert "its result cannot be written as JSON" in call(host, "lost").text
+        assert call(host, "where").success
+    assert len(shared.noted()) == 2
+
+
+def test_a_handler_is_part_of_its_callers_trace(shared: Site, tmp_path: Path):
+    spans = tmp_path / "spans.jsonl"
+    settings = Settings(
+        plugins={
+            "workers": {**shared.workers, "runs": {"tools": ["current_trace"]}},
+            "otel": {"trace": str(spans)},
+        }
+    )
+    with Host(tools=remote_tools.TOOLS, settings=settings) as host:
+        seen = call(host, "current_trace").text
+    traces = [json.loads(line)["context"]["trace_id"] for line in spans.read_text().splitlines()]
+    assert [f"0x{seen}"] == traces
+
+
+def test_versions_that_do_not_match_are_refused(shared: Site):
+    newer = replace(remote_tools.versioned, version="3.0.0")
+    settings = Settings(plugins={"workers": {**shared.workers, "runs": {}}})
+    with Host(tools=[newer], settings=settings) as host:
+        assert call(host, "versioned").text == (
+            "versioned was not run: it is 3.0.0 here, and its workers have 2.0.0. Start workers "
+            "with the same code, then retry."
+        )
+
+
+def test_an_effect_of_a_killed_worker_is_unknown_and_not_repeated(site: Site):
+    worker = site.start()
+    with site.host() as host:
+        assert call(host, "pay", order=1).text == call(host, "pay", order=1).text == "1"
+        told = while_paying(host, site, lambda _: worker.kill(), order=2, seconds=60)
+        assert told.status is Status.FAILED
+        assert "its outcome is unknown: Its worker was lost while it ran." in told.text
+        site.start()
+        assert "its outcome is unknown" in call(host, "pay", order=2).text
+        assert call(host, "pay", order=3).text == "3"
+    assert [line.rpartition(" ")[0] for line in site.noted()] == ["paid 1", "paid 2", "paid 3"]
+
+
+def test_a_worker_that_is_asked_to_end_ends_its_calls_first(site: Site):
+    worker = site.start()
+    with site.host() as host:
+        end = partial(worker.send_signal, signal.SIGTERM)
+        told = while_paying(host, site, lambda _: end(), order=1, seconds=0.5)
+    assert told.text == "1"
+    assert worker.wait(PATIENCE) == 0
+
+
+def test_without_a_worker_the_text_says_how_to_start_one(site: Site):
+    with site.host(patience=0.2) as host:
+        told = call(host, "pay", order=1)
+        assert told.text == (
+            "pay was not run: no worker that runs here has it. Start one with "
+            "`toolstile worker --tools MODULE`, then retry."
+        )
+        # It has not happened, so it may be tried again.
+        assert call(host, "pay", order=1).text == told.text
+
+
+def test_tools_that_take_a_context_are_refused(site: Site):
+    @tool
+    def look(*, context: ToolContext) -> str:
+        """Look at the session."""
+        return context.session.id
+
+    settings = Settings(plugins={"workers": {**site.workers, "runs": {"tools": ["look"]}}})
+    expected = (
+        "look cannot run on workers, since it takes a context, and session and resources stay with "
+        "the host. Do without it, or leave it out of [plugins.workers.runs]."
+    )
+    with pytest.raises(ConfigurationError) as refused:
+        Host(tools=[look], settings=settings).open()
+    assert str(refused.value) == f"plugins.workers.runs: {expected}"
+    with Host(settings=settings) as host, host.executor(tools=[look]) as tools:
+        assert tools.dispatch(ToolCall("look")).text == f"look was not run: {expected}"
+
+
+def test_a_dispatcher_that_nobody_offers_is_refused(site: Site):
+    with pytest.raises(ConfigurationError, match="'locl' is not known; did you mean 'local'"):
+        site.host(dispatcher="locl").open()
