@@ -47,7 +47,10 @@ def generate(path: str, *, context: ToolContext) -> str:
 
 
 class House:
-    """Hosts that share an inbox, a ledger and stored sessions in one folder."""
+    """Hosts that share an inbox, a ledger and stored sessions in one folder.
+
+    Where it has a file `url`, they share the PostgreSQL database of that address.
+    """
 
     def __init__(self, folder: Path, stack: ExitStack) -> None:
         self.folder = folder
@@ -66,10 +69,14 @@ class House:
         inbox = {"path": str(self.folder / "inbox" / "inbox.db"), "interval": 0.005, **inbox}
         plugins: dict[str, Any] = {"inbox": inbox}
         given: dict[str, Any] = {"approver": "inbox", **(top or {})}
-        state = str(self.folder / "state" / "state.db")
-        if stored:
+        state, url = str(self.folder / "state" / "state.db"), self.folder / "url"
+        if stored and url.exists():
+            inbox["key"] = str(Path(inbox.pop("path")).with_suffix(".key"))
+            plugins |= {"database": {"url": url.read_text()}}
+            given["approval_key"] = KEY
+        elif stored:
             plugins |= {"sessions": {"path": state}, "ledger": {"path": state}}
-        if stored or keyed:
+        if (stored or keyed) and "database" not in plugins:
             given |= {"approval_key": KEY, "approval_spent": state}
         given["plugins"] = {**plugins, **given.get("plugins", {})}
         host = Host(settings=Settings.model_validate(given), tools=tools or [pay], clock=self.clock)
@@ -85,6 +92,14 @@ def house(tmp_path: Path) -> Iterator[House]:
     PAID.clear()
     with ExitStack() as stack:
         yield House(tmp_path, stack)
+
+
+@pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.slow)])
+def shared(house: House, request: pytest.FixtureRequest) -> House:
+    """Hosts that share stored sessions, in a file or a database."""
+    if request.param == "postgres":
+        (house.folder / "url").write_text(request.getfixturevalue("database"))
+    return house
 
 
 def inbox_of(tools: Executor) -> Inbox:

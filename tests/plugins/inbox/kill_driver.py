@@ -2,7 +2,9 @@
 
 `python kill_driver.py FOLDER WAIT [STEP]`: each call pays somebody else, and its result is a line
 of a file. With a step the process kills itself there, in its first call. `person` in place of WAIT
-approves the question that waits; `shown` resumes the call whose changes were approved.
+approves the questions that wait, the last argument being their name, once a line comes in; `shown`
+resumes the call whose changes were approved. All is kept in a PostgreSQL database where the folder
+has a file `url`.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial, wraps
 from itertools import count
 from pathlib import Path
@@ -24,6 +27,7 @@ from toolstile_hookspecs import (
     IdempotencyConfig,
     Outcome,
     Principal,
+    StateError,
     Status,
     ToolCall,
     ToolContext,
@@ -31,8 +35,11 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.services.approval_store import ANSWERED
+from toolstile_plugins.database.session_store import PostgresDecision
 from toolstile_plugins.inbox import Inbox, resume_pending
-from toolstile_plugins.inbox.sqlite import SqliteApprovals
+from toolstile_plugins.inbox.sql import SqlApprovals
+from toolstile_plugins.ledger.stores.postgres import PostgresStore
+from toolstile_plugins.ledger.stores.sql import SqlStore
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 from toolstile_plugins.record import RecordFile
 from toolstile_plugins.sessions.sqlite import SqliteDecision
@@ -73,20 +80,29 @@ def opened(folder: Path, wait: str) -> Host:
         return "Generated."
 
     (folder / "work").mkdir(exist_ok=True)
-    state = str(folder / "state.db")
-    inbox = {"path": str(folder / "inbox.db"), "interval": 0.002, "wait": wait, "lease": LEASE}
+    state, url = str(folder / "state.db"), folder / "url"
+    inbox = {"interval": 0.002, "wait": wait, "lease": LEASE}
+    kept: dict[str, Any] = (
+        {
+            "database": {"url": url.read_text(), "lease": LEASE},
+            "inbox": {"key": str(folder / "inbox.key"), **inbox},
+        }
+        if url.exists()
+        else {
+            "sessions": {"path": state},
+            "ledger": {"path": state},
+            "inbox": {"path": str(folder / "inbox.db"), **inbox},
+        }
+    )
     settings = Settings.model_validate(
         {
             "approver": "inbox",
             "approval_key": "a key of the tests, 32 letters long",
-            "approval_spent": state,
             "approve_diff": ["generate"],
             "plugins": {
-                "inbox": inbox,
-                "sessions": {"path": state},
-                "ledger": {"path": state},
                 "record": {"folder": str(folder / "records")},
                 "vfs": {"root": str(folder / "work")},
+                **kept,
             },
         }
     )
@@ -133,7 +149,7 @@ def tell(owner: type[Any], name: str, title: Callable[..., str]) -> None:
     setattr(owner, name, telling)
 
 
-def claim_of(store: SqliteApprovals, ticket: str, *_: object) -> str:
+def claim_of(store: SqlApprovals, ticket: str, *_: object) -> str:
     """Return what a claim is: of a call that waits, or of one that goes on."""
     question = store.get(ticket)
     return "the claim" if question and question.state in ANSWERED else "the hold"
@@ -142,17 +158,19 @@ def claim_of(store: SqliteApprovals, ticket: str, *_: object) -> str:
 def tell_all() -> None:
     """Have all tell of their steps that have a part in an answered call."""
     for owner, name, title in (
-        (SqliteApprovals, "add", "the question"),
-        (SqliteApprovals, "answer", "the answer"),
-        (SqliteApprovals, "end", "the end of the question"),
-        (SqliteApprovals, "release", "the release"),
-        (SqliteStore, "claim", "the claim of the ledger"),
+        (SqlApprovals, "add", "the question"),
+        (SqlApprovals, "answer", "the answer"),
+        (SqlApprovals, "end", "the end of the question"),
+        (SqlApprovals, "release", "the release"),
+        (SqlStore, "claim", "the claim of the ledger"),
         (SqliteStore, "finish_within", "the record of the ledger"),
+        (PostgresStore, "finish_within", "the record of the ledger"),
         (SqliteDecision, "append", "the entry of the session"),
+        (PostgresDecision, "append", "the entry of the session"),
         (RecordFile, "append", "the line of the record"),
     ):
         tell(owner, name, partial(lambda title, *_: title, title))
-    tell(SqliteApprovals, "claim", claim_of)
+    tell(SqlApprovals, "claim", claim_of)
 
 
 def die_at(step: str) -> Callable[[str], None]:
@@ -184,22 +202,30 @@ def pay_all(folder: Path, tools: Executor, wait: str) -> None:
             time.sleep(0.002)
 
 
+def approve_all(inbox: Inbox, name: str) -> None:
+    """Approve what waits, once a line comes in, and tell which answers counted."""
+    waiting = inbox.waiting()
+    sys.stdin.readline()
+    for question in waiting:
+        with suppress(StateError):
+            inbox.answer(question.ticket, Answer.APPROVED, Principal("os", name), via="driver")
+            sys.stdout.write(f"{question.ticket}\n")
+
+
 if __name__ == "__main__":
     where, how = Path(sys.argv[1]), sys.argv[2]
     with (
         opened(where, how if how == "answer" else "pending") as host,
         host.executor(session_id="s") as executor,
     ):
-        if sys.argv[3:]:
+        if sys.argv[3:] and sys.argv[3]:
             tell_all()
             host.register(Steps())
             reach = die_at(sys.argv[3])
         sys.stdout.write("ready\n")
         sys.stdout.flush()
         if how == "person":
-            inbox = executor.resources.get(Inbox)
-            (waits,) = inbox.waiting()
-            inbox.answer(waits.ticket, Answer.APPROVED, Principal("os", "ada"), via="driver")
+            approve_all(executor.resources.get(Inbox), sys.argv[4])
         elif how == "shown":
             for outcome in resume_pending(executor):
                 note(where, outcome)

@@ -237,8 +237,8 @@ def test_it_ends_with_its_time(house, tools):
     assert grants_of(tools).all() == []
 
 
-def test_it_approves_so_many_calls_and_counts_those_that_fail(house):
-    tools = house.tools(house.host(failing, wait="pending", stored=True))
+def test_it_approves_so_many_calls_and_counts_those_that_fail(shared):
+    tools = shared.tools(shared.host(failing, wait="pending", stored=True))
     given = grant(tools, Terms(is_exact=False, times=3))
     assert not call(tools, "nobody").success
     assert not is_asked(tools)
@@ -270,12 +270,12 @@ with ExitStack() as stack:
 
 
 @pytest.mark.slow
-def test_of_four_processes_at_once_it_approves_exactly_so_many(house):
-    grant(house.tools(house.host(wait="pending", stored=True)), Terms(is_exact=False, times=9))
+def test_of_four_processes_at_once_it_approves_exactly_so_many(shared):
+    grant(shared.tools(shared.host(wait="pending", stored=True)), Terms(is_exact=False, times=9))
     root = Path(__file__).parents[3]
     processes = [
         subprocess.Popen(
-            [sys.executable, "-c", PROGRAM, str(house.folder), str(number)],
+            [sys.executable, "-c", PROGRAM, str(shared.folder), str(number)],
             cwd=root,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
@@ -25,9 +26,24 @@ pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(os.name != "posix", reason="SIGKILL"),
 ]
+BOTH = pytest.mark.parametrize("kept", ["sqlite", pytest.param("postgres", marks=pytest.mark.long)])
 DRIVER = Path(__file__).with_name("kill_driver.py")
 LONGEST = 0.4
 """Seconds of calls before the kill: some twenty of them."""
+
+
+@pytest.fixture
+def folder(request: pytest.FixtureRequest, tmp_path: Path) -> Callable[[str, str], Path]:
+    """Makes a folder of hosts that keep what they share in it, or in a database of its own."""
+
+    def made(kept: str, name: str = "0") -> Path:
+        found = tmp_path / name
+        found.mkdir()
+        if kept == "postgres":
+            (found / "url").write_text(request.getfixturevalue("postgres").make())
+        return found
+
+    return made
 
 
 def approve_all(inbox: Inbox, way: str, until: threading.Event) -> None:
@@ -58,7 +74,6 @@ def go_on(folder: Path, tools: Executor) -> None:
 
 def kill_once(folder: Path, wait: str, step: str | None = None) -> int:
     """Kill the process at a step or a random instant, go on; return the number of results."""
-    folder.mkdir(exist_ok=True)
     with opened(folder, "pending") as host, host.executor(session_id="s") as tools:
         inbox, ended = tools.resources.get(Inbox), threading.Event()
         people = [
@@ -150,9 +165,11 @@ BY_WAIT = {
         for step, expected in {**STEPS, **more}.items()
     ],
 )
-def test_killed_at_a_step(tmp_path, wait, step, expected):
-    kill_once(tmp_path, wait, step)
-    assert what_came_of_it(tmp_path) == expected
+@BOTH
+def test_killed_at_a_step(folder, kept, wait, step, expected):
+    killed = folder(kept)
+    kill_once(killed, wait, step)
+    assert what_came_of_it(killed) == expected
 
 
 def what_came_of_it(folder: Path) -> str:
@@ -174,7 +191,9 @@ def test_of_a_person_whose_process_dies_the_answer_counts_or_another_can_be_give
         tools.dispatch(ToolCall("pay", {"to": "p0"}, id="call-0"))
         inbox = tools.resources.get(Inbox)
         (question,) = inbox.waiting()
-        person = subprocess.run([sys.executable, DRIVER, tmp_path, "person", step], check=False)
+        person = subprocess.run(
+            [sys.executable, DRIVER, tmp_path, "person", step, "ada"], input=b"\n", check=False
+        )
         assert person.returncode == -signal.SIGKILL
         is_given = inbox.store.get(question.ticket).answer is not None
         assert is_given is (step == "after the answer")
@@ -216,14 +235,16 @@ def test_what_a_person_was_shown_is_kept_at_most_once_and_never_made_again(tmp_p
     assert results == told if told is not None else "may have happened" in results[0]
 
 
+@BOTH
 @pytest.mark.parametrize("wait", ["answer", "pending"])
-def test_a_killed_process_leaves_every_call_whole(tmp_path, wait):
-    calls = [kill_once(tmp_path / str(number), wait) for number in range(4)]
+def test_a_killed_process_leaves_every_call_whole(folder, kept, wait):
+    calls = [kill_once(folder(kept, str(number)), wait) for number in range(4)]
     assert sum(calls) > 0
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("kept", ["sqlite", "postgres"])
 @pytest.mark.parametrize("wait", ["answer", "pending"])
-def test_three_hundred_killed_processes_leave_every_call_whole(tmp_path, wait):
-    calls = [kill_once(tmp_path / str(number), wait) for number in range(150)]
+def test_three_hundred_killed_processes_leave_every_call_whole(folder, kept, wait):
+    calls = [kill_once(folder(kept, str(number)), wait) for number in range(150)]
     assert sum(calls) > 0

@@ -100,10 +100,10 @@ def test_an_executor_with_a_principal_has_to_be_told_of_no_other(house):
         assert outcome.success
 
 
-def test_another_process_resumes_a_call_of_a_stored_session(house):
-    first = house.tools(house.host(wait="pending", stored=True))
+def test_another_process_resumes_a_call_of_a_stored_session(shared):
+    first = shared.tools(shared.host(wait="pending", stored=True))
     first.dispatch(CALL)
-    second = house.tools(house.host(wait="pending", stored=True))
+    second = shared.tools(shared.host(wait="pending", stored=True))
     say(inbox_of(second))
     (outcome,) = resume_pending(second)
     assert outcome.success
@@ -111,32 +111,32 @@ def test_another_process_resumes_a_call_of_a_stored_session(house):
     assert (PAID, list(second.session[str].all())) == (["ada"], ["ada 5"])
 
 
-def test_a_host_without_the_tool_leaves_the_call_to_others(house):
-    first = house.tools(house.host(wait="pending", stored=True))
+def test_a_host_without_the_tool_leaves_the_call_to_others(shared):
+    first = shared.tools(shared.host(wait="pending", stored=True))
     first.dispatch(CALL)
     say(inbox_of(first))
-    without = house.tools(house.host(generate, wait="pending", stored=True))
+    without = shared.tools(shared.host(generate, wait="pending", stored=True))
     assert [outcome.status for outcome in resume_pending(without)] == [Status.UNKNOWN_TOOL]
-    (outcome,) = resume_pending(house.tools(house.host(wait="pending", stored=True)))
+    (outcome,) = resume_pending(shared.tools(shared.host(wait="pending", stored=True)))
     assert outcome.text == "Paid 5 to ada."
     assert PAID == ["ada"]
 
 
-def test_of_two_processes_at_once_one_resumes(house):
-    hosts = [house.host(wait="pending", stored=True) for _ in range(2)]
-    one, two = (house.tools(host) for host in hosts)
+def test_of_two_processes_at_once_one_resumes(shared):
+    hosts = [shared.host(wait="pending", stored=True) for _ in range(2)]
+    one, two = (shared.tools(host) for host in hosts)
     one.dispatch(CALL)
     question = say(inbox_of(one))
-    assert inbox_of(two).claim(question, house.clock.now())
+    assert inbox_of(two).claim(question, shared.clock.now())
     assert resume_pending(one) == []
-    house.clock.advance(600)
+    shared.clock.advance(600)
     (outcome,) = resume_pending(one)
     assert outcome.success
 
 
-def test_a_call_whose_approval_was_used_up_does_not_run_again(house):
+def test_a_call_whose_approval_was_used_up_does_not_run_again(shared):
     """As after a crash between the decision and the note that the question is over."""
-    tools = house.tools(house.host(wait="pending", stored=True))
+    tools = shared.tools(shared.host(wait="pending", stored=True))
     tools.dispatch(CALL)
     inbox = inbox_of(tools)
     question = say(inbox)
