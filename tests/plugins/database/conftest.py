@@ -20,10 +20,7 @@ _schemas = itertools.count(1)
 @pytest.fixture
 def url(postgres: Any) -> str:
     """The connection string of an empty schema."""
-    name = f"place_{next(_schemas)}"
-    with psycopg.connect(postgres.url, autocommit=True) as connection:
-        connection.execute(f"CREATE SCHEMA {name}".encode())
-    return f"{postgres.url}?options=-csearch_path%3D{name}"
+    return made_schema(postgres)
 
 
 @pytest.fixture
@@ -52,9 +49,16 @@ def do(url: str, *statements: str) -> list[Any]:
         return cursor.fetchall() if cursor.description else []
 
 
-def wait_until(is_so: Callable[[], bool]) -> None:
+def wait_until(is_so: Callable[[], bool], seconds: float = 10) -> None:
     """Wait for something that another thread, or another process, is about to do."""
-    until = time.monotonic() + 10
+    until = time.monotonic() + seconds
     while not is_so():
         assert time.monotonic() < until
         time.sleep(0.002)
+
+
+def made_schema(server: Any) -> str:
+    """Make an empty schema in the database of a server; returns the connection string."""
+    name = f"place_{next(_schemas)}"
+    do(server.url, f"CREATE SCHEMA {name}")
+    return f"{server.url}?options=-csearch_path%3D{name}"

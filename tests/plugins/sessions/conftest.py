@@ -32,6 +32,10 @@ class Hosts:
         self.workspace = folder / "work"
         self.workspace.mkdir(exist_ok=True)
         self._stack = stack
+        self.tables: dict[str, dict[str, Any]] = {
+            "sessions": {"path": self.file},
+            "ledger": {"path": self.file},
+        }
 
     def open(
         self,
@@ -42,13 +46,7 @@ class Hosts:
         approve_diff: bool = False,
     ) -> Host:
         settings = Settings.model_validate(
-            {
-                "approve_diff": approve_diff,
-                "plugins": {
-                    "sessions": {"path": self.file},
-                    "ledger": {"path": self.file},
-                },
-            }
+            {"approve_diff": approve_diff, "plugins": self.tables},
         )
         files = Binding[Filesystem](
             Filesystem,  # type: ignore[type-abstract]
@@ -56,7 +54,7 @@ class Hosts:
         )
         host = Host(
             settings=settings,
-            discover=["sessions", "ledger"],
+            discover=["database", "sessions", "ledger"],
             tools=tools,
             plugins=plugins,
             resources=[files, *resources],

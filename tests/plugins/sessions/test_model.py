@@ -190,7 +190,7 @@ class Model(RuleBasedStateMachine):
     def begin(self) -> None:
         self.stack = ExitStack()
         folder = self.stack.enter_context(tempfile.TemporaryDirectory())
-        self.hosts = Hosts(Path(folder), self.stack)
+        self.hosts = self._made_hosts(Path(folder))
         self.executors: list[Executor] = []
         self.notes: list[str] = []
         self.logged: list[str] = []
@@ -203,6 +203,9 @@ class Model(RuleBasedStateMachine):
         for _ in range(HOSTS):
             self.executors.append(self._opened())
         others[:] = self.executors
+
+    def _made_hosts(self, folder: Path) -> Hosts:
+        return Hosts(folder, self.stack)
 
     def teardown(self) -> None:
         if hasattr(self, "stack"):
