@@ -2,7 +2,8 @@
 
 A program of its own, since it forks. `at STEP TOOL AGAIN` kills one process at a step of its one
 call of TOOL, and calls AGAIN; `random ROUNDS` kills many at random instants. Prints a line of JSON
-for each call: what another host found of it, and what it was told when it called again.
+for each call: what another host found of it, and what it was told when it called again. All is
+kept in a file, or in the database that TOOLSTILE_TEST_DATABASE names.
 """
 
 from __future__ import annotations
@@ -25,9 +26,12 @@ from toolstile import Executor, Host
 from toolstile_hookspecs import Binding, Filesystem, IdempotencyConfig, ToolCall, ToolContext, tool
 from toolstile_hookspecs.services.session_store import Entry, SessionStore
 from toolstile_hookspecs.stored_names import stored_as
+from toolstile_plugins.database.postgres_database import PostgresDatabase
+from toolstile_plugins.database.session_store import PostgresSessions
 from toolstile_plugins.ledger import EffectLedger
+from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
-from toolstile_plugins.sessions.sqlite import SqliteDecision, SqliteSessions
+from toolstile_plugins.sessions.sqlite import SqliteSessions
 from toolstile_plugins.vfs import DiskStore
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
@@ -38,8 +42,8 @@ Step = Callable[[str], None]
 step: Step = lambda name: None  # noqa: E731 - what each step of a call does
 
 
-class SteppingLedger(SqliteStore):
-    """A ledger's store that tells of its steps."""
+class SteppingLedger:
+    """Has a ledger's store tell of its steps."""
 
     def claim(self, *args: Any, **kwargs: Any) -> Any:
         step("before the claim")
@@ -54,25 +58,64 @@ class SteppingLedger(SqliteStore):
         return kept
 
 
-class SteppingDecision(SqliteDecision):
-    """An open decision that tells of its steps."""
-
-    def append(self, entry: Entry) -> None:
-        step("before the entry")
-        super().append(entry)
-        step("after the entry")
-
-
-class SteppingSessions(SqliteSessions):
-    """A store of sessions that tells of its steps."""
+class SteppingSessions:
+    """Has a store of sessions tell of its steps."""
 
     @contextmanager
-    def deciding(self, session_id: str) -> Generator[SqliteDecision]:
+    def deciding(self, session_id: str) -> Generator[Any]:
         step("before the decision")
-        with super().deciding(session_id) as decision:
+        with super().deciding(session_id) as decision:  # type: ignore[misc]
             step("in the open decision")
-            yield SteppingDecision(decision.connection, session_id)
+            append = decision.append
+
+            def tell(entry: Entry) -> None:
+                step("before the entry")
+                append(entry)
+                step("after the entry")
+
+            decision.append = tell
+            yield decision
         step("after the commit")
+
+
+class InFile:
+    """Where all is kept that hosts of one machine share."""
+
+    class Ledger(SteppingLedger, SqliteStore):  # type: ignore[misc]
+        """A ledger's store in the file."""
+
+    class Sessions(SteppingSessions, SqliteSessions):  # type: ignore[misc]
+        """A store of sessions in the file."""
+
+    def ledger(self) -> Any:
+        return self.Ledger(folder / "state.db")
+
+    def sessions(self) -> Any:
+        return self.Sessions(folder / "state.db")
+
+
+class InDatabase:
+    """Where all is kept that hosts on many machines share."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    class Ledger(SteppingLedger, PostgresStore):  # type: ignore[misc]
+        """A ledger's store in the database."""
+
+    class Sessions(SteppingSessions, PostgresSessions):  # type: ignore[misc]
+        """A store of sessions in the database."""
+
+    def ledger(self) -> Any:
+        # Claims of killed processes are given up after that.
+        return self.Ledger(PostgresDatabase(self.url), lease=1)
+
+    def sessions(self) -> Any:
+        return self.Sessions(PostgresDatabase(self.url))
+
+
+URL = os.environ.get("TOOLSTILE_TEST_DATABASE")
+stores = InDatabase(URL) if URL else InFile()
 
 
 @stored_as("crash.Note")
@@ -145,9 +188,9 @@ def workspace() -> Binding[Any]:
 
 def opened(stack: ExitStack, session_id: str = "s") -> Executor:
     """Return an executor of a host of its own over all that is stored in the folder."""
-    ledger = EffectLedger(SteppingLedger(folder / "state.db"))
+    ledger = EffectLedger(stores.ledger())
     stack.callback(ledger.shut)
-    sessions = stack.enter_context(closing(SteppingSessions(folder / "state.db")))
+    sessions = stack.enter_context(closing(stores.sessions()))
     resources = [
         Binding.instance(EffectLedger, ledger),
         Binding.instance(SessionStore, sessions),  # type: ignore[type-abstract]
@@ -168,7 +211,7 @@ def found_of(key: str, tools: Executor) -> dict[str, Any]:
     """Return what a host finds of a call: files, notes, and the ledger's record."""
     files = tools.dispatch(ToolCall("look", {"key": key}))
     assert files.success, files.text
-    with closing(SqliteStore(folder / "state.db")) as store:
+    with closing(stores.ledger()) as store:
         recorded = [entry for entry in store.entries() if _is_of(entry, key)]
     return {
         "files": len(files.result.value or ()),
@@ -184,7 +227,7 @@ def _is_of(entry: Any, key: str) -> bool:
 
 def check_entries() -> None:
     """See that the entries of each session are numbered without gaps, each decided once."""
-    with closing(SqliteSessions(folder / "state.db")) as store:
+    with closing(stores.sessions()) as store:
         for info in store.sessions():
             entries = store.after(info.id, 0)
             numbers = [entry.number for entry in entries]

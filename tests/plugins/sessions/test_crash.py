@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from collections import Counter
@@ -53,12 +54,13 @@ ALL = {"files": 2, "notes": 1, "records": 1}
 NONE = {"files": 0, "notes": 0, "records": 0}
 
 
-def drive(*arguments: str) -> list[dict[str, Any]]:
+def drive(*arguments: str, database: str = "") -> list[dict[str, Any]]:
     done = subprocess.run(
         [sys.executable, DRIVER, *arguments],
         capture_output=True,
         text=True,
         check=False,
+        env={**os.environ, "TOOLSTILE_TEST_DATABASE": database},
         timeout=1_500,
     )
     assert done.returncode == 0, done.stderr
