@@ -32,11 +32,11 @@ class Site:
             '[plugins.workers]\npath = "calls.db"\nlease = 0.6\n', encoding="utf-8"
         )
 
-    def start(self) -> subprocess.Popen[str]:
+    def start(self, concurrency: int = 1) -> subprocess.Popen[str]:
         """Start a worker; returns once it is up."""
-        command = [sys.executable, "-m", "toolstile", "worker", "--concurrency", "1"]
+        command = [sys.executable, "-m", "toolstile", "worker", "--tools", "remote_tools"]
         worker = subprocess.Popen(
-            [*command, "--tools", "remote_tools"],
+            [*command, "--concurrency", str(concurrency)],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": str(HERE), remote_tools.NOTES: str(self.notes)},
             stderr=subprocess.PIPE,
