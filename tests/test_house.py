@@ -262,11 +262,11 @@ BUDGETS = {
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
-        "contract": 693,
+        "contract": 764,
         "host": 63,
-        "lines": 5922,
-        "statements": 3032,
-        "files": 47,
+        "lines": 6801,
+        "statements": 3487,
+        "files": 51,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -102,7 +102,10 @@ from toolstile_hookspecs.handles import (
     ExecutorHandle as ExecutorHandle,
     HostHandle as HostHandle,
 )
-from toolstile_hookspecs.idempotency import IdempotencyConfig as IdempotencyConfig
+from toolstile_hookspecs.idempotency import (
+    IdempotencyConfig as IdempotencyConfig,
+    Reconciled as Reconciled,
+)
 from toolstile_hookspecs.limits import (
     BudgetTracker as BudgetTracker,
     Cancellation as Cancellation,

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Any, Final, Literal
 
 from toolstile_hookspecs._tools.field_checks import call_fault, type_faults
+from toolstile_hookspecs.results import ToolResult
 
 Strategy = Literal["auto", "params", "custom", "none"]
 OnUnknown = Literal["fail", "retry"]
@@ -17,6 +18,47 @@ _NEEDED: Final = {
     "params": "param_keys=('field', ...)",
     "custom": "key_fn=, a function to a string",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Reconciled:
+    """The finding of a `reconcile` on an effect of which nobody knows whether it has happened.
+
+    Args:
+        has_happened: Whether it has; None where that cannot be told yet.
+        result: The result that calls get from here on, if it has happened.
+        reason: Why it cannot be told, for a person to read.
+
+    Example:
+        >>> Reconciled.happened({"number": 7}).result.value
+        {'number': 7}
+        >>> Reconciled.cannot_tell("The shop does not answer.").has_happened is None
+        True
+    """
+
+    has_happened: bool | None
+    result: ToolResult[Any] | None = None
+    reason: str = ""
+
+    @classmethod
+    def happened(cls, result: Any = None) -> Reconciled:
+        """Return that it has happened; the result is one, or a value as the handler returns it."""
+        is_result = issubclass(result.__class__, ToolResult)
+        return cls(has_happened=True, result=result if is_result else ToolResult.ok(result))
+
+    @classmethod
+    def did_not(cls) -> Reconciled:
+        """Return that it has not happened, and will not any more: the next call runs."""
+        return cls(has_happened=False)
+
+    @classmethod
+    def cannot_tell(cls, reason: str) -> Reconciled:
+        """Return that it cannot be told: it is asked again later."""
+        return cls(has_happened=None, reason=reason)
+
+
+Reconcile = Callable[[Any, str, Any], Reconciled | Awaitable[Reconciled]]
+"""A function of an effect's params, its key and a `ToolContext`, sync or async."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +78,8 @@ class IdempotencyConfig:
             recorded result answers it.
         version: Whether the major number of the tool's version makes the key, too, so that no
             result of an older one answers.
+        reconcile: The function `(params, key, context)` that finds out what became of a call that
+            ended without a record; it only reads. Its params are kept until the record is.
         on_unknown: `fail` refuses a call whose earlier run ended without a record;
             `retry` runs it again.
         on_error: `release` gives the key back when the handler itself failed;
@@ -58,6 +102,7 @@ class IdempotencyConfig:
     on_error: OnError = "release"
     same_params: bool = False
     version: bool = False
+    reconcile: Reconcile | None = None
 
     def faults(self) -> list[str]:
         """Return what is wrong with it, each with its remedy."""
@@ -75,8 +120,19 @@ class IdempotencyConfig:
             faults.append(
                 "key_fn cannot be called with params alone; write key_fn=lambda params: ..."
             )
+        if self.reconcile is not None:
+            faults += self._reconcile_faults(self.reconcile)
         if self.ttl is not None and self.ttl <= timedelta(0):
             faults.append(f"idempotency ttl {self.ttl!r} is not positive; use None for never")
         if not self.scope.strip():
             faults.append("idempotency scope is empty; use 'session', 'global', 'call' or a name")
+        return faults
+
+    def _reconcile_faults(self, reconcile: Reconcile) -> list[str]:
+        faults: list[str] = []
+        if call_fault(reconcile, None, "", None):
+            takes = "params, key and context; write def reconcile(params, key, context): ..."
+            faults.append(f"reconcile cannot be called with {takes}")
+        if self.on_unknown == "retry":
+            faults.append("reconcile only goes with on_unknown='fail'; remove one of them")
         return faults

@@ -201,7 +201,7 @@ class Tool(Generic[P, R]):
         examples, faults = typed_examples(self.examples, self.params_codec, self.result_codec)
         settle(self, "examples", examples)
         if self.idempotency is not None:
-            faults += key_faults(self.idempotency.param_keys, self.params_codec)
+            faults += key_faults(self.idempotency, self.params_codec)
         if self.isolation == "process":
             faults += import_faults(self.handler)
         self._refuse(faults)

@@ -274,13 +274,25 @@ def _shown(reason: str) -> str:
     return text
 
 
-def key_faults(keys: Collection[str], params: ValueCodec) -> list[str]:
-    """Return the params that make a key of idempotency and that a tool does not have."""
+def key_faults(idempotency: Any, params: ValueCodec) -> list[str]:
+    """Return the faults of a declared idempotency that the params of its tool show.
+
+    Args:
+        idempotency: The declaration.
+        params: The codec of the params.
+    """
+    keys = idempotency.param_keys
     known = known_names(params.schema()) if keys else ()
     unknown = [key for key in keys if key not in known]
     there = f"; it has {', '.join(known) or 'none'}"
     fault = "idempotency names the param {!r}, which it does not have{}"
-    return [fault.format(key, suggest(key, known) or there) for key in unknown]
+    faults = [fault.format(key, suggest(key, known) or there) for key in unknown]
+    if idempotency.reconcile is not None and params.secret_schema():
+        faults.append(
+            "idempotency has a reconcile, whose params would be kept, and they hold a secret; "
+            "let a resource hold it"
+        )
+    return faults
 
 
 def import_faults(handler: Any) -> list[str]:

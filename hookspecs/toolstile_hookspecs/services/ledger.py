@@ -277,7 +277,7 @@ class SettlesUnknown(Protocol):
         self,
         key: str,
         effect_id: str,
-        result: RecordedResult | None,
+        found: RecordedResult | str,
         expires_at: datetime | None,
         *,
         token: str | None = None,
@@ -287,7 +287,7 @@ class SettlesUnknown(Protocol):
         Args:
             key: The key.
             effect_id: The effect.
-            result: What it came to; None where it has not happened, so that the next call runs.
+            found: What it came to; or why it has not happened, so that the next call runs.
             expires_at: The end of the result; None for never.
             token: The hold that it has to be under; None for a person, who needs none.
         """

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from toolstile_plugins.command_options.arguments import Arguments, add_subcommand
+
+if TYPE_CHECKING:
+    from toolstile_plugins.command_options.arguments import Adder
 
 _HELP: Final = """\
 examples:
@@ -13,6 +16,7 @@ examples:
   toolstile ledger show 5d41402abc4b                   all that is known of one call
   toolstile ledger resolve 5d41402abc4b --done         it has happened: do not run it again
   toolstile ledger resolve 5d41402abc4b --not-done     it has not: the next runs
+  toolstile ledger reconcile                           ask the tools what became of unknowns
   toolstile ledger invalidate --tool create_order      forget what a tool has done
   toolstile ledger prune                               remove what has expired
 """
@@ -23,7 +27,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _HELP
     what = parser.add_subparsers(
-        metavar="list|show|resolve|invalidate|prune", dest="what", required=True
+        metavar="list|show|resolve|reconcile|invalidate|prune", dest="what", required=True
     )
     listing = add_subcommand(
         what,
@@ -58,6 +62,17 @@ def _configure(parser: argparse.ArgumentParser) -> None:
             },
         )
     )
+    reconcile = add_subcommand(
+        what,
+        "reconcile",
+        "ask the tools what became of unknown calls",
+        {"toolstile ledger reconcile": "ask about all of them, now"},
+    )
+    reconcile.add_argument("key", type=_text, metavar="KEY", nargs="?", help=_WHICH)
+    _configure_forgetting(what)
+
+
+def _configure_forgetting(what: Adder) -> None:
     forget = add_subcommand(
         what,
         "invalidate",

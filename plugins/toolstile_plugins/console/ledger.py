@@ -21,7 +21,7 @@ from toolstile_plugins.console.access import Access
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.pages import Pages, version_of, wants_json
 from toolstile_plugins.ledger.api import EffectLedger
-from toolstile_plugins.ledger.entries import hash_of, store_of, wire_of
+from toolstile_plugins.ledger.entries import Due, due_of, hash_of, store_of, wire_of
 from toolstile_plugins.ledger.settlement import Finding, is_unfit, settle
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
@@ -37,12 +37,14 @@ class Effect:
     Args:
         entry: Its entry.
         is_over: Whether it has expired, so that the next call of its key runs.
+        due: Its deadline, None where there is nothing to settle.
         is_unfit: Whether its tool cannot return the value that is recorded; not looked at in
             lists.
     """
 
     entry: LedgerEntry
     is_over: bool
+    due: Due | None = None
     is_unfit: bool = False
 
     @property
@@ -57,9 +59,14 @@ class Effect:
         return self.is_unfit or (is_unknown and not self.is_over)
 
     @property
+    def is_overdue(self) -> bool:
+        """True once it should have been settled."""
+        return self.due is not None and self.due.is_over
+
+    @property
     def wire(self) -> dict[str, Any]:
         """It as JSON data, with masks."""
-        return wire_of(self.entry)
+        return wire_of(self.entry, self.due)
 
     @property
     def value(self) -> str:
@@ -70,7 +77,8 @@ class Effect:
     @property
     def version(self) -> str:
         """A version that changes with it."""
-        return f"{self.entry.claim.effect_id} {self.entry.state}{' over' if self.is_over else ''}"
+        over = f"{' over' if self.is_over else ''}{' due' if self.is_overdue else ''}"
+        return f"{self.entry.claim.effect_id} {self.entry.state}{over}"
 
 
 class Ledger:
@@ -133,13 +141,17 @@ class Ledger:
         return store_of(self._host.settings("ledger"), self._ledger)
 
     def _effects(self) -> list[Effect]:
-        """Return all effects: those to settle, the others, and what is over; the newest first."""
+        """Return all effects: overdue, to settle, others, and what is over; the newest first."""
         newest_first = reversed([self._shown(entry) for entry in self._store.entries()])
-        return sorted(newest_first, key=lambda effect: (not effect.is_unsettled, effect.is_over))
+        return sorted(
+            newest_first,
+            key=lambda effect: (not effect.is_overdue, not effect.is_unsettled, effect.is_over),
+        )
 
     def _shown(self, entry: LedgerEntry) -> Effect:
-        ends = entry.expires_at
-        return Effect(entry, ends is not None and ends <= self._host.clock.now())
+        ends, now = entry.expires_at, self._host.clock.now()
+        due = due_of(entry, self._host.settings("ledger"), now)
+        return Effect(entry, ends is not None and ends <= now, due)
 
     def _tool_of(self, entry: LedgerEntry) -> Tool[Any, Any] | None:
         return self._host.catalog.get(entry.claim.tool_name)

@@ -20,6 +20,7 @@ from toolstile_hookspecs import (
     Diagnostic,
     HostHandle,
     Replay,
+    Scope,
     Tool,
     ToolContext,
     applies_to,
@@ -31,11 +32,13 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.command_options.ledger import LEDGER
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
 from toolstile_plugins.ledger.claim import claim_or_replay, is_recorded
+from toolstile_plugins.ledger.handler_end import HandlerEnd
 from toolstile_plugins.ledger.participant import Holding
+from toolstile_plugins.ledger.reconcile import reconciler_of, tool_reconciles
 from toolstile_plugins.ledger.settings import LedgerSettings, offered_store
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
-__all__ = ["EffectLedger", "LedgerSettings", "MemoryStore", "ToolEffect"]
+__all__ = ["EffectLedger", "LedgerSettings", "MemoryStore", "ToolEffect", "effect_key"]
 
 _holdings: Final[dict[CallControl, Holding]] = {}
 """The claims of running calls of idempotent tools."""
@@ -53,6 +56,16 @@ class _RunningEffects:
 def is_idempotent(tool: Tool[Any, Any]) -> bool:
     """Tell whether calls of a tool are to be recorded."""
     return tool.idempotency is not None and tool.idempotency.strategy != "none"
+
+
+def effect_key(context: ToolContext) -> str | None:
+    """Return the key of a running call's effect, for a service to know the effect by.
+
+    Its `reconcile` is given the same. None where the ledger does not record the call, and in an
+    isolated handler.
+    """
+    holding = None if context.control is None else _holdings.get(context.control)
+    return None if holding is None or holding.claim is None else holding.claim.key
 
 
 @hookimpl
@@ -76,6 +89,7 @@ def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
     """Offer the ledger; a binding of the application replaces it."""
     return [
         Binding(EffectLedger, lambda resources: settings.ledger(offered_store(resources))),
+        Binding(HandlerEnd, lambda _: HandlerEnd(), Scope.TOOL_CALL),
         Binding[Decider](
             Decider,  # type: ignore[type-abstract]
             lambda resources: resources.get(EffectLedger),
@@ -90,10 +104,16 @@ def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
 @hookimpl
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
-    """Close the ledger when the host closes."""
+    """Ask about unknown effects while the host is open; close the ledger when it closes."""
     settings.keep_time(host.clock)
     try:
-        yield
+        if any(tool_reconciles(tool, settings) for tool in host.catalog):
+            from toolstile_plugins.ledger.unknown_effects import asked_about  # few hosts need it
+
+            with asked_about(host, settings):
+                yield
+        else:
+            yield
     finally:
         settings.shut()
 
@@ -101,7 +121,7 @@ def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[
 @hookimpl
 @applies_to(is_idempotent)
 def toolstile_snapshot(
-    context: ToolContext, tool: Tool[Any, Any]
+    context: ToolContext, tool: Tool[Any, Any], settings: LedgerSettings
 ) -> Awaitable[Holding] | Holding | None:
     """Take part in the calls of tools that are to be recorded."""
     control = context.control
@@ -109,20 +129,28 @@ def toolstile_snapshot(
         return None
     holding = _holdings.get(control)
     if holding is not None:
-        holding.context = context
+        holding.enter(context)
         return holding
     if EffectLedger not in context.resources:
         return None
     if is_on_loop():
-        return _take_part(context, tool, control)
-    ledger = context.resources.get(EffectLedger)
-    return _holdings.setdefault(control, Holding(ledger, tool, context, control, _holdings))
+        return _take_part(context, tool, settings)
+    return _held(context.resources.get(EffectLedger), context, tool, settings)
 
 
-async def _take_part(context: ToolContext, tool: Tool[Any, Any], control: CallControl) -> Holding:
+async def _take_part(
+    context: ToolContext, tool: Tool[Any, Any], settings: LedgerSettings
+) -> Holding:
     # The first call opens the ledger.
     ledger = await context.resources.aget(EffectLedger)
-    return _holdings.setdefault(control, Holding(ledger, tool, context, control, _holdings))
+    return _held(ledger, context, tool, settings)
+
+
+def _held(
+    ledger: EffectLedger, context: ToolContext, tool: Tool[Any, Any], settings: LedgerSettings
+) -> Holding:
+    holding = Holding(ledger, tool, context, _holdings, reconciler_of(tool, ledger, settings))
+    return _holdings.setdefault(holding.control, holding)
 
 
 @hookimpl(tryfirst=True)

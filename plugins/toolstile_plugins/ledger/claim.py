@@ -22,7 +22,9 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.api import EffectLedger
+from toolstile_plugins.ledger.entries import is_unsettled
 from toolstile_plugins.ledger.keys import (
+    encoder,
     keys_of,
     new_effect_id,
     printable,
@@ -56,7 +58,7 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
     if standing.state is EffectState.DONE:
         return _replay(holding, claim, params, standing)
     _check_params(holding, claim, params, standing)
-    if holding.context.parent is not None:
+    if holding.context.parent is not None and standing.state is EffectState.CLAIMED:
         holding.context.set_attribute("ledger.state", "in_progress")
         raise wording.under_way(standing)
     return _wait_and_claim(holding, claim, params)
@@ -99,12 +101,23 @@ def _claim_of(holding: Holding, params: Any) -> Claim:
         printable_session(context.session.id),
         "" if call is None else printable(call.id),
         context.clock.now(),
+        _kept(holding, params),
     )
+
+
+def _kept(holding: Holding, params: Any) -> bytes | None:
+    """Return the params to keep, for what asks about the effect; secrets are kept nowhere."""
+    tool = holding.tool
+    if holding.reconciler is None or tool.params_codec.secret_schema():
+        return None
+    return encoder(tool)(params)
 
 
 @deferred_interrupts()  # between the claim and the hold on it nobody gives it back
 def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
-    """Try once; returns an entry that is done or under way, None when the call holds the key.
+    """Try once; returns an entry that stands in the way, None when the call holds the key.
+
+    An unknown one is returned where its tool says what became of it.
 
     Raises:
         CallRefused: The effect is unknown, or the ledger cannot be read.
@@ -134,6 +147,8 @@ def _claim(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
         return standing
     _check_params(holding, claim, params, standing)
     if holding.tool.category != "read" and holding.config.on_unknown != "retry":
+        if holding.reconciler is not None:
+            return standing
         holding.context.set_attribute("ledger.state", "unknown")
         raise wording.unknown(standing)
     return store.claim(claim, now=now, over=standing.claim.effect_id)
@@ -152,7 +167,9 @@ async def _wait_and_claim(holding: Holding, claim: Claim, params: Any) -> Replay
             return None
         if standing.state is EffectState.DONE:
             return _replay(holding, claim, params, standing)
-        if standing.state is EffectState.CLAIMED:
+        if standing.state is EffectState.UNKNOWN:
+            standing = await _find_out(holding, standing)
+        if standing is not None and standing.state is EffectState.CLAIMED:
             _check_params(holding, claim, params, standing)
             # Now, for its deadline may end the wait.
             holding.context.set_attribute("ledger.state", "in_progress")
@@ -161,6 +178,35 @@ async def _wait_and_claim(holding: Holding, claim: Claim, params: Any) -> Replay
             # Not in step with the others that wait.
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 - no secret
             pause = min(pause * 2, LONGEST)
+
+
+async def _find_out(holding: Holding, standing: LedgerEntry) -> LedgerEntry | None:
+    """Ask what became of an unknown effect; returns None where it is known by now.
+
+    Where another one asks, the entry counts as under way.
+
+    Raises:
+        CallRefused: It is still unknown, or the ledger cannot be used.
+    """
+    reconciler, claim = holding.reconciler, standing.claim
+    assert reconciler is not None  # noqa: S101 - others are told at once
+    import asyncio  # late: commands that make no calls need not wait for it
+
+    try:
+        token = await asyncio.to_thread(reconciler.hold, standing)
+        if token is not None:
+            await reconciler.inquire(standing, token, holding.context)
+        now = await asyncio.to_thread(holding.ledger.store.get, claim.key)
+    except Exception as error:
+        holding.context.set_attribute("ledger.state", "unavailable")
+        failed = wording.failure(holding.ledger.store, error)
+        raise wording.unreadable(holding.tool.name, failed) from error
+    if now is None or now.claim.effect_id != claim.effect_id or not is_unsettled(now):
+        return None
+    if now.owner:
+        return now._replace(state=EffectState.CLAIMED)
+    holding.context.set_attribute("ledger.state", "unknown")
+    raise wording.unknown(standing, is_asked=True)
 
 
 def _replay(holding: Holding, claim: Claim, params: Any, entry: LedgerEntry) -> Replay:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Final
 
@@ -15,12 +15,23 @@ from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, Ledger
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.cli_support import console, print_table
 from toolstile_plugins.ledger.api import EffectLedger
-from toolstile_plugins.ledger.entries import hash_of, store_of, unless_secret, wire_of
+from toolstile_plugins.ledger.entries import (
+    Due,
+    due_of,
+    hash_of,
+    store_of,
+    unless_secret,
+    wire_of,
+)
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.settlement import Finding, settle
+from toolstile_plugins.ledger.stores.memory import PAST
+from toolstile_plugins.ledger.unknown_effects import looks
 
 SHOWN_OF_HASH: Final = 12
 SHOWN_KEYS: Final = 5
+SETTLED: Final = ("happened", "did_not")
+NOT_ASKED: Final = "was not asked about"
 _STYLES: Final = {
     EffectState.CLAIMED: "cyan",
     EffectState.DONE: "green",
@@ -28,7 +39,7 @@ _STYLES: Final = {
 }
 
 
-def show_table(entries: Iterable[LedgerEntry], now: datetime) -> None:
+def show_table(entries: Iterable[LedgerEntry], settings: LedgerSettings, now: datetime) -> None:
     """Show entries, one a line."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     for title in ("hash", "tool", "state", "since", "expires"):
@@ -41,12 +52,12 @@ def show_table(entries: Iterable[LedgerEntry], now: datetime) -> None:
             Text(str(entry.state), _STYLES[entry.state]),
             _moment(entry.claim.created_at),
             _end(entry, now),
-            Text(_what(entry)),
+            Text(_what(entry, due_of(entry, settings, now))),
         )
     print_table(table)
 
 
-def show_entry(entry: LedgerEntry, now: datetime) -> None:
+def show_entry(entry: LedgerEntry, settings: LedgerSettings, now: datetime) -> None:
     """Show all that is known of an entry."""
     claim = entry.claim
     lines = {
@@ -65,8 +76,12 @@ def show_entry(entry: LedgerEntry, now: datetime) -> None:
         value = "" if result.value is None else result.value.decode(errors="replace")
         lines["message"] = printable(unless_secret(result, result.message))
         lines["value"] = printable(unless_secret(result, value))
+    if claim.params is not None:
+        lines["with"] = printable(claim.params.decode(errors="replace"))
     if entry.reason is not None:
         lines["reason"] = printable(entry.reason)
+    if (due := due_of(entry, settings, now)) is not None:
+        lines["due"] = printable(str(due))
     if entry.state is EffectState.CLAIMED and entry.owner is not None:
         lines["owner"] = entry.owner
     width = max(map(len, lines))
@@ -79,15 +94,18 @@ def show_line(text: str) -> None:
     console().print(Text(text), soft_wrap=True)
 
 
-def _what(entry: LedgerEntry) -> str:
+def _what(entry: LedgerEntry, due: Due | None) -> str:
     if entry.result is not None:
         return printable(unless_secret(entry.result, entry.result.message))
-    return printable(entry.reason or "")
+    late = f"{due}: " if due is not None and due.is_over else ""
+    return printable(f"{late}{entry.reason or ''}")
 
 
 def _end(entry: LedgerEntry, now: datetime) -> str:
     if entry.expires_at is None:
         return "never"
+    if entry.expires_at == PAST:
+        return "over"
     moment = _moment(entry.expires_at)
     return f"{moment} (over)" if entry.expires_at <= now else moment
 
@@ -110,6 +128,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         "list": _list,
         "show": _show,
         "resolve": _resolve,
+        "reconcile": _reconcile,
         "invalidate": _invalidate,
         "prune": _prune,
     }
@@ -118,6 +137,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+    settings: LedgerSettings = host.settings("ledger")
     entries = [
         entry
         for entry in store.entries(tool_name=args.tool)
@@ -125,23 +145,23 @@ def _list(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
     ]
     if args.out is None:
         if entries:
-            show_table(entries, host.clock.now())
+            show_table(entries, settings, host.clock.now())
             return
-        settings: LedgerSettings = host.settings("ledger")
         what = " ".join(part for part in (args.state, args.tool and f"call of {args.tool}") if part)
         nothing = f"No {what}" if what else "Nothing"
         show_line(f"{nothing} is recorded in {settings.place}.")
         return
     for entry in entries:
-        args.out.write(wire_of(entry))
+        args.out.write(wire_of(entry, due_of(entry, settings, host.clock.now())))
 
 
 def _show(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
     entry = _find(store, args.key)
+    settings: LedgerSettings = host.settings("ledger")
     if args.out is None:
-        show_entry(entry, host.clock.now())
+        show_entry(entry, settings, host.clock.now())
     else:
-        args.out.write(wire_of(entry))
+        args.out.write(wire_of(entry, due_of(entry, settings, host.clock.now())))
 
 
 def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
@@ -159,6 +179,19 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
         )
         wire["checked"] = False
     _tell(args, text, wire)
+
+
+def _reconcile(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+    settings: LedgerSettings = host.settings("ledger")
+    key = None if args.key is None else _find(store, args.key).claim.key
+    seen = 0
+    for entry, found, due in looks(host, settings, key=key, at_once=True):
+        seen += 1
+        text = f"{hash_of(entry)[:SHOWN_OF_HASH]}  {entry.claim.tool_name}  {found or NOT_ASKED}"
+        still = "" if found in SETTLED else f"; {due}"
+        _tell(args, f"{text}{still}", wire_of(entry, due) | {"found": found})
+    if not seen and args.out is None:
+        show_line("Nothing is unknown." if key is None else f"The call {key} is not unknown.")
 
 
 def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:  # noqa: ARG001 - one shape for all
@@ -195,7 +228,7 @@ def _is_meant(entry: LedgerEntry, text: str) -> bool:
     return any(known.startswith(text) for known in (hash_of(entry), entry.claim.key.split(":")[-1]))
 
 
-def _tell(args: argparse.Namespace, text: str, wire: dict[str, object]) -> None:
+def _tell(args: argparse.Namespace, text: str, wire: Mapping[str, object]) -> None:
     if args.out is None:
         show_line(text)
     else:

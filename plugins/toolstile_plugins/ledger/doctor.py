@@ -8,9 +8,17 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
-from toolstile_hookspecs import Diagnostic, Severity
+from toolstile_hookspecs import (
+    ConfigurationError,
+    Diagnostic,
+    LedgerError,
+    Severity,
+    SystemClock,
+)
+from toolstile_hookspecs.services.ledger import SettlesUnknown
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import file_finding
+from toolstile_plugins.ledger.entries import due_of
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.sqlite import why_unusable
 
@@ -23,6 +31,13 @@ def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Dia
     if offering is not None:
         yield _offered(offering, settings.unused)
         return
+    found = list(_stores(settings))
+    yield from found
+    if all(diagnostic.severity is Severity.OK for diagnostic in found):
+        yield from _overdue(settings)
+
+
+def _stores(settings: LedgerSettings) -> Iterator[Diagnostic]:
     match settings.store:
         case "memory":
             yield Diagnostic.ok("ledger", "In memory: what was done once is forgotten at the end.")
@@ -32,6 +47,28 @@ def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Dia
             yield _opened(found, settings.path) if opened else found
         case "postgres":
             yield _reached(settings)
+
+
+def _overdue(settings: LedgerSettings) -> Iterator[Diagnostic]:
+    """Yield a finding on effects that somebody should have settled by now."""
+    if settings.store == "memory" or (settings.store == "sqlite" and not settings.path.exists()):
+        return
+    now = SystemClock().now()
+    try:
+        store = settings.ledger().store
+        entries = store.unsettled() if isinstance(store, SettlesUnknown) else iter(())
+        dues = [due_of(entry, settings, now) for entry in entries]
+    except (LedgerError, ConfigurationError):
+        return  # the finding on the store says so
+    finally:
+        settings.shut()
+    over = [due for due in dues if due is not None and due.is_over]
+    if over:
+        yield Diagnostic.warning(
+            "ledger",
+            f"Unknown effects that somebody has to settle: {len(over)}; the first is {min(over)}.",
+            "Look at them with `toolstile ledger list --state unknown`, then settle them.",
+        )
 
 
 def _offered(offering: str, unused: list[str]) -> Diagnostic:

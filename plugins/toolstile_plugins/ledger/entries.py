@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import json
+from datetime import datetime, timedelta
 from hashlib import sha256
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolstile_hookspecs import LedgerError, Severity
 from toolstile_hookspecs.codecs import MASK
-from toolstile_hookspecs.services.ledger import LedgerEntry, LedgerStore, RecordedResult
+from toolstile_hookspecs.services.ledger import (
+    EffectState,
+    LedgerEntry,
+    LedgerStore,
+    RecordedResult,
+)
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.ledger.api import EffectLedger
@@ -35,7 +41,39 @@ def hash_of(entry: LedgerEntry) -> str:
     return sha256(entry.claim.key.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def wire_of(entry: LedgerEntry) -> dict[str, Any]:
+class Due(NamedTuple):
+    """The deadline of an unsettled effect.
+
+    Args:
+        at: The time by which it has to be settled.
+        is_over: Whether that is over: it is an alarm.
+        owner: Who settles it; None where nobody is named.
+    """
+
+    at: datetime
+    is_over: bool
+    owner: str | None
+
+    def __str__(self) -> str:
+        """Return what a person reads of it."""
+        when = f"{'overdue since' if self.is_over else 'to be settled by'} {self.at:%Y-%m-%d %H:%M}"
+        return when if self.owner is None else f"{when}, by {self.owner}"
+
+
+def is_unsettled(entry: LedgerEntry) -> bool:
+    """Tell whether nobody has said yet what became of an unknown effect."""
+    return entry.state is EffectState.UNKNOWN and entry.expires_at is None
+
+
+def due_of(entry: LedgerEntry, settings: LedgerSettings, now: datetime) -> Due | None:
+    """Return the deadline of an effect; None where it is settled, or its call still runs."""
+    if not is_unsettled(entry):
+        return None
+    at = entry.claim.created_at + timedelta(seconds=settings.settle_within)
+    return Due(at, at <= now, settings.owner)
+
+
+def wire_of(entry: LedgerEntry, due: Due | None = None) -> dict[str, Any]:
     """Return an entry as JSON data."""
     claim, result = entry.claim, entry.result
     wire: dict[str, Any] = {
@@ -57,6 +95,10 @@ def wire_of(entry: LedgerEntry) -> dict[str, Any]:
         wire["changes"] = unless_secret(result, _read(result.changes))
     if entry.reason is not None:
         wire["reason"] = entry.reason
+    if claim.params is not None:
+        wire["params"] = _read(claim.params)
+    if due is not None:
+        wire |= {"dueAt": wire_time(due.at), "overdue": due.is_over, "owner": due.owner}
     return wire
 
 

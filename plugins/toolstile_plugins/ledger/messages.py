@@ -42,14 +42,21 @@ def under_way(entry: LedgerEntry) -> CallRefused:
     )
 
 
-def unknown(entry: LedgerEntry) -> CallRefused:
-    """Say that nobody knows whether the effect has happened."""
+def unknown(entry: LedgerEntry, *, is_asked: bool = False) -> CallRefused:
+    """Say that nobody knows whether the effect has happened.
+
+    Args:
+        entry: The entry of the effect.
+        is_asked: Whether its tool is asked about it again.
+    """
     name, since = entry.claim.tool_name, entry.claim.created_at
     reason = (entry.reason or "It ended without a record.").rstrip(".")
+    asked = "It is asked about again: retry later. If it stays unknown, a person settles it: "
+    remedy = asked if is_asked else "This requires human intervention: "
     return CallRefused(
         f"{name} was not run: the same call was made at {since:%Y-%m-%d %H:%M:%S} UTC, and its "
         f"effect may have happened, but its outcome is unknown ({reason}). It cannot be repeated "
-        "before somebody has found out. This requires human intervention: "
+        f"before somebody has found out. {remedy}"
         f"toolstile ledger resolve '{entry.claim.key}' --done [--value JSON], or --not-done."
     )
 

@@ -22,7 +22,9 @@ from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of
+from toolstile_plugins.ledger.handler_end import HandlerEnd
 from toolstile_plugins.ledger.keys import printable_session
+from toolstile_plugins.ledger.reconcile import Reconciler
 
 
 @dataclass(slots=True)
@@ -126,6 +128,7 @@ class Holding:
 
     Attributes:
         decides: Its record is the decision: a recorded effect has happened.
+        handler_end: The end of its handler, where something says what became of its effect.
     """
 
     __slots__ = (
@@ -140,7 +143,9 @@ class Holding:
         "config",
         "context",
         "control",
+        "handler_end",
         "ledger",
+        "reconciler",
         "tool",
     )
 
@@ -152,16 +157,19 @@ class Holding:
         ledger: EffectLedger,
         tool: Tool[Any, Any],
         context: ToolContext,
-        control: CallControl,
         holdings: dict[CallControl, Holding],
+        reconciler: Reconciler | None,
     ) -> None:
         assert tool.idempotency is not None  # noqa: S101 - others are not asked for
+        assert context.control is not None  # noqa: S101 - the host calls
         self.tool = tool
         self.config: IdempotencyConfig = tool.idempotency
-        self.context = context
-        self.control = control
+        self.control = context.control
         self.claim: Claim | None = None
         self.ledger = ledger
+        self.reconciler = reconciler
+        self.handler_end: HandlerEnd | None = None
+        self.enter(context)
         self._state = _FREE
         self._joined = False
         # Whether changes of calls within it that may still be put back are not recorded yet.
@@ -170,6 +178,12 @@ class Holding:
         self._uncommitted: Uncommitted | None = None
         self._holdings = holdings
         self._lock = threading.Lock()
+
+    def enter(self, context: ToolContext) -> None:
+        """Take the context of the call, another one each time that it runs."""
+        self.context = context
+        if self.reconciler is not None:
+            self.handler_end = context.resources.get(HandlerEnd)
 
     @property
     def key(self) -> str | None:
@@ -259,14 +273,22 @@ class Holding:
         self._holdings.pop(self.control, None)
         if claim is None or before is _OVER:
             return
-        self.ledger.leases.drop(claim.effect_id)
         settling = self._settling(claim, before, reason)
         if settling is None:
+            self.ledger.leases.drop(claim.effect_id)
             self._forget()
             return
         if self._uncommitted is not None:
             self._uncommitted.holder = None
             settling = partial(self._settle_and_forget, settling)
+        if self.handler_end is None:
+            self._write(claim, settling)
+        else:
+            self.handler_end.then(partial(self._write, claim, settling))
+
+    def _write(self, claim: Claim, settling: Callable[[], object]) -> None:
+        """Write the outcome of a claim that is held no longer."""
+        self.ledger.leases.drop(claim.effect_id)
         if self.ledger.store.waits and is_on_loop():
             self.ledger.leases.settle_later(settling)
         else:

@@ -21,14 +21,31 @@ Seconds = Annotated[float, Field(gt=0)]
 
 YEAR: Final = 365 * 24 * 3600
 """In seconds; neither threads nor databases count without end."""
-
-
 _OWN: Final = ("store", "path", "url", "synchronous", "lease")
 """The settings of a store of the ledger's own."""
 
 
+class OtherTool(BaseModel):
+    """A tool that says what became of another tool's calls, `[plugins.ledger.reconcile.TOOL]`.
+
+    Args:
+        tool: Its name.
+        arguments: Its arguments: `key`, `params`, or a part of them such as `params.item`, each
+            under the name that the tool gives it.
+
+    Example:
+        >>> OtherTool(tool="find_order", arguments={"reference": "key"}).tool
+        'find_order'
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    tool: str
+    arguments: dict[str, str] = Field(default={"key": "key"}, min_length=1)
+
+
 class LedgerSettings(BaseModel):
-    """Where effects are recorded.
+    """Where effects are recorded, and who settles those of which nobody knows.
 
     Args:
         store: `sqlite` (a file), `memory`, or `postgres` (needs the extra of that name).
@@ -37,7 +54,15 @@ class LedgerSettings(BaseModel):
         synchronous: For `sqlite`: `full` survives also a loss of power. It waits for the disk
             twice a call.
         lease: Seconds after which the claim of a silent process is given up; at most a year.
-        wait: The most seconds that a call waits for another one of the same key.
+        wait: The most seconds that a call waits for another one of the same key, and for what
+            became of an unknown effect.
+        reconcile: The tools that say what became of others' calls, by the names of those.
+        backoff: The least seconds until an effect of which nothing can be told is asked about
+            again; the pause grows up to an hour.
+        reconcile_every: Seconds between two looks at all unknown effects while a host is open; 0
+            for none.
+        owner: Who settles what stays unknown, for messages.
+        settle_within: Seconds after which an unknown effect is an alarm.
 
     Example:
         >>> LedgerSettings(store="memory").path
@@ -52,6 +77,11 @@ class LedgerSettings(BaseModel):
     synchronous: Literal["normal", "full"] = "normal"
     lease: Annotated[Seconds, Field(le=YEAR)] = 30.0
     wait: Seconds = 30.0
+    reconcile: dict[str, OtherTool] = Field(default_factory=dict[str, OtherTool])
+    backoff: Annotated[Seconds, Field(le=3600)] = 5.0
+    reconcile_every: Annotated[float, Field(ge=0, le=YEAR)] = 30.0
+    owner: str | None = None
+    settle_within: Annotated[Seconds, Field(le=YEAR)] = 3600.0
 
     # Each host validates settings of its own, so each has a ledger of its own.
     _ledger: EffectLedger | None = PrivateAttr(default=None)

@@ -7,8 +7,14 @@ from datetime import datetime
 from typing import Any, Final
 
 from toolstile_hookspecs import LedgerError, Tool, ToolValidationError
-from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, LedgerStore
+from toolstile_hookspecs.services.ledger import (
+    EffectState,
+    LedgerEntry,
+    LedgerStore,
+    SettlesUnknown,
+)
 from toolstile_plugins.ledger.api import DAY, end_of, read_result
+from toolstile_plugins.ledger.entries import is_unsettled
 
 BY_HAND: Final = "A person found out that it has not happened."
 UNFIT: Final = "Its recorded value did not fit what the tool returns."
@@ -67,9 +73,14 @@ def settle(
     if had_misfit:
         # No call can use it: from here on it is unknown like others.
         store.doubt(claim.key, claim.effect_id, UNFIT)
+    settling = store if is_unsettled(entry) and isinstance(store, SettlesUnknown) else None
     if found.has_happened:
         ttl = DAY if tool is None or tool.idempotency is None else tool.idempotency.ttl
-        kept = store.finish(claim.key, claim.effect_id, result, end_of(now, ttl))
+        record = store.finish if settling is None else settling.settle
+        kept = record(claim.key, claim.effect_id, result, end_of(now, ttl))
+    elif settling is not None:
+        # Whatever asks about it meanwhile, one finding counts.
+        kept = settling.settle(claim.key, claim.effect_id, BY_HAND, None)
     else:
         # Not removed: what its crash has left behind elsewhere may still have to ask for it.
         kept = store.doubt(claim.key, claim.effect_id, BY_HAND, now)

@@ -17,7 +17,7 @@ BENEATH = (
     *(f"approvals {name}" for name in ("list", "show", "approve", "deny", "edit", "resume")),
     *(f"approvals {name}" for name in ("grants", "revoke")),
     *(f"database {name}" for name in ("check", "upgrade")),
-    *(f"ledger {name}" for name in ("list", "show", "resolve", "invalidate", "prune")),
+    *(f"ledger {name}" for name in ("list", "show", "resolve", "reconcile", "invalidate", "prune")),
     *(f"mcp {name}" for name in ("check", "import")),
     *(f"policy {name}" for name in ("explain", "test", "backtest")),
     *(f"record {name}" for name in ("show", "list", "verify")),

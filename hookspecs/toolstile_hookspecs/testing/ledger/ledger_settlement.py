@@ -97,18 +97,24 @@ class SettlesUnknownContract(Contract):
         assert [entry.claim.effect_id for entry in store.unsettled()] == [effect_id]
         for claim in (running, done, over):
             assert not store.hold(claim.key, claim.effect_id, "mine")
-            assert not store.settle(claim.key, claim.effect_id, None, None)
+            assert not store.settle(claim.key, claim.effect_id, "It has not.", None)
 
-    def test_a_claim_that_nobody_holds_is_unsettled_and_can_be_held(
+    @pytest.mark.parametrize("is_asked", [True, False], ids=["held", "settled"])
+    def test_a_claim_that_nobody_holds_is_unsettled_and_can_be(
         self,
         store: SettlingStore,
         again: SettlingStore,
         let_lapse: Callable[[LedgerStore, Claim], None],
+        *,
+        is_asked: bool,
     ) -> None:
         claim = claim_of()
         let_lapse(store, claim)
         assert [entry.claim for entry in again.unsettled()] == [claim]
-        assert again.hold("k", claim.effect_id, "mine")
+        if is_asked:
+            assert again.hold("k", claim.effect_id, "mine")
+        else:
+            assert again.settle("k", claim.effect_id, "It has not.", None)
 
     def test_of_many_at_once_one_holds_an_effect(
         self, store: SettlingStore, again: SettlingStore, effect_id: str
@@ -157,14 +163,16 @@ class SettlesUnknownContract(Contract):
             None,
         )
 
-    @pytest.mark.parametrize("first", [None, RecordedResult("Done.", b"7")], ids=["not", "done"])
+    @pytest.mark.parametrize(
+        "first", ["It has not.", RecordedResult("Done.", b"7")], ids=["not", "done"]
+    )
     def test_an_effect_is_settled_once(
         self, store: SettlingStore, again: SettlingStore, effect_id: str, first: Any
     ) -> None:
         store.hold("k", effect_id, "mine")
         assert again.settle("k", effect_id, first, None)
         before = store.get("k")
-        assert not store.settle("k", effect_id, None, None, token="mine")  # noqa: S106
+        assert not store.settle("k", effect_id, "Late.", None, token="mine")  # noqa: S106
         assert not store.settle("k", effect_id, RecordedResult("Late."), None)
         assert not store.put_off("k", effect_id, "mine", 0)
         assert not store.hold("k", effect_id, "more", at_once=True)
@@ -174,10 +182,10 @@ class SettlesUnknownContract(Contract):
     def test_what_has_not_happened_runs_again_whatever_the_clocks_say(
         self, store: SettlingStore, effect_id: str, jump: Any
     ) -> None:
-        assert store.settle("k", effect_id, None, None)
+        assert store.settle("k", effect_id, "It has not.", None)
         entry = store.get("k")
         assert entry is not None
-        assert (entry.claim.effect_id, entry.state) == (effect_id, EffectState.UNKNOWN)
+        assert (entry.claim.effect_id, entry.reason) == (effect_id, "It has not.")
         assert store.claim(claim_of(), now=NOW + jump) is None
 
     def test_of_another_effect_nothing_changes(self, store: SettlingStore, effect_id: str) -> None:
@@ -185,7 +193,7 @@ class SettlesUnknownContract(Contract):
         assert effect_id != other
         assert not store.hold("k", other, "mine")
         assert not store.put_off("k", other, "mine", 0)
-        assert not store.settle("k", other, None, None)
+        assert not store.settle("k", other, "It has not.", None)
         assert not store.hold("nothing", other, "mine")
         assert store.get("k") == before
         assert store.claim(claim_of(), now=datetime(2100, 1, 1, tzinfo=UTC)) is not None

@@ -99,20 +99,19 @@ class MemoryStore:
         self,
         key: str,
         effect_id: str,
-        result: RecordedResult | None,
+        found: RecordedResult | str,
         expires_at: datetime | None,
         *,
         token: str | None = None,
     ) -> bool:
         """Record what became of an unsettled effect."""
         with self._lock:
-            found = self._hold_of(key)
-            if found is None or token not in (None, found[0]):
+            hold = self._hold_of(key)
+            if hold is None or token not in (None, hold[0]):
                 return False
-            if result is not None:
-                return self._change(key, effect_id, (_DONE, expires_at, None, *result))
-            reason = self._entries[key][_STATE + 2]
-            return self._change(key, effect_id, (_UNKNOWN, PAST, reason, *_FREE))
+            if isinstance(found, str):
+                return self._change(key, effect_id, (_UNKNOWN, PAST, found, *_FREE))
+            return self._change(key, effect_id, (_DONE, expires_at, None, *found))
 
     def release(self, key: str, effect_id: str) -> bool:
         """Forget an effect."""
@@ -180,4 +179,5 @@ class MemoryStore:
 def _entry(flat: Flat) -> LedgerEntry:
     state, expires_at, reason = flat[_STATE : _STATE + 3]
     result = RecordedResult(*flat[_RESULT]) if state == _DONE else None
-    return LedgerEntry(Claim(*flat[_CLAIM]), EffectState(state), expires_at, result, reason)
+    owner = flat[_RESULT][0] if state == _UNKNOWN else None
+    return LedgerEntry(Claim(*flat[_CLAIM]), EffectState(state), expires_at, result, reason, owner)

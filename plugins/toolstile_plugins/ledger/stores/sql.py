@@ -66,7 +66,9 @@ _PUT_OFF: Final = (
     "UPDATE toolstile_effects SET message = NULL, owner = '', lease = {lease} "
     "WHERE key = ? AND effect_id = ? AND message = ?"
 )
-_EXPIRE: Final = "UPDATE toolstile_effects SET expires_at = ? WHERE key = ? AND effect_id = ?"
+_EXPIRE: Final = (
+    "UPDATE toolstile_effects SET expires_at = ?, reason = ? WHERE key = ? AND effect_id = ?"
+)
 _LAPSE: Final = (
     "UPDATE toolstile_effects SET state = 'unknown', reason = ? "
     "WHERE key = ? AND effect_id = ? AND state = 'claimed' AND lease = ?"
@@ -213,17 +215,20 @@ class SqlStore(ABC):
         self,
         key: str,
         effect_id: str,
-        result: RecordedResult | None,
+        found: RecordedResult | str,
         expires_at: datetime | None,
         *,
         token: str | None = None,
     ) -> bool:
         """Record what became of an unsettled effect."""
-        statement, values = _EXPIRE, cast("Row", (_written(PAST), key, effect_id))
-        if result is not None:
-            statement, values = FINISH, finished(key, effect_id, result, expires_at)
+        statement, values = _EXPIRE, cast("Row", (_written(PAST), found, key, effect_id))
+        if isinstance(found, RecordedResult):
+            statement, values = FINISH, finished(key, effect_id, found, expires_at)
         statement += _UNSETTLED
-        if token is not None:
+        if token is None:
+            # Its claim may have lapsed, which nobody has written yet.
+            self._standing(key)
+        else:
             statement, values = statement + _UNDER_HOLD, (*values, token.encode())
         return self._run(statement, values).changed > 0
 

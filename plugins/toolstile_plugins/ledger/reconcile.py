@@ -1,0 +1,219 @@
+"""Reconciliation: a tool itself says what became of a call that ended without a record."""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import datetime
+from functools import partial
+from typing import Any, Final, cast
+
+from toolstile_hookspecs import (
+    Reconciled,
+    Tool,
+    ToolContext,
+    ToolResult,
+    ToolValidationError,
+    secrets_in,
+    secrets_of,
+)
+from toolstile_hookspecs.codecs import in_one_line, why_unwritable
+from toolstile_hookspecs.services.ledger import LedgerEntry, RecordedResult, SettlesUnknown
+from toolstile_hookspecs.support.callables import is_async_callable
+from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_plugins.ledger.api import EffectLedger, end_of, with_masks
+from toolstile_plugins.ledger.keys import new_effect_id
+from toolstile_plugins.ledger.reconcile_tool import ask_other
+from toolstile_plugins.ledger.settings import LedgerSettings
+
+log = logging.getLogger("toolstile.ledger")
+
+NOT_HAPPENED: Final = "It was found out that it has not happened."
+LONGEST: Final = 3600.0
+"""The most seconds between two questions about one effect."""
+
+Ask = Callable[[LedgerEntry, ToolContext], Awaitable[Reconciled]]
+
+
+def reconciler_of(
+    tool: Tool[Any, Any] | None, ledger: EffectLedger, settings: LedgerSettings
+) -> Reconciler | None:
+    """Return what finds out about the unknown effects of a tool; None where nothing does."""
+    if tool is None or (config := tool.idempotency) is None or not tool_reconciles(tool, settings):
+        return None
+    if not isinstance(ledger.store, SettlesUnknown):
+        return None
+    other = settings.reconcile.get(tool.name)
+    ask: Ask = partial(_ask_function, tool, config.reconcile)
+    if other is not None:
+        ask = partial(ask_other, tool, other)
+    return Reconciler(tool, ledger, ledger.store, ask, settings.backoff)
+
+
+def tool_reconciles(tool: Tool[Any, Any], settings: LedgerSettings) -> bool:
+    """Tell whether something says what became of a tool's calls."""
+    config = tool.idempotency
+    if config is None or config.strategy == "none":
+        return False
+    return config.reconcile is not None or tool.name in settings.reconcile
+
+
+class Reconciler:
+    """Finds out about the unknown effects of a tool, each in one process at a time.
+
+    Args:
+        tool: The tool.
+        ledger: The ledger.
+        store: Its store.
+        ask: Asks what became of an effect.
+        backoff: The seconds after which it is asked again at the earliest.
+    """
+
+    __slots__ = ("_ask", "_backoff", "_ledger", "_store", "tool")
+
+    def __init__(
+        self,
+        tool: Tool[Any, Any],
+        ledger: EffectLedger,
+        store: SettlesUnknown,
+        ask: Ask,
+        backoff: float,
+    ) -> None:
+        self.tool = tool
+        self._ledger = ledger
+        self._store = store
+        self._ask = ask
+        self._backoff = backoff
+
+    def hold(self, entry: LedgerEntry, *, at_once: bool = False) -> str | None:
+        """Hold an effect; returns the token of the hold, None where it cannot be held now."""
+        key, effect_id, token = entry.claim.key, entry.claim.effect_id, new_effect_id()
+        if not self._store.hold(key, effect_id, token, at_once=at_once):
+            return None
+        self._ledger.leases.hold(effect_id, key)
+        return token
+
+    async def inquire(self, entry: LedgerEntry, token: str, context: ToolContext) -> Reconciled:
+        """Ask what became of an effect that is held, and record the finding.
+
+        Returns:
+            The finding; that it cannot be told where it could not be recorded, either.
+        """
+        try:
+            found = await self._asked(entry, context)
+            found = await self._off_loop(partial(self._record, entry, token, found, context))
+        except BaseException:
+            self._ledger.leases.settle_later(partial(self.put_off, entry, token, 0.0))
+            raise
+        context.set_attribute("ledger.reconciled", name_of(found))
+        return found
+
+    def put_off(self, entry: LedgerEntry, token: str, seconds: float) -> None:
+        """Give a hold back, if it is not over; nobody asks again for some seconds."""
+        claim = entry.claim
+        self._ledger.leases.drop(claim.effect_id)
+        self._store.put_off(claim.key, claim.effect_id, token, seconds)
+
+    def pause_after(self, entry: LedgerEntry, now: datetime) -> float:
+        """Return the seconds until an effect is asked about again: as long as it is unknown."""
+        age = (now - entry.claim.created_at).total_seconds()
+        return min(max(age, self._backoff), LONGEST)
+
+    async def _off_loop(self, function: Callable[[], Reconciled]) -> Reconciled:
+        if not (self._ledger.store.waits and is_on_loop()):
+            return function()
+        import asyncio  # late: commands that make no calls need not wait for it
+
+        return await asyncio.to_thread(function)
+
+    async def _asked(self, entry: LedgerEntry, context: ToolContext) -> Reconciled:
+        import asyncio  # late: commands that make no calls need not wait for it
+
+        name = entry.claim.tool_name
+        try:
+            async with asyncio.timeout(self._ledger.wait):
+                found = cast("object", await self._ask(entry, context))
+        except TimeoutError:
+            return Reconciled.cannot_tell(f"No answer came within {self._ledger.wait:g} s.")
+        except Exception as error:
+            # Its text may hold secrets.
+            log.debug("The reconcile of %s has failed.", name, exc_info=True)
+            return Reconciled.cannot_tell(f"Asking failed ({type(error).__name__}).")
+        if not isinstance(found, Reconciled):
+            given = type(found).__name__
+            return Reconciled.cannot_tell(f"The reconcile of {name} gave {given}, no Reconciled.")
+        if found.result is not None and not found.result.success:
+            told = f"a failure as its result ({found.result.message}), and only successes are kept"
+            return Reconciled.cannot_tell(f"The reconcile of {name} gave {told}.")
+        return found
+
+    def _record(
+        self, entry: LedgerEntry, token: str, found: Reconciled, context: ToolContext
+    ) -> Reconciled:
+        claim, now = entry.claim, context.clock.now()
+        result: RecordedResult | str = NOT_HAPPENED
+        if found.has_happened:
+            try:
+                result = _recorded(self.tool, found)
+            except ToolValidationError as error:
+                why = f"It has happened, but its result does not fit: {in_one_line(error)}."
+                found = Reconciled.cannot_tell(why)
+            except ValueError as error:
+                why = (
+                    f"It has happened, but its result cannot be recorded: {why_unwritable(error)}."
+                )
+                found = Reconciled.cannot_tell(why)
+        if found.has_happened is None:
+            log.warning("It cannot be told what became of %s: %s", claim.key, found.reason)
+            self.put_off(entry, token, self.pause_after(entry, now))
+            return found
+        ttl = None if self.tool.idempotency is None else self.tool.idempotency.ttl
+        # A clock that was set back would let it expire at once.
+        ends = end_of(max(now, claim.created_at), ttl)
+        self._ledger.leases.drop(claim.effect_id)
+        key, effect_id = claim.key, claim.effect_id
+        if not self._store.settle(key, effect_id, result, ends, token=token):
+            return Reconciled.cannot_tell("It was settled by somebody else meanwhile.")
+        log.info("It was found out what became of %s: %s.", claim.key, name_of(found))
+        return found
+
+
+def name_of(found: Reconciled) -> str:
+    """Return a finding in a word, for events and lists."""
+    return {None: "cannot_tell", True: "happened", False: "did_not"}[found.has_happened]
+
+
+async def _ask_function(
+    tool: Tool[Any, Any], reconcile: Any, entry: LedgerEntry, context: ToolContext
+) -> Any:
+    """Ask the tool's own function."""
+    claim = entry.claim
+    if claim.params is None:
+        return Reconciled.cannot_tell("Its params were not kept: its tool had no reconcile then.")
+    params = tool.params_codec.decode(claim.params)
+    if is_async_callable(reconcile):
+        return await reconcile(params, claim.key, context)
+    import asyncio  # late: commands that make no calls need not wait for it
+
+    found = await asyncio.to_thread(reconcile, params, claim.key, context)
+    return await found if inspect.isawaitable(found) else found
+
+
+def _recorded(tool: Tool[Any, Any], found: Reconciled) -> RecordedResult:
+    """Return the result of a finding as it is recorded.
+
+    Raises:
+        ToolValidationError: The tool cannot return it.
+        ValueError: It has no JSON form.
+    """
+    result = ToolResult[Any]("") if found.result is None else found.result
+    if result.value is None:
+        return RecordedResult(result.message, excluded=result.exclude_value_from_context)
+    codec = tool.result_codec
+    written = codec.encode(result.value)
+    codec.decode(written)
+    given = RecordedResult(result.message, written, result.exclude_value_from_context)
+    shown = secrets_of(json.loads(written), codec.secret_schema())
+    return with_masks(given, masked=secrets_in(result.value), others=shown)
