@@ -264,7 +264,7 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 764,
         "host": 63,
-        "lines": 6801,
+        "lines": 6802,
         "statements": 3487,
         "files": 51,
     },

@@ -32,7 +32,8 @@ _NO_INBOX: Final = (
 )
 _NOT_STORED: Final = (
     "No sessions are stored here, so their calls can only be resumed by the process that made "
-    "them. Name a file as path in [plugins.sessions], to have them resumed anywhere."
+    "them. Name a file as path in [plugins.sessions], or a database as url in [plugins.database], "
+    "to have them resumed anywhere."
 )
 _ANSWERS: Final = {"approve": Answer.APPROVED, "deny": Answer.DENIED, "edit": Answer.EDITED}
 

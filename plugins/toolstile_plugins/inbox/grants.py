@@ -27,8 +27,8 @@ log = logging.getLogger("toolstile.inbox")
 
 _NOBODY: Final = "The call runs for nobody by name, so it cannot be granted to its principal alone."
 _UNCOUNTED: Final = (
-    "Nothing is counted across processes here. Name a file as path in [plugins.sessions], or grant "
-    "it without a number of times."
+    "Nothing is counted across processes here. Name a file as path in [plugins.sessions], or a "
+    "database as url in [plugins.database], or grant it without a number of times."
 )
 
 
