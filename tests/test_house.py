@@ -262,10 +262,10 @@ BUDGETS = {
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
-        "contract": 764,
+        "contract": 773,
         "host": 63,
-        "lines": 6802,
-        "statements": 3487,
+        "lines": 6823,
+        "statements": 3497,
         "files": 51,
     },
 }

@@ -133,6 +133,15 @@ class Dispatcher(Protocol):
         """
         ...
 
+    def find(self, key: str) -> DispatchOutcome | None:
+        """Return the outcome of a call that was submitted, for those who ask late.
+
+        Returns:
+            Its outcome, `unknown` where it began and its worker was lost; None where it was never
+            submitted, and as long as its outcome may come.
+        """
+        ...
+
     def withdraw(self, key: str) -> DispatchOutcome | None:
         """Keep a call from beginning, whether it was submitted or may still be.
 

@@ -57,6 +57,12 @@ class LocalDispatcher:
             self._changed.notify()
         return await asyncio.wrap_future(told)
 
+    def find(self, key: str) -> DispatchOutcome | None:
+        """Return the outcome of a call that was submitted; see `Dispatcher`."""
+        self._queue.look_after()
+        standing = self._queue.standing([key])[key]
+        return None if standing.mark is None else standing.outcome
+
     def withdraw(self, key: str) -> DispatchOutcome | None:
         """Keep a call from beginning; see `Dispatcher`."""
         return self._queue.withdraw(key)

@@ -97,6 +97,7 @@ class DispatcherContract(Contract):
         assert submitted(dispatcher, failing, calls[3]) == [failed, told[3]]
         assert sorted(processes.noted()) == ["f", "k0", "k1", "k2", "k3", "k4"]
         assert dispatcher.withdraw("k3") == dispatcher.cancel("k3") == told[3]
+        assert [dispatcher.find(key) for key in ("k3", "f", "other")] == [told[3], failed, None]
 
     def test_calls_of_a_higher_priority_begin_first(
         self, dispatcher: Dispatcher, processes: Processes
@@ -172,7 +173,7 @@ class DispatcherContract(Contract):
 
         def look() -> None:
             processes.await_note("k")
-            assert dispatcher.withdraw("k") is None
+            assert dispatcher.withdraw("k") is dispatcher.find("k") is None
             age = dispatcher.heartbeat("k")
             assert age is not None
             assert age >= 0
@@ -220,6 +221,9 @@ class DispatcherContract(Contract):
         assert told.state is (DispatchState.RESULT if repeatable else DispatchState.UNKNOWN)
         assert processes.noted() == (["k", "k"] if repeatable else ["k"])
         assert submitted(dispatcher, call)[0].state is told.state
+        found = dispatcher.find("k")
+        assert found is not None
+        assert found.state is told.state
 
     @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
     def test_a_worker_that_stands_still_is_heard_when_it_goes_on(

@@ -48,14 +48,16 @@ class DbosDispatcher:
         told: Future[DispatchOutcome] = await asyncio.to_thread(self._waiting.add, call)
         return await asyncio.wrap_future(told)
 
-    def withdraw(self, key: str) -> DispatchOutcome | None:
-        """Keep a call from beginning, whether it was submitted or may still be."""
-        if withdraw(self._starts, key) is None:
-            return WITHDRAWN
-        found = self._starts.find([key])[key]
-        if found.mark.outcome is None and self._waiting.is_alive(found):
+    def find(self, key: str) -> DispatchOutcome | None:
+        """Return the outcome of a call that was submitted, for those who ask late."""
+        found = self._starts.find([key]).get(key)
+        if found is None or (found.mark.outcome is None and self._waiting.is_alive(found)):
             return None
         return outcome_of(found.mark)
+
+    def withdraw(self, key: str) -> DispatchOutcome | None:
+        """Keep a call from beginning, whether it was submitted or may still be."""
+        return WITHDRAWN if withdraw(self._starts, key) is None else self.find(key)
 
     def cancel(self, key: str) -> DispatchOutcome | None:
         """Keep a call from beginning, and have its handler ended where it runs."""
