@@ -26,6 +26,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "batch": "cases_dispatch",
     "sessions": "cases_sessions",
     "history": "cases_history",
+    "isolation": "cases_isolation",
     "ledger": "cases_ledger",
     "loop": "cases_loop",
     "record": "cases_record",

@@ -40,6 +40,7 @@ LIMITS = {
     f"add: the SQLite ledger, {ADDED}": 70,
     "add: the SQLite ledger at 1,000 rows, full": 1.5,
     f"add: the record, {ADDED}": 18,
+    "add in a process of its own": 2,
     "the same: 10 tabs show its calls, the console in its process": 1.05,
     "the same: 10 tabs show 100 questions, the console in its process": 1.05,
     "the same: 10 tabs show its calls, the console a process of its own": 1.05,
