@@ -7,6 +7,8 @@ import os
 import select
 import signal
 import subprocess
+import threading
+import weakref
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -191,6 +193,7 @@ class _Sandboxed(Running):
         # It may have failed already.
         with suppress(ProcessLookupError, FileNotFoundError):
             self._first = os.pidfd_open(number)
+            _keep_mounts(number, self._scratch)
             group.add(number)
             limit_process(number, command.limits, grouped="memory" in group.holds)
             self._scratch.note(number)
@@ -229,6 +232,21 @@ class _Sandboxed(Running):
     def notes(self) -> tuple[str, ...]:
         """Return the limits that were reached."""
         return self._notes
+
+
+def _keep_mounts(process: int, scratch: Scratch) -> None:
+    """Let what is mounted for a command stay until its directory goes, and go on a thread.
+
+    The kernel writes all of a disk before it unmounts an overlay from there: nobody is to wait.
+    """
+    with suppress(PermissionError):
+        handle = os.open(f"/proc/{process}/ns/mnt", os.O_RDONLY | os.O_CLOEXEC)
+        # When this process ends, the kernel closes it.
+        weakref.finalize(scratch, _close_on_thread, handle).atexit = False
+
+
+def _close_on_thread(handle: int) -> None:
+    threading.Thread(target=os.close, args=(handle,), daemon=True).start()
 
 
 def _pipe(opened: ExitStack) -> tuple[BinaryIO, BinaryIO]:

@@ -21,6 +21,8 @@ from toolstile_plugins.sandbox.limits import cgroups_of, remove_cgroups
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
 _MEMORY: Final = Path("/dev/shm")  # noqa: S108 - a directory of our own in it
+_FOR_LAYERS: Final = frozenset({"btrfs", "ext4", "xfs"})
+"""The file systems of disks on which an overlay can lie; it cannot on another overlay."""
 _LOCK: Final = ".lock"
 _WAIT_MS: Final = 5000
 
@@ -60,15 +62,23 @@ class Scratch:
         return str(made)
 
 
-def base_of(scratch: Path | None, room: int) -> Path:
+def base_of(scratch: Path | None, room: int, beside: str | None = None) -> Path:
     """Return the directory that is configured, or one with room, made for this user alone.
+
+    Args:
+        scratch: The directory that is configured.
+        room: In bytes, what a command may write.
+        beside: The directory of the workspace, where it has one.
 
     Raises:
         OSError: When there is none.
     """
     if scratch is None:
-        scratch = _MEMORY if _has_room(_MEMORY, room) else Path(tempfile.gettempdir())
-    base = scratch / f"toolstile-sandbox-{os.geteuid()}"
+        *disks, last = _places()
+        # What lies on the same disk is renamed into the workspace, not copied.
+        found = (place for place in disks if _has_room(place, room) and _is_beside(place, beside))
+        scratch = next(found, last)
+    base = _base_in(scratch)
     with suppress(FileExistsError):
         base.mkdir(0o700, parents=True)
     status = base.lstat()
@@ -77,6 +87,40 @@ def base_of(scratch: Path | None, room: int) -> Path:
     if stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
         base.chmod(0o700)
     return base
+
+
+def _places() -> tuple[Path, ...]:
+    """Return the directories for what commands write, where none is configured."""
+    temporary = Path(tempfile.gettempdir())
+    # Users without a home have this place not either.
+    cache = Path(os.path.expanduser("~/.cache"))  # noqa: PTH111 - raises nothing
+    return cache, Path("/var/tmp"), temporary, _MEMORY, temporary  # noqa: S108 - likewise
+
+
+def _base_in(place: Path) -> Path:
+    return place / f"toolstile-sandbox-{os.geteuid()}"
+
+
+def _is_beside(place: Path, workspace: str | None) -> bool:
+    """Tell whether a directory is in memory, or on the disk of the workspace."""
+    if is_in_memory(place):
+        return True
+    if workspace is None:
+        return False
+    device = os.stat(workspace).st_dev  # noqa: PTH116 - of a text
+    return place.stat().st_dev == device and _file_system(device) in _FOR_LAYERS
+
+
+def _file_system(device: int) -> str:
+    """Return the name of the file system of a device, "" where it is not known."""
+    number = f"{os.major(device)}:{os.minor(device)}"
+    for line in (
+        Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()
+    ):
+        told, _, kind = line.partition(" - ")
+        if told.split()[2] == number:
+            return kind.split()[0]
+    return ""
 
 
 def _sweep(base: Path) -> Iterator[str]:
@@ -91,9 +135,11 @@ def _sweep(base: Path) -> Iterator[str]:
 
 def clear_up(settings: SandboxSettings) -> None:
     """Remove what hosts have left that were killed: directories and cgroups."""
-    with suppress(OSError):
-        for name in _sweep(base_of(settings.scratch, settings.disk)):
-            remove_cgroups(cgroups_of(name))
+    places = _places() if settings.scratch is None else (settings.scratch,)
+    for place in dict.fromkeys(places):
+        with suppress(OSError):
+            for name in _sweep(_base_in(place)):
+                remove_cgroups(cgroups_of(name))
 
 
 def is_left(path: Path) -> bool:

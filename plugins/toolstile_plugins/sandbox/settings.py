@@ -33,8 +33,9 @@ class SandboxSettings(BaseModel):
         output: In bytes: what the result holds of each of a command's two outputs.
         whole_output: In bytes: how much of a longer one can be read by the path that the result
             names, from its beginning, until the session ends.
-        scratch: The directory for what commands write until it is kept; by default `/dev/shm`
-            where there is room, else the directory for temporary files.
+        scratch: The directory for what commands write until it is kept; by default one on the
+            disk of the workspace, of `~/.cache`, `/var/tmp` and the directory for temporary
+            files, else `/dev/shm` where there is room.
         options: What the backend is given besides.
 
     Example:

@@ -9,6 +9,7 @@ from typing import Final
 
 from toolstile_hookspecs import Filesystem, ToolContext, ToolResult
 from toolstile_hookspecs.services.attachments import SupportsAttachments
+from toolstile_hookspecs.services.layers import SupportsLayers, WorkspaceLayers
 from toolstile_hookspecs.services.watches import SupportsWatch
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.sandbox.backend import Backend, SandboxUnavailable
@@ -97,7 +98,9 @@ class Shell:
 
     def _lay_out(self, files: Filesystem) -> tuple[Layout, Callable[[], Iterator[Entry]]]:
         """Return the workspace laid out, and what finds the changes in it."""
-        scratch = Scratch(base_of(self._settings.scratch, self._settings.disk))
+        layers = files.layers() if isinstance(files, SupportsLayers) else WorkspaceLayers()
+        settings = self._settings
+        scratch = Scratch(base_of(settings.scratch, settings.disk, layers.directory))
         if self._backend.mounts:
             layout = lay_out_layers(files, scratch, self._settings.hidden)
             return layout, partial(entries_of, layout.upper)

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import gc
+import os
 import signal
 import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from toolstile import Cancellation
-from toolstile_hookspecs import Status, ToolCall
+from toolstile_hookspecs import MarkdownSection, Prompt, Status, ToolCall
+from toolstile_plugins.sandbox import SandboxSettings, scratch as places
+from toolstile_plugins.sandbox.backend import backend_of
 from toolstile_plugins.sandbox.limits import cgroups_of
 from toolstile_plugins.sandbox.scratch import Scratch, base_of
 from toolstile_plugins.sandbox.shell import RUNS
+from toolstile_plugins.sandbox.tool import shell_tool
 
 SCRIPT = "echo begun; echo trouble >&2; echo x > a; sleep 61{}"
 
@@ -81,9 +87,46 @@ def test_what_a_killed_host_has_left_goes_with_the_next_start(open_shell, scratc
     assert cgroups_of(name) == []
 
 
-def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path):
-    import os
+def mounts_held() -> int:
+    """Return how many mount namespaces this process keeps from ending."""
+    found = 0
+    for handle in Path("/proc/self/fd").iterdir():
+        with suppress(OSError):
+            found += str(handle.readlink()).startswith("mnt:")
+    return found
 
+
+def test_a_disk_is_waited_for_by_nobody_when_a_command_is_unmounted(shell, scratch):
+    held: dict[str, int] = {}
+
+    def look(step: str) -> None:
+        held[step] = mounts_held()
+
+    settings = SandboxSettings(scratch=scratch)
+    tool = shell_tool(settings, backend_of(settings), steps=look)
+    section = MarkdownSection(key="steps", title="Steps", tools=(tool,))
+    prompt = Prompt.of("tests", "steps", (section,))
+    with shell.host.executor(prompt=prompt) as executor:
+        assert executor.dispatch(ToolCall("shell_execute", {"command": ["touch", "a"]})).success
+    assert (held["starting"], held["harvested"]) == (0, 1)
+    gc.collect()
+    await_(lambda: mounts_held() == 0)
+    assert shell.files() == ["a"]
+
+
+def test_by_default_changes_lie_on_the_disk_of_the_workspace_or_in_memory(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home/.cache").mkdir(parents=True)
+    kinds = {"this disk": "ext4", "overlay": "overlay"}
+    found = {}
+    for name, kind in kinds.items():
+        monkeypatch.setattr(places, "_file_system", {tmp_path.stat().st_dev: kind}.get)
+        found[name] = base_of(None, 1, str(tmp_path)).parent
+    assert found == {"this disk": tmp_path / "home/.cache", "overlay": Path("/dev/shm")}
+    assert base_of(None, 1, "/dev/shm").parent == base_of(None, 1).parent == Path("/dev/shm")
+
+
+def test_a_directory_of_somebody_else_is_not_used(tmp_path: Path):
     (tmp_path / "target").mkdir()
     (tmp_path / f"toolstile-sandbox-{os.geteuid()}").symlink_to(tmp_path / "target")
     with pytest.raises(OSError, match="not a directory of this user"):
