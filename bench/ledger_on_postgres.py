@@ -2,33 +2,26 @@
 
 from __future__ import annotations
 
-import os
-import pwd
-import shutil
-import socket
 import statistics
 import subprocess
 import sys
-import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Final
 
 from measuring import Effort, Row
+from postgres_server import is_installed, postgres_server
 
 PROCESSES: Final = 8
 
 
 def measure_claims(effort: Effort) -> list[Row]:
     """Measure a claim and its record, made by eight processes at once; nothing without a server."""
-    found = sorted(Path("/usr/lib/postgresql").glob("*/bin"), key=lambda each: each.parent.name)
-    if not found:
+    if not is_installed():
         return []
     number = 1_000 if effort.judged else 20
-    with _server(found[-1]) as url:
+    with postgres_server() as url:
         rounds = [_seconds_each(url, number) for _ in range(min(effort.rounds, 3))]
     median = statistics.median(rounds)
     case = f"PostgreSQL, a claim and its record, {PROCESSES} processes at once"
@@ -53,38 +46,6 @@ def _seconds_each(url: str, number: int) -> float:
         assert each.stdout is not None
         each.stdout.close()
     return (time.perf_counter() - started) / (number * PROCESSES)
-
-
-@contextmanager
-def _server(binaries: Path) -> Iterator[str]:
-    folder = Path(tempfile.mkdtemp(prefix="toolstile-bench-"))
-    # It refuses to run as root.
-    user = "postgres" if os.geteuid() == 0 else None
-    if user is not None:
-        account = pwd.getpwnam(user)
-        os.chown(folder, account.pw_uid, account.pw_gid)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-
-    def do(name: str, *arguments: str) -> None:
-        subprocess.run(
-            [binaries / name, *arguments],
-            cwd=folder,
-            user=user,
-            check=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-        )
-
-    try:
-        do("initdb", "-D", "data", "-A", "trust", "-U", "bench", "--no-sync")
-        options = f"-p {port} -c listen_addresses=127.0.0.1 -c unix_socket_directories={folder}"
-        do("pg_ctl", "-D", "data", "-o", options, "-l", "log", "-w", "start")
-        yield f"postgresql://bench@127.0.0.1:{port}/postgres"
-        do("pg_ctl", "-D", "data", "-m", "immediate", "-w", "stop")
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _claim_and_record(url: str, number: int) -> None:

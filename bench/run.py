@@ -37,6 +37,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "startup": "cases_startup",
     "mcp": "cases_mcp",
     "tracing": "cases_tracing",
+    "workers": "cases_workers",
 }
 """The modules of the groups: what a module imports may make calls dearer, so it waits its turn."""
 

@@ -55,6 +55,7 @@ LIMITS = {
     "disk, a call that touches nothing: 1,000 files": 1.5,
     "disk, a call that changes one file: 1,000 files": 1.5,
     "disk, a call that changes one file: 1,000 files, process time": 1,
+    "a call on a worker through DBOS": 1.5,
 }
 
 

@@ -6,11 +6,11 @@ Marks of starts, outcomes and workers are in tables of ours; DBOS hands each cal
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Generator
 from contextlib import contextmanager
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
+
+from pydantic import TypeAdapter
 
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.services.dispatcher import DispatchedCall
@@ -27,6 +27,8 @@ WORKFLOW: Final = "toolstile_call"
 VERSION: Final = "1"
 """The version of the workflow; which tools a worker has is known by its queue."""
 SCHEMA: Final = "toolstile_dbos"
+CALLS: Final = TypeAdapter(DispatchedCall)
+"""Calls as JSON."""
 _MIDDLE: Final = 2**30
 """The priority of calls whose own is 0: in DBOS, 1 comes first and 2 ** 31 - 1 last."""
 
@@ -98,20 +100,4 @@ def enqueue(client: DBOSClient, queue: str, call: DispatchedCall) -> None:
         # Else, DBOS pickles.
         "serialization_type": WorkflowSerializationFormat.PORTABLE,
     }
-    client.enqueue(options, written(call))
-
-
-def written(call: DispatchedCall) -> str:
-    """Return a call as JSON, for `read_back`."""
-    fields = call._asdict()
-    for name in ("begin_by", "deadline"):
-        fields[name] = fields[name] and fields[name].isoformat()
-    return json.dumps(fields)
-
-
-def read_back(text: str) -> DispatchedCall:
-    """Return the call that `written` wrote."""
-    fields = json.loads(text)
-    for name in ("begin_by", "deadline"):
-        fields[name] = fields[name] and datetime.fromisoformat(fields[name])
-    return DispatchedCall(**fields)
+    client.enqueue(options, CALLS.dump_json(call).decode())

@@ -92,7 +92,8 @@ class WaitingCalls:
             raise
         # From here on it may run, whatever fails: the thread goes on.
         with suppress(StateError):
-            self._look([call])
+            # Nobody asks DBOS for its status: where it is queued already, queueing changes nothing.
+            self._look([call], {})
         return told
 
     def is_alive(self, found: FoundMark) -> bool:
@@ -142,7 +143,11 @@ class WaitingCalls:
 
     # --- looking after calls
 
-    def _look(self, calls: Sequence[DispatchedCall]) -> None:
+    def _look(
+        self,
+        calls: Sequence[DispatchedCall],
+        statuses: Mapping[str, WorkflowStatus] | None = None,
+    ) -> None:
         found = self._answer_known([call.key for call in calls])
         waiting: list[DispatchedCall] = []
         for call in calls:
@@ -158,7 +163,8 @@ class WaitingCalls:
         workers = self._table.alive(self._dead_after) if waiting else {}
         if workers:
             with explaining(self._database):
-                self._have_run(waiting, found, workers)
+                known = self._statuses(waiting) if statuses is None else statuses
+                self._have_run(waiting, found, workers, known)
 
     def _answer_known(self, keys: Sequence[str]) -> Mapping[str, FoundMark]:
         found = self._starts.find(keys)
@@ -172,9 +178,9 @@ class WaitingCalls:
         calls: Sequence[DispatchedCall],
         found: Mapping[str, FoundMark],
         workers: Mapping[str, Worker],
+        statuses: Mapping[str, WorkflowStatus],
     ) -> None:
         """Have calls that do not run on queues from which a worker takes them."""
-        statuses = self._statuses(calls)
         lost: list[DispatchedCall] = []
         for call in calls:
             status = statuses.get(call.key)

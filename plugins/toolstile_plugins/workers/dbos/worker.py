@@ -22,12 +22,12 @@ from toolstile_hookspecs.services.start_marks import run_once
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.workers.dbos.engine import (
     APPLICATION,
+    CALLS,
     SCHEMA,
     VERSION,
     WORKFLOW,
     engine_of,
     explaining,
-    read_back,
 )
 from toolstile_plugins.workers.dbos.news import News
 from toolstile_plugins.workers.dbos.tables import CANCELS, PostgresStarts, Worker, WorkerTable
@@ -112,7 +112,7 @@ class DbosWorker:
 
         @DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)
         def toolstile_call(text: str) -> None:
-            self._run(read_back(text))
+            self._run(CALLS.validate_json(text))
 
         DBOS.listen_queues([self._me.queue])
         DBOS.launch()
