@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from concurrent.futures import Future
+from concurrent.futures import ThreadPoolExecutor
 from threading import Event
 from typing import Final
 
@@ -42,10 +42,13 @@ class DbosDispatcher:
         self._poll = poll
         self._starts = PostgresStarts(database)
         self._waiting = WaitingCalls(database, self._starts, dead_after)
+        # One thread, so that they come to their queue in the order in which they were submitted.
+        self._submitting = ThreadPoolExecutor(1, thread_name_prefix="toolstile-submit")
 
     async def submit(self, call: DispatchedCall) -> DispatchOutcome:
         """Have a call run, and wait for its outcome."""
-        told: Future[DispatchOutcome] = await asyncio.to_thread(self._waiting.add, call)
+        loop = asyncio.get_running_loop()
+        told = await loop.run_in_executor(self._submitting, self._waiting.add, call)
         return await asyncio.wrap_future(told)
 
     def find(self, key: str) -> DispatchOutcome | None:
@@ -83,4 +86,5 @@ class DbosDispatcher:
 
     def close(self) -> None:
         """Give back what it holds; calls stay as they are."""
+        self._submitting.shutdown()
         self._waiting.close()
