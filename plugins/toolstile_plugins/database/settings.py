@@ -33,7 +33,7 @@ class DatabaseSettings(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     url: SecretStr | None = None
-    pool_size: Annotated[int, Field(ge=1, le=1000)] = 8
+    pool_size: Annotated[int, Field(ge=2, le=1000)] = 8
     statement_timeout: Seconds = 15.0
     lock_timeout: Seconds = 10.0
     lease: Seconds = 30.0

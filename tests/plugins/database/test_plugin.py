@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import pytest
 
 from toolstile import Host, Settings
 from toolstile_hookspecs import (
+    ApprovalAnswer,
+    ApprovalRequest,
     ConfigurationError,
     IdempotencyConfig,
     ToolCall,
@@ -63,6 +67,41 @@ def test_a_call_is_recorded_in_the_transaction_that_keeps_it_and_answers_every_h
     with host(url) as opened, opened.executor(session_id="t") as tools:
         again = tools.dispatch(call)
     assert (again.text, again.event.replayed) == ("Ordered mug.", True)
+
+
+@pytest.mark.slow
+def test_of_two_hosts_that_use_one_approval_at_once_one_keeps_the_call(url):
+    meeting = threading.Barrier(2)
+
+    @tool(requires_confirmation=True, timeout=None)
+    def send(text: str, *, context: ToolContext) -> str:
+        """Send something."""
+        meeting.wait(30)
+        context.session[str].append(text)
+        return text
+
+    def later(request: ApprovalRequest) -> ApprovalAnswer:
+        return ApprovalAnswer.pending()
+
+    given = {"approval_key": "a key of these tests, of more than 32 characters"}
+    settings = Settings.model_validate({"plugins": {"database": {"url": url}}, **given})
+    with ExitStack() as stack:
+        one, two = (
+            stack.enter_context(stack.enter_context(opened).executor(session_id="s"))
+            for opened in (Host(settings=settings, tools=[send], approver=later) for _ in range(2))
+        )
+        waits = one.dispatch(ToolCall("send", {"text": "a"}))
+        with ThreadPoolExecutor(2) as pool:
+            outcomes = [
+                *pool.map(
+                    lambda tools: tools.resume(waits.call, waits.approval_token, True), (one, two)
+                )
+            ]
+        assert sorted(outcome.success for outcome in outcomes) == [False, True]
+        (told,) = [outcome.text for outcome in outcomes if not outcome.success]
+        assert "used before: it holds for one call. Nothing of it is kept." in told
+        one.session.journal.catch_up()
+        assert one.session[str].all() == ("a",)
 
 
 def test_an_address_that_is_none_is_told_of_without_its_password():

@@ -89,10 +89,12 @@ def test_a_database_may_write_dates_in_another_way(database: str) -> None:
 
 
 class TestUsersThatMakeNoTables:
-    @pytest.fixture
-    def owned(self, database: str) -> str:
+    @pytest.fixture(params=["of now", "of before versions"])
+    def owned(self, request: pytest.FixtureRequest, database: str) -> str:
         with closing(PostgresStore(database)) as store:
             store.claim(_claim("first"), now=NOW)
+        if request.param == "of before versions":
+            _do(database, "DROP TABLE toolstile_schema")
         _do(database, "REVOKE CREATE ON SCHEMA public FROM PUBLIC")
         return database
 
