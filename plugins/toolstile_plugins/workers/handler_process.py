@@ -21,6 +21,7 @@ import traceback
 from typing import Any, BinaryIO
 
 from toolstile_hookspecs import EffectUnknownError, Tool, ToolResult, ToolValidationError
+from toolstile_hookspecs.codecs import why_unwritable
 from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
 from toolstile_plugins.workers.tool_modules import tools_in
 
@@ -82,7 +83,8 @@ def _attempt(
     try:
         return _outcome(tool, value)
     except Exception as error:  # noqa: BLE001 - codecs run anybody's code
-        text = f"Its handler has returned, but its result cannot be written as JSON: {error}"
+        told = why_unwritable(error)
+        text = f"Its handler has returned, but its result cannot be written as JSON: {told}."
         return DispatchOutcome(DispatchState.UNKNOWN, text)
 
 

@@ -15,6 +15,7 @@ from toolstile_hookspecs import (
     ToolstileError,
     errors,
 )
+from toolstile_hookspecs.codecs import why_unwritable
 from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
     Dispatcher,
@@ -88,13 +89,21 @@ class RemoteCall:
     def _result(self, outcome: DispatchOutcome) -> ToolResult[Any]:
         if outcome.state is DispatchState.RESULT:
             encoded = outcome.value
-            value = None if encoded is None else self._tool.result_codec.decode(encoded)
+            try:
+                value = None if encoded is None else self._tool.result_codec.decode(encoded)
+            except Exception as error:
+                # It has run, and had its effect: only its worker has other code.
+                told = f"its worker's result does not fit here ({why_unwritable(error)})."
+                raise self._unknown(told) from error
             return ToolResult(outcome.text, value, exclude_value_from_context=outcome.excluded)
         if outcome.state is DispatchState.UNKNOWN:
-            raise EffectUnknownError(_UNKNOWN.format(name=self._tool.name, text=outcome.text))
+            raise self._unknown(outcome.text)
         if outcome.error is None:
             return ToolResult.error(outcome.text)
         raise _raised(outcome.error, outcome.text)
+
+    def _unknown(self, text: str) -> EffectUnknownError:
+        return EffectUnknownError(_UNKNOWN.format(name=self._tool.name, text=text))
 
 
 def _raised(name: str, text: str) -> Exception:

@@ -98,6 +98,23 @@ def test_what_dies_or_cannot_be_written_is_unknown(shared: Site):
     assert len(shared.noted()) == 2
 
 
+def test_a_result_that_does_not_fit_is_unknown_and_its_call_is_not_repeated(shared: Site):
+    @tool(name="pay", category="write", idempotency=remote_tools.pay.idempotency)
+    def pay(order: int) -> list[str]:
+        """Pay."""
+        return [str(order)]
+
+    ledger = {"path": str(shared.folder / "other.db")}
+    workers = {**shared.workers, "runs": {"tools": ["pay"]}}
+    with Host(
+        tools=[pay], settings=Settings(plugins={"workers": workers, "ledger": ledger})
+    ) as host:
+        told = [call(host, "pay", order=4).text for _ in range(2)]
+    assert "its worker's result does not fit here" in told[0]
+    assert "outcome is unknown" in told[1]
+    assert len(shared.noted()) == 1
+
+
 def test_a_handler_is_part_of_its_callers_trace(shared: Site, tmp_path: Path):
     spans = tmp_path / "spans.jsonl"
     settings = Settings(
