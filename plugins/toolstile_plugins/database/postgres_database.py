@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
@@ -25,6 +26,7 @@ NOT_A_URL: Final = (
     "postgresql://USER:PASSWORD@HOST/NAME, with what is neither letter nor digit in the password "
     "percent-encoded, then retry."
 )
+_PORTS: Final = re.compile(r"[0-9,]*")
 _UNREADY: Final = (
     "All {size} connections of this process to the {title} were in use for {patience:g} seconds. "
     "Raise plugins.database.pool_size, then retry."
@@ -314,11 +316,14 @@ class PostgresDatabase:
         """Return the secrets in an address, its host, and the address without them."""
         from psycopg.conninfo import conninfo_to_dict
 
-        try:
+        parts: dict[str, Any] = {}
+        # What it raises quotes what it does not understand, which may be the password.
+        with suppress(self._psycopg.ProgrammingError, UnicodeError):
             parts = conninfo_to_dict(url)
-        except self._psycopg.ProgrammingError:
-            # Its text quotes what it does not understand, which may be the password.
-            raise ConfigurationError(NOT_A_URL.format(setting=self._setting)) from None
+        # A password with a character of URLs ends early, and its rest is taken for these.
+        is_cut = "@" in f"{parts.get('host', '')}"[1:] or "@" in f"{parts.get('dbname')}"
+        if not parts or is_cut or not _PORTS.fullmatch(str(parts.get("port", ""))):
+            raise ConfigurationError(NOT_A_URL.format(setting=self._setting))
         secrets = [str(value) for name, value in parts.items() if "password" in name and value]
         host = str(parts.get("host") or "localhost")
         name = parts.get("dbname") or parts.get("user") or ""

@@ -425,6 +425,9 @@ class TestFullDisk:
     [
         ("postgresql://u:hun%ter2@localhost/db", "is not a connection string"),
         ("hunter2", "is not a connection string"),
+        ("postgresql://u:hunter2/x@localhost/db", "is not a connection string"),
+        ("postgresql://u:x@hunter2@localhost/db", "is not a connection string"),
+        ("postgresql://u:%ffhunter2@localhost/db", "is not a connection string"),
         ("host=127.0.0.1 password='hunter2", "is not a connection string"),
         ("postgresql://u:hunter2[@127.0.0.1:1/db", "on 127.0.0.1 cannot be used"),
         ("postgresql://127.0.0.1:1/hunter2?password=hunter2", "on 127.0.0.1 cannot be used"),
