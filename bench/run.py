@@ -25,6 +25,7 @@ GROUPS: Final[Mapping[str, str]] = {
     "stages": "cases_stages",
     "batch": "cases_dispatch",
     "sessions": "cases_sessions",
+    "growth": "cases_growth",
     "history": "cases_history",
     "isolation": "cases_isolation",
     "ledger": "cases_ledger",
