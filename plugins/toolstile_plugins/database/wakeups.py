@@ -141,7 +141,9 @@ class Wakeups:
             try:
                 self._is_heard.set()
                 for news in () if stopping.is_set() else connection.notifies():
-                    self._note(*map(int, news.payload.split(":")))
+                    # Any user of the database can send some.
+                    with suppress(ValueError, TypeError):
+                        self._note(*map(int, news.payload.split(":")))
             finally:
                 with self._lock:
                     self._socket = None

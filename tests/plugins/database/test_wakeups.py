@@ -58,6 +58,15 @@ def test_what_another_decides_is_heard(mine, other):
         assert not mine.has_moved("s", number)
 
 
+def test_news_that_are_none_are_not_minded(mine, other, url):
+    hears(mine)
+    with psycopg.connect(url, autocommit=True) as connection:
+        for news in ("", "x", "1", "1:2:3"):
+            connection.execute("SELECT pg_notify(%s, %s)", (wakeups.CHANNEL, news))
+    append(other, entry_of())
+    wait_until(lambda: mine._news.newest("s") == 1)
+
+
 def test_what_is_undone_is_not_told(mine, other):
     hears(mine)
     with suppress(LookupError), other.deciding("s") as decision:
