@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 773,
         "host": 63,
-        "lines": 6823,
-        "statements": 3497,
+        "lines": 6838,
+        "statements": 3506,
         "files": 51,
     },
 }

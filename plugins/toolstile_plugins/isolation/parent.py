@@ -14,7 +14,7 @@ from types import NoneType
 from typing import Any
 
 from toolstile_hookspecs import FunctionTool, ProcessDied, Tool, ToolContext, ToolResult
-from toolstile_hookspecs.codecs import place_of, why_unwritable
+from toolstile_hookspecs.codecs import NOT_READ_BACK, Codec, place_of, why_unwritable
 from toolstile_plugins.isolation.messages import (
     MAIN,
     Call,
@@ -46,6 +46,9 @@ class IsolatedHandler:
             ProcessDied: When its process ends without a result.
             RuntimeError: When the params cannot go there, or the result cannot come back.
         """
+        codec = result_codec(self._tool)
+        if isinstance(codec, Codec) and (reason := codec.why_not_read_back()):
+            raise RuntimeError(f"its result {NOT_READ_BACK}, to cross from its process: {reason}")
         process = _Process()
         context.on_abandoned(process.kill)
         start = _start_message(self._tool, params, context)

@@ -16,7 +16,7 @@ from pathlib import Path
 from socket import socket
 from typing import Any
 
-from pydantic import SecretStr
+from pydantic import BaseModel, Field, SecretStr
 
 from toolstile_hookspecs import (
     DeadlineExceededError,
@@ -428,6 +428,19 @@ class Login:
 def sign_in() -> Login:
     """Return a secret."""
     return Login(SecretStr("hunter22"))
+
+
+class Half(BaseModel):
+    """A value of which a part is never written."""
+
+    whole: int
+    hidden: int = Field(exclude=True)
+
+
+@tool(isolation="process", timeout=30)
+def return_half() -> Half:
+    """Return what cannot be read from its JSON."""
+    raise AssertionError("it is not run")
 
 
 @tool(isolation="process", timeout=30)

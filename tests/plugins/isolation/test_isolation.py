@@ -504,6 +504,7 @@ def test_its_result_arrives_where_nothing_can_be_printed(
     [
         ("return_lock", "its result cannot be sent to the parent process (it holds a value of"),
         ("return_undeclared", "its result cannot be sent to the parent process, where it would be"),
+        ("return_half", "its result cannot be read from the JSON that it is written as, to cross"),
         ("not_a_result", "its handler returned int, not a ToolResult"),
         ("keep_lock", "append cannot be asked of the parent process: Connection is no data"),
     ],

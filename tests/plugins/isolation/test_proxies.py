@@ -13,7 +13,7 @@ from types import MappingProxyType
 
 import pytest
 
-from toolstile import Host
+from toolstile import Host, Session
 from toolstile_hookspecs import (
     Binding,
     Filesystem,
@@ -199,6 +199,19 @@ def test_what_nobody_may_ask_for_runs_nothing(request_: bytes, told: str):
 
     run(check)
     assert "antigravity" not in sys.modules
+
+
+@pytest.mark.parametrize(
+    "line",
+    [messages.encoded(messages.Answer(1)), b'{"says": "run"}', b"[1]", b"null", b"[" * 10_000],
+    ids=["answer", "run", "list", "null", "deep"],
+)
+def test_what_is_no_request_ends_the_service(line: bytes):
+    ours, theirs = socketpair()
+    with closing(SocketChannel(theirs)) as channel, ours:
+        ours.sendall(line + b"\n")
+        with pytest.raises(messages.MessageError):
+            serve(channel, ToolContext(session=Session()))
 
 
 @pytest.mark.parametrize(
