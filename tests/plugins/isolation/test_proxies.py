@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import sys
 import threading
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from socket import socket, socketpair
 from types import MappingProxyType
 
@@ -16,10 +18,15 @@ import pytest
 from toolstile import Host, Session
 from toolstile_hookspecs import (
     Binding,
+    Deadline,
     Filesystem,
     HandlerState,
+    Principal,
+    RequestTurn,
     ResourceBusyError,
     ResourceError,
+    RunContext,
+    Secret,
     SessionProtocol,
     SliceView,
     StateError,
@@ -32,6 +39,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.sessions import Dispatcher
 from toolstile_plugins.isolation import messages
 from toolstile_plugins.isolation.messages import SocketChannel
+from toolstile_plugins.isolation.parent import call_of
 from toolstile_plugins.isolation.proxies import (
     Parent,
     RemoteControl,
@@ -41,6 +49,7 @@ from toolstile_plugins.isolation.proxies import (
     RemoteResources,
     RemoteSession,
     RemoteSlice,
+    make_context,
 )
 from toolstile_plugins.isolation.services import serve
 from toolstile_plugins.isolation.values import fault_of, raised
@@ -91,6 +100,33 @@ def run(check: Check) -> None:
         tools.dispatch(ToolCall("probe"))
     if failures:
         raise failures[0]
+
+
+def test_the_context_crosses_but_for_what_stays_with_the_host():
+    claims = Secret({"department": "sales"})
+    context = ToolContext(
+        session=Session(),
+        principal=Principal("https://id.example.org", "ada", {"staff"}, claims, Secret("hunter22")),
+        run_context=RunContext("run", tags=MappingProxyType({"a": "b"})),
+        request=(RequestTurn("Add.", datetime(2026, 11, 26, tzinfo=UTC), "ada"),),
+        deadline=Deadline.after(60),
+        client=object(),
+        tool_call=ToolCall("add", {"a": 1}, meta={"traceparent": "00", "odd": object()}),
+    )
+    crossed = json.loads(json.dumps(vars(call_of(add, add.params_codec.decode("{}"), context))))
+
+    with ExitStack() as stack:
+        there = make_context(messages.Call(**crossed), Parent(None), stack)  # type: ignore[arg-type]
+
+    assert there.principal == context.principal
+    assert (there.principal.groups, there.user_id) == ({"staff"}, "ada")
+    assert there.principal.claims.reveal() == {}
+    assert there.auth.reveal() == "hunter22"
+    assert (there.run_context.run_id, there.run_context.tags) == ("run", {"a": "b"})
+    assert there.request == context.request
+    assert 0 < there.deadline.remaining() <= 60
+    assert there.client is None
+    assert there.tool_call == replace(context.tool_call, meta={"traceparent": "00"})
 
 
 @pytest.mark.parametrize(
