@@ -264,9 +264,9 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 773,
         "host": 63,
-        "lines": 6838,
-        "statements": 3506,
-        "files": 51,
+        "lines": 6882,
+        "statements": 3524,
+        "files": 52,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -44,38 +44,23 @@ def toolstile_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolstile_resources(settings: WorkersSettings) -> list[Binding[Any]]:
-    """Offer the dispatcher; a binding of the application replaces it."""
-    if settings.runs is None:
-        return []
-    from toolstile_plugins.workers.dispatchers import dispatcher_of
-
-    return [
-        Binding[Dispatcher](
-            Dispatcher,  # type: ignore[type-abstract]
-            lambda resources: dispatcher_of(settings),  # noqa: ARG005 - it needs none
-        )
-    ]
-
-
-@hookimpl
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator[None]:
     """Have calls of the chosen tools run on workers while the host is open."""
     if settings.runs is None:
         yield
         return
-    from toolstile_plugins.workers.dispatchers import maker_of
+    from toolstile_plugins.workers.dispatchers import dispatcher_of
 
-    maker_of(settings)
     for tool in host.catalog:
         if settings.runs.selects(tool) and (fault := why_not(tool)):
             raise ConfigurationError(f"plugins.workers.runs: {_refused(tool, fault)}")
-    host.register(RemoteCalls(settings.runs, settings), _CALLS)
-    try:
-        yield
-    finally:
-        host.unregister(_CALLS)
+    with closing(dispatcher_of(settings, host)) as dispatcher:
+        host.register(RemoteCalls(settings.runs, settings, dispatcher), _CALLS)
+        try:
+            yield
+        finally:
+            host.unregister(_CALLS)
 
 
 class RemoteCalls:
@@ -84,9 +69,12 @@ class RemoteCalls:
     Args:
         runs: Chooses them.
         settings: The settings.
+        dispatcher: The dispatcher of the host.
     """
 
-    def __init__(self, runs: ToolSelector, settings: WorkersSettings) -> None:
+    def __init__(
+        self, runs: ToolSelector, settings: WorkersSettings, dispatcher: Dispatcher
+    ) -> None:
         @hookimpl
         @applies_to(runs.selects)
         def toolstile_execute(tool: Tool[Any, Any]) -> RemoteCall:
@@ -97,7 +85,13 @@ class RemoteCalls:
                 raise CallRefused(f"{tool.name} was not run: {_refused(tool, fault)}")
             return RemoteCall(tool, settings)
 
+        @hookimpl
+        def toolstile_resources() -> list[Binding[Any]]:
+            """Offer the dispatcher; a binding of the application replaces it."""
+            return [Binding[Dispatcher].instance(Dispatcher, dispatcher)]  # type: ignore[type-abstract]
+
         self.toolstile_execute = toolstile_execute
+        self.toolstile_resources = toolstile_resources
 
 
 def _refused(tool: Tool[Any, Any], fault: str) -> str:
@@ -118,5 +112,5 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
     from toolstile_plugins.workers.cli import run_worker
     from toolstile_plugins.workers.dispatchers import dispatcher_of
 
-    with closing(dispatcher_of(host.settings("workers"))) as dispatcher:
+    with closing(dispatcher_of(host.settings("workers"), host)) as dispatcher:
         return run_worker(dispatcher, args.tools, args.concurrency)

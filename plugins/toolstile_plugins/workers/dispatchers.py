@@ -7,7 +7,7 @@ from functools import lru_cache
 from importlib.metadata import entry_points
 from typing import Any, Final
 
-from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs import ConfigurationError, HostHandle
 from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.workers.settings import WorkersSettings
@@ -21,11 +21,11 @@ def _known() -> dict[str, Any]:
     return {point.name: point for point in entry_points(group=GROUP)}
 
 
-def maker_of(settings: WorkersSettings) -> Callable[[WorkersSettings], Dispatcher]:
-    """Return what makes the dispatcher that the settings name.
+def dispatcher_of(settings: WorkersSettings, host: HostHandle) -> Dispatcher:
+    """Return a new dispatcher, the one that the settings name.
 
     Raises:
-        ConfigurationError: When there is none of that name, or it cannot be imported.
+        ConfigurationError: When there is none of that name, or it cannot be made.
     """
     known, name = _known(), settings.dispatcher
     if name not in known:
@@ -35,14 +35,9 @@ def maker_of(settings: WorkersSettings) -> Callable[[WorkersSettings], Dispatche
             f"Known: {', '.join(sorted(known))}."
         )
     try:
-        maker: Callable[[WorkersSettings], Dispatcher] = known[name].load()
+        maker: Callable[[WorkersSettings, HostHandle], Dispatcher] = known[name].load()
     except (ImportError, AttributeError) as error:
         raise ConfigurationError(
             f"plugins.workers.dispatcher: {name!r} cannot be imported: {error}"
         ) from error
-    return maker
-
-
-def dispatcher_of(settings: WorkersSettings) -> Dispatcher:
-    """Return a new dispatcher, the one that the settings name."""
-    return maker_of(settings)(settings)
+    return maker(settings, host)

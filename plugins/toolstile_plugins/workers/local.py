@@ -8,7 +8,7 @@ import time
 from concurrent.futures import Future
 from typing import Final
 
-from toolstile_hookspecs import StateError
+from toolstile_hookspecs import HostHandle, StateError
 from toolstile_hookspecs.services.dispatcher import (
     CallRunner,
     DispatchedCall,
@@ -145,3 +145,8 @@ class LocalDispatcher:
                     told.set_exception(error)
                 else:
                     told.set_result(unknown)
+
+
+def local_dispatcher(settings: WorkersSettings, host: HostHandle) -> LocalDispatcher:  # noqa: ARG001 - as all
+    """Return the dispatcher of this machine."""
+    return LocalDispatcher(settings)

@@ -18,6 +18,7 @@ from toolstile_hookspecs.services.dispatcher import (
 )
 from toolstile_hookspecs.services.start_marks import StartMark, outcome_of, withdraw
 from toolstile_plugins.sqlite_file import SqliteFile, Synchronous
+from toolstile_plugins.workers.messages import other_version, too_late
 from toolstile_plugins.workers.sqlite_marks import TABLE, SqliteMarks, mark_of
 
 _TABLES: Final = (
@@ -186,9 +187,9 @@ class CallQueue:
         ).fetchall()
         for tool, version in waiting:
             if tool in known and version not in known[tool]:
-                self._end(connection, _other_version(tool, version, known[tool]), tool, version)
+                self._end(connection, other_version(tool, version, known[tool]), tool, version)
             else:
-                self._end(connection, _too_late(tool, known), tool, version, time.time())
+                self._end(connection, too_late(tool, known), tool, version, time.time())
 
     def _end(
         self,
@@ -282,20 +283,3 @@ def _call_of(row: Sequence[Any]) -> DispatchedCall:
 
 def _moment(stamp: Any) -> datetime | None:
     return None if stamp is None else datetime.fromtimestamp(stamp, UTC)
-
-
-def _other_version(tool: str, version: str | None, known: set[str | None]) -> str:
-    theirs = ", ".join(sorted(name or "without a version" for name in known))
-    return (
-        f"{tool} was not run: it is {version or 'without a version'} here, and its workers have "
-        f"{theirs}. Start workers with the same code, then retry."
-    )
-
-
-def _too_late(tool: str, known: Collection[str]) -> str:
-    if tool in known:
-        return f"{tool} was not run: no worker had room for it in time. Retry later."
-    return (
-        f"{tool} was not run: no worker that runs here has it. Start one with "
-        "`toolstile worker --tools MODULE`, then retry."
-    )

@@ -19,13 +19,13 @@ class WorkersSettings(BaseModel):
 
     Args:
         runs: The tools that run on workers, as fields of a selector; None for no tool.
-        dispatcher: `local` for workers on this machine, or the name of an entry point in the
-            group `toolstile.dispatchers`.
+        dispatcher: `local` for workers on this machine, `dbos` for workers of one database, or the
+            name of another entry point in the group `toolstile.dispatchers`.
         path: The file of `local`, through which calls and outcomes pass.
         synchronous: For `local`: `full` keeps a call from running twice also after a loss of power.
         lease: Seconds after which a worker without a heartbeat counts as dead.
         patience: Seconds for which a call waits for a worker.
-        options: What the dispatcher is given besides.
+        options: What the dispatcher is given besides; `dbos` takes `poll`.
 
     Example:
         >>> WorkersSettings(runs={"tags": ["slow"]}).dispatcher

@@ -27,6 +27,7 @@ class Site:
         self.folder = folder
         self.notes = folder / "notes.txt"
         self.workers: dict[str, Any] = {"path": str(folder / "calls.db"), "lease": 0.6}
+        self.plugins: dict[str, Any] = {}
         self._started: list[subprocess.Popen[str]] = []
         (folder / "toolstile.toml").write_text(
             '[plugins.workers]\npath = "calls.db"\nlease = 0.6\n', encoding="utf-8"
@@ -55,7 +56,7 @@ class Site:
         """Return a host that sends the calls of all of its tools to workers."""
         workers = {**self.workers, "runs": {"tools": ["*"]}, **more}
         ledger = {"path": str(self.folder / "ledger.db")}
-        settings = Settings(plugins={"workers": workers, "ledger": ledger})
+        settings = Settings(plugins={"ledger": ledger, **self.plugins, "workers": workers})
         return Host(tools=remote_tools.TOOLS, settings=settings)
 
     def close(self) -> None:

@@ -5,17 +5,33 @@ from __future__ import annotations
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from threading import Event
-from typing import Final
+from typing import TYPE_CHECKING, Annotated
 
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from toolstile_hookspecs import ConfigurationError, HostHandle
 from toolstile_hookspecs.services.dispatcher import CallRunner, DispatchedCall, DispatchOutcome
 from toolstile_hookspecs.services.start_marks import WITHDRAWN, outcome_of, withdraw
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.workers.dbos.tables import PostgresStarts
 from toolstile_plugins.workers.dbos.waiting import WaitingCalls
 from toolstile_plugins.workers.dbos.worker import DbosWorker
+from toolstile_plugins.workers.settings import WorkersSettings
 
-DEAD_AFTER: Final = 10.0
-POLL: Final = 0.05
+if TYPE_CHECKING:
+    from toolstile_plugins.database.settings import DatabaseSettings
+
+
+class DbosOptions(BaseModel):
+    """The options of DBOS, the table `[plugins.workers.options]`.
+
+    Args:
+        poll: Seconds between looks of a worker at its queue.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    poll: Annotated[float, Field(gt=0, le=60)] = 0.05
 
 
 class DbosDispatcher:
@@ -35,7 +51,7 @@ class DbosDispatcher:
     """
 
     def __init__(
-        self, database: PostgresDatabase, *, dead_after: float = DEAD_AFTER, poll: float = POLL
+        self, database: PostgresDatabase, *, dead_after: float = 10.0, poll: float = 0.05
     ) -> None:
         self._database = database
         self._dead_after = dead_after
@@ -88,3 +104,25 @@ class DbosDispatcher:
         """Give back what it holds; calls stay as they are."""
         self._submitting.shutdown()
         self._waiting.close()
+
+
+def dbos_dispatcher(settings: WorkersSettings, host: HostHandle) -> DbosDispatcher:
+    """Return the dispatcher of the host's database.
+
+    Raises:
+        ConfigurationError: The host has none, or an option is not known.
+    """
+    database: DatabaseSettings | None = host.settings("database")
+    if database is None or database.url is None:
+        raise ConfigurationError(
+            "plugins.workers.dispatcher: dbos needs a database. Name one in the configuration, as "
+            "url in [plugins.database]; then retry."
+        )
+    try:
+        options = DbosOptions.model_validate(settings.options)
+    except ValidationError as error:
+        fault = error.errors()[0]
+        raise ConfigurationError(
+            f"plugins.workers.options: {'.'.join(map(str, fault['loc']))}: {fault['msg']}."
+        ) from error
+    return DbosDispatcher(database.database(), dead_after=settings.lease, poll=options.poll)

@@ -5,9 +5,9 @@ Marks of starts, outcomes and workers are in tables of ours; DBOS hands each cal
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import TypeAdapter
@@ -33,20 +33,21 @@ _MIDDLE: Final = 2**30
 """The priority of calls whose own is 0: in DBOS, 1 comes first and 2 ** 31 - 1 last."""
 
 
-def engine_of(database: PostgresDatabase, connections: int) -> Engine:
-    """Return an engine for DBOS whose connections are opened as all others are.
+def require_extra() -> None:
+    """Check that DBOS is installed; importing it takes longer than many a command.
 
     Raises:
         ConfigurationError: The extra `dbos` is not installed.
     """
-    try:
-        import sqlalchemy  # late: only who uses it has it
-
-        importlib.import_module("dbos")
-    except ImportError as error:
+    if find_spec("dbos") is None:
         raise ConfigurationError(
             f"Calls on workers through DBOS need dbos. {extra_remedy('dbos')}."
-        ) from error
+        )
+
+
+def engine_of(database: PostgresDatabase, connections: int) -> Engine:
+    """Return an engine for DBOS whose connections are opened as all others are."""
+    import sqlalchemy  # late: only who uses it has it
 
     def connect() -> Any:
         connection = database.connect()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from datetime import UTC, datetime
@@ -19,7 +19,13 @@ from toolstile_hookspecs.services.dispatcher import (
 )
 from toolstile_hookspecs.services.start_marks import outcome_of
 from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
-from toolstile_plugins.workers.dbos.engine import client_of, engine_of, enqueue, explaining
+from toolstile_plugins.workers.dbos.engine import (
+    client_of,
+    engine_of,
+    enqueue,
+    explaining,
+    require_extra,
+)
 from toolstile_plugins.workers.dbos.news import News
 from toolstile_plugins.workers.dbos.tables import (
     OUTCOMES,
@@ -29,6 +35,7 @@ from toolstile_plugins.workers.dbos.tables import (
     WorkerTable,
     news_of,
 )
+from toolstile_plugins.workers.messages import other_version, too_late
 
 if TYPE_CHECKING:
     from dbos import WorkflowStatus
@@ -37,6 +44,8 @@ LOOKS: Final = 4
 """Looks at all calls within the time after which a worker counts as dead."""
 TICK: Final = 0.25
 """Seconds within which its thread notices that it shall end."""
+CONNECTIONS: Final = 2
+"""Connections to DBOS: one of the thread, and one of the thread that submits."""
 _MISSING: Final = object()
 _ENDED: Final = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
@@ -62,13 +71,12 @@ class WaitingCalls:
         self._starts = starts
         self._dead_after = dead_after
         self._table = WorkerTable(database)
-        self._engine = engine_of(database, 4)
-        self._client = client_of(self._engine)
         self._news = News(database, OUTCOMES)
         self._lock = threading.Lock()
         self._waiting: dict[str, list[_Waiting]] = {}
         self._closed = threading.Event()
         self._thread: threading.Thread | None = None
+        require_extra()
 
     def add(self, call: DispatchedCall) -> Future[DispatchOutcome]:
         """Have a call run; returns what its outcome is told to.
@@ -81,6 +89,8 @@ class WaitingCalls:
         with self._lock:
             self._waiting.setdefault(call.key, []).append(_Waiting(call, told))
             if self._thread is None:
+                self._engine = engine_of(self._database, CONNECTIONS)
+                self._client = client_of(self._engine)
                 self._thread = threading.Thread(
                     target=self._watch, name="toolstile-waiting", daemon=True
                 )
@@ -105,9 +115,9 @@ class WaitingCalls:
         self._closed.set()
         if self._thread is not None:
             self._thread.join()
-        self._leave("The host was closed while it waited.")
-        self._client.destroy()
-        self._engine.dispose()
+            self._leave("The host was closed while it waited.")
+            self._client.destroy()
+            self._engine.dispose()
 
     # --- the thread
 
@@ -157,7 +167,7 @@ class WaitingCalls:
             if mark is not None and not call.repeatable:
                 self._answer(call.key, outcome_of(mark.mark))
             elif call.begin_by is not None and call.begin_by < datetime.now(UTC):
-                self._refuse(call, mark, _too_late(call))
+                self._refuse(call, mark, too_late(call.tool, self._tools()))
             else:
                 waiting.append(call)
         workers = self._table.alive(self._dead_after) if waiting else {}
@@ -165,6 +175,10 @@ class WaitingCalls:
             with explaining(self._database):
                 known = self._statuses(waiting) if statuses is None else statuses
                 self._have_run(waiting, found, workers, known)
+
+    def _tools(self) -> set[str]:
+        workers = self._table.alive(self._dead_after).values()
+        return {name for worker in workers for name in worker.tools}
 
     def _answer_known(self, keys: Sequence[str]) -> Mapping[str, FoundMark]:
         found = self._starts.find(keys)
@@ -225,7 +239,9 @@ class WaitingCalls:
             return random.choice(fitting).queue  # noqa: S311 - no secret
         versions = {worker.tools[call.tool] for worker in taking if call.tool in worker.tools}
         if versions:
-            self._refuse(call, found.get(call.key), _other_versions(call, versions))
+            self._refuse(
+                call, found.get(call.key), other_version(call.tool, call.version, versions)
+            )
         return None
 
     def _statuses(self, calls: Sequence[DispatchedCall]) -> Mapping[str, WorkflowStatus]:
@@ -266,19 +282,4 @@ def _is_lost(status: WorkflowStatus, workers: Mapping[str, Worker]) -> bool:
         return status.executor_id not in workers
     return all(
         worker.queue != status.queue_name or not worker.takes_calls for worker in workers.values()
-    )
-
-
-def _too_late(call: DispatchedCall) -> str:
-    return (
-        f"No worker began {call.tool} in time. Start a worker that has it, or wait until one is "
-        "free; then retry."
-    )
-
-
-def _other_versions(call: DispatchedCall, versions: Collection[str | None]) -> str:
-    there = ", ".join(sorted(str(version) for version in versions))
-    return (
-        f"{call.tool} is of version {call.version} here, and of {there} on the workers. Start "
-        "workers that have this version, then retry."
     )
