@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
+import psycopg
 import pytest
 
 from toolstile import Host, Settings
@@ -18,6 +20,7 @@ from toolstile_hookspecs import (
     ToolContext,
     tool,
 )
+from toolstile_plugins.database import wakeups
 from toolstile_plugins.database.settings import DatabaseSettings
 
 from .conftest import do, wait_until
@@ -55,6 +58,30 @@ def test_hosts_share_a_session(url):
             wait_until(lambda journal=journal, number=number: not number or journal.is_behind)
             outcome = tools[number % 2].dispatch(ToolCall("note", {"text": text}))
             assert outcome.text == " ".join("abc"[: number + 1])
+
+
+@pytest.mark.slow
+def test_a_loop_goes_on_while_a_call_asks_whether_its_session_has_moved(url, monkeypatch):
+    monkeypatch.setattr(wakeups, "TRUST", -1.0)
+    turns: list[int] = []
+
+    async def call(tools):
+        calling = asyncio.ensure_future(tools.adispatch(ToolCall("note", {"text": "a"})))
+        while not calling.done():
+            turns.append(1)
+            await asyncio.sleep(0.01)
+        return calling.result()
+
+    with host(url) as opened, opened.executor(session_id="s") as tools:
+        assert asyncio.run(call(tools)).success
+        with psycopg.connect(url) as connection:
+            connection.execute("LOCK TABLE toolstile_sessions IN ACCESS EXCLUSIVE MODE")
+            turns.clear()
+            ending = threading.Timer(0.5, connection.rollback)
+            ending.start()
+            assert asyncio.run(call(tools)).success
+            ending.join()
+    assert len(turns) > 10
 
 
 @pytest.mark.slow
