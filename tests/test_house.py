@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 773,
         "host": 63,
-        "lines": 6882,
-        "statements": 3524,
+        "lines": 6887,
+        "statements": 3527,
         "files": 52,
     },
 }
