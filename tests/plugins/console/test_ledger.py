@@ -32,6 +32,19 @@ def test_unknown_effects_come_first_then_the_newest(desk, visitor):
     assert places == sorted(places)
 
 
+def test_what_is_overdue_comes_first_and_says_whose_it_is(desk, visitor, lost):
+    settings = desk.host.settings("ledger")
+    settings.settle_within, settings.owner = 0.001, "the on-call"
+    desk.call("order", item="tea")
+    first, second = visitor.json("/ledger")["effects"]
+    assert (first["hash"], first["overdue"], first["owner"]) == (lost["hash"], True, "the on-call")
+    assert "overdue" not in second
+    for page in ("/ledger", f"/ledger/{lost['hash']}"):
+        text = visitor.get(page).text
+        assert "<strong>overdue since " in text
+        assert ", by the on-call</strong>" in text
+
+
 def test_they_are_found_by_tool_and_state(desk, visitor):
     desk.call("order", item="tea")
     desk.call("order", item="lost tea")

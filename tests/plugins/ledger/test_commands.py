@@ -36,6 +36,12 @@ def order(item: str) -> dict[str, int]:
     return {"number": len(done.read_text().splitlines())}
 
 
+@tool(category="read")
+def find_order(item: str) -> dict[str, object]:
+    """Find an order."""
+    return {"happened": item in Path("done.txt").read_text(), "value": {"number": 7}}
+
+
 @tool(idempotency=IdempotencyConfig(scope="global"))
 def sign_in(password: SecretStr) -> dict[str, str]:
     """Sign in."""
@@ -56,7 +62,7 @@ def mint(name: str) -> Badge:
 
 @hookimpl
 def toolstile_sections():
-    tools = [order, sign_in, mint]
+    tools = [order, find_order, sign_in, mint]
     return [MarkdownSection(key="shop", title="Shop", template="Order.", tools=tools)]
 '''
 
@@ -115,6 +121,30 @@ def test_a_killed_call_is_unknown_until_a_person_resolves_it(shop):
         *("ledger", "resolve", "--plugin", "shop.py", hash_of_key[:12]),
         *("--done", "--message", "Found in the books.", "--value", '{"number": 7}'),
     )
+    assert json.loads(call(shop, "poison"))["data"] == {"number": 7}
+    assert (shop / "done.txt").read_text() == "poison\n"
+
+
+@pytest.mark.long
+def test_or_the_tool_that_the_configuration_names_says_it(shop):
+    (shop / "toolstile.toml").write_text(
+        '[plugins.ledger]\nowner = "the on-call"\nsettle_within = 0.001\n'
+        '[plugins.ledger.reconcile.order]\ntool = "find_order"\n'
+        'arguments = { item = "params.item" }\n'
+    )
+    call(shop, "poison", ok=False)
+    (entry,) = map(json.loads, toolstile(shop, "ledger", "list", "--json").splitlines())
+    assert (entry["params"], entry["overdue"], entry["owner"]) == (
+        {"item": "poison"},
+        True,
+        "the on-call",
+    )
+    assert ", by the on-call" in toolstile(shop, "ledger", "show", entry["key"])
+    assert "overdue since" in toolstile(shop, "doctor")
+    asked = ("ledger", "reconcile", "--plugin", "shop.py", "--json")
+    (told,) = map(json.loads, toolstile(shop, *asked, entry["hash"]).splitlines())
+    assert (told["found"], told["key"]) == ("happened", entry["key"])
+    assert toolstile(shop, *asked) == ""
     assert json.loads(call(shop, "poison"))["data"] == {"number": 7}
     assert (shop / "done.txt").read_text() == "poison\n"
 

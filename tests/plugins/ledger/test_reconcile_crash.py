@@ -70,8 +70,8 @@ def test_killed_at_a_boundary(finding, way):
 
 @pytest.mark.long
 def test_killed_at_random_instants():
-    lines = drive("random", "150")
-    assert len(lines) == 150
+    lines = drive("random", "60")
+    assert len(lines) == 60
     for line in lines:
         see_that_one_finding_counts(line, is_found=line["over"])
 
