@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 773,
         "host": 63,
-        "lines": 6887,
-        "statements": 3527,
+        "lines": 6907,
+        "statements": 3539,
         "files": 52,
     },
 }

@@ -193,9 +193,7 @@ async def _find_out(holding: Holding, standing: LedgerEntry) -> LedgerEntry | No
     import asyncio  # late: commands that make no calls need not wait for it
 
     try:
-        token = await asyncio.to_thread(reconciler.hold, standing)
-        if token is not None:
-            await reconciler.inquire(standing, token, holding.context)
+        await reconciler.find_out(standing, holding.context)
         now = await asyncio.to_thread(holding.ledger.store.get, claim.key)
     except Exception as error:
         holding.context.set_attribute("ledger.state", "unavailable")

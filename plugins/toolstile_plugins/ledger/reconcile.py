@@ -5,10 +5,11 @@ from __future__ import annotations
 import inspect
 import json
 import logging
+import threading
 from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from toolstile_hookspecs import (
     Reconciled,
@@ -27,6 +28,8 @@ from toolstile_plugins.ledger.api import EffectLedger, end_of, with_masks
 from toolstile_plugins.ledger.keys import new_effect_id
 from toolstile_plugins.ledger.reconcile_tool import ask_other
 from toolstile_plugins.ledger.settings import LedgerSettings
+
+T = TypeVar("T")
 
 log = logging.getLogger("toolstile.ledger")
 
@@ -87,13 +90,34 @@ class Reconciler:
         self._ask = ask
         self._backoff = backoff
 
-    def hold(self, entry: LedgerEntry, *, at_once: bool = False) -> str | None:
-        """Hold an effect; returns the token of the hold, None where it cannot be held now."""
-        key, effect_id, token = entry.claim.key, entry.claim.effect_id, new_effect_id()
-        if not self._store.hold(key, effect_id, token, at_once=at_once):
-            return None
-        self._ledger.leases.hold(effect_id, key)
-        return token
+    async def find_out(self, entry: LedgerEntry, context: ToolContext) -> None:
+        """Hold an effect, ask what became of it and record the finding, unless another does.
+
+        A call that is given up meanwhile gives the hold back.
+        """
+        token, given_up = new_effect_id(), threading.Event()
+        try:
+            if await self._off_loop(partial(self._hold_unless, entry, token, given_up)):
+                await self.inquire(entry, token, context)
+        except BaseException:
+            # A thread that holds it only now sees that; else it is held by now.
+            given_up.set()
+            self._ledger.leases.settle_later(partial(self.put_off, entry, token, 0.0))
+            raise
+
+    def _hold_unless(self, entry: LedgerEntry, token: str, given_up: threading.Event) -> bool:
+        is_held = self.hold(entry, token)
+        if is_held and given_up.is_set():
+            self.put_off(entry, token, 0.0)
+        return is_held
+
+    def hold(self, entry: LedgerEntry, token: str, *, at_once: bool = False) -> bool:
+        """Hold an effect under a new token; returns whether it can be held now."""
+        key, effect_id = entry.claim.key, entry.claim.effect_id
+        is_held = self._store.hold(key, effect_id, token, at_once=at_once)
+        if is_held:
+            self._ledger.leases.hold(effect_id, key)
+        return is_held
 
     async def inquire(self, entry: LedgerEntry, token: str, context: ToolContext) -> Reconciled:
         """Ask what became of an effect that is held, and record the finding.
@@ -101,12 +125,8 @@ class Reconciler:
         Returns:
             The finding; that it cannot be told where it could not be recorded, either.
         """
-        try:
-            found = await self._asked(entry, context)
-            found = await self._off_loop(partial(self._record, entry, token, found, context))
-        except BaseException:
-            self._ledger.leases.settle_later(partial(self.put_off, entry, token, 0.0))
-            raise
+        found = await self._asked(entry, context)
+        found = await self._off_loop(partial(self._record, entry, token, found, context))
         context.set_attribute("ledger.reconciled", name_of(found))
         return found
 
@@ -121,7 +141,7 @@ class Reconciler:
         age = (now - entry.claim.created_at).total_seconds()
         return min(max(age, self._backoff), LONGEST)
 
-    async def _off_loop(self, function: Callable[[], Reconciled]) -> Reconciled:
+    async def _off_loop(self, function: Callable[[], T]) -> T:
         if not (self._ledger.store.waits and is_on_loop()):
             return function()
         import asyncio  # late: commands that make no calls need not wait for it

@@ -22,6 +22,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.ledger import LedgerEntry, SettlesUnknown
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.entries import Due, due_of, store_of
+from toolstile_plugins.ledger.keys import new_effect_id
 from toolstile_plugins.ledger.reconcile import Reconciler, name_of, reconciler_of
 from toolstile_plugins.ledger.settings import LedgerSettings
 
@@ -130,7 +131,9 @@ def looks(
             due = due_of(entry, settings, host.clock.now())
             assert due is not None  # noqa: S101 - it is unsettled
             reconciler = reconciler_of(host.catalog.get(entry.claim.tool_name), ledger, settings)
-            token = None if reconciler is None else reconciler.hold(entry, at_once=at_once)
+            new = new_effect_id()
+            is_held = reconciler is not None and reconciler.hold(entry, new, at_once=at_once)
+            token = new if is_held else None
             is_seen = alarms is not None and entry.claim.effect_id in alarms
             if token is None and (alarms is None or is_seen or not due.is_over):
                 if alarms is None:
@@ -140,10 +143,10 @@ def looks(
                 alarms.add(entry.claim.effect_id)
                 _alarm(entry, due)
             current[:] = [Inquiry(entry, due, reconciler, token)]
-            yield Look(entry, _dispatch(tools, host, current[0]), due)
+            yield Look(entry, _dispatch(tools, current[0], settings.backoff), due)
 
 
-def _dispatch(tools: ExecutorHandle, host: HostHandle, inquiry: Inquiry) -> str | None:
+def _dispatch(tools: ExecutorHandle, inquiry: Inquiry, pause: float) -> str | None:
     entry, _, reconciler, token = inquiry
     try:
         outcome = tools.dispatch(ToolCall(NAME, {"key": entry.claim.key}))
@@ -152,7 +155,6 @@ def _dispatch(tools: ExecutorHandle, host: HostHandle, inquiry: Inquiry) -> str 
     finally:
         if reconciler is not None and token is not None:
             # A policy may have denied it; else this changes nothing.
-            pause = reconciler.pause_after(entry, host.clock.now())
             reconciler.put_off(entry, token, pause)
 
 

@@ -20,6 +20,7 @@ from toolstile_hookspecs import (
     IdempotencyConfig,
     Reconciled,
     Tool,
+    ToolCall,
     ToolContext,
     ToolResult,
     tool,
@@ -195,6 +196,31 @@ def test_one_that_does_not_answer_is_given_up(bench, shop):
     outcome = bench.call("order", item="tea")
     assert outcome.event.attributes["ledger.reconciled"] == "cannot_tell"
     assert bench.states() == ["unknown"]
+
+
+def test_a_call_that_is_given_up_while_it_asks_leaves_the_effect_to_the_next(bench, shop):
+    begun = asyncio.Event()
+
+    async def for_ever(params: Any, key: str, context: ToolContext) -> Reconciled:
+        if shop.says is not None:
+            return shop.find(params, key, context)
+        begun.set()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    async def give_up() -> None:
+        asking = asyncio.create_task(bench.tools.adispatch(ToolCall("order", {"item": "tea"})))
+        await begun.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+    bench.open(shop.tool(for_ever))
+    bench.call("order", item="tea")
+    asyncio.run(give_up())
+    assert bench.states() == ["unknown"]
+    shop.says = Reconciled.happened(Order("tea", 1))
+    assert bench.call("order", item="tea").result.value == Order("tea", 1)
 
 
 def test_nobody_asks_while_a_handler_that_was_given_up_runs_on(bench, shop):
