@@ -84,12 +84,12 @@ class Harvest:
         there = self._files.stat(path) if self._files.exists(path) else None
         if entry.kind == "directory":
             if there is not None and (entry.replaces or there.kind != "directory"):
-                self._files.delete(path, recursive=True)
+                self._remove(path)
                 there = None
             self._keep_directory(entry, None if there is None else there.mode, new=there is None)
             return
         if there is not None and (entry.kind != "file" or there.kind == "directory"):
-            self._files.delete(path, recursive=True)
+            self._remove(path)
         elif entry.kind == "gone":
             return
         self._note("D" if entry.kind == "gone" else "M" if there is not None else "A", path)
@@ -97,6 +97,13 @@ class Harvest:
             self._files.link(path, entry.target)
         elif entry.kind == "file":
             self._keep_file(entry)
+
+    def _remove(self, path: str) -> None:
+        try:
+            self._files.delete(path, recursive=True)
+        except PermissionError as error:
+            remedy = "Let one command change modes alone, and the next remove what they closed."
+            raise PermissionError(f"{error} {remedy}") from error
 
     def _is_there(self, path: str) -> bool:
         with suppress(OSError, ValueError):

@@ -20,6 +20,7 @@ Steps = Callable[[str], None]
 OPAQUE: Final = "user.overlay.opaque"
 """The attribute of a directory in a layer that hides the one beneath it."""
 
+_LOOK: Final = stat.S_IRUSR | stat.S_IXUSR
 _USUAL_DIRECTORY: Final = 0o755
 _USUAL_FILE: Final = 0o644
 
@@ -83,6 +84,7 @@ def lay_out_copy(files: Filesystem, scratch: Scratch, hidden: tuple[str, ...]) -
     """Return a copy of a whole workspace, for backends that mount nothing."""
     tree = _Tree(files, scratch.directory("upper"))
     tree.add_all("", without=set(hidden))
+    tree.give_modes()
     closed = tuple(tree.closed)
     lowers, work = (tree.root,), scratch.directory("work")
     return Layout(scratch, lowers, tree.root, work, hidden=(*hidden, *closed), closed=closed)
@@ -100,6 +102,7 @@ class _Tree:
         self._files = files
         self.root = root
         self._gone: set[str] = set()
+        self._narrow: list[tuple[str, int]] = []
         self.closed: list[str] = []
 
     def add_changes(self, changed: Mapping[str, bool]) -> None:
@@ -134,6 +137,11 @@ class _Tree:
             if found.kind == "directory":
                 self.add_all(found.path, without=without, at=at)
 
+    def give_modes(self) -> None:
+        """Take rights from the directories whose owner lacks them, now that they are filled."""
+        for target, mode in reversed(self._narrow):
+            os.chmod(target, mode)  # noqa: PTH101 - of a text
+
     def make_directory(self, path: str) -> None:
         """Make a directory and those above it, which look as they do in the workspace."""
         for directory in (*reversed(list(paths.ancestors(path))), path):
@@ -166,6 +174,9 @@ class _Tree:
         if found.kind == "directory":
             os.makedirs(target, exist_ok=True)  # noqa: PTH103
             _give(target, found, _USUAL_DIRECTORY)
+            # Others have to be opened to be looked at, which changes their modes.
+            if found.mode is not None and found.mode & stat.S_IRWXU == _LOOK:
+                self._narrow.append((target, found.mode))
         elif found.kind == "link":
             Path(target).symlink_to(found.target or "")
         elif found.kind == "file":

@@ -92,11 +92,18 @@ def test_what_its_user_has_closed_stops_no_later_command(place):
         "ls; ls d; cat g; echo new > k",
         "rm -r d; echo z > z",
         "chmod u+rw g; echo z > g",
+        "mkdir -p e; echo x > e/f; chmod 555 e",
+        "rm -r e; ls e",
+        "chmod -R u+w e && rm -r e",
+        "chmod -R u+w e",
+        "rm -r e",
     ]
     calls = "".join(f"{json.dumps({'command': ['sh', '-c', script]})}\n" for script in scripts)
     words = [sys.executable, str(Path(__file__).with_name("shell_driver.py")), *told, *users]
     ran = subprocess.run(words, input=calls, capture_output=True, text=True, check=True)
-    _, closing, looking, removing, writing = (json.loads(line) for line in ran.stdout.splitlines())
+    _, closing, looking, removing, writing, narrow, denied, at_once, wide, then = (
+        json.loads(line) for line in ran.stdout.splitlines()
+    )
     assert closing["status"] == "succeeded"
     assert looking["value"]["stdout"] == "d\ng\n"
     assert looking["value"]["changed"] == ["A k"]
@@ -104,6 +111,10 @@ def test_what_its_user_has_closed_stops_no_later_command(place):
     assert removing["status"] == "failed"
     assert "'d': d cannot be reached" in removing["text"]
     assert "'g': commands cannot see what is there, so it stays as it is" in writing["text"]
+    assert "f\n" in denied["text"]
+    assert at_once["status"] == "failed"
+    assert "Let one command change modes alone, and the next remove" in at_once["text"]
+    assert [each["status"] for each in (narrow, denied, wide, then)] == ["succeeded"] * 4
     kept = [path.name for path in (place / "workspace").iterdir()]
     assert sorted(kept) == [".toolstile", "d", "g", "k"]
 
