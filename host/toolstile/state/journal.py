@@ -272,6 +272,8 @@ class Journal(Store):
             for name, items in changes["logs"].items():
                 self._take_in_log(name, items, is_whole=is_whole)
             self._number = entry.number
+            if is_whole:
+                self._condensed = entry.number
 
     def _changed(self, key: Any, slices: Slices, change: Mapping[str, Any]) -> Items:
         new = change["items"] if isinstance(key, str) else loaded(key, change["items"])

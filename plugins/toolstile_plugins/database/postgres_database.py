@@ -221,7 +221,8 @@ class PostgresDatabase:
             except IndexError:
                 connection, is_new = self.connect(), True
             try:
-                cursor = connection.execute(first.encode(), values or None)
+                # In binary, bytes are half as long on the way; several statements are never.
+                cursor = connection.execute(first.encode(), values or None, binary=bool(values))
                 return connection, cursor.fetchall() if cursor.description else []
             except self._psycopg.OperationalError:
                 was_lost = connection.closed

@@ -197,7 +197,7 @@ class PostgresDecision:
         confirm = self._news.follow(self._session_id)
         # The newest entry is always there, condensed or not.
         values = (self._session_id, number - 1)
-        found = self.connection.execute(_AFTER.encode(), values).fetchall()
+        found = self.connection.execute(_AFTER.encode(), values, binary=True).fetchall()
         if number and not found:
             raise StateError(
                 f"The stored session {self._session_id} was deleted meanwhile, so nothing can be "

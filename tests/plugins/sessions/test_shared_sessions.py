@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -27,11 +28,15 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.services.ledger import Claim, LedgerEntry, LedgerStore
+from toolstile_hookspecs.services.session_store import Entry
 from toolstile_hookspecs.sessions import append_all
 from toolstile_hookspecs.stored_names import stored_as
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 from .conftest import Note, call, texts
+
+EMPTY: dict[str, Any] = {"slices": {}, "records": [], "removed": [], "logs": {}}
+"""The changes of an entry that has none."""
 
 
 @tool(category="write")
@@ -496,6 +501,15 @@ def test_a_long_session_is_read_from_one_entry(hosts):
     assert len(texts(again)) == 520
     assert call(again, "note", text="x").success
     assert [entry.number for entry in store.after("s", 0)] == [520, 521]
+
+
+def test_a_session_that_is_one_entry_is_left_so_when_it_is_opened(hosts):
+    store = hosts.store()
+    whole = Entry(600, "d" * 32, 0, json.dumps({**EMPTY, "whole": True}))
+    with store.deciding("s") as decision:
+        decision.append(whole)
+    hosts.executor()
+    assert list(store.after("s", 0)) == [whole]
 
 
 def test_the_json_of_a_session_has_what_nothing_here_has_named(hosts):
