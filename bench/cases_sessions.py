@@ -13,6 +13,7 @@ from cases_stored import measure_stored
 from floors import FLOOR_OF_ADD
 from full_host import executor_for, full_host
 from measuring import Block, Case, Effort, Probe, Row, compare, in_time
+from sessions_on_postgres import measure_in_postgres
 from workload import ADD_ARGUMENTS, add
 
 from toolstile import Host, MarkdownSection, Prompt, Session
@@ -45,6 +46,7 @@ def measure_sessions(effort: Effort) -> list[Row]:
             _memory_of_a_call(host),
             _memory_of_a_text(host),
             *measure_stored(effort),
+            *measure_in_postgres(effort),
         ]
 
 

@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 773,
         "host": 63,
-        "lines": 6907,
-        "statements": 3539,
+        "lines": 6910,
+        "statements": 3541,
         "files": 52,
     },
 }

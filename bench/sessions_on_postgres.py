@@ -1,0 +1,189 @@
+"""Stored sessions in PostgreSQL: looks, decisions and openings, at few entries and at many."""
+
+from __future__ import annotations
+
+import json
+import statistics
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from itertools import count
+from time import perf_counter, sleep
+from typing import Any, Final
+
+from measuring import Effort, Row
+from postgres_server import is_installed, postgres_server
+
+from toolstile import Executor, Host, Settings
+from toolstile_hookspecs import ToolCall, ToolContext, tool
+from toolstile_hookspecs.services.session_store import Entry
+from toolstile_hookspecs.stored_names import stored_as
+from toolstile_plugins.database.postgres_database import PostgresDatabase
+from toolstile_plugins.database.session_store import PostgresSessions
+
+FEW: Final = 100
+FLAT: Final = 1.25
+"""The most that a decision may cost at many entries, in times of one at few."""
+OPENING: Final = 5.0
+"""The most that a host which opens a session of many entries may cost, in times of an empty one."""
+LOOK: Final = 20
+"""Microseconds for a look before a call, which asks the database for nothing."""
+
+_sessions = count()
+
+
+@stored_as("bench.Sum")
+@dataclass(frozen=True)
+class Sum:
+    """An item that a call leaves in its session."""
+
+    value: int
+
+
+@tool(timeout=None, contained=True)
+def add(a: int, b: int, *, context: ToolContext) -> int:
+    """Add two numbers, and keep the sum in the session."""
+    context.session[Sum].append(Sum(a + b))
+    return a + b
+
+
+def measure_in_postgres(effort: Effort) -> list[Row]:
+    """Measure stored sessions on a server of its own; nothing where none is installed."""
+    many = 10_000 if effort.judged else 200
+    if not is_installed():
+        return []
+    with postgres_server() as url:
+        few_id, many_id = (_written(url, number) for number in (FEW, many))
+        with _opened(url, few_id) as few, _opened(url, many_id) as other:
+            decisions = _in_turns(effort, *(_calls(each) for each in (few, other)))
+            look = _look(few, effort)
+        fresh, again = (
+            _in_turns(
+                effort,
+                opening(url, lambda: f"new {next(_sessions)}"),
+                opening(url, lambda: many_id),
+            )
+            for opening in (_opening, _opening_beside)
+        )
+    return [
+        Row("a look before a call, in PostgreSQL", None, look, look, look * 1e6, LOOK, None, "us"),
+        *_rows(
+            "a decision in PostgreSQL", f"at {many:,} entries", f"at {FEW} entries", decisions, FLAT
+        ),
+        *_rows(
+            "a host that opens a session in PostgreSQL",
+            f"of {many:,} entries",
+            "that is empty",
+            fresh,
+            OPENING,
+        ),
+        *_rows(
+            "a host that opens one more session in PostgreSQL",
+            f"of {many:,} entries",
+            "that is empty",
+            again,
+        ),
+    ]
+
+
+def _rows(what: str, subject: str, floor: str, times: Any, limit: float | None = None) -> list[Row]:
+    of_floor, of_subject = times
+    middle = [statistics.median(each) for each in times]
+    return [
+        Row(f"{what} {floor}", None, min(of_floor), middle[0]),
+        Row(
+            f"{what} {subject}",
+            f"{what} {floor}",
+            min(of_subject),
+            middle[1],
+            statistics.median(b / a for a, b in zip(*times, strict=True)),
+            limit,
+        ),
+    ]
+
+
+def _in_turns(effort: Effort, *blocks: Callable[[], float]) -> list[list[float]]:
+    times: list[list[float]] = [[] for _ in blocks]
+    for block in blocks:
+        block()
+    for _ in range(effort.rounds):
+        for block, found in zip(blocks, times, strict=True):
+            found.append(block())
+    return times
+
+
+def _calls(executor: Executor, number: int = 40) -> Callable[[], float]:
+    def block() -> float:
+        started = perf_counter()
+        for _ in range(number):
+            assert executor.dispatch(ToolCall("add", {"a": 2, "b": 3})).success
+        return (perf_counter() - started) / number
+
+    return block
+
+
+def _opening(url: str, name: Callable[[], str]) -> Callable[[], float]:
+    def block() -> float:
+        started = perf_counter()
+        with _host(url) as host, host.executor(session_id=name()):
+            return perf_counter() - started
+
+    return block
+
+
+def _opening_beside(url: str, name: Callable[[], str]) -> Callable[[], float]:
+    def block() -> float:
+        with _host(url) as host, host.executor(session_id="warm"):
+            started = perf_counter()
+            with host.executor(session_id=name()):
+                return perf_counter() - started
+
+    return block
+
+
+def _look(executor: Executor, effort: Effort) -> float:
+    journal = executor.session.journal
+    assert journal is not None
+    # What others tell is heard by now.
+    sleep(0.5 if effort.judged else 0)
+    journal.catch_up()
+    started = perf_counter()
+    for _ in range(1_000):
+        assert not journal.is_behind
+    return (perf_counter() - started) / 1_000
+
+
+def _host(url: str) -> Host:
+    tables = {"database": {"url": url}}
+    return Host(
+        settings=Settings.model_validate({"plugins": tables}),
+        discover=["database", "sessions", "ledger"],
+        tools=[add],
+    )
+
+
+@contextmanager
+def _opened(url: str, session_id: str) -> Iterator[Executor]:
+    with _host(url) as host, host.executor(session_id=session_id) as executor:
+        yield executor
+
+
+def _written(url: str, number: int) -> str:
+    """Store a session of so many entries, as so many calls would have, and condense it."""
+    session_id = f"session {number}"
+    with (
+        closing(PostgresSessions(PostgresDatabase(url))) as store,
+        store.deciding(session_id) as decision,
+    ):
+        for place in range(number):
+            change = {"at": place, "items": [{"value": 5}]}
+            changes = {
+                "slices": {"bench.Sum": change},
+                "records": [],
+                "removed": [],
+                "logs": {},
+            }
+            decision.append(Entry(place + 1, f"{number:016x}{place:016x}", 0, json.dumps(changes)))
+    with _opened(url, session_id) as executor:
+        assert len(executor.session[Sum].all()) == number
+    return session_id
