@@ -61,6 +61,7 @@ def test_it_is_shown_by_nothing_but_its_path(open_shell: Open):
     assert "cannot access" in shell(f"ls {whole.path}").stderr
 
 
+@pytest.mark.slow
 def test_it_cannot_be_changed_but_copied(open_shell: Open):
     shell = open_shell(host={"approver": lambda request: True})
     path = whole_of(shell.outcome(MANY)).path
@@ -80,6 +81,7 @@ def test_another_session_has_no_part_in_it(shell):
     assert shell.call("read_file", path=path, limit=1).success
 
 
+@pytest.mark.slow
 def test_a_command_that_fails_its_call_leaves_it_too(open_shell: Open):
     shell = open_shell(on_exit="fail")
     text = shell.outcome(f"{MANY}; exit 3").text
