@@ -7,6 +7,7 @@ import itertools
 import logging
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
 from mcp.shared.exceptions import MCPError
@@ -225,9 +226,8 @@ class Caller:
         if isinstance(ended, Outcome) and ended.status is Status.UNKNOWN_TOOL:
             raise MCPError(INVALID_PARAMS, ended.text)
         result: dict[str, Any] = self._dialect.results([ended])[0]
-        value = ended.result.value if isinstance(ended, Outcome) and ended.success else None
-        if self._workspace_uri is not None and isinstance(value, SupportsLinks):
-            result["content"] += [_block(link, self._workspace_uri) for link in value.links]
+        if self._workspace_uri is not None and isinstance(ended, Outcome) and ended.success:
+            result["content"] += [_block(link, self._workspace_uri) for link in _links_of(ended)]
         return result
 
 
@@ -264,6 +264,15 @@ async def _dispatch(
             return _of(call, error)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - the dialect tells of it
             return _of(call, error)
+
+
+def _links_of(ended: Outcome) -> list[ResourceLink]:
+    """Return the links of a value that clients may see; `links` of values may be anything else."""
+    found: list[Any] = []
+    with suppress(Exception):
+        value = None if ended.result.exclude_value_from_context else ended.result.value
+        found = [*value.links] if isinstance(value, SupportsLinks) else []
+    return [link for link in found if isinstance(link, ResourceLink)]
 
 
 def _block(link: ResourceLink, workspace: str) -> dict[str, Any]:

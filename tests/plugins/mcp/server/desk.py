@@ -18,6 +18,7 @@ from toolstile_hookspecs import (
     Interrupt,
     MarkdownSection,
     PromptEvaluationError,
+    ResourceLink,
     TextContent,
     Tool,
     ToolContext,
@@ -41,6 +42,17 @@ class Note:
 class Sum:
     total: int
     parts: tuple[int, ...]
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Links of another kind than those to resources."""
+        return ("https://example.org",)
+
+
+class Kept(dict[str, str]):
+    """A value that stays here, with its links."""
+
+    links = (ResourceLink("workspace:///never shown", "never shown"),)
 
 
 @tool(category="read")
@@ -179,7 +191,7 @@ def hide_value() -> ToolResult[dict[str, str]]:
 @tool(category="read", exclude_value_from_context=True)
 def hide_all_values() -> dict[str, str]:
     """Answer with values that always stay here."""
-    return {"secret": "never shown"}
+    return Kept(secret="never shown")
 
 
 @tool
