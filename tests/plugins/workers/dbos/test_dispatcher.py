@@ -15,7 +15,7 @@ from toolstile_plugins.workers.dbos.tables import PostgresStarts
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
-class _WithDatabase(DbosDispatcher):
+class WithDatabase(DbosDispatcher):
     """With a database of its own, which in a host is the plugin's."""
 
     def __init__(self, url: str) -> None:
@@ -29,7 +29,7 @@ class _WithDatabase(DbosDispatcher):
 class TestDispatcher(DispatcherContract):
     @pytest.fixture
     def make(self, database: str) -> partial[DbosDispatcher]:
-        return partial(_WithDatabase, database)
+        return partial(WithDatabase, database)
 
 
 class TestStartMarks(StartMarksContract):
