@@ -4,6 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -55,8 +56,9 @@ LIMITS = {
     "disk, a call that touches nothing: 1,000 files": 1.5,
     "disk, a call that changes one file: 1,000 files": 1.5,
     "disk, a call that changes one file: 1,000 files, process time": 1,
-    "a call on a worker through DBOS": 1.5,
 }
+if find_spec("dbos") and any(Path("/usr/lib/postgresql").glob("*/bin")):
+    LIMITS["a call on a worker through DBOS"] = 1.5
 
 
 def run(*arguments, env=None):
