@@ -264,9 +264,9 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 773,
         "host": 63,
-        "lines": 6910,
-        "statements": 3541,
-        "files": 52,
+        "lines": 6996,
+        "statements": 3586,
+        "files": 53,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -27,6 +27,7 @@ from toolstile_hookspecs import (
     hookimpl,
 )
 from toolstile_hookspecs.context import CallControl
+from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_hookspecs.services.ledger import CallEffects, LedgerStore
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.command_options.ledger import LEDGER
@@ -149,7 +150,9 @@ async def _take_part(
 def _held(
     ledger: EffectLedger, context: ToolContext, tool: Tool[Any, Any], settings: LedgerSettings
 ) -> Holding:
-    holding = Holding(ledger, tool, context, _holdings, reconciler_of(tool, ledger, settings))
+    dispatcher = context.resources.get(Dispatcher, None)  # type: ignore[type-abstract]
+    reconciler = reconciler_of(tool, ledger, settings, dispatcher)
+    holding = Holding(ledger, tool, context, _holdings, reconciler)
     return _holdings.setdefault(holding.control, holding)
 
 

@@ -108,7 +108,8 @@ def _claim_of(holding: Holding, params: Any) -> Claim:
 def _kept(holding: Holding, params: Any) -> bytes | None:
     """Return the params to keep, for what asks about the effect; secrets are kept nowhere."""
     tool = holding.tool
-    if holding.reconciler is None or tool.params_codec.secret_schema():
+    asks_tool = holding.reconciler is not None and holding.reconciler.asks_tool
+    if not asks_tool or tool.params_codec.secret_schema():
         return None
     return encoder(tool)(params)
 

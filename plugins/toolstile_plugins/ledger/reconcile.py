@@ -6,7 +6,7 @@ import inspect
 import json
 import logging
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar, cast
@@ -21,11 +21,13 @@ from toolstile_hookspecs import (
     secrets_of,
 )
 from toolstile_hookspecs.codecs import in_one_line, why_unwritable
+from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_hookspecs.services.ledger import LedgerEntry, RecordedResult, SettlesUnknown
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger.api import EffectLedger, end_of, with_masks
 from toolstile_plugins.ledger.keys import new_effect_id
+from toolstile_plugins.ledger.reconcile_dispatch import Ask, ask_dispatcher
 from toolstile_plugins.ledger.reconcile_tool import ask_other
 from toolstile_plugins.ledger.settings import LedgerSettings
 
@@ -37,22 +39,27 @@ NOT_HAPPENED: Final = "It was found out that it has not happened."
 LONGEST: Final = 3600.0
 """The most seconds between two questions about one effect."""
 
-Ask = Callable[[LedgerEntry, ToolContext], Awaitable[Reconciled]]
-
 
 def reconciler_of(
-    tool: Tool[Any, Any] | None, ledger: EffectLedger, settings: LedgerSettings
+    tool: Tool[Any, Any] | None,
+    ledger: EffectLedger,
+    settings: LedgerSettings,
+    dispatcher: Dispatcher | None = None,
 ) -> Reconciler | None:
     """Return what finds out about the unknown effects of a tool; None where nothing does."""
-    if tool is None or (config := tool.idempotency) is None or not tool_reconciles(tool, settings):
+    if tool is None or (config := tool.idempotency) is None or config.strategy == "none":
         return None
     if not isinstance(ledger.store, SettlesUnknown):
         return None
-    other = settings.reconcile.get(tool.name)
-    ask: Ask = partial(_ask_function, tool, config.reconcile)
-    if other is not None:
-        ask = partial(ask_other, tool, other)
-    return Reconciler(tool, ledger, ledger.store, ask, settings.backoff)
+    own: Ask | None = None
+    if tool.name in settings.reconcile:
+        own = partial(ask_other, tool, settings.reconcile[tool.name])
+    elif config.reconcile is not None:
+        own = partial(_ask_function, tool, config.reconcile)
+    ask = own if dispatcher is None else partial(ask_dispatcher, tool, dispatcher, own)
+    if ask is None:
+        return None
+    return Reconciler(tool, ledger, ledger.store, ask, settings.backoff, asks_tool=own is not None)
 
 
 def tool_reconciles(tool: Tool[Any, Any], settings: LedgerSettings) -> bool:
@@ -72,19 +79,23 @@ class Reconciler:
         store: Its store.
         ask: Asks what became of an effect.
         backoff: The seconds after which it is asked again at the earliest.
+        asks_tool: Whether the tool is asked, with its params.
     """
 
-    __slots__ = ("_ask", "_backoff", "_ledger", "_store", "tool")
+    __slots__ = ("_ask", "_backoff", "_ledger", "_store", "asks_tool", "tool")
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - what asks, of what, and where its answer goes
         self,
         tool: Tool[Any, Any],
         ledger: EffectLedger,
         store: SettlesUnknown,
         ask: Ask,
         backoff: float,
+        *,
+        asks_tool: bool = True,
     ) -> None:
         self.tool = tool
+        self.asks_tool = asks_tool
         self._ledger = ledger
         self._store = store
         self._ask = ask

@@ -19,6 +19,7 @@ from toolstile_hookspecs import (
     ToolResult,
     tool,
 )
+from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_hookspecs.services.ledger import LedgerEntry, SettlesUnknown
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.entries import Due, due_of, store_of
@@ -124,13 +125,15 @@ def looks(
 
     with host.executor(tools=[ledger_reconcile]) as tools:
         ledger = tools.resources.get(EffectLedger)
+        dispatcher = tools.resources.get(Dispatcher, None)  # type: ignore[type-abstract]
         store = store_of(settings, ledger)
         for entry in store.unsettled() if isinstance(store, SettlesUnknown) else ():
             if key not in (None, entry.claim.key):
                 continue
             due = due_of(entry, settings, host.clock.now())
             assert due is not None  # noqa: S101 - it is unsettled
-            reconciler = reconciler_of(host.catalog.get(entry.claim.tool_name), ledger, settings)
+            called = host.catalog.get(entry.claim.tool_name)
+            reconciler = reconciler_of(called, ledger, settings, dispatcher)
             new = new_effect_id()
             is_held = reconciler is not None and reconciler.hold(entry, new, at_once=at_once)
             token = new if is_held else None

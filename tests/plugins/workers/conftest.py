@@ -28,7 +28,7 @@ class Site:
         self.notes = folder / "notes.txt"
         self.workers: dict[str, Any] = {"path": str(folder / "calls.db"), "lease": 0.6}
         self.plugins: dict[str, Any] = {}
-        self._started: list[subprocess.Popen[str]] = []
+        self._started: list[subprocess.Popen[Any]] = []
         (folder / "toolstile.toml").write_text(
             '[plugins.workers]\npath = "calls.db"\nlease = 0.6\n', encoding="utf-8"
         )
@@ -39,7 +39,7 @@ class Site:
         worker = subprocess.Popen(
             [*command, "--concurrency", str(concurrency)],
             cwd=self.folder,
-            env={**os.environ, "PYTHONPATH": str(HERE), remote_tools.NOTES: str(self.notes)},
+            env=self._environment,
             stderr=subprocess.PIPE,
             text=True,
         )
@@ -48,6 +48,18 @@ class Site:
         assert "A worker runs" in worker.stderr.readline()
         return worker
 
+    def start_host(self, *orders: int, patience: float = 30, seconds: float = 0) -> Any:
+        """Start a host in a process of its own that pays orders."""
+        given = map(str, (self.folder, patience, seconds, *orders))
+        command = [sys.executable, str(HERE / "paying_host.py"), *given]
+        host = subprocess.Popen(command, env=self._environment, stderr=subprocess.DEVNULL)
+        self._started.append(host)
+        return host
+
+    @property
+    def _environment(self) -> dict[str, str]:
+        return {**os.environ, "PYTHONPATH": str(HERE), remote_tools.NOTES: str(self.notes)}
+
     def noted(self) -> list[str]:
         """Return the lines that handlers have noted."""
         return self.notes.read_text().splitlines() if self.notes.exists() else []
@@ -55,7 +67,7 @@ class Site:
     def host(self, **more: Any) -> Host:
         """Return a host that sends the calls of all of its tools to workers."""
         workers = {**self.workers, "runs": {"tools": ["*"]}, **more}
-        ledger = {"path": str(self.folder / "ledger.db")}
+        ledger = {"path": str(self.folder / "ledger.db"), "backoff": 0.05}
         settings = Settings(plugins={"ledger": ledger, **self.plugins, "workers": workers})
         return Host(tools=remote_tools.TOOLS, settings=settings)
 

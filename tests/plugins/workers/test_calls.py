@@ -6,8 +6,10 @@ import asyncio
 import json
 import os
 import signal
+import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -159,6 +161,44 @@ def test_a_worker_that_is_asked_to_end_ends_its_calls_first(site: Site):
         told = while_paying(host, site, lambda _: end(), order=1, seconds=0.5)
     assert told.text == "1"
     assert worker.wait(PATIENCE) == 0
+
+
+def test_a_later_call_gets_the_result_of_a_host_that_was_killed(site: Site):
+    """Its worker goes on, and the dispatcher is asked before the effect is called unknown."""
+    site.start()
+    first = site.start_host(1, seconds=1)
+    until(site.noted)
+    first.kill()
+    first.wait()
+    with site.host() as host:
+        until(lambda: call(host, "pay", order=1).success)
+        assert call(host, "pay", order=1).text == "1"
+    assert [line.rpartition(" ")[0] for line in site.noted()] == ["paid 1"]
+
+
+def test_a_call_of_a_killed_host_that_no_worker_took_runs_when_it_comes_again(site: Site):
+    first = site.start_host(1, patience=1)
+    until(lambda: waits_in(site))
+    first.kill()
+    first.wait()
+    with site.host(patience=0.2) as host:
+        until(lambda: "no worker that runs here has it" in call(host, "pay", order=1).text)
+    site.start()
+    with site.host() as host:
+        assert call(host, "pay", order=1).text == "1"
+
+
+def waits_in(site: Site) -> bool:
+    """Tell whether a call waits for a worker."""
+    file = site.folder / "calls.db"
+    if not file.exists():
+        return False
+    with closing(sqlite3.connect(file)) as connection:
+        try:
+            return bool(connection.execute("SELECT * FROM toolstile_calls").fetchall())
+        except sqlite3.OperationalError:
+            # Its tables are just being made.
+            return False
 
 
 def test_without_a_worker_the_text_says_how_to_start_one(site: Site):

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 import os
 import random
 import signal
 import time
 from collections import Counter
-from multiprocessing.process import BaseProcess
-from pathlib import Path
 from threading import Thread
 
 import pytest
 
 from toolstile import ToolCall
 from toolstile_hookspecs import Outcome
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE
+from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE
 
 from .conftest import Site
 
@@ -44,37 +41,31 @@ async def pay(site: Site, orders: range) -> dict[int, Outcome]:
     return outcomes
 
 
-def pay_in_a_process(folder: Path, orders: range) -> None:
-    asyncio.run(pay(Site(folder), orders))
-
-
-def disturb(site: Site, hosts: list[BaseProcess]) -> None:
+def disturb(site: Site) -> None:
     """Kill workers at random, let one stand still now and then, and kill a host as well."""
     workers = [site.start(concurrency=4) for _ in range(3)]
+    host = site.start_host(*range(0, ORDERS, 2), patience=PATIENCE, seconds=0.5)
+    while not site.noted():
+        time.sleep(PAUSE)
     for number in range(KILLS):
         time.sleep(random.uniform(0, 0.5))
+        if number == 0:
+            host.kill()
         at = random.randrange(len(workers))
-        victim, workers[at] = workers[at], site.start(concurrency=4)
         if number % 5 == 4:
-            os.kill(victim.pid, signal.SIGSTOP)
+            os.kill(workers[at].pid, signal.SIGSTOP)
             time.sleep(2)
-            os.kill(victim.pid, signal.SIGCONT)
+            os.kill(workers[at].pid, signal.SIGCONT)
         else:
-            victim.kill()
-        if number == KILLS // 2:
-            hosts[0].kill()
+            workers[at].kill()
+            workers[at] = site.start(concurrency=4)
 
 
 def test_nothing_is_paid_twice_and_every_caller_is_told(site: Site):
-    host = multiprocessing.get_context("spawn").Process(
-        target=pay_in_a_process, args=(site.folder, range(ORDERS // 2))
-    )
-    host.start()
-    disturbing = Thread(target=disturb, args=(site, [host]))
+    disturbing = Thread(target=disturb, args=(site,))
     disturbing.start()
     outcomes = asyncio.run(pay(site, range(ORDERS)))
     disturbing.join()
-    host.join()
 
     paid = Counter(int(line.split()[1]) for line in site.noted())
     assert {order for order, times in paid.items() if times > 1} == set()
