@@ -256,8 +256,8 @@ BUDGETS = {
     "shell and code": {
         "contract": 214,
         "host": 27,
-        "lines": 7013,
-        "statements": 3716,
+        "lines": 7022,
+        "statements": 3722,
         "files": 52,
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
