@@ -61,7 +61,7 @@ def drive(*arguments: str, database: str = "") -> list[dict[str, Any]]:
         text=True,
         check=False,
         env={**os.environ, "TOOLSTILE_TEST_DATABASE": database},
-        timeout=1_500,
+        timeout=3_600,
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
