@@ -137,9 +137,14 @@ def _rows(server: Server, kind: Kind, number: int) -> list[Row]:
     if kind.is_shared:
         name = f"{kind.name}: processor of the database"
         rows.append(Row(name, None, None, None, alone.server * 1e6, unit="us"))
+    limit = MODEL if kind.is_shared else None
     for hosts, run in runs.items():
-        name = f"{kind.name}: {hosts} at once, {run.rate:,.0f} a second; the model says"
-        rows.append(Row(name, None, None, None, _modelled(alone, hosts) / run.rate, MODEL))
+        name = f"{kind.name}: {hosts} {'host' if hosts == 1 else 'hosts at once'}"
+        promised = _modelled(alone, hosts) / run.rate
+        rows += [
+            Row(name, None, None, None, run.rate, unit="a second"),
+            Row(f"{name}, as the model says", None, None, None, promised, limit),
+        ]
     return rows
 
 

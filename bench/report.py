@@ -12,7 +12,7 @@ from dataclasses import asdict
 from measuring import Row
 
 HEADS = ("case", "min us", "median us", "figure", "limit", "goal", "")
-DECIMALS = {"x": 2, "us": 1, "ms": 2, "B": 0, "MB": 2}
+DECIMALS = {"x": 2, "us": 1, "ms": 2, "B": 0, "MB": 2, "a second": 0}
 
 
 def machine() -> str:

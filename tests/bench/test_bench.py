@@ -48,8 +48,7 @@ LIMITS = {
     "MCP, add within a process: Toolstile": 1.3,
     **{f"{framework}: its own tool, governed": 1.25 for framework in FRAMEWORKS},
     **{f"{framework}: our tool, on top of bare": 1.25 for framework in FRAMEWORKS},
-    "the same as a command, whole call: scratch in memory": 2,
-    "the same as a command, whole call: scratch on the workspace's disk": 2,
+    "the same as a command, whole call: scratch by default": 2,
     "a rendered digest: 1,000 files": 1.5,
     "memory, a call that wrote and fails: 1,000 files": 1.5,
     "disk, a call that wrote and fails: 1,000 files": 1.5,
@@ -57,8 +56,12 @@ LIMITS = {
     "disk, a call that changes one file: 1,000 files": 1.5,
     "disk, a call that changes one file: 1,000 files, process time": 1,
 }
-if find_spec("dbos") and any(Path("/usr/lib/postgresql").glob("*/bin")):
-    LIMITS["a call on a worker through DBOS"] = 1.5
+if any(Path("/usr/lib/postgresql").glob("*/bin")):
+    for session in ("its session", "its session and its effect"):
+        for hosts in ("1 host", "2 hosts at once", "4 hosts at once"):
+            LIMITS[f"a call, {session} in PostgreSQL: {hosts}, as the model says"] = 1.5
+    if find_spec("dbos"):
+        LIMITS["a call on a worker through DBOS"] = 1.5
 
 
 def run(*arguments, env=None):
