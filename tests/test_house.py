@@ -262,7 +262,7 @@ BUDGETS = {
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
-        "contract": 773,
+        "contract": 777,
         "host": 63,
         "lines": 6996,
         "statements": 3586,

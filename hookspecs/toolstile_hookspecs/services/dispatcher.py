@@ -54,15 +54,19 @@ class DispatchOutcome(NamedTuple):
 
     @classmethod
     def from_json(cls, text: str) -> DispatchOutcome:
-        """Return the outcome that `to_json` wrote.
+        """Return the outcome that `to_json` wrote; one of another form, as of later, is unknown.
 
         Example:
             >>> outcome = DispatchOutcome(DispatchState.FAILURE, "No such order.")
             >>> DispatchOutcome.from_json(outcome.to_json()) == outcome
             True
         """
-        state, *rest = json.loads(text)
-        return cls(DispatchState(state), *rest)
+        try:
+            state, *rest = json.loads(text)
+            return cls(DispatchState(state), *rest)
+        except (ValueError, TypeError):
+            told = "Its outcome has a form that is not known here; use one version everywhere."
+            return cls(DispatchState.UNKNOWN, told)
 
 
 class DispatchedCall(NamedTuple):

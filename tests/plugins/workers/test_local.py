@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
 from toolstile_hookspecs.services.start_marks import StartMarks
 from toolstile_hookspecs.testing import DispatcherContract, StartMarksContract
 from toolstile_hookspecs.testing.dispatch.dispatch_processes import Make
@@ -21,6 +22,12 @@ from toolstile_plugins.workers.settings import WorkersSettings
 def marks_in(file: Path) -> Generator[StartMarks]:
     with closing(CallQueue(file, "normal", lease=1)) as queue:
         yield queue.marks
+
+
+@pytest.mark.parametrize("text", ['["paused", "x"]', "[]", "{", "5", '["result",1,2,3,4,5,6]'])
+def test_an_outcome_of_another_form_is_unknown(text: str) -> None:
+    """What a newer worker writes must not end the thread for which all calls of a host wait."""
+    assert DispatchOutcome.from_json(text).state is DispatchState.UNKNOWN
 
 
 class TestMarks(StartMarksContract):
