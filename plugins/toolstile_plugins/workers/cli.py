@@ -26,8 +26,9 @@ def run_worker(dispatcher: Dispatcher, modules: Sequence[str], concurrency: int)
         sys.path.insert(0, here)
     try:
         tools = tools_in([importlib.import_module(name) for name in modules])
-    except ImportError as error:
-        raise ConfigurationError(f"--tools: {error}. Name modules that can be imported.") from error
+    except Exception as error:
+        told = f"--tools: {type(error).__name__}: {error}. Name modules that can be imported."
+        raise ConfigurationError(told) from error
     if not tools:
         raise ConfigurationError(
             f"--tools: {', '.join(modules)} has no tool that can run on a worker: a function made "

@@ -1,0 +1,34 @@
+"""`toolstile worker` says which modules it cannot use."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.workers.cli import run_worker
+from toolstile_plugins.workers.local import LocalDispatcher
+from toolstile_plugins.workers.settings import WorkersSettings
+
+
+@pytest.mark.parametrize(
+    ("module", "reason"),
+    [
+        ("not_there", "No module named 'not_there'"),
+        ("../tools", "relative import"),
+        ("", "Empty module name"),
+        ("broken_tools", "division by zero"),
+    ],
+)
+def test_a_module_that_cannot_be_imported_is_named_with_the_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, module: str, reason: str
+) -> None:
+    (tmp_path / "broken_tools.py").write_text("1 / 0\n", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    with (
+        closing(LocalDispatcher(WorkersSettings(path=tmp_path / "calls.db"))) as dispatcher,
+        pytest.raises(ConfigurationError, match=f"^--tools: .*{reason}.* Name modules that can be"),
+    ):
+        run_worker(dispatcher, [module], 1)
