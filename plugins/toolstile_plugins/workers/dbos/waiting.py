@@ -219,7 +219,8 @@ class WaitingCalls:
         with self._database.writing(lock_of("toolstile", "take over")):
             statuses = self._statuses(calls)
             for call in calls:
-                if _is_lost(statuses[call.key], workers):
+                status = statuses.get(call.key)
+                if status is not None and _is_lost(status, workers):
                     queue = self._queue_for(call, workers, found)
                     if queue is not None:
                         self._client.resume_workflow(call.key, queue_name=queue)
