@@ -44,6 +44,8 @@ class Serving:
 
     def run(self, stop: threading.Event) -> None:
         """Run calls until `stop` is set and those that run have ended."""
+        # A file that cannot be used from the beginning is told, rather than tried again.
+        self._queue.beat(self._worker, self._runner.tools)
         due, pause, version = 0.0, SHORTEST, -1
         while not (stop.is_set() and not self._running):
             try:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import threading
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs import ConfigurationError, StateError
 from toolstile_plugins.workers.cli import run_worker
+from toolstile_plugins.workers.handlers import HandlerProcesses
 from toolstile_plugins.workers.local import LocalDispatcher
 from toolstile_plugins.workers.settings import WorkersSettings
 
@@ -32,3 +34,11 @@ def test_a_module_that_cannot_be_imported_is_named_with_the_reason(
         pytest.raises(ConfigurationError, match=f"^--tools: .*{reason}.* Name modules that can be"),
     ):
         run_worker(dispatcher, [module], 1)
+
+
+def test_a_file_that_cannot_be_used_ends_the_worker_at_once(tmp_path: Path) -> None:
+    with (
+        closing(LocalDispatcher(WorkersSettings(path=tmp_path))) as dispatcher,
+        pytest.raises(StateError, match=r"The calls of workers in .* cannot be used"),
+    ):
+        dispatcher.serve(HandlerProcesses([], {}), concurrency=1, stop=threading.Event())
