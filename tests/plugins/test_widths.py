@@ -8,6 +8,7 @@ import pytest
 
 from toolstile_plugins.approval.terminal import Terminal
 from toolstile_plugins.ledger.cli import show_line, show_table
+from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.mcp.gateway import check as checking
 from toolstile_plugins.record.display import Screen
 
@@ -17,7 +18,7 @@ def _show_line() -> None:
 
 
 def _show_entries() -> None:
-    show_table([], datetime.now(UTC))
+    show_table([], LedgerSettings(), datetime.now(UTC))
 
 
 def _show_servers() -> None:

@@ -28,9 +28,6 @@ from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.sessions import append_all
 from toolstile_hookspecs.stored_names import stored_as
 
-# The test reads all entries.
-toolstile.state.journal.MANY = 10**9
-
 AWAY = ("cannot be used", "nobody can tell", "Nobody can tell")
 """Words of outcomes while the database is away."""
 
@@ -151,4 +148,6 @@ def main(url: str, name: str, calls: int) -> None:
 
 
 if __name__ == "__main__":
+    # The test reads all entries.
+    toolstile.state.journal.MANY = 10**9
     main(sys.argv[1], sys.argv[2], int(sys.argv[3]))

@@ -294,4 +294,4 @@ def test_without_an_inbox_nobody_is_asked(house):
     tools = house.tools(house.host(top={"plugins": {"inbox": {}}}))
     outcome = tools.dispatch(CALL)
     assert outcome.status is Status.DENIED
-    assert "path is missing in [plugins.inbox]" in outcome.text
+    assert "path, or beside a database key, is missing in [plugins.inbox]" in outcome.text
