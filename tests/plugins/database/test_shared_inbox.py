@@ -27,7 +27,7 @@ def folder(tmp_path: Path, url: str) -> Path:
     "step", ["after the claim of the ledger", "after the record of the ledger"]
 )
 def test_a_call_killed_between_its_claim_and_its_decision_is_known_as_unknown(folder, step):
-    kill_once(folder, "pending", f"{step} of the ledger")
+    kill_once(folder, "pending", step)
     assert what_came_of_it(folder) == UNKNOWN
 
 
