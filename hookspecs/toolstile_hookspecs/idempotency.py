@@ -30,8 +30,8 @@ class Reconciled:
         reason: Why it cannot be told, for a person to read.
 
     Example:
-        >>> Reconciled.happened({"number": 7}).result.value
-        {'number': 7}
+        >>> Reconciled.happened({"number": 7}).has_happened
+        True
         >>> Reconciled.cannot_tell("The shop does not answer.").has_happened is None
         True
     """

@@ -50,3 +50,12 @@ class TestLocalDispatcher(DispatcherContract):
     @pytest.fixture
     def make(self, tmp_path: Path) -> Make:
         return partial(LocalDispatcher, WorkersSettings(path=tmp_path / "calls.db", lease=0.6))
+
+    @pytest.fixture(
+        params=[
+            pytest.param(40, marks=pytest.mark.slow),
+            pytest.param(2000, marks=pytest.mark.long),
+        ]
+    )
+    def number_of_calls(self, request: pytest.FixtureRequest) -> int:
+        return int(request.param)

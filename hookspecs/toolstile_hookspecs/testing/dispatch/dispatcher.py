@@ -28,7 +28,7 @@ from toolstile_hookspecs.services.dispatcher import (
 from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE, Make, Processes
 from toolstile_hookspecs.testing.suite import Contract
 
-MANY = 2000
+FEW = 40
 PER_KILL = 16
 """Calls for each kill, which ends up to four: every fourth call loses its worker."""
 STOPPED_EVERY = 10
@@ -61,6 +61,11 @@ class DispatcherContract(Contract):
     def make(self) -> Make:
         """Return what makes a dispatcher."""
         self._must_give("make", "gives a function that makes a dispatcher")
+
+    @pytest.fixture
+    def number_of_calls(self) -> int:
+        """Return how many calls are made while workers are killed; more of them show more."""
+        return FEW
 
     @pytest.fixture
     def dispatcher(self, make: Make) -> Generator[Dispatcher]:
@@ -287,20 +292,18 @@ class DispatcherContract(Contract):
         worker.join(PATIENCE)
         assert worker.exitcode == 0
 
-    @pytest.mark.parametrize("number", [40, pytest.param(MANY, marks=pytest.mark.long)])
-    @pytest.mark.slow
     def test_nothing_is_doubled_or_lost(
-        self, dispatcher: Dispatcher, processes: Processes, number: int
+        self, dispatcher: Dispatcher, processes: Processes, number_of_calls: int
     ) -> None:
         """Workers are killed and stopped at random, and a host as well."""
-        keys = [f"k{at}" for at in range(number)]
+        keys = [f"k{at}" for at in range(number_of_calls)]
         calls = [processes.call(key, seconds=random.uniform(0, 0.05)) for key in keys]
         workers = [processes.worker(4) for _ in range(3)]
         host = processes.host(*calls[::2])
         outcomes: list[DispatchOutcome] = []
         with ThreadPoolExecutor(1) as pool:
             submitting = pool.submit(lambda: outcomes.extend(submitted(dispatcher, *calls)))
-            for kill in range(number // PER_KILL):
+            for kill in range(number_of_calls // PER_KILL):
                 time.sleep(random.uniform(0, 0.2))
                 _disturb(processes, workers, stopping=kill % STOPPED_EVERY == 1)
                 if kill == 1:

@@ -31,6 +31,10 @@ class TestDispatcher(DispatcherContract):
     def make(self, database: str) -> partial[DbosDispatcher]:
         return partial(WithDatabase, database)
 
+    @pytest.fixture(params=[40, 2000])
+    def number_of_calls(self, request: pytest.FixtureRequest) -> int:
+        return int(request.param)
+
 
 class TestStartMarks(StartMarksContract):
     @pytest.fixture
