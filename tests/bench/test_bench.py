@@ -62,7 +62,7 @@ if any(Path("/usr/lib/postgresql").glob("*/bin")):
     LIMITS["a host that opens a session in PostgreSQL of 200 entries"] = 5
     for session in ("its session", "its session and its effect"):
         for hosts in ("1 host", "2 hosts at once", "4 hosts at once"):
-            LIMITS[f"a call, {session} in PostgreSQL: {hosts}, as the model says"] = 1.5
+            LIMITS[f"a call, {session} in PostgreSQL: {hosts}, as the model says"] = 2
     if find_spec("dbos"):
         LIMITS["a call on a worker through DBOS"] = 1.5
 
