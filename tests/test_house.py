@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 777,
         "host": 63,
-        "lines": 6996,
-        "statements": 3586,
+        "lines": 7001,
+        "statements": 3590,
         "files": 53,
     },
 }

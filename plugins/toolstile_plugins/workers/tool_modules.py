@@ -23,4 +23,7 @@ def why_not(tool: Tool[Any, Any]) -> str | None:
         return "is not made of a function. Make it with @tool"
     if "context" in inspect.signature(tool.function).parameters:
         return "takes a context, and session and resources stay with the host. Do without it"
+    if tool.params_codec.secret_schema() or tool.result_codec.secret_schema():
+        # Calls and outcomes are stored on their way, and results would come back masked.
+        return "has a secret in its params or its result. Read it from the worker's environment"
     return None

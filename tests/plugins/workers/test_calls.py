@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pydantic import SecretStr
 
 from toolstile import ConfigurationError, Host, Settings, Status, ToolCall
 from toolstile_hookspecs import Outcome, ToolContext, tool
@@ -228,6 +229,21 @@ def test_tools_that_take_a_context_are_refused(site: Site):
     assert str(refused.value) == f"plugins.workers.runs: {expected}"
     with Host(settings=settings) as host, host.executor(tools=[look]) as tools:
         assert tools.dispatch(ToolCall("look")).text == f"look was not run: {expected}"
+
+
+@pytest.mark.parametrize("place", ["params", "result"])
+def test_tools_with_secrets_are_refused_since_calls_are_stored_on_their_way(site: Site, place: str):
+    def log_in(password: SecretStr) -> None:
+        """Log in."""
+
+    def token() -> SecretStr:
+        """Return a token."""
+        return SecretStr("hunter2")
+
+    called = tool(log_in if place == "params" else token)
+    settings = Settings(plugins={"workers": {**site.workers, "runs": {"tools": ["*"]}}})
+    with pytest.raises(ConfigurationError, match="has a secret in its params or its result"):
+        Host(tools=[called], settings=settings).open()
 
 
 def test_a_dispatcher_that_nobody_offers_is_refused(site: Site):
