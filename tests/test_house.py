@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 777,
         "host": 63,
-        "lines": 7001,
-        "statements": 3590,
+        "lines": 7055,
+        "statements": 3610,
         "files": 53,
     },
 }

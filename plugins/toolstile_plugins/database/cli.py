@@ -13,7 +13,7 @@ from toolstile_hookspecs import ConfigurationError, Diagnostic, HostHandle, Stat
 from toolstile_plugins.cli_support import console
 from toolstile_plugins.database.parts import PARTS
 from toolstile_plugins.database.postgres_database import is_pooled
-from toolstile_plugins.database.schema import fault_of, found_in, script, upgrade
+from toolstile_plugins.database.schema import fault_of, found_in, parts_in, script, upgrade
 from toolstile_plugins.database.settings import DatabaseSettings
 
 if TYPE_CHECKING:
@@ -42,11 +42,8 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
 
 
 def _check(connection: Connection, args: argparse.Namespace) -> int:
-    found = found_in(connection)
     status = 0
-    for part in PARTS:
-        there = found.get(part.name)
-        fault = fault_of(part, there)
+    for part, there, fault in parts_in(connection, PARTS):
         status = status if fault is None else 1
         version = None if there is None else there.version
         told = f"They are of version {part.version}." if fault is None else " ".join(fault)
@@ -59,12 +56,6 @@ def _upgrade(connection: Connection, args: argparse.Namespace) -> int:
     if args.sql:
         sys.stdout.write(script(found_in(connection), PARTS))
         return 0
-    found = found_in(connection)
-    for part in PARTS:
-        there = found.get(part.name)
-        fault = fault_of(part, there)
-        if there is not None and there.version > part.version and fault is not None:
-            raise StateError(" ".join(fault))
     changed = upgrade(connection, PARTS)
     for part in PARTS:
         is_new = part.name in changed
@@ -89,8 +80,8 @@ def diagnosed(settings: DatabaseSettings) -> Iterator[Diagnostic]:
     subject = "database"
     try:
         database = settings.database()
-        found, is_through_pooler = database.on_new_connection(
-            lambda connection: (found_in(connection), is_pooled(connection))
+        parts, is_through_pooler = database.on_new_connection(
+            lambda connection: (parts_in(connection, PARTS), is_pooled(connection))
         )
     except (ConfigurationError, StateError) as error:
         yield Diagnostic.error(subject, str(error), "When it is fixed, run this again.")
@@ -104,13 +95,11 @@ def diagnosed(settings: DatabaseSettings) -> Iterator[Diagnostic]:
         )
     else:
         yield Diagnostic.ok(subject, f"{reached}.")
-    for part in PARTS:
-        there = found.get(part.name)
-        fault = fault_of(part, there)
+    for part, _, fault in parts:
         about = f"{subject} {part.name}"
         if fault is None:
             yield Diagnostic.ok(about, f"The tables are of version {part.version}.")
-        elif there is None:
+        elif fault == fault_of(part, None):
             yield Diagnostic.ok(about, "The tables are made when they are first needed.")
         else:
             yield Diagnostic.error(about, *fault)

@@ -112,7 +112,7 @@ class PostgresDatabase:
         self._idle: list[Connection] = []
         self._here = threading.local()
         self._process: int | None = None
-        self.versions = Versions(title)
+        self.versions = Versions()
 
     # --- what stores use
 

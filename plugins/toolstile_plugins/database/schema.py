@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -26,6 +27,24 @@ _IS_THERE: Final = (
     b"SELECT 1 FROM pg_class WHERE relname = 'toolstile_schema' AND pg_table_is_visible(oid)"
 )
 _FOUND: Final = b"SELECT part, version, identity FROM toolstile_schema"
+_MADE: Final = re.compile(r"CREATE TABLE (?:IF NOT EXISTS )?(\w+)")
+_MAY_MAKE: Final = b"""SELECT current_user, current_setting('transaction_read_only') = 'off'
+    AND coalesce(has_schema_privilege(current_schema(), 'CREATE'), FALSE)"""
+# The versions are only read.
+_LACKS: Final = b"""SELECT relname, string_agg(wanted, ', ' ORDER BY wanted), format(
+    'GRANT %s ON %I.%I TO %I;', string_agg(wanted, ', ' ORDER BY wanted), nspname, relname,
+    current_user)
+FROM pg_class JOIN pg_namespace ON pg_namespace.oid = relnamespace
+CROSS JOIN unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS wanted
+WHERE relkind = 'r' AND relname LIKE 'toolstile\\_%' AND pg_table_is_visible(pg_class.oid)
+    AND NOT has_table_privilege(pg_class.oid, wanted)
+    AND (relname <> 'toolstile_schema' OR wanted = 'SELECT')
+GROUP BY nspname, relname"""
+_HAVE_MADE: Final = (
+    "Have one who may run `toolstile database upgrade`, or what `toolstile database upgrade --sql` "
+    "prints; and grant {user} USAGE on the schema, and SELECT, INSERT, UPDATE and DELETE on its "
+    "tables. Or grant {user} CREATE on the schema."
+)
 
 
 class Part(NamedTuple):
@@ -46,6 +65,11 @@ class Part(NamedTuple):
         """The version that this Toolstile knows."""
         return len(self.steps)
 
+    @property
+    def tables(self) -> list[str]:
+        """The names of its tables."""
+        return _MADE.findall(" ".join(self.steps))
+
     def statements(self, found: int | None) -> list[str]:
         """Return the statements that lead here from a version; None for no tables."""
         steps = [*self.steps[found or 0 :]]
@@ -59,18 +83,31 @@ class Found(NamedTuple):
     identity: str
 
 
-class Versions:
-    """The parts that stores ask for, and whether their tables are as this Toolstile knows them.
+class Rights(NamedTuple):
+    """The rights of a user in a database.
 
     Args:
-        title: What is kept in the database, for messages.
+        user: Their name.
+        may_make: True where they may make tables.
+        lacks: The rights that they lack, and the statement that grants them, by the table's name.
+    """
+
+    user: str
+    may_make: bool
+    lacks: Mapping[str, tuple[str, str]]
+
+
+_ALL: Final = Rights("", may_make=True, lacks={})
+
+
+class Versions:
+    """The parts that stores ask for, and whether their tables are as this Toolstile knows them.
 
     Attributes:
         identities: What tells the tables of a part from those elsewhere, by its name.
     """
 
-    def __init__(self, title: str) -> None:
-        self._title = title
+    def __init__(self) -> None:
         self._wanted: dict[str, Part] = {}
         self._lock = threading.Lock()
         self.identities: dict[str, str] = {}
@@ -102,30 +139,12 @@ class Versions:
                 if len(found) < len(wanted):
                     raise
             if new := [part for part in wanted if part.name not in found]:
-                self._make(connection, new)
+                upgrade(connection, new)
                 found |= found_in(connection)
             for part in wanted:
                 if (fault := fault_of(part, found.get(part.name))) is not None:
                     raise StateError(" ".join((*fault, "Then retry.")))
             self.identities = {part.name: found[part.name].identity for part in wanted}
-
-    def _make(self, connection: Connection, parts: Iterable[Part]) -> None:
-        import psycopg  # late: only who uses it has it
-
-        try:
-            upgrade(connection, parts)
-        except (
-            psycopg.errors.InsufficientPrivilege,
-            psycopg.errors.ReadOnlySqlTransaction,
-        ) as error:
-            names = ", ".join(part.name for part in parts)
-            raise StateError(
-                f"The {self._title} has no tables for {names} yet, and user "
-                f"{connection.info.user} may not make them there. Have one who may run "
-                "`toolstile database upgrade`, or what `toolstile database upgrade --sql` prints; "
-                f"and grant {connection.info.user} SELECT, INSERT, UPDATE and DELETE on them, or "
-                "CREATE on the schema. Then retry."
-            ) from error
 
 
 def found_in(connection: Connection) -> Mapping[str, Found]:
@@ -146,10 +165,34 @@ def _older_in(connection: Connection, parts: Iterable[Part]) -> dict[str, Found]
     }
 
 
-def fault_of(part: Part, found: Found | None) -> tuple[str, str] | None:
-    """Return why the tables of a part cannot be used, and a remedy; None where they can."""
+def rights_in(connection: Connection) -> Rights:
+    """Return the rights of the user of a connection."""
+    ((user, may_make),) = connection.execute(_MAY_MAKE).fetchall()
+    lacks = {table: (rights, grant) for table, rights, grant in connection.execute(_LACKS)}
+    return Rights(user, may_make, lacks)
+
+
+def parts_in(
+    connection: Connection, parts: Iterable[Part]
+) -> list[tuple[Part, Found | None, tuple[str, str] | None]]:
+    """Return parts, each as it is in a database, and its fault as `fault_of` tells it."""
+    rights = rights_in(connection)
+    found: Mapping[str, Found] = {} if "toolstile_schema" in rights.lacks else found_in(connection)
+    return [(part, there := found.get(part.name), fault_of(part, there, rights)) for part in parts]
+
+
+def fault_of(part: Part, found: Found | None, rights: Rights = _ALL) -> tuple[str, str] | None:
+    """Return why a user cannot use the tables of a part, and a remedy; None where they can."""
+    lacks = rights.lacks
+    if lacking := [table for table in ("toolstile_schema", *part.tables) if table in lacks]:
+        told = " and ".join(f"{lacks[table][0]} on {table}" for table in lacking)
+        grants = " ".join(lacks[table][1] for table in lacking)
+        return f"User {rights.user} lacks {told}.", f"Have who owns the tables run: {grants}"
     if found is None:
-        return f"There are no tables for {part.name} yet.", "Run `toolstile database upgrade`."
+        told = f"There are no tables for {part.name} yet"
+        if rights.may_make:
+            return f"{told}.", "Run `toolstile database upgrade`."
+        return f"{told}, and user {rights.user} may make none.", _HAVE_MADE.format(user=rights.user)
     if found.version == part.version:
         return None
     told = (
@@ -162,19 +205,41 @@ def fault_of(part: Part, found: Found | None) -> tuple[str, str] | None:
 
 
 def upgrade(connection: Connection, parts: Iterable[Part]) -> list[str]:
-    """Bring parts to the versions known here, all or none; returns the names of those changed."""
-    with connection.transaction():
-        connection.execute(b"SELECT pg_advisory_xact_lock(%d)" % _LOCK)
-        found = found_in(connection)
-        changed: list[str] = []
-        for statement in [] if found else [_TABLE]:
+    """Bring parts to the versions known here, all or none; returns the names of those changed.
+
+    Raises:
+        StateError: The user may not.
+    """
+    import psycopg  # late: only who uses it has it
+
+    refused = (
+        psycopg.errors.InsufficientPrivilege,
+        psycopg.errors.InvalidSchemaName,
+        psycopg.errors.ReadOnlySqlTransaction,
+    )
+    try:
+        with connection.transaction():
+            return _upgraded(connection, parts)
+    except refused as error:
+        user, names = connection.info.user, ", ".join(part.name for part in parts)
+        told = f"User {user} may not make or change the tables for {names} in the database."
+        raise StateError(f"{told} {_HAVE_MADE.format(user=user)} Then retry.") from error
+
+
+def _upgraded(connection: Connection, parts: Iterable[Part]) -> list[str]:
+    connection.execute(b"SELECT pg_advisory_xact_lock(%d)" % _LOCK)
+    found = found_in(connection)
+    changed: list[str] = []
+    for statement in [] if found else [_TABLE]:
+        connection.execute(statement.encode())
+    for part in parts:
+        there = found.get(part.name)
+        if there is not None and there.version > part.version:
+            raise StateError(" ".join(fault_of(part, there) or ()))
+        statements = part.statements(None if there is None else there.version)
+        for statement in statements:
             connection.execute(statement.encode())
-        for part in parts:
-            there = found.get(part.name)
-            statements = part.statements(None if there is None else there.version)
-            for statement in statements:
-                connection.execute(statement.encode())
-            changed += [part.name] if statements else []
+        changed += [part.name] if statements else []
     return changed
 
 

@@ -24,6 +24,27 @@ def url(postgres: Any) -> str:
 
 
 @pytest.fixture
+def user(url: str) -> str:
+    """The name of a user who may use the tables there are, and make none."""
+    schema = url.rpartition("%3D")[2]
+    name = f"ordinary_{schema}"
+    do(
+        url,
+        f"CREATE ROLE {name} LOGIN",
+        f"GRANT USAGE ON SCHEMA {schema} TO {name}",
+        f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} "
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {name}",
+    )
+    return name
+
+
+@pytest.fixture
+def ordinary(url: str, user: str) -> str:
+    """The address of that user."""
+    return url.replace("//toolstile@", f"//{user}@")
+
+
+@pytest.fixture
 def opened(url: str) -> Iterator[Callable[..., PostgresDatabase]]:
     """Opens a database as a process of its own would."""
     with ExitStack() as stack:

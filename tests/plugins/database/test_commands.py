@@ -17,11 +17,11 @@ pytestmark = pytest.mark.slow
 def toolstile(url, tmp_path, monkeypatch, capsys):
     """Runs a command over the configured database; returns its status and what it said."""
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "toolstile.toml").write_text(
-        f'[plugins.database]\nurl = "{url}"\n[plugins.ledger]\nstore = "memory"\n'
-    )
+    file = tmp_path / "toolstile.toml"
 
-    def run(*arguments):
+    def run(*arguments, url=url):
+        database = "" if url is None else f'[plugins.database]\nurl = "{url}"\n'
+        file.write_text(f'{database}[plugins.ledger]\nstore = "memory"\n')
         capsys.readouterr()
         status = main([*arguments])
         out, err = capsys.readouterr()
@@ -60,8 +60,49 @@ def test_a_newer_version_is_left_alone(toolstile, url):
     assert found["database sessions"]["severity"] == "error"
 
 
-def test_without_a_database_the_setting_is_named(toolstile, tmp_path):
-    (tmp_path / "toolstile.toml").write_text("")
-    status, _, err = toolstile("database", "check")
+@pytest.fixture
+def findings(toolstile):
+    """Runs `toolstile doctor`; returns its findings by subject."""
+
+    def run(url):
+        _, out, _ = toolstile("doctor", "--json", url=url)
+        return {finding["subject"]: finding for finding in map(json.loads, out.splitlines())}
+
+    return run
+
+
+@pytest.mark.parametrize("table", ["toolstile_counts", "toolstile_schema"])
+def test_who_lacks_rights_is_told_what_to_have_granted(toolstile, findings, url, ordinary, table):
+    toolstile("database", "upgrade")
+    ((user,),) = do(ordinary, "SELECT current_user")
+    assert toolstile("database", "check", url=ordinary)[0] == 0
+    do(url, f"REVOKE UPDATE, SELECT ON {table} FROM {user}")
+    status, out, _ = toolstile("database", "check", "--json", url=ordinary)
+    line = next(line for line in map(json.loads, out.splitlines()) if line["part"] == "counts")
+    assert (status, line["ok"]) == (1, False)
+    assert f"User {user} lacks SELECT" in line["text"]
+    assert f"on {table}. Have who owns" in line["text"]
+    finding = findings(ordinary)["database counts"]
+    assert finding["severity"] == "error"
+    do(url, finding["remedy"].partition(" run: ")[2])
+    assert toolstile("database", "check", url=ordinary)[0] == 0
+    assert findings(ordinary)["database counts"]["severity"] == "ok"
+
+
+def test_who_may_make_no_tables_is_told_who_has_to(toolstile, findings, url, ordinary, user):
+    told = f"There are no tables for counts yet, and user {user} may make none."
+    status, out, _ = toolstile("database", "check", url=ordinary)
+    assert (status, told in out) == (1, True)
+    finding = findings(ordinary)["database counts"]
+    assert (finding["severity"], finding["text"]) == ("error", told)
+    assert "Have one who may run `toolstile database upgrade`" in finding["remedy"]
+    status, _, err = toolstile("database", "upgrade", url=ordinary)
+    assert status != 0
+    assert finding["remedy"] in err
+    assert findings(url)["database counts"]["text"].endswith("when they are first needed.")
+
+
+def test_without_a_database_the_setting_is_named(toolstile):
+    status, _, err = toolstile("database", "check", url=None)
     assert status == 2
     assert "Name one in the configuration, as url in [plugins.database]" in err

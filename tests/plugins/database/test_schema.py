@@ -9,7 +9,8 @@ import psycopg
 import pytest
 
 from toolstile_hookspecs import StateError
-from toolstile_plugins.database.schema import Part, found_in, upgrade
+from toolstile_plugins.database.parts import PARTS
+from toolstile_plugins.database.schema import Part, found_in, parts_in, upgrade
 
 from .conftest import do
 
@@ -17,21 +18,6 @@ pytestmark = pytest.mark.slow
 
 FIRST = Part("boxes", ("CREATE TABLE toolstile_boxes (id INTEGER)",))
 SECOND = Part("boxes", (*FIRST.steps, "ALTER TABLE toolstile_boxes ADD COLUMN size INTEGER"))
-
-
-@pytest.fixture
-def ordinary(url):
-    """The address of a user who may use the tables there are, and make none."""
-    name = "ordinary_" + url.rpartition("_")[2]
-    schema = url.rpartition("%3D")[2]
-    do(
-        url,
-        f"CREATE ROLE {name} LOGIN",
-        f"GRANT USAGE ON SCHEMA {schema} TO {name}",
-        f"ALTER DEFAULT PRIVILEGES IN SCHEMA {schema} "
-        f"GRANT SELECT, INSERT, UPDATE, DELETE ON TABLES TO {name}",
-    )
-    return url.replace("//toolstile@", f"//{name}@")
 
 
 def test_tables_are_made_when_they_are_first_needed(opened, url):
@@ -116,10 +102,29 @@ def test_who_may_make_no_tables_is_told_what_to_run(opened, ordinary, url):
     assert database.read("SELECT * FROM toolstile_boxes") == []
 
 
-def test_who_may_not_write_is_told_what_to_grant(opened, ordinary, url):
+def test_who_may_make_no_tables_is_told_so_by_an_upgrade_alike(opened, ordinary):
+    told = []
+    database = opened(ordinary)
+    database.require(FIRST)
+    for work in (database.open, lambda: database.on_new_connection(lambda c: upgrade(c, [FIRST]))):
+        with pytest.raises(StateError, match="SELECT, INSERT, UPDATE and DELETE on") as raised:
+            work()
+        told.append(str(raised.value))
+    assert told[0] == told[1]
+
+
+def test_rights_are_looked_at_in_all_tables_of_a_part(url, ordinary):
+    with psycopg.connect(url, autocommit=True) as connection:
+        upgrade(connection, PARTS)
+    made = do(url, "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()")
+    assert {*made} == {("toolstile_schema",), *((name,) for part in PARTS for name in part.tables)}
+    with psycopg.connect(ordinary, autocommit=True) as connection:
+        assert [fault for _, _, fault in parts_in(connection, PARTS)] == [None] * len(PARTS)
+
+
+def test_who_may_not_write_is_told_what_to_grant(opened, ordinary, url, user):
     with psycopg.connect(url, autocommit=True) as connection:
         upgrade(connection, [FIRST])
-    user = ordinary.partition("//")[2].partition("@")[0]
     do(url, f"REVOKE INSERT ON toolstile_boxes FROM {user}")
     database = opened(ordinary)
     database.require(FIRST)

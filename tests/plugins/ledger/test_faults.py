@@ -451,6 +451,6 @@ def test_a_connection_that_cannot_be_set_up_is_closed(database, monkeypatch):
     monkeypatch.setattr(BoundedConnection, "connect", connected)
     # The table cannot be made.
     store = PostgresStore(f"{database}?options=-c%20default_transaction_read_only%3Don")
-    with pytest.raises(LedgerError, match="may not make them there"):
+    with pytest.raises(LedgerError, match="may not make or change the tables for ledger"):
         store.get("k")
     assert [each.closed for each in made] == [True]
