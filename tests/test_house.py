@@ -264,7 +264,7 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 777,
         "host": 63,
-        "lines": 7055,
+        "lines": 7056,
         "statements": 3610,
         "files": 53,
     },

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from toolstile_plugins.database.session_store import PostgresSessions
     from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
-Seconds = Annotated[float, Field(gt=0, le=3600)]
+# PostgreSQL takes less than a millisecond for no limit at all.
+Seconds = Annotated[float, Field(ge=0.001, le=3600)]
 
 
 class DatabaseSettings(BaseModel):

@@ -9,6 +9,7 @@ from contextlib import ExitStack
 
 import psycopg
 import pytest
+from pydantic import ValidationError
 
 from toolstile import Host, Settings
 from toolstile_hookspecs import (
@@ -129,6 +130,20 @@ def test_of_two_hosts_that_use_one_approval_at_once_one_keeps_the_call(url):
         assert "used before: it holds for one call. Nothing of it is kept." in told
         one.session.journal.catch_up()
         assert one.session[str].all() == ("a",)
+
+
+@pytest.mark.parametrize("name", ["statement_timeout", "lock_timeout"])
+def test_a_limit_that_the_server_would_take_for_none_is_refused(name):
+    with pytest.raises(ValidationError, match=r"than or equal to 0\.001"):
+        DatabaseSettings.model_validate({name: 0.0004})
+
+
+@pytest.mark.slow
+def test_the_shortest_limits_are_limits(opened):
+    database = opened(statement_timeout=3600, lock_timeout=0.001)
+    names = "'lock_timeout', 'idle_in_transaction_session_timeout', 'statement_timeout'"
+    found = f"SELECT current_setting(name) FROM unnest(ARRAY[{names}]) AS name"
+    assert database.read(found) == [("1ms",), ("1ms",), ("1h",)]
 
 
 def test_an_address_that_is_none_is_told_of_without_its_password():
