@@ -16,6 +16,7 @@ from toolstile_hookspecs.services.dispatcher import (
 )
 from toolstile_hookspecs.services.start_marks import run_once
 from toolstile_plugins.workers.queue_file import BEATS, CallQueue
+from toolstile_plugins.workers.recording import until_recorded
 
 log = logging.getLogger("toolstile.workers")
 
@@ -83,21 +84,12 @@ class Serving:
             self._queue.drop(self._worker, call.key)
         except Exception:
             log.exception("A call of %s was lost.", call.tool)
-            self._release(call.key)
+            # So it goes to another worker, or is unknown.
+            until_recorded(lambda: self._queue.release(call.key))
         finally:
             with self._changed:
                 del self._running[threading.current_thread()]
                 self._changed.notify()
-
-    def _release(self, key: str) -> None:
-        """Let the call go to another worker, or be unknown, as soon as the file can be written."""
-        while True:
-            try:
-                self._queue.release(key)
-            except StateError:
-                time.sleep(1)
-            else:
-                return
 
     def _end_cancelled(self) -> None:
         for key, reason in self._queue.to_end(self._worker) if self._running else ():

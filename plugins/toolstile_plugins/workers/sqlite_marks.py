@@ -9,6 +9,7 @@ from typing import Final
 from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
 from toolstile_hookspecs.services.start_marks import StartMark, outcome_of
 from toolstile_plugins.sqlite_file import SqliteFile
+from toolstile_plugins.workers.recording import KEPT, until_recorded
 
 TABLE: Final = """
 CREATE TABLE IF NOT EXISTS toolstile_starts (
@@ -18,8 +19,6 @@ CREATE TABLE IF NOT EXISTS toolstile_starts (
     made_at REAL NOT NULL
 )
 """
-KEPT: Final = 7 * 24 * 3600.0
-"""Seconds for which an outcome is kept, for hosts that ask late."""
 
 
 class SqliteMarks:
@@ -56,6 +55,9 @@ class SqliteMarks:
 
     def finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
         """Record what an attempt came to; returns whether the mark was still its own."""
+        return until_recorded(lambda: self._finish(key, token, outcome))
+
+    def _finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
         with self._file.writing() as connection:
             done = connection.execute(
                 "UPDATE toolstile_starts SET outcome = ? WHERE key = ? AND token = ?",

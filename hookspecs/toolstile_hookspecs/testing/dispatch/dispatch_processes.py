@@ -142,7 +142,7 @@ class Processes:
             assert time.monotonic() < until, f"{keys} did not begin; noted: {self.noted()}"
             time.sleep(PAUSE)
 
-    def end(self) -> None:
+    def close(self) -> None:
         """Kill all that still run."""
         for process in self._started:
             process.kill()

@@ -80,7 +80,7 @@ class DispatcherContract(Contract):
         try:
             yield processes
         finally:
-            processes.end()
+            processes.close()
 
     # --- outcomes ---
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import json
-import logging
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import blake2b
-from itertools import chain, repeat
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
-from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.dispatcher import DispatchOutcome
 from toolstile_hookspecs.services.start_marks import StartMark
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.database.schema import Part
-
-T = TypeVar("T")
-_logger = logging.getLogger(__name__)
+from toolstile_plugins.workers.recording import KEPT, until_recorded
 
 WORKERS: Final = Part(
     "workers",
@@ -47,8 +41,6 @@ OUTCOMES: Final = "toolstile_outcomes"
 """The channel that tells of outcomes, by `news_of` their keys."""
 CANCELS: Final = "toolstile_cancels"
 """The channel that tells of cancelled calls."""
-LONGEST_PAUSE: Final = 15.0
-"""The most seconds between attempts to record an outcome."""
 
 # It says nothing where another mark stands in its way.
 _BEGIN: Final = (
@@ -78,6 +70,9 @@ _CANCEL: Final = (
 _CANCELLED: Final = (
     "SELECT key FROM toolstile_starts WHERE worker = %s AND is_cancelled AND outcome IS NULL"
 )
+_OLD: Final = f"outcome IS NOT NULL AND started_at < clock_timestamp() - INTERVAL '{KEPT} seconds'"
+_OLD_KEYS: Final = f"SELECT key FROM toolstile_starts WHERE {_OLD} LIMIT 1000"  # noqa: S608 - ours
+_PRUNE: Final = f"DELETE FROM toolstile_starts WHERE key = ANY(%s) AND {_OLD} RETURNING 1"  # noqa: S608 - ours
 _ALIVE: Final = (
     "INSERT INTO toolstile_workers VALUES (%s, %s, %s, %s, clock_timestamp()) "
     "ON CONFLICT (worker) DO UPDATE SET takes_calls = excluded.takes_calls, "
@@ -155,11 +150,11 @@ class PostgresStarts:
 
     def finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
         """Record what an attempt came to; returns whether the mark was still its own."""
-        return _insisting(lambda: self._finish(key, token, outcome))
+        return until_recorded(lambda: self._finish(key, token, outcome))
 
     def give_up(self, key: str) -> None:
         """Say of an attempt of this worker that it does not run any more, and nothing else."""
-        _insisting(lambda: self._database.read(_GIVE_UP, key, self._worker))
+        until_recorded(lambda: self._database.read(_GIVE_UP, key, self._worker))
 
     def _finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
         with self._database.writing() as connection:
@@ -191,6 +186,14 @@ class PostgresStarts:
         """Return the keys of the running attempts of a worker that were cancelled."""
         return [key for (key,) in self._database.read(_CANCELLED, worker)]
 
+    def old(self) -> list[str]:
+        """Return the keys of some marks whose outcomes are older than `KEPT`."""
+        return [key for (key,) in self._database.read(_OLD_KEYS)]
+
+    def prune(self, keys: Sequence[str]) -> None:
+        """Remove the marks of keys, where they are old."""
+        self._database.read(_PRUNE, list(keys))
+
 
 class WorkerTable:
     """The workers of a database, and when each was alive by the database's clock."""
@@ -214,17 +217,6 @@ class WorkerTable:
         return {
             id_: Worker(id_, queue, json.loads(tools), takes) for id_, queue, tools, takes in rows
         }
-
-
-def _insisting(work: Callable[[], T]) -> T:
-    """Do something until it can be done: a handler has run, and only this tells of it."""
-    for pause in chain((0.2, 1.0, 3.0), repeat(LONGEST_PAUSE)):
-        try:
-            return work()
-        except StateError as error:
-            _logger.warning("An outcome cannot be recorded yet: %s", error)
-            time.sleep(pause)
-    raise AssertionError
 
 
 def _columns(outcome: DispatchOutcome | None) -> tuple[Any, Any]:

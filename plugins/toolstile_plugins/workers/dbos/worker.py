@@ -26,6 +26,7 @@ from toolstile_plugins.workers.dbos.engine import (
     SCHEMA,
     VERSION,
     WORKFLOW,
+    client_of,
     engine_of,
     explaining,
 )
@@ -89,6 +90,7 @@ class DbosWorker:
                 while not stop.is_set():
                     self._attend(stop)
                 self._drain()
+                self._prune(engine)
             finally:
                 engine.dispose()
                 with suppress(StateError):
@@ -150,6 +152,14 @@ class DbosWorker:
         Thread(target=destroy, name="toolstile-drain").start()
         while not ended.is_set():
             self._attend(ended, takes_calls=False)
+
+    def _prune(self, engine: Any) -> None:
+        """Remove what nobody will ask for any more."""
+        with suppress(StateError), explaining(self._database):
+            while keys := self._starts.old():
+                # First: a queued call of which no mark says that it was withdrawn would run.
+                client_of(engine).delete_workflows(keys)
+                self._starts.prune(keys)
 
     def _end_cancelled(self) -> None:
         for key in self._starts.cancelled(self._me.worker):

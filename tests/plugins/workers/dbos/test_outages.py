@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 def processes(database: str, tmp_path: Path) -> Iterator[Processes]:
     processes = Processes(partial(WithDatabase, database), tmp_path)
     yield processes
-    processes.end()
+    processes.close()
 
 
 async def _submit_all(dispatcher: WithDatabase, calls: list[Any]) -> list[Any]:
