@@ -28,7 +28,10 @@ Make = Callable[[], Dispatcher]
 
 
 class NotingRunner:
-    """Runs `note`: it adds its key to a file, and then takes its time, or waits to be let go."""
+    """Runs `note`: it adds its key to a file, and then takes its time, or waits to be let go.
+
+    Once that is over it adds its key to another file.
+    """
 
     def __init__(self) -> None:
         self.tools: Mapping[str, str | None] = {"note": "1.0.0"}
@@ -39,14 +42,13 @@ class NotingRunner:
         params = json.loads(call.params)
         if not begin():
             return DispatchOutcome(DispatchState.NOT_RUN)
-        file = os.open(params["file"], os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
-        os.write(file, f"{call.key}\n".encode())
-        os.close(file)
+        _add(Path(params["file"]), f"{call.key} {os.getpid()}")
         until = time.monotonic() + params.get("seconds", 0)
         while time.monotonic() < until or (params["held"] and not _gate(params["file"]).exists()):
             if call.key in self._ends:
                 return DispatchOutcome(DispatchState.UNKNOWN, self._ends[call.key])
             time.sleep(PAUSE)
+        _add(_ends(params["file"]), call.key)
         if "fault" in params:
             return DispatchOutcome(DispatchState.FAILURE, params["fault"], error="ValueError")
         return DispatchOutcome(DispatchState.RESULT, "Noted.", json.dumps(call.key))
@@ -54,6 +56,22 @@ class NotingRunner:
     def end(self, key: str, reason: str) -> None:
         """Have the handler of a call end."""
         self._ends[key] = reason
+
+
+def _add(path: Path, line: str) -> None:
+    """Add a line to a file, at once."""
+    file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
+    os.write(file, f"{line}\n".encode())
+    os.close(file)
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def _ends(file: str) -> Path:
+    """Return the file of the handlers that ended by themselves."""
+    return Path(file).with_suffix(".ends")
 
 
 def _gate(file: str) -> Path:
@@ -133,7 +151,14 @@ class Processes:
 
     def noted(self) -> list[str]:
         """Return the keys of the handlers that ran, in order."""
-        return self._file.read_text().split() if self._file.exists() else []
+        return [line.split()[0] for line in _lines(self._file)]
+
+    def running(self, worker: int) -> set[str]:
+        """Return the keys whose handlers have begun in a worker, by its process, and not ended."""
+        begun = {
+            key for key, process in map(str.split, _lines(self._file)) if process == f"{worker}"
+        }
+        return begun.difference(_lines(_ends(str(self._file))))
 
     def await_note(self, *keys: str) -> None:
         """Wait until handlers have begun."""

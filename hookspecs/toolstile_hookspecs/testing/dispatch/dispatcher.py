@@ -5,13 +5,13 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import signal
 import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Generator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -26,12 +26,14 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchState,
 )
 from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE, Make, Processes
+from toolstile_hookspecs.testing.dispatch.kills import STANDSTILL, Kills
 from toolstile_hookspecs.testing.suite import Contract
 
 FEW = 40
-PER_KILL = 16
-"""Calls for each kill, which ends up to four: every fourth call loses its worker."""
-STOPPED_EVERY = 10
+PER_WAVE = 16
+"""Calls that are submitted at once."""
+_HONEST = {DispatchState.RESULT, DispatchState.UNKNOWN}
+_logger = logging.getLogger(__name__)
 
 
 def soon(seconds: float) -> datetime:
@@ -292,42 +294,66 @@ class DispatcherContract(Contract):
         worker.join(PATIENCE)
         assert worker.exitcode == 0
 
+    @pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="no process can be stopped here")
+    @pytest.mark.parametrize("repeatable", [False, True])
+    def test_a_worker_that_stood_still_may_go_on_with_its_own_call(
+        self, dispatcher: Dispatcher, processes: Processes, *, repeatable: bool
+    ) -> None:
+        """No other worker is there, so whoever takes it over is the same process."""
+        worker = processes.worker(3)
+        call = processes.call("k", held=True, repeatable=repeatable)
+
+        def stop() -> None:
+            processes.await_note("k")
+            os.kill(worker.pid, signal.SIGSTOP)
+            time.sleep(STANDSTILL)
+            os.kill(worker.pid, signal.SIGCONT)
+            submitted(dispatcher, processes.call("next"))
+            processes.let_go()
+
+        told = while_running(dispatcher, call, stop)
+        assert told.state in ({DispatchState.RESULT} if repeatable else _HONEST)
+        runs = Counter(processes.noted())
+        assert runs["k"] in ({1, 2} if repeatable else {1})
+        assert runs["next"] == 1
+
     def test_nothing_is_doubled_or_lost(
         self, dispatcher: Dispatcher, processes: Processes, number_of_calls: int
     ) -> None:
-        """Workers are killed and stopped at random, and a host as well."""
-        keys = [f"k{at}" for at in range(number_of_calls)]
-        calls = [processes.call(key, seconds=random.uniform(0, 0.05)) for key in keys]
-        workers = [processes.worker(4) for _ in range(3)]
-        host = processes.host(*calls[::2])
-        outcomes: list[DispatchOutcome] = []
-        with ThreadPoolExecutor(1) as pool:
-            submitting = pool.submit(lambda: outcomes.extend(submitted(dispatcher, *calls)))
-            for kill in range(number_of_calls // PER_KILL):
-                time.sleep(random.uniform(0, 0.2))
-                _disturb(processes, workers, stopping=kill % STOPPED_EVERY == 1)
-                if kill == 1:
+        """Every fourth call runs until its worker is killed; others stand still, a host dies."""
+        calls = [
+            processes.call(f"k{at}", held=at % 4 == 0, seconds=random.uniform(0, 0.1))
+            for at in range(number_of_calls)
+        ]
+        kills = Kills(processes)
+        host = processes.host(*calls[:PER_WAVE:2])
+
+        async def run() -> list[DispatchOutcome]:
+            told: list[Awaitable[DispatchOutcome]] = []
+            for at in range(0, number_of_calls + PER_WAVE, PER_WAVE):
+                wave = calls[at : at + PER_WAVE]
+                told += [asyncio.ensure_future(dispatcher.submit(call)) for call in wave]
+                # Those of the wave before, so that shorter ones come and go meanwhile.
+                await asyncio.to_thread(kills.until_met, keys[max(at - PER_WAVE, 0) : at : 4])
+                if at:
                     host.kill()
-            submitting.result(20 * PATIENCE)
+            async with asyncio.timeout(2 * PATIENCE):
+                return await asyncio.gather(*told)
+
+        keys = [call.key for call in calls]
+        outcomes = dict(zip(keys, asyncio.run(run()), strict=True))
         ran = Counter(processes.noted())
         assert {key: runs for key, runs in ran.items() if runs > 1} == {}
-        told = {key: outcome.state for key, outcome in zip(keys, outcomes, strict=True)}
-        assert set(told.values()) <= {DispatchState.RESULT, DispatchState.UNKNOWN}
-        known = {key for key, state in told.items() if state is DispatchState.RESULT}
-        assert known <= ran.keys()
-
-
-def _disturb(processes: Processes, workers: list[Any], *, stopping: bool) -> None:
-    """Kill a worker at random, or let it stand still; another takes its place."""
-    at = random.randrange(len(workers))
-    victim = workers[at]
-    workers[at] = processes.worker(4)
-    if not stopping or not hasattr(signal, "SIGSTOP"):
-        victim.kill()
-        return
-    os.kill(victim.pid, signal.SIGSTOP)
-    time.sleep(2)
-    os.kill(victim.pid, signal.SIGCONT)
+        told = {key: outcome.state for key, outcome in outcomes.items()}
+        assert set(told.values()) <= _HONEST
+        assert {key for key, state in told.items() if state is DispatchState.RESULT} <= ran.keys()
+        assert {told[key] for key in kills.met} == {DispatchState.UNKNOWN}
+        assert len(kills.met) * 4 >= number_of_calls
+        _logger.info(
+            "%s of %s calls ran when their workers were killed, by %s kills; %s are unknown.",
+            *(len(kills.met), number_of_calls, kills.number),
+            sum(state is DispatchState.UNKNOWN for state in told.values()),
+        )
 
 
 def submitted(dispatcher: Dispatcher, *calls: DispatchedCall) -> list[DispatchOutcome]:

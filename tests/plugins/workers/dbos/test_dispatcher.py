@@ -12,6 +12,8 @@ from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.workers.dbos.dispatcher import DbosDispatcher
 from toolstile_plugins.workers.dbos.tables import PostgresStarts
 
+# Imported here, it is there already in the processes that the suite forks.
+pytest.importorskip("dbos")
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
