@@ -264,9 +264,9 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 777,
         "host": 63,
-        "lines": 7056,
-        "statements": 3610,
-        "files": 53,
+        "lines": 7215,
+        "statements": 3692,
+        "files": 55,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""
