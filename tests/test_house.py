@@ -262,11 +262,11 @@ BUDGETS = {
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
-        "contract": 777,
+        "contract": 779,
         "host": 63,
-        "lines": 7215,
-        "statements": 3692,
-        "files": 55,
+        "lines": 7730,
+        "statements": 3981,
+        "files": 58,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

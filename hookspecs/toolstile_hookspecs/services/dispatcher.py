@@ -82,6 +82,7 @@ class DispatchedCall(NamedTuple):
         deadline: When its handler is ended; aware.
         priority: Calls of a higher one begin first.
         traceparent: The W3C trace context of the caller's span.
+        connection: How its handler reaches the host, where it needs that; handed on as it is.
     """
 
     key: str
@@ -93,6 +94,7 @@ class DispatchedCall(NamedTuple):
     deadline: datetime | None = None
     priority: int = 0
     traceparent: str | None = None
+    connection: str | None = None
 
 
 class CallRunner(Protocol):

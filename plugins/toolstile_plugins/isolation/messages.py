@@ -7,8 +7,9 @@ the host looks types up among those it has loaded, and imports none.
 from __future__ import annotations
 
 import json
+from contextlib import suppress
 from dataclasses import dataclass
-from socket import socket
+from socket import SHUT_RDWR, socket
 from typing import Annotated, Any, Final, Literal, Protocol
 
 from pydantic import Field, TypeAdapter, ValidationError
@@ -57,6 +58,7 @@ class Call:
     session_id: str
     has_heartbeat: bool
     crossings: list[str]
+    says: Literal["call"] = "call"
 
 
 @dataclass(frozen=True)
@@ -129,7 +131,7 @@ class Done:
     says: Literal["done"] = "done"
 
 
-Message = Start | Ask | Answer | Done
+Message = Start | Call | Ask | Answer | Done
 _MESSAGES: Final[TypeAdapter[Message]] = TypeAdapter(
     Annotated[Message, Field(discriminator="says")]
 )
@@ -163,6 +165,11 @@ class SocketChannel:
         if not line.endswith(b"\n") and len(line) <= MAX_MESSAGE:
             raise EOFError
         return decoded(line)
+
+    def shut_down(self) -> None:
+        """Let both sides read the end, whatever thread waits for a message."""
+        with suppress(OSError):
+            self._end.shutdown(SHUT_RDWR)
 
     def close(self) -> None:
         """Close the socket."""

@@ -24,14 +24,19 @@ METHODS: Final = {
 """The methods that a handler can ask for, by their objects."""
 
 
-def serve(channel: Channel, context: ToolContext) -> Done:
+def serve(channel: Channel, context: ToolContext, *, is_here: bool = True) -> Done:
     """Answer the requests of a handler until it has ended; return what it came to.
+
+    Args:
+        channel: The channel to the handler.
+        context: The context of its call.
+        is_here: Whether the handler runs on this machine, and can use its paths.
 
     Raises:
         EOFError: When the channel ends before.
         MessageError: When what comes is no request.
     """
-    with Services(context) as services:
+    with Services(context, is_here=is_here) as services:
         while not isinstance(message := channel.receive(), Done):
             if not isinstance(message, Ask):
                 raise MessageError(f"a message says {message.says!r}, which the host says itself")
@@ -48,10 +53,12 @@ class Services:
 
     Args:
         context: The context of the call.
+        is_here: Whether the handler runs on this machine.
     """
 
-    def __init__(self, context: ToolContext) -> None:
+    def __init__(self, context: ToolContext, *, is_here: bool) -> None:
         self._context = context
+        self._is_here = is_here
         self._values = HostValues()
         self._snapshots: list[Any] = []
         self._exclusive: list[AbstractContextManager[str]] = []
@@ -127,6 +134,11 @@ class Services:
     def _files(self, method: str, *args: Any, **kwargs: Any) -> Any:
         files: Any = self._context.filesystem
         if method == "enter_exclusive_path":
+            if not self._is_here:
+                raise StateError(
+                    "The directory of the workspace is on the machine of the host, and the handler "
+                    "runs on another one. Read and write its files instead."
+                )
             self._exclusive.append(files.exclusive_path())
             return self._exclusive[-1].__enter__()
         if method == "leave_exclusive_path":

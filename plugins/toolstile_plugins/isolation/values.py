@@ -119,7 +119,7 @@ def fault_of(error: BaseException, trace: str = "") -> Fault:
             arguments = [values.write(part) for part in given[1]]
             type_(*given[1])
             return Fault(type_.__name__, arguments, trace)
-    text = _text_of(error)
+    text = text_of(error)
     for base in type_.__mro__:
         if _RAISED.get(base.__name__) is base and base not in _SAYS_LITTLE:
             told = text
@@ -143,12 +143,13 @@ def raised(fault: Fault) -> BaseException:
     return error
 
 
-def _text_of(error: BaseException) -> str:
+def text_of(error: BaseException) -> str:
+    """Return the text of an exception of anybody's, with those of a group's exceptions."""
     try:
         text = str(error)
     except Exception:  # noqa: BLE001 - anybody's exception; its class has to do
         return type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions
-        text = f"{text}: {'; '.join(map(_text_of, inner))}"
+        text = f"{text}: {'; '.join(map(text_of, inner))}"
     return text

@@ -14,9 +14,7 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs import (
     Binding,
-    CallRefused,
     Command,
-    ConfigurationError,
     HostHandle,
     Tool,
     ToolSelector,
@@ -26,10 +24,11 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_plugins.command_options.workers import WORKER
 from toolstile_plugins.workers.settings import WorkersSettings
-from toolstile_plugins.workers.tool_modules import why_not
+from toolstile_plugins.workers.tool_modules import needs_host
 
 if TYPE_CHECKING:
-    from toolstile_plugins.workers.remote_call import RemoteCall
+    from toolstile_plugins.workers.connections import HandlerConnections
+    from toolstile_plugins.workers.remote_call import ConnectedCall, RemoteCall
 
 __all__ = ["WorkersSettings"]
 
@@ -50,13 +49,14 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
     if settings.runs is None:
         yield
         return
+    from toolstile_plugins.workers.connections import HandlerConnections
     from toolstile_plugins.workers.dispatchers import dispatcher_of
 
-    for tool in host.catalog:
-        if settings.runs.selects(tool) and (fault := why_not(tool)):
-            raise ConfigurationError(f"plugins.workers.runs: {_refused(tool, fault)}")
-    with closing(dispatcher_of(settings, host)) as dispatcher:
-        host.register(RemoteCalls(settings.runs, settings, dispatcher), _CALLS)
+    with (
+        closing(dispatcher_of(settings, host)) as dispatcher,
+        closing(HandlerConnections(settings.address)) as connections,
+    ):
+        host.register(RemoteCalls(settings.runs, settings, dispatcher, connections), _CALLS)
         try:
             yield
         finally:
@@ -70,19 +70,26 @@ class RemoteCalls:
         runs: Chooses them.
         settings: The settings.
         dispatcher: The dispatcher of the host.
+        connections: Lets their handlers connect with the host.
     """
 
     def __init__(
-        self, runs: ToolSelector, settings: WorkersSettings, dispatcher: Dispatcher
+        self,
+        runs: ToolSelector,
+        settings: WorkersSettings,
+        dispatcher: Dispatcher,
+        connections: HandlerConnections,
     ) -> None:
         @hookimpl
         @applies_to(runs.selects)
-        def toolstile_execute(tool: Tool[Any, Any]) -> RemoteCall:
+        def toolstile_execute(tool: Tool[Any, Any]) -> RemoteCall | ConnectedCall | None:
             """Have the handler run on a worker."""
-            from toolstile_plugins.workers.remote_call import RemoteCall
+            from toolstile_plugins.workers.remote_call import ConnectedCall, RemoteCall
 
-            if fault := why_not(tool):
-                raise CallRefused(f"{tool.name} was not run: {_refused(tool, fault)}")
+            if tool.handler is None:
+                return None
+            if needs_host(tool):
+                return ConnectedCall(tool, settings, connections)
             return RemoteCall(tool, settings)
 
         @hookimpl
@@ -92,13 +99,6 @@ class RemoteCalls:
 
         self.toolstile_execute = toolstile_execute
         self.toolstile_resources = toolstile_resources
-
-
-def _refused(tool: Tool[Any, Any], fault: str) -> str:
-    return (
-        f"{tool.name} cannot run on workers, since it {fault}, or leave it out of "
-        "[plugins.workers.runs]."
-    )
 
 
 @hookimpl

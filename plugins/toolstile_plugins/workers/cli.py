@@ -31,8 +31,8 @@ def run_worker(dispatcher: Dispatcher, modules: Sequence[str], concurrency: int)
         raise ConfigurationError(told) from error
     if not tools:
         raise ConfigurationError(
-            f"--tools: {', '.join(modules)} has no tool that can run on a worker: a function made "
-            "one with @tool that takes no context. Name a module that has one."
+            f"--tools: {', '.join(modules)} has no tool with a handler, such as a function made "
+            "one with @tool. Name a module that has one."
         )
     handlers = HandlerProcesses(modules, {name: tool.version for name, tool in tools.items()})
     with closing(handlers), _stop_on_signals() as stop:

@@ -1,7 +1,7 @@
 """The process of handlers: it imports tools, and runs one handler at a time, as it is asked.
 
-Messages are JSON, one a line: the modules, then for each call its params, the word to go on, and
-the outcome.
+Messages are JSON, one a line: the modules, then for each call its params or the way to its host,
+the word to go on, and the outcome.
 """
 
 from __future__ import annotations
@@ -18,12 +18,25 @@ import socket
 import sys
 import threading
 import traceback
+from collections.abc import Callable
 from typing import Any, BinaryIO
 
 from toolstile_hookspecs import EffectUnknownError, Tool, ToolResult, ToolValidationError
 from toolstile_hookspecs.codecs import why_unwritable
 from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
+from toolstile_plugins.isolation.child import run_handler
+from toolstile_plugins.isolation.messages import MAX_MESSAGE, Done, MessageError, SocketChannel
+from toolstile_plugins.isolation.proxies import Parent
+from toolstile_plugins.isolation.values import fault_of, text_of
+from toolstile_plugins.workers.host_address import HostAddress
 from toolstile_plugins.workers.tool_modules import tools_in
+
+_UNREACHED = (
+    "{tool} was not run: its worker cannot reach its host at {place} ({reason}). For workers on "
+    "other machines, set address in [plugins.workers] of the host, then retry."
+)
+_TOLD = "Its handler has ended, and only its host knows its outcome."
+_HOST_LOST = "Its host was lost while it ran."
 
 
 def main() -> None:
@@ -33,12 +46,40 @@ def main() -> None:
         connection.set_inheritable(False)
         threading.Thread(target=_end_with_parent, args=(connection,), daemon=True).start()
         with connection.makefile("rb") as lines:
-            hello = _receive(lines)
+            worker = _Worker(connection, lines)
+            hello = worker.receive()
             sys.path[:] = hello["path"]
             tools = tools_in([importlib.import_module(name) for name in hello["modules"]])
-            _send(connection, {"up": True})
-            while request := _receive(lines):
-                _send(connection, {"outcome": list(_attempt(tools, request, connection, lines))})
+            worker.send({"up": True})
+            while request := worker.receive():
+                tool, traceparent = tools[request["tool"]], request["traceparent"]
+                if request["connection"] is None:
+                    outcome = _run_alone(tool, request["params"], traceparent, worker.begins)
+                else:
+                    address = HostAddress.from_json(request["connection"])
+                    outcome = _run_connected(tool, address, traceparent, worker.begins)
+                _flush()
+                worker.send({"outcome": list(outcome)})
+
+
+class _Worker:
+    """The worker at the other end of the socket."""
+
+    def __init__(self, connection: socket.socket, lines: BinaryIO) -> None:
+        self._connection = connection
+        self._lines = lines
+
+    def receive(self) -> Any:
+        line = self._lines.readline()
+        return json.loads(line) if line else None
+
+    def send(self, message: dict[str, Any]) -> None:
+        self._connection.sendall(json.dumps(message).encode() + b"\n")
+
+    def begins(self) -> bool:
+        """Tell whether the handler may begin, asked immediately before."""
+        self.send({"ready": True})
+        return bool(self.receive()["go"])
 
 
 def _end_with_parent(connection: socket.socket) -> None:
@@ -49,49 +90,73 @@ def _end_with_parent(connection: socket.socket) -> None:
     os.killpg(0, signal.SIGKILL)
 
 
-def _receive(lines: BinaryIO) -> Any:
-    line = lines.readline()
-    return json.loads(line) if line else None
+# --- handlers that need their host
 
 
-def _send(connection: socket.socket, message: dict[str, Any]) -> None:
-    connection.sendall(json.dumps(message).encode() + b"\n")
-
-
-def _attempt(
-    tools: dict[str, Tool[Any, Any]], request: Any, connection: socket.socket, lines: BinaryIO
+def _run_connected(
+    tool: Tool[Any, Any], address: HostAddress, traceparent: str | None, begins: Callable[[], bool]
 ) -> DispatchOutcome:
-    tool = tools[request["tool"]]
+    """Run a handler that asks its host, which alone is told what it came to."""
     try:
-        params = tool.params_codec.copy(request["params"])
+        channel = address.connect()
+    except OSError as error:
+        told = _UNREACHED.format(tool=tool.name, place=address.place, reason=error)
+        return DispatchOutcome(DispatchState.NOT_RUN, told)
+    with contextlib.closing(channel):
+        try:
+            call = channel.receive()
+        except (EOFError, OSError):
+            return DispatchOutcome(DispatchState.NOT_RUN, "Its host does not wait for it any more.")
+        if not begins():
+            return DispatchOutcome(DispatchState.NOT_RUN)
+        try:
+            with _traced(traceparent):
+                done = _done(tool, call, channel)
+            _tell(channel, done)
+        except (EOFError, OSError):
+            return DispatchOutcome(DispatchState.UNKNOWN, _HOST_LOST)
+    return DispatchOutcome(DispatchState.UNKNOWN, _TOLD)
+
+
+def _done(tool: Tool[Any, Any], call: Any, channel: SocketChannel) -> Done:
+    try:
+        return run_handler(tool, call, Parent(channel))
+    except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
+        return Done(fault=fault_of(error, traceback.format_exc()))
+
+
+def _tell(channel: SocketChannel, done: Done) -> None:
+    try:
+        channel.send(done)
+    except MessageError as error:
+        told = RuntimeError(f"its result cannot be sent to its host: {error}")
+        channel.send(Done(fault=fault_of(told)))
+
+
+# --- handlers that need nothing of it
+
+
+def _run_alone(
+    tool: Tool[Any, Any], params: str, traceparent: str | None, begins: Callable[[], bool]
+) -> DispatchOutcome:
+    """Run a handler whose outcome the worker records."""
+    try:
+        given = tool.params_codec.copy(params)
     except ToolValidationError as error:
         return DispatchOutcome(DispatchState.NOT_RUN, f"{tool.name} was not run: {error}")
-    _send(connection, {"ready": True})
-    if not _receive(lines)["go"]:
+    if not begins():
         return DispatchOutcome(DispatchState.NOT_RUN)
     try:
-        with _traced(request["traceparent"]):
-            value = _run(tool, params)
+        with _traced(traceparent):
+            value = tool.signature.invoke(given, context=None)
+            if inspect.isawaitable(value):
+                value = asyncio.run(_awaited(value))
     except Exception as error:  # noqa: BLE001 - raised where the call was dispatched
-        traceback.print_exc()
+        with contextlib.suppress(Exception):
+            # The handler may have closed the stream.
+            traceback.print_exc()
         return _failure(error)
-    finally:
-        for stream in (sys.stdout, sys.stderr):
-            # The handler may have closed it, or nobody may read it any more.
-            with contextlib.suppress(Exception):
-                stream.flush()
-    try:
-        return _outcome(tool, value)
-    except Exception as error:  # noqa: BLE001 - codecs run anybody's code
-        told = why_unwritable(error)
-        text = f"Its handler has returned, but its result cannot be written as JSON: {told}."
-        return DispatchOutcome(DispatchState.UNKNOWN, text)
-
-
-def _run(tool: Tool[Any, Any], params: Any) -> Any:
-    # It takes no context: see `why_not`.
-    value = tool.signature.invoke(params, context=None)
-    return asyncio.run(_awaited(value)) if inspect.isawaitable(value) else value
+    return _outcome(tool, value)
 
 
 async def _awaited(value: Any) -> Any:
@@ -102,7 +167,7 @@ def _failure(error: Exception) -> DispatchOutcome:
     """Return what is told of an exception: its name and text."""
     is_unknown = isinstance(error, EffectUnknownError)
     state = DispatchState.UNKNOWN if is_unknown else DispatchState.FAILURE
-    return DispatchOutcome(state, str(error), error=type(error).__name__)
+    return DispatchOutcome(state, text_of(error), error=type(error).__name__)
 
 
 def _outcome(tool: Tool[Any, Any], value: Any) -> DispatchOutcome:
@@ -110,9 +175,22 @@ def _outcome(tool: Tool[Any, Any], value: Any) -> DispatchOutcome:
     result: ToolResult[Any] = value if is_result else ToolResult.ok(value)
     if not result.success:
         return DispatchOutcome(DispatchState.FAILURE, result.message)
-    encoded = None if result.value is None else tool.result_codec.encode(result.value).decode()
+    try:
+        encoded = None if result.value is None else tool.result_codec.encode(result.value).decode()
+    except Exception as error:  # noqa: BLE001 - codecs run anybody's code
+        return _unsent(f"cannot be written as JSON: {why_unwritable(error)}")
+    if (size := len(encoded or "") + len(result.message)) > MAX_MESSAGE:
+        return _unsent(f"takes {size:,} characters, and {MAX_MESSAGE:,} are the most")
     excluded = result.exclude_value_from_context
     return DispatchOutcome(DispatchState.RESULT, result.message, encoded, excluded)
+
+
+def _unsent(reason: str) -> DispatchOutcome:
+    text = f"Its handler has returned, but its result {reason}."
+    return DispatchOutcome(DispatchState.UNKNOWN, text)
+
+
+# --- around both
 
 
 def _traced(traceparent: str | None) -> contextlib.AbstractContextManager[None]:
@@ -122,6 +200,13 @@ def _traced(traceparent: str | None) -> contextlib.AbstractContextManager[None]:
     from toolstile_plugins.workers.trace_context import attached
 
     return attached(traceparent)
+
+
+def _flush() -> None:
+    for stream in (sys.stdout, sys.stderr):
+        # The handler may have closed it, or nobody may read it any more.
+        with contextlib.suppress(Exception):
+            stream.flush()
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchState,
 )
 
+_SENT = ("tool", "params", "traceparent", "connection")
 _DIED = "The process of its handler died while it ran."
 _NOT_STARTED = "The process of its handler did not start; see the log of the worker."
 
@@ -133,7 +134,7 @@ class _HandlerProcess:
             EOFError, OSError: The process has died, or was killed.
         """
         self.await_up()
-        self._send({name: getattr(call, name) for name in ("tool", "params", "traceparent")})
+        self._send({name: getattr(call, name) for name in _SENT})
         if "outcome" not in (told := self._receive()):
             self._send({"go": begin()})
             told = self._receive()

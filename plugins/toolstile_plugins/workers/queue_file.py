@@ -35,6 +35,7 @@ CREATE TABLE IF NOT EXISTS toolstile_calls (
     deadline REAL,
     priority INTEGER NOT NULL,
     traceparent TEXT,
+    connection TEXT,
     worker TEXT,
     ending TEXT
 )

@@ -1,7 +1,8 @@
-"""A call that runs on a worker, seen from its host: it is submitted, and its outcome awaited."""
+"""Calls that run on a worker, seen from their host: submitted, and their outcomes awaited."""
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -23,17 +24,22 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchState,
 )
 from toolstile_hookspecs.services.ledger import CallEffects
+from toolstile_plugins.isolation.messages import MAX_MESSAGE, MessageError, SocketChannel
+from toolstile_plugins.isolation.parent import call_of, result_of
+from toolstile_plugins.isolation.services import serve
 from toolstile_plugins.workers import trace_context
+from toolstile_plugins.workers.connections import ExpectedHandler, HandlerConnections
 from toolstile_plugins.workers.settings import WorkersSettings
 
 _UNKNOWN: Final = (
     "{name} may have had its effect, but its outcome is unknown: {text} Do not repeat the call "
     "before somebody has found out."
 )
+_ONLY_READS: Final = "{name} gave no result: {text} It only reads, so the call may be repeated."
 
 
 class RemoteCall:
-    """Runs in the place of a tool's handler.
+    """Runs in the place of a handler that needs nothing of its host.
 
     Args:
         tool: The tool.
@@ -52,58 +58,146 @@ class RemoteCall:
             EffectUnknownError: The handler began, and nobody knows what it has done.
         """
         dispatcher = await context.resources.aget(Dispatcher)  # type: ignore[type-abstract]
-        call = self._dispatched(params, context)
+        written = self._tool.params_codec.encode(params).decode()
+        if len(written) > MAX_MESSAGE:
+            told = f"its params take {len(written):,} characters, and {MAX_MESSAGE:,} are the most"
+            raise ValueError(f"{told}; put what is large into a file")
+        call = _dispatched(self._tool, self._settings, context, params=written)
+        _cancel_when_abandoned(dispatcher, call.key, context)
+        return _told(self._tool, await dispatcher.submit(call))
 
-        def cancel() -> None:
-            # Given up, the call waits for nothing.
-            threading.Thread(target=dispatcher.cancel, args=(call.key,)).start()
 
-        forget = context.on_abandoned(cancel)
-        outcome = await dispatcher.submit(call)
-        forget()
-        return self._result(outcome)
+class ConnectedCall:
+    """Runs in the place of a handler that needs its host, which it asks over a connection.
 
-    def _dispatched(self, params: Any, context: ToolContext) -> DispatchedCall:
-        tool, now = self._tool, datetime.now(UTC)
-        effects = context.resources.get(CallEffects, None)  # type: ignore[type-abstract]
-        effect_id = None if effects is None else effects.effect_id(context)
-        config = tool.idempotency
-        retries = config is not None and config.on_unknown == "retry"
-        limits = [tool.timeout] if isinstance(tool.timeout, float | int) else []
-        if context.deadline is not None:
-            limits.append(context.deadline.remaining())
-        deadline = now + timedelta(seconds=min(limits)) if limits else None
-        begin_by = now + timedelta(seconds=self._settings.patience)
-        return DispatchedCall(
-            key=effect_id or uuid4().hex,
-            tool=tool.name,
-            version=tool.version,
-            params=tool.params_codec.encode(params).decode(),
-            repeatable=tool.category == "read" or retries,
-            begin_by=begin_by if deadline is None else min(begin_by, deadline),
-            deadline=deadline,
-            priority=_depth(context),
-            traceparent=trace_context.current(),
-        )
+    Args:
+        tool: The tool.
+        settings: The settings.
+        connections: Lets the handler connect.
+    """
 
-    def _result(self, outcome: DispatchOutcome) -> ToolResult[Any]:
-        if outcome.state is DispatchState.RESULT:
-            encoded = outcome.value
+    def __init__(
+        self, tool: Tool[Any, Any], settings: WorkersSettings, connections: HandlerConnections
+    ) -> None:
+        self._tool = tool
+        self._settings = settings
+        self._connections = connections
+
+    def __call__(self, params: Any, *, context: ToolContext) -> Any:
+        """Have the handler run on a worker, do what it asks for, and return what it returns.
+
+        Raises:
+            BaseException: What the handler raises.
+            EffectUnknownError: The handler began, and nobody knows what it has done.
+            RuntimeError: The params cannot go there, or the result cannot come back.
+        """
+        dispatcher = context.resources.get(Dispatcher)  # type: ignore[type-abstract]
+        carried = call_of(self._tool, params, context)
+        with self._connections.expected() as handler:
+            address = handler.address.to_json()
+            call = _dispatched(self._tool, self._settings, context, connection=address)
+            context.on_abandoned(handler.give_up)
+            _cancel_when_abandoned(dispatcher, call.key, context)
+            came = asyncio.run(_submitted(dispatcher, call, handler))
+            if isinstance(came, DispatchOutcome):
+                return _told(self._tool, came)
             try:
-                value = None if encoded is None else self._tool.result_codec.decode(encoded)
-            except Exception as error:
-                # It has run, and had its effect: only its worker has other code.
-                told = f"its worker's result does not fit here ({why_unwritable(error)})."
-                raise self._unknown(told) from error
-            return ToolResult(outcome.text, value, exclude_value_from_context=outcome.excluded)
-        if outcome.state is DispatchState.UNKNOWN:
-            raise self._unknown(outcome.text)
-        if outcome.error is None:
-            return ToolResult.error(outcome.text)
-        raise _raised(outcome.error, outcome.text)
+                came.send(carried)
+                done = serve(came, context, is_here=handler.address.certificate is None)
+            except (EOFError, OSError):
+                # Asked once more, the dispatcher tells what became of it.
+                return _told(self._tool, asyncio.run(dispatcher.submit(call)))
+            except MessageError as error:
+                raise self._unreadable(error) from error
+        try:
+            return result_of(self._tool, done)
+        except MessageError as error:
+            raise self._unreadable(error) from error
 
-    def _unknown(self, text: str) -> EffectUnknownError:
-        return EffectUnknownError(_UNKNOWN.format(name=self._tool.name, text=text))
+    def _unreadable(self, error: MessageError) -> EffectUnknownError:
+        told = f"what its handler sent cannot be read here ({error})."
+        return _unknown(self._tool, told)
+
+
+async def _submitted(
+    dispatcher: Dispatcher, call: DispatchedCall, handler: ExpectedHandler
+) -> SocketChannel | DispatchOutcome:
+    """Return the channel to the handler of a call, or the outcome where none connects."""
+    submitted = asyncio.ensure_future(dispatcher.submit(call))
+    connected = asyncio.wrap_future(handler.channel)
+    both: list[asyncio.Future[Any]] = [submitted, connected]
+    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+    if submitted.done() or connected.exception() is not None:
+        return await submitted
+    submitted.cancel()
+    return connected.result()
+
+
+def _dispatched(
+    tool: Tool[Any, Any],
+    settings: WorkersSettings,
+    context: ToolContext,
+    *,
+    params: str = "null",
+    connection: str | None = None,
+) -> DispatchedCall:
+    now = datetime.now(UTC)
+    effects = context.resources.get(CallEffects, None)  # type: ignore[type-abstract]
+    effect_id = None if effects is None else effects.effect_id(context)
+    config = tool.idempotency
+    may_repeat = tool.category == "read" or (config is not None and config.on_unknown == "retry")
+    if connection is not None and may_repeat:
+        # Its host alone can repeat it, on a branch as it was, and then it is a call of its own.
+        effect_id, may_repeat = None, False
+    limits = [tool.timeout] if isinstance(tool.timeout, float | int) else []
+    if context.deadline is not None:
+        limits.append(context.deadline.remaining())
+    deadline = now + timedelta(seconds=min(limits)) if limits else None
+    begin_by = now + timedelta(seconds=settings.patience)
+    return DispatchedCall(
+        key=effect_id or uuid4().hex,
+        tool=tool.name,
+        version=tool.version,
+        params=params,
+        repeatable=may_repeat,
+        begin_by=begin_by if deadline is None else min(begin_by, deadline),
+        deadline=deadline,
+        priority=_depth(context),
+        traceparent=trace_context.current(),
+        connection=connection,
+    )
+
+
+def _cancel_when_abandoned(dispatcher: Dispatcher, key: str, context: ToolContext) -> None:
+    def cancel() -> None:
+        # Given up, the call waits for nothing.
+        threading.Thread(target=dispatcher.cancel, args=(key,)).start()
+
+    context.on_abandoned(cancel)
+
+
+def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:
+    """Return the result that an outcome tells of, or raise its failure."""
+    if outcome.state is DispatchState.RESULT:
+        encoded = outcome.value
+        try:
+            value = None if encoded is None else tool.result_codec.decode(encoded)
+        except Exception as error:
+            # It has run, and had its effect: only its worker has other code.
+            told = f"its worker's result does not fit here ({why_unwritable(error)})."
+            raise _unknown(tool, told) from error
+        return ToolResult(outcome.text, value, exclude_value_from_context=outcome.excluded)
+    if outcome.state is DispatchState.UNKNOWN:
+        if tool.category == "read":
+            return ToolResult.error(_ONLY_READS.format(name=tool.name, text=outcome.text))
+        raise _unknown(tool, outcome.text)
+    if outcome.error is None:
+        return ToolResult.error(outcome.text)
+    raise _raised(outcome.error, outcome.text)
+
+
+def _unknown(tool: Tool[Any, Any], text: str) -> EffectUnknownError:
+    return EffectUnknownError(_UNKNOWN.format(name=tool.name, text=text))
 
 
 def _raised(name: str, text: str) -> Exception:

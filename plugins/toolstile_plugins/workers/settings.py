@@ -4,14 +4,32 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from toolstile_hookspecs import ToolSelector
 
 DAY: Final = 24 * 3600
 
 Seconds = Annotated[float, Field(gt=0, le=DAY, allow_inf_nan=False)]
+
+
+def endpoint(address: str) -> tuple[str, int]:
+    """Return host and port of an address, port 0 where it names none.
+
+    Raises:
+        ValueError: It is no address.
+    """
+    parts = urlsplit(f"//{address}")
+    if not parts.hostname or parts.path or parts.query or parts.username is not None:
+        raise ValueError(f"{address!r} is not HOST or HOST:PORT, such as 10.0.0.5:7410")
+    return parts.hostname, parts.port or 0
+
+
+def _checked(address: str) -> str:
+    endpoint(address)
+    return address
 
 
 class WorkersSettings(BaseModel):
@@ -25,6 +43,8 @@ class WorkersSettings(BaseModel):
         synchronous: For `local`: `full` keeps a call from running twice also after a loss of power.
         lease: Seconds after which a worker without a heartbeat counts as dead.
         patience: Seconds for which a call waits for a worker.
+        address: `HOST` or `HOST:PORT` at which workers on other machines reach this host, for
+            handlers that take a context or have secrets; None for workers of this machine.
         options: What the dispatcher is given besides; `dbos` takes `poll`.
 
     Example:
@@ -40,4 +60,5 @@ class WorkersSettings(BaseModel):
     synchronous: Literal["normal", "full"] = "normal"
     lease: Seconds = 10.0
     patience: Seconds = 60.0
+    address: Annotated[str, AfterValidator(_checked)] | None = None
     options: dict[str, Any] = Field(default_factory=dict[str, Any], repr=False)

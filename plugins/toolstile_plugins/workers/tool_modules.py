@@ -1,4 +1,4 @@
-"""The tools that workers run: those of the modules that they are given, without a context."""
+"""The tools that workers run: those of the modules that they are given."""
 
 from __future__ import annotations
 
@@ -7,23 +7,23 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import Any
 
-from toolstile_hookspecs import FunctionTool, Tool
+from toolstile_hookspecs import Tool
 
 
 def tools_in(modules: Iterable[ModuleType]) -> dict[str, Tool[Any, Any]]:
-    """Return the tools of modules that can run on workers, by name."""
+    """Return the tools of modules that have a handler, by name."""
     found = [value for module in modules for value in vars(module).values()]
     tools: list[Any] = [value for value in found if isinstance(value, Tool)]
-    return {tool.name: tool for tool in tools if why_not(tool) is None}
+    return {tool.name: tool for tool in tools if tool.handler is not None}
 
 
-def why_not(tool: Tool[Any, Any]) -> str | None:
-    """Tell why a tool cannot run on workers, None where it can."""
-    if not isinstance(tool, FunctionTool):
-        return "is not made of a function. Make it with @tool"
-    if "context" in inspect.signature(tool.function).parameters:
-        return "takes a context, and session and resources stay with the host. Do without it"
-    if tool.params_codec.secret_schema() or tool.result_codec.secret_schema():
-        # Calls and outcomes are stored on their way, and results would come back masked.
-        return "has a secret in its params or its result. Read it from the worker's environment"
-    return None
+def needs_host(tool: Tool[Any, Any]) -> bool:
+    """Tell whether the handler of a tool is connected with its host while it runs.
+
+    That is one that takes a context, and one with secrets: what is not sent over such a connection
+    is stored on its way.
+    """
+    function: Any = getattr(tool, "function", None)
+    if function is None or "context" in inspect.signature(function).parameters:
+        return True
+    return bool(tool.params_codec.secret_schema() or tool.result_codec.secret_schema())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from toolstile import Host, Settings
+from toolstile_hookspecs import Tool
 from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE
 
 from . import remote_tools
@@ -33,9 +34,9 @@ class Site:
             '[plugins.workers]\npath = "calls.db"\nlease = 0.6\n', encoding="utf-8"
         )
 
-    def start(self, concurrency: int = 1) -> subprocess.Popen[str]:
-        """Start a worker; returns once it is up."""
-        command = [sys.executable, "-m", "toolstile", "worker", "--tools", "remote_tools"]
+    def start(self, concurrency: int = 1, *, tools: str = "remote_tools") -> subprocess.Popen[str]:
+        """Start a worker of a module's tools; returns once it is up."""
+        command = [sys.executable, "-m", "toolstile", "worker", "--tools", tools]
         worker = subprocess.Popen(
             [*command, "--concurrency", str(concurrency)],
             cwd=self.folder,
@@ -58,18 +59,19 @@ class Site:
 
     @property
     def _environment(self) -> dict[str, str]:
-        return {**os.environ, "PYTHONPATH": str(HERE), remote_tools.NOTES: str(self.notes)}
+        path = os.pathsep.join(map(str, (HERE, HERE.parents[2])))
+        return {**os.environ, "PYTHONPATH": path, remote_tools.NOTES: str(self.notes)}
 
     def noted(self) -> list[str]:
         """Return the lines that handlers have noted."""
         return self.notes.read_text().splitlines() if self.notes.exists() else []
 
-    def host(self, **more: Any) -> Host:
+    def host(self, tools: Sequence[Tool[Any, Any]] = remote_tools.TOOLS, **more: Any) -> Host:
         """Return a host that sends the calls of all of its tools to workers."""
         workers = {**self.workers, "runs": {"tools": ["*"]}, **more}
         ledger = {"path": str(self.folder / "ledger.db"), "backoff": 0.05}
         settings = Settings(plugins={"ledger": ledger, **self.plugins, "workers": workers})
-        return Host(tools=remote_tools.TOOLS, settings=settings)
+        return Host(tools=tools, settings=settings)
 
     def close(self) -> None:
         """Kill the workers."""

@@ -16,10 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pydantic import SecretStr
 
 from toolstile import ConfigurationError, Host, Settings, Status, ToolCall
-from toolstile_hookspecs import Outcome, ToolContext, tool
+from toolstile_hookspecs import Outcome, tool
 from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE
 
 from . import remote_tools
@@ -211,39 +210,6 @@ def test_without_a_worker_the_text_says_how_to_start_one(site: Site):
         )
         # It has not happened, so it may be tried again.
         assert call(host, "pay", order=1).text == told.text
-
-
-def test_tools_that_take_a_context_are_refused(site: Site):
-    @tool
-    def look(*, context: ToolContext) -> str:
-        """Look at the session."""
-        return context.session.id
-
-    settings = Settings(plugins={"workers": {**site.workers, "runs": {"tools": ["look"]}}})
-    expected = (
-        "look cannot run on workers, since it takes a context, and session and resources stay with "
-        "the host. Do without it, or leave it out of [plugins.workers.runs]."
-    )
-    with pytest.raises(ConfigurationError) as refused:
-        Host(tools=[look], settings=settings).open()
-    assert str(refused.value) == f"plugins.workers.runs: {expected}"
-    with Host(settings=settings) as host, host.executor(tools=[look]) as tools:
-        assert tools.dispatch(ToolCall("look")).text == f"look was not run: {expected}"
-
-
-@pytest.mark.parametrize("place", ["params", "result"])
-def test_tools_with_secrets_are_refused_since_calls_are_stored_on_their_way(site: Site, place: str):
-    def log_in(password: SecretStr) -> None:
-        """Log in."""
-
-    def token() -> SecretStr:
-        """Return a token."""
-        return SecretStr("hunter2")
-
-    called = tool(log_in if place == "params" else token)
-    settings = Settings(plugins={"workers": {**site.workers, "runs": {"tools": ["*"]}}})
-    with pytest.raises(ConfigurationError, match="has a secret in its params or its result"):
-        Host(tools=[called], settings=settings).open()
 
 
 def test_a_dispatcher_that_nobody_offers_is_refused(site: Site):

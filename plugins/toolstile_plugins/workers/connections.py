@@ -1,0 +1,152 @@
+"""The place at which handlers on workers reach the host whose calls they run."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import tempfile
+import threading
+from collections.abc import Generator
+from concurrent.futures import Future, InvalidStateError
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from secrets import token_urlsafe
+from typing import Final
+
+from toolstile_plugins.isolation.messages import SocketChannel
+from toolstile_plugins.workers.certificate import Certificate
+from toolstile_plugins.workers.host_address import PATIENCE, HostAddress
+from toolstile_plugins.workers.settings import endpoint
+
+_LONGEST_TOKEN: Final = 64
+
+
+class ExpectedHandler:
+    """A handler that shall connect.
+
+    Args:
+        address: The way to the host, which goes along with its call.
+    """
+
+    def __init__(self, address: HostAddress) -> None:
+        self.address = address
+        self.channel: Future[SocketChannel] = Future()
+
+    def admit(self, channel: SocketChannel) -> None:
+        """Let it have a channel, unless nobody waits for it any more."""
+        try:
+            self.channel.set_result(channel)
+        except InvalidStateError:
+            channel.close()
+
+    def give_up(self) -> None:
+        """Wait for it no longer; who reads from its channel finds the end."""
+        try:
+            self.channel.set_exception(EOFError())
+        except InvalidStateError:
+            with suppress(EOFError):
+                self.channel.result().shut_down()
+
+    def close(self) -> None:
+        """Close the channel to it, from which nobody reads any more."""
+        self.give_up()
+        with suppress(EOFError):
+            self.channel.result().close()
+
+
+class HandlerConnections:
+    """Lets handlers connect, one for each call that expects one.
+
+    Handlers of this machine come through a Unix socket, which only this user can open; those of
+    other machines come over TLS. A token that goes along with the call lets one handler in.
+
+    Args:
+        address: `HOST` or `HOST:PORT` at which other machines reach this one, None for none.
+    """
+
+    def __init__(self, address: str | None) -> None:
+        self._address = address
+        self._lock = threading.Lock()
+        self._folder: Path | None = None
+        self._server: socket.socket | None = None
+        self._certificate: Certificate | None = None
+        self._place = ""
+        self._expected: dict[str, ExpectedHandler] = {}
+
+    @contextmanager
+    def expected(self) -> Generator[ExpectedHandler]:
+        """Let the handler of a call connect while the block runs.
+
+        Raises:
+            OSError: Nobody can connect at the address.
+        """
+        token = token_urlsafe(32)
+        with self._lock:
+            if self._server is None:
+                self._server = self._listen()
+            digest = None if self._certificate is None else self._certificate.digest
+            expected = ExpectedHandler(HostAddress(self._place, token, digest))
+            self._expected[token] = expected
+        try:
+            yield expected
+        finally:
+            with self._lock:
+                self._expected.pop(token, None)
+            expected.close()
+
+    def close(self) -> None:
+        """Let nobody connect any more."""
+        with self._lock:
+            if self._server is not None:
+                with suppress(OSError):
+                    # Closed alone, it would go on to wait in `accept`.
+                    self._server.shutdown(socket.SHUT_RDWR)
+                self._server.close()
+            if self._folder is not None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _listen(self) -> socket.socket:
+        self._folder = Path(tempfile.mkdtemp(prefix="toolstile-"))
+        if self._address is None:
+            self._place = str(self._folder / "host")
+            server = socket.socket(socket.AF_UNIX)
+            server.bind(self._place)
+            server.listen()
+        else:
+            host, port = endpoint(self._address)
+            family = socket.AF_INET6 if ":" in host else socket.AF_INET
+            server = socket.create_server((host, port), family=family)
+            self._certificate = Certificate.make(self._folder)
+            name = f"[{host}]" if ":" in host else host
+            self._place = f"{name}:{server.getsockname()[1]}"
+        threading.Thread(
+            target=self._accept, args=(server,), name="toolstile-handlers", daemon=True
+        ).start()
+        return server
+
+    def _accept(self, server: socket.socket) -> None:
+        while True:
+            try:
+                connection, _ = server.accept()
+            except OSError:
+                return
+            # Nobody waits for one that says nothing.
+            threading.Thread(target=self._admit, args=(connection,), daemon=True).start()
+
+    def _admit(self, connection: socket.socket) -> None:
+        """Give a connection to the call whose token it brings."""
+        expected = None
+        with suppress(OSError):
+            connection.settimeout(PATIENCE)
+            if self._certificate is not None:
+                with connection as raw:
+                    connection = self._certificate.tls.wrap_socket(raw, server_side=True)
+            with connection.makefile("rb") as lines:
+                token = lines.readline(_LONGEST_TOKEN).decode("latin-1").rstrip("\n")
+            connection.settimeout(None)
+            with self._lock:
+                expected = self._expected.pop(token, None)
+        if expected is None:
+            connection.close()
+        else:
+            expected.admit(SocketChannel(connection))
