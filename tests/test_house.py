@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7730,
-        "statements": 3981,
+        "lines": 7753,
+        "statements": 3994,
         "files": 58,
     },
 }

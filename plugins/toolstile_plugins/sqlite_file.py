@@ -26,6 +26,14 @@ _MODE: Final = 0o600
 """The mode of a file: what calls leave in it is private to the user."""
 
 
+class _Connection(sqlite3.Connection):
+    def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
+        try:
+            return super().execute(statement, values)
+        except (UnicodeError, OverflowError) as error:
+            raise sqlite3.DataError(str(error)) from error
+
+
 def connected(
     path: Path, synchronous: Synchronous, check: Callable[[sqlite3.Connection], object]
 ) -> sqlite3.Connection:
@@ -38,7 +46,9 @@ def connected(
     """
     make_directory_of(path)
     is_new = not path.exists()
-    connection = sqlite3.connect(path, timeout=BUSY, isolation_level=None, check_same_thread=False)
+    connection = sqlite3.connect(
+        path, timeout=BUSY, isolation_level=None, check_same_thread=False, factory=_Connection
+    )
     try:
         if is_new and path.exists():
             # Before anything is in it; the files beside it get the same mode.
@@ -208,10 +218,15 @@ class SqliteFile:
 
     def _explained(self, error: Exception) -> StateError:
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
+        remedy = (
+            "See which process, or other connection of this one, holds the file, and whether its "
+            "disk has room and this user may write there"
+        )
+        if isinstance(error, sqlite3.DataError):
+            # An id may be of a user's request.
+            remedy = "Leave lone surrogates out of ids and keys"
         return StateError(
-            f"The {self._title} in {self.path} cannot be used: {reason}. See which process, or "
-            "other connection of this one, holds the file, and whether its disk has room and this "
-            "user may write there; then retry."
+            f"The {self._title} in {self.path} cannot be used: {reason}. {remedy}; then retry."
         )
 
     def close_for_fork(self) -> bool:

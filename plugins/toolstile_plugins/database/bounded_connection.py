@@ -6,8 +6,9 @@ import time
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg.abc import PQGen
+from psycopg.abc import Params, PQGen
 
+Cursor = psycopg.Cursor[tuple[Any, ...]]
 T = TypeVar("T")
 
 
@@ -22,6 +23,13 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
     """
 
     patience = 15.0
+
+    def execute(self, query: Any, params: Params | None = None, **options: Any) -> Cursor:
+        """Run a statement; also what it cannot take is told by an error of the library."""
+        try:
+            return super().execute(query, params, **options)
+        except (UnicodeError, OverflowError) as error:
+            raise psycopg.DataError(str(error)) from error
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
         """Wait as the library does, for a limited time."""

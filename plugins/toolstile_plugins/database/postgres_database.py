@@ -128,8 +128,7 @@ class PostgresDatabase:
     def read(self, query: str, *values: Any) -> list[Any]:
         """Return the rows that a query finds."""
         self._check_parts()
-        # A text that has no form in UTF-8 may be a name that somebody gave.
-        with self.explaining(UnicodeError, OverflowError):
+        with self.explaining():
             if (within := self._open_here) is not None:
                 return within.execute(query.encode(), values).fetchall()
             with self._connected(query, *values) as (_, rows):
@@ -331,13 +330,11 @@ class PostgresDatabase:
         return secrets, host, f"postgresql://{host}:{parts.get('port') or 5432}/{name}"
 
     @contextmanager
-    def explaining(self, *others: type[Exception]) -> Generator[None]:
-        """Raise errors of the library, and others, in the block as `StateError`."""
+    def explaining(self) -> Generator[None]:
+        """Raise errors of the library in the block as `StateError`."""
         try:
             yield
         except self._psycopg.Error as error:
-            raise self.explained(error) from error
-        except others as error:
             raise self.explained(error) from error
 
     def explained(self, error: Exception) -> StateError:
@@ -356,6 +353,9 @@ class PostgresDatabase:
                 )
             case self._psycopg.OperationalError():
                 remedy = f"Start the server or fix {self._setting}"
+            case self._psycopg.DataError():
+                # An id may be of a user's request.
+                remedy = "Leave NUL characters and lone surrogates out of ids and keys"
             case _:
                 remedy = "Fix what it complains of"
         return StateError(
