@@ -7,14 +7,17 @@ import statistics
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from itertools import count
-from time import perf_counter, sleep
+from time import perf_counter, process_time, sleep
 from typing import Any, Final
 
 from measuring import Effort, Row
 from postgres_server import is_installed, postgres_server
 
 from toolstile import Executor, Host, Settings
+from toolstile.state.journal import MANY
+from toolstile.state.store import new_decision_id
 from toolstile_hookspecs import ToolCall, ToolContext, tool
 from toolstile_hookspecs.services.session_store import Entry
 from toolstile_hookspecs.stored_names import stored_as
@@ -25,7 +28,8 @@ FEW: Final = 100
 FLAT: Final = 1.25
 """The most that a decision may cost at many entries, in times of one at few."""
 OPENING: Final = 5.0
-"""The most that a host which opens a session of many entries may cost, in times of an empty one."""
+"""The most that opening a session of many entries may cost, in times of an empty one."""
+ONE_MORE: Final = "a host that opens one more session in PostgreSQL"
 LOOK: Final = 20
 """Microseconds for a look before a call, which asks the database for nothing."""
 
@@ -57,31 +61,28 @@ def measure_in_postgres(effort: Effort) -> list[Row]:
         with _opened(url, few_id) as few, _opened(url, many_id) as other:
             decisions = _in_turns(effort, *(_calls(each) for each in (few, other)))
             look = _look(few, effort)
-        fresh, again = (
-            _in_turns(
+            length = len(other.session[Sum].all())
+        # As many as there are at most beside those that are condensed.
+        _append(url, many_id, length, MANY - 1)
+        openings = {
+            what: _in_turns(
                 effort,
                 opening(url, lambda: f"new {next(_sessions)}"),
                 opening(url, lambda: many_id),
             )
-            for opening in (_opening, _opening_beside)
-        )
+            for what, opening in _OPENINGS.items()
+        }
     return [
         Row("a look before a call, in PostgreSQL", None, look, look, look * 1e6, LOOK, None, "us"),
         *_rows(
             "a decision in PostgreSQL", f"at {many:,} entries", f"at {FEW} entries", decisions, FLAT
         ),
-        *_rows(
-            "a host that opens a session in PostgreSQL",
-            f"of {many:,} entries",
-            "that is empty",
-            fresh,
-            OPENING,
-        ),
-        *_rows(
-            "a host that opens one more session in PostgreSQL",
-            f"of {many:,} entries",
-            "that is empty",
-            again,
+        *(
+            row
+            for what, times in openings.items()
+            for row in _rows(
+                what, f"of {many:,} entries", "that is empty", times, _OPENING_LIMITS.get(what)
+            )
         ),
     ]
 
@@ -131,14 +132,33 @@ def _opening(url: str, name: Callable[[], str]) -> Callable[[], float]:
     return block
 
 
-def _opening_beside(url: str, name: Callable[[], str]) -> Callable[[], float]:
+def _opening_beside(
+    url: str,
+    name: Callable[[], str],
+    *,
+    clock: Callable[[], float] = perf_counter,
+    looks: bool = False,
+) -> Callable[[], float]:
+    """Return what measures an opening, and a look at all items, where another session is open."""
+
     def block() -> float:
         with _host(url) as host, host.executor(session_id="warm"):
-            started = perf_counter()
-            with host.executor(session_id=name()):
-                return perf_counter() - started
+            started = clock()
+            with host.executor(session_id=name()) as executor:
+                if looks:
+                    list(executor.session[Sum].all())
+                return clock() - started
 
     return block
+
+
+_OPENINGS: Final = {
+    "a host that opens a session in PostgreSQL": _opening,
+    ONE_MORE: _opening_beside,
+    f"{ONE_MORE}, process time": partial(_opening_beside, clock=process_time),
+    f"{ONE_MORE} and looks at its items": partial(_opening_beside, looks=True),
+}
+_OPENING_LIMITS: Final = dict.fromkeys(list(_OPENINGS)[:3], OPENING)
 
 
 def _look(executor: Executor, effort: Effort) -> float:
@@ -171,19 +191,26 @@ def _opened(url: str, session_id: str) -> Iterator[Executor]:
 def _written(url: str, number: int) -> str:
     """Store a session of so many entries, as so many calls would have, and condense it."""
     session_id = f"session {number}"
+    _append(url, session_id, 0, number)
+    with _opened(url, session_id) as executor:
+        assert len(executor.session[Sum].all()) == number
+    return session_id
+
+
+def _append(url: str, session_id: str, length: int, number: int) -> None:
+    """Store so many entries of a session that has so many items, as calls would have."""
     with (
         closing(PostgresSessions(PostgresDatabase(url))) as store,
         store.deciding(session_id) as decision,
     ):
+        (*_, newest) = (0, *(entry.number for entry in decision.after(0)))
         for place in range(number):
-            change = {"at": place, "items": [{"value": 5}]}
+            change = {"at": length + place, "items": [{"value": 5}]}
             changes = {
                 "slices": {"bench.Sum": change},
                 "records": [],
                 "removed": [],
                 "logs": {},
             }
-            decision.append(Entry(place + 1, f"{number:016x}{place:016x}", 0, json.dumps(changes)))
-    with _opened(url, session_id) as executor:
-        assert len(executor.session[Sum].all()) == number
-    return session_id
+            entry = Entry(newest + place + 1, new_decision_id(), 0, json.dumps(changes))
+            decision.append(entry)

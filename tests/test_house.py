@@ -264,9 +264,9 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7753,
-        "statements": 3994,
-        "files": 58,
+        "lines": 7834,
+        "statements": 4041,
+        "files": 59,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

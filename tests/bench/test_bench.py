@@ -60,6 +60,9 @@ if any(Path("/usr/lib/postgresql").glob("*/bin")):
     LIMITS["a look before a call, in PostgreSQL"] = 20
     LIMITS["a decision in PostgreSQL at 200 entries"] = 1.25
     LIMITS["a host that opens a session in PostgreSQL of 200 entries"] = 5
+    for measured in ("", ", process time"):
+        opens = f"a host that opens one more session in PostgreSQL{measured}"
+        LIMITS[f"{opens} of 200 entries"] = 5
     for session in ("its session", "its session and its effect"):
         for hosts in ("1 host", "2 hosts at once", "4 hosts at once"):
             LIMITS[f"a call, {session} in PostgreSQL: {hosts}, as the model says"] = 2

@@ -56,10 +56,10 @@ def _text_of(kind: Any, items: Iterable[Any]) -> bytes:
         ) from error
 
 
-def loaded(kind: Any, items: list[Any]) -> list[Any]:
-    """Return the items of a type that JSON values stand for."""
+def loaded(kind: Any, items: list[Any] | str) -> list[Any]:
+    """Return the items of a type that JSON values, or the text of their array, stand for."""
     try:
-        return _read(kind, json.dumps(items))
+        return _read(kind, items if isinstance(items, str) else json.dumps(items))
     except Exception as error:
         raise SnapshotError(
             f"The items of {type_name(kind)} do not fit that type: {_misfit(error)} The type may "

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
+from toolstile.state.entry_text import JsonItems, read, written
 from toolstile.state.log_slice import Log
 from toolstile.state.persistent_list import EMPTY, Items
 from toolstile.state.policy_records import NO_RECORDS, overlaid
@@ -20,8 +20,11 @@ from toolstile_hookspecs.services.session_store import Entry, OpenDecision, Sess
 from toolstile_hookspecs.stored_names import stored_names
 from toolstile_hookspecs.support.process import deferred_interrupts
 
-MANY: Final = 500
-"""Entries from which on a session is condensed to one when it is read or left."""
+MANY: Final = 100
+"""Entries from which on a session is condensed to one when it is opened or left.
+
+Of a session of more than a hundred times as many items: a hundredth of them.
+"""
 PATIENCE: Final = 5.0
 """Seconds for which the host asks what became of a decision whose answer is lost."""
 _PAUSE: Final = 0.05
@@ -56,7 +59,7 @@ class Journal(Store):
         self._decoded: dict[int, tuple[Items, Items]] = {}
         # How many items of each LOG slice are recorded.
         self._told: dict[type[Any], int] = {}
-        self.unnamed_logs: dict[str, list[Any]] = {}
+        self.unnamed_logs: dict[str, Items] = {}
         # The decision whose answer was lost.
         self._doubted: str | None = None
         self._before_files: list[Callable[[], None]] = []
@@ -104,7 +107,7 @@ class Journal(Store):
         if (raw := next((slices[name] for name in names if name in slices), None)) is not None:
             _, items = self._decoded.get(id(raw)) or (raw, None)
             if items is None:
-                items = Items.of(loaded(kind, list(raw)), self)
+                items = Items.of(_items_of(kind, raw), self)
                 self._decoded[id(raw)] = (raw, items)
         return EMPTY if items is None else items
 
@@ -116,7 +119,7 @@ class Journal(Store):
             for name in self._names_of(kind):
                 raw = self.unnamed_logs.pop(name, None)
                 if raw is not None:
-                    self.logs[kind] = Log(loaded(kind, raw))
+                    self.logs[kind] = Log(_items_of(kind, raw))
                     self._told[kind] = len(raw)
 
     # --- moving
@@ -188,9 +191,12 @@ class Journal(Store):
         """Keep one entry in place of all, where there are many."""
         with self.lock:
             head, number = self.head, self._number
-            if number - self._condensed < MANY or self._untold() or self.unnamed_logs:
+            # The longer a state, the longer it takes to write it anew.
+            many = max(MANY, sum(map(len, head.slices.values())) // 100)
+            if number - self._condensed < many or self._untold():
                 return
-            text = self._changes(Head({}, {}, 0), head, self._logs_from({}), whole=True)
+            logs: dict[Any, Iterable[Any]] = {**self.unnamed_logs, **self._logs_from({})}
+            text = self._changes(Head({}, {}, 0), head, logs, whole=True)
         self.records.condense(self.id, Entry(number, new_decision_id(), head.epoch, text))
         self._condensed = number
 
@@ -204,7 +210,7 @@ class Journal(Store):
         return Entry(self._number + 1, deciding.id, after.epoch, text, deciding.has_files)
 
     def _changes(
-        self, before: Head, after: Head, logs: Mapping[type[Any], Sequence[Any]], **more: bool
+        self, before: Head, after: Head, logs: Mapping[Any, Iterable[Any]], **more: bool
     ) -> str:
         """Return what a head came to from another, as JSON."""
         slices: dict[str, Any] = {}
@@ -223,11 +229,9 @@ class Journal(Store):
             "slices": slices,
             "records": dumped(PolicyState, records) if records else [],
             "removed": [name for name, record in changed.items() if record is None],
-            "logs": {
-                self._name_of(type_): dumped_exactly(type_, items) for type_, items in logs.items()
-            },
+            "logs": {self._name_of(key): self._json_of(key, items) for key, items in logs.items()},
         }
-        return json.dumps({**changes, **more}, ensure_ascii=False, allow_nan=False)
+        return written({**changes, **more})
 
     def _change_of(self, key: Any, before: Head, after: Head) -> dict[str, Any] | None:
         """Return the change of a slice that stands under a type or, as JSON, under a name."""
@@ -241,7 +245,10 @@ class Journal(Store):
         new, old = new or EMPTY, old or EMPTY
         at = old.length if new.grew_from(old) and not is_other_form else None
         items = new.after(at or 0)
-        return {"at": at, "items": items if isinstance(key, str) else dumped_exactly(key, items)}
+        return {"at": at, "items": self._json_of(key, items)}
+
+    def _json_of(self, key: Any, items: Iterable[Any]) -> list[Any]:
+        return [*items] if isinstance(key, str) else dumped_exactly(key, items)
 
     def _stands_otherwise(self, key: Any, head: Head) -> bool:
         """Tell whether the slice of a key stands in a head under its other key."""
@@ -253,22 +260,22 @@ class Journal(Store):
     # --- taking in what others have recorded
 
     def _take_in(self, entries: Iterable[Entry]) -> None:
-        for entry in entries:
-            if entry.number <= self._number:
-                continue
-            changes = json.loads(entry.changes)
+        new = [entry for entry in entries if entry.number > self._number]
+        for entry, changes in zip(new, read([entry.changes for entry in new]), strict=True):
             is_whole = changes.get("whole", False)
             head = Head({}, NO_RECORDS, 0) if is_whole else self.head
             slices: dict[Any, Items] = dict(head.slices)
             for name, change in changes["slices"].items():
                 key = self._kinds.get(name, name)
                 slices[key] = self._changed(key, slices, change)
-            update = {
-                record.policy_name: record for record in loaded(PolicyState, changes["records"])
-            }
-            removed = dict.fromkeys(changes["removed"])
-            records = overlaid(head.records, {**removed, **update})
-            self.head = Head(self._without_names_of(slices), records, entry.epoch)
+                for other in () if isinstance(key, str) else self._names[key]:
+                    slices.pop(other, None)
+            update: dict[str, PolicyState | None] = dict.fromkeys(changes["removed"])
+            if changes["records"]:
+                found = loaded(PolicyState, changes["records"])
+                update.update((record.policy_name, record) for record in found)
+            records = overlaid(head.records, update) if update else head.records
+            self.head = Head(slices, records, entry.epoch)
             for name, items in changes["logs"].items():
                 self._take_in_log(name, items, is_whole=is_whole)
             self._number = entry.number
@@ -276,9 +283,11 @@ class Journal(Store):
                 self._condensed = entry.number
 
     def _changed(self, key: Any, slices: Slices, change: Mapping[str, Any]) -> Items:
-        new = change["items"] if isinstance(key, str) else loaded(key, change["items"])
+        new: Items | list[Any] = change["items"]
+        if not isinstance(key, str):
+            new = _items_of(key, new)
         if change["at"] is None:
-            return Items.of(new, self)
+            return self._grown(EMPTY, new)
         base = slices.get(key)
         if base is None:
             base = EMPTY if isinstance(key, str) else self.found(slices, key)
@@ -287,17 +296,21 @@ class Journal(Store):
                 f"The stored session {self.id} does not go on where this host has it, at "
                 f"{key}. Open it anew, in a new host."
             )
-        return base.extended(self, new)
+        return self._grown(base, new)
 
-    def _take_in_log(self, name: str, items: list[Any], *, is_whole: bool) -> None:
+    def _grown(self, base: Items, new: Items | list[Any]) -> Items:
+        # Those of a whole state, which nothing comes before, are not read yet.
+        return new if isinstance(new, Items) else base.extended(self, new)
+
+    def _take_in_log(self, name: str, items: Items | list[Any], *, is_whole: bool) -> None:
         type_ = self._kinds.get(name)
         log = None if type_ is None else self.logs.get(type_)
         if type_ is None or not isinstance(log, Log):
-            before = [] if is_whole else self.unnamed_logs.get(name, [])
-            self.unnamed_logs[name] = [*before, *items]
+            before = EMPTY if is_whole else self.unnamed_logs.get(name, EMPTY)
+            self.unnamed_logs[name] = self._grown(before, items)
             return
         told = self._told.get(type_, 0)
-        new = items[told:] if is_whole else items
+        new = [*items][told if is_whole else 0 :]
         log.insert(told, loaded(type_, new))
         self._told[type_] = told + len(new)
 
@@ -366,3 +379,8 @@ class Journal(Store):
 
     def _name_of(self, key: Any) -> str:
         return key if isinstance(key, str) else self._names_of(key)[0]
+
+
+def _items_of(type_: type[Any], raw: Items | list[Any]) -> list[Any]:
+    """Return the items of a type that JSON values stand for."""
+    return loaded(type_, raw.text if isinstance(raw, JsonItems) else [*raw])

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
@@ -324,6 +325,19 @@ class Model(RuleBasedStateMachine):
         self.executors[who] = self._opened()
         self.snapshots = [each for each in self.snapshots if each[0] != who]
         others[:] = self.executors
+
+    @rule(who=WHO)
+    def condenses(self, who: int) -> None:
+        journal = self.executors[who].session.journal
+        assert journal is not None
+        journal.catch_up()
+        with patch("toolstile.state.journal.MANY", 1):
+            journal.condense()
+
+    @rule(who=WHO)
+    def condenses_what_it_opens(self, who: int) -> None:
+        with patch("toolstile.state.journal.MANY", 1):
+            self.closes_and_opens_again(who)
 
     @rule(who=WHO, text=WORDS)
     def takes_a_place(self, who: int, text: str) -> None:

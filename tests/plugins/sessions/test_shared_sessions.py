@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from toolstile import Host, Session, Settings
+from toolstile.state.entry_text import JsonItems
 from toolstile_hookspecs import (
     ApprovalRequest,
     Binding,
@@ -501,6 +502,39 @@ def test_a_long_session_is_read_from_one_entry(hosts):
     assert len(texts(again)) == 520
     assert call(again, "note", text="x").success
     assert [entry.number for entry in store.after("s", 0)] == [520, 521]
+
+
+def test_logs_that_nothing_has_named_are_condensed_when_a_session_is_opened(hosts, monkeypatch):
+    one = hosts.executor(note)
+    one.session[Note].register(Note, append_all, SlicePolicy.LOG)
+    for number in range(120):
+        one.session[Note].append(Note(str(number)))
+    # As where its process is killed.
+    monkeypatch.setattr(one.session.journal, "condense", lambda: None)
+    hosts.close()
+    store = hosts.store()
+    assert len(store.after("s", 0)) == 120
+    hosts.executor()
+    assert len(store.after("s", 0)) == 1
+    assert texts(hosts.executor(note)) == [str(number) for number in range(120)]
+
+
+def test_items_of_a_condensed_session_are_read_when_somebody_looks(hosts, monkeypatch):
+    one = hosts.executor(note)
+    for number in range(120):
+        one.session[Note].append(Note(str(number)))
+    hosts.close()
+    hosts.executor()
+    read = []
+    monkeypatch.setattr(
+        JsonItems, "__getattr__", lambda items, name: read.append(name) or [{"text": "read"}] * 120
+    )
+    again = hosts.executor(pay, note)
+    again.session[PolicyState].append(PolicyState("other"))
+    hosts.executor()
+    assert read == []
+    assert len(again.session.to_json()) > 120
+    assert read == ["tail"]
 
 
 def test_a_session_that_is_one_entry_is_left_so_when_it_is_opened(hosts):
