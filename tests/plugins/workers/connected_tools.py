@@ -67,7 +67,7 @@ def pay_booked(order: int, seconds: float = 0, *, context: ToolContext) -> int:
     context.session[Entry].append(Entry(order, os.getpid()))
     note(f"paid {order}")
     time.sleep(seconds)
-    context.session[Entry].latest()
+    context.session[Entry].append(Entry(order, 0))
     return order
 
 
