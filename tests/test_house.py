@@ -264,9 +264,9 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7834,
-        "statements": 4041,
-        "files": 59,
+        "lines": 7905,
+        "statements": 4082,
+        "files": 60,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Generator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
@@ -52,15 +52,17 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
     from toolstile_plugins.workers.connections import HandlerConnections
     from toolstile_plugins.workers.dispatchers import dispatcher_of
 
-    with (
-        closing(dispatcher_of(settings, host)) as dispatcher,
-        closing(HandlerConnections(settings.address)) as connections,
-    ):
+    with ExitStack() as stack:
+        dispatcher = stack.enter_context(closing(dispatcher_of(settings, host)))
+        connections = stack.enter_context(closing(HandlerConnections(settings.address)))
+        if settings.concurrency:
+            from toolstile_plugins.workers.own_worker import own_worker
+
+            tools = [tool for tool in host.catalog if tool.handler and settings.runs.selects(tool)]
+            stack.enter_context(own_worker(dispatcher, tools, settings.concurrency))
         host.register(RemoteCalls(settings.runs, settings, dispatcher, connections), _CALLS)
-        try:
-            yield
-        finally:
-            host.unregister(_CALLS)
+        stack.callback(host.unregister, _CALLS)
+        yield
 
 
 class RemoteCalls:

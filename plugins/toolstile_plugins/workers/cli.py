@@ -36,12 +36,7 @@ def run_worker(dispatcher: Dispatcher, modules: Sequence[str], concurrency: int)
         )
     handlers = HandlerProcesses(modules, {name: tool.version for name, tool in tools.items()})
     with closing(handlers), _stop_on_signals() as stop:
-        try:
-            handlers.start(concurrency)
-        except (EOFError, OSError) as error:
-            raise ConfigurationError(
-                "The processes of the handlers do not start. See above why, and fix it."
-            ) from error
+        handlers.start(concurrency)
         _tell(f"A worker runs {', '.join(sorted(tools))}, {concurrency} at once.")
         dispatcher.serve(handlers, concurrency=concurrency, stop=stop)
     _tell("The worker has ended.")

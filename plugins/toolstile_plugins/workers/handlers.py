@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from typing import Any
 
+from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
     DispatchOutcome,
@@ -43,11 +44,16 @@ class HandlerProcesses:
         """Start so many processes, so that no call waits for one.
 
         Raises:
-            EOFError, OSError: One of them has died, which it tells in the log.
+            ConfigurationError: One of them has died, which it tells in the log.
         """
-        self._idle += [_HandlerProcess(self._modules) for _ in range(number)]
-        for process in self._idle:
-            process.await_up()
+        try:
+            self._idle += [_HandlerProcess(self._modules) for _ in range(number)]
+            for process in self._idle:
+                process.await_up()
+        except (EOFError, OSError) as error:
+            raise ConfigurationError(
+                "The processes of the handlers do not start. See above why, and fix it."
+            ) from error
 
     def run(self, call: DispatchedCall, begin: Callable[[], bool]) -> DispatchOutcome:
         """Run the handler of a call and wait for it; see `CallRunner`."""

@@ -37,6 +37,8 @@ class WorkersSettings(BaseModel):
 
     Args:
         runs: The tools that run on workers, as fields of a selector; None for no tool.
+        concurrency: How many calls run at once on a worker of the host's own, in processes that end
+            with the host; 0 for none, where all workers are started by themselves.
         dispatcher: `local` for workers on this machine, `dbos` for workers of one database, or the
             name of another entry point in the group `toolstile.dispatchers`.
         path: The file of `local`, through which calls and outcomes pass.
@@ -55,6 +57,7 @@ class WorkersSettings(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     runs: ToolSelector | None = None
+    concurrency: Annotated[int, Field(ge=0)] = 0
     dispatcher: Annotated[str, Field(min_length=1)] = "local"
     path: Path = Path(".toolstile/calls.db")
     synchronous: Literal["normal", "full"] = "normal"
