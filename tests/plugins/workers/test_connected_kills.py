@@ -28,7 +28,7 @@ AT_ONCE = 8
 def kill_workers(site: Site, stop: Event, kills: list[int]) -> None:
     """Kill one worker after another while its handlers run; a new one is always up before."""
     workers: list[subprocess.Popen[str]] = []
-    while not stop.is_set():
+    while not stop.is_set() and len(kills) < KILLS:
         while len(workers) < 3:
             workers.append(site.start(concurrency=4, tools=MODULE))
         begun = len(site.noted())
@@ -39,8 +39,8 @@ def kill_workers(site: Site, stop: Event, kills: list[int]) -> None:
         victim.kill()
 
 
-async def pay(site: Site, kills: list[int]) -> tuple[dict[int, Outcome], list[int]]:
-    """Pay orders until workers were killed often enough.
+async def pay(site: Site, killing: Thread) -> tuple[dict[int, Outcome], list[int]]:
+    """Pay orders as long as workers are killed.
 
     Returns:
         The outcomes by order, and the orders that are booked.
@@ -49,7 +49,7 @@ async def pay(site: Site, kills: list[int]) -> tuple[dict[int, Outcome], list[in
     orders = itertools.count()
 
     async def go_on() -> None:
-        while len(kills) < KILLS:
+        while killing.is_alive():
             order = next(orders)
             arguments = {"order": order, "seconds": random.uniform(0, 1)}
             outcomes[order] = await tools.adispatch(ToolCall("pay_booked", arguments))
@@ -64,12 +64,13 @@ def test_the_session_has_what_succeeded_and_nothing_else(site: Site):
     killing = Thread(target=kill_workers, args=(site, stop, kills))
     killing.start()
     try:
-        outcomes, booked = asyncio.run(pay(site, kills))
+        outcomes, booked = asyncio.run(pay(site, killing))
     finally:
         stop.set()
         killing.join()
 
     paid = Counter(int(line.split()[1]) for line in site.noted())
+    assert len(kills) == KILLS
     assert set(paid.values()) == {1}
     told = {order for order, outcome in outcomes.items() if outcome.success}
     unknown = {order for order, outcome in outcomes.items() if "is unknown" in outcome.text}
