@@ -8,7 +8,7 @@ import os
 import random
 import signal
 import time
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE, Processes
@@ -40,25 +40,30 @@ class Kills:
         self.number = 0
         self.met: set[str] = set()
 
-    def until_met(self, keys: Collection[str]) -> None:
-        """Kill workers until each of some calls, which run until then, has lost its own."""
-        while left := set(keys) - self.met:
-            victim = self._one_that_runs(left)
-            time.sleep(random.uniform(0, LATEST))
-            if self.number % STOPPED_EVERY == 1 and hasattr(signal, "SIGSTOP"):
-                _let_stand_still(victim)
-            self._kill(victim)
+    def until_met(self, keys: Collection[str], is_told: Callable[[str], bool]) -> None:
+        """Kill workers until each of some calls, which run until then, has lost its own.
 
-    def _one_that_runs(self, keys: set[str]) -> Any:
+        Args:
+            keys: The keys of the calls.
+            is_told: Tells whether a call has ended: it may have begun and lost its worker unseen.
+        """
         until = time.monotonic() + PATIENCE
         while True:
-            busy = [one for one in self._workers if keys & self._processes.running(one.pid)]
-            if busy:
-                return random.choice(busy)
-            assert time.monotonic() < until, f"No worker runs one of {sorted(keys)}"
+            running = {one: self._processes.running(one.pid) for one in self._workers}
+            left = set(keys) - self.met
+            left -= {key for key in left.difference(*running.values()) if is_told(key)}
+            if not left:
+                return
+            if busy := [one for one, its in running.items() if its & left]:
+                time.sleep(random.uniform(0, LATEST))
+                self._kill(random.choice(busy))
+                until = time.monotonic() + PATIENCE
+            assert time.monotonic() < until, f"No worker runs one of {sorted(left)}"
             time.sleep(PAUSE)
 
     def _kill(self, victim: Any) -> None:
+        if self.number % STOPPED_EVERY == 1 and hasattr(signal, "SIGSTOP"):
+            _let_stand_still(victim)
         victim.kill()
         victim.join()
         self.number += 1
