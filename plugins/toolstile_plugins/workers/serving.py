@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from typing import Final
 from uuid import uuid4
 
@@ -72,24 +74,32 @@ class Serving:
         room = self._concurrency - len(self._running)
         if room <= 0:
             return
-        for call in self._queue.take(self._worker, self._runner.tools, room):
-            thread = threading.Thread(target=self._attend, args=(call,), daemon=True)
-            self._running[thread] = call
-            thread.start()
+        with self._changed:
+            running = {call.key for call in self._running.values()}
+            for call in self._queue.take(self._worker, self._runner.tools, room):
+                # A worker that was taken for dead goes on with what it runs, and has it again.
+                if call.key not in running:
+                    thread = threading.Thread(target=self._attend, args=(call,), daemon=True)
+                    self._running[thread] = call
+                    thread.start()
 
     def _attend(self, call: DispatchedCall) -> None:
         """Run a call, and forget it once its outcome is recorded."""
+        forget = partial(self._queue.drop, self._worker, call.key)
         try:
             run_once(self._queue.marks, call, self._runner)
-            self._queue.drop(self._worker, call.key)
         except Exception:
             log.exception("A call of %s was lost.", call.tool)
             # So it goes to another worker, or is unknown.
-            until_recorded(lambda: self._queue.release(call.key))
-        finally:
-            with self._changed:
-                del self._running[threading.current_thread()]
-                self._changed.notify()
+            forget = partial(self._queue.release, call.key)
+        until_recorded(lambda: self._leave(forget))
+
+    def _leave(self, forget: Callable[[], None]) -> None:
+        # Taken again in between, it would be nobody's.
+        with self._changed:
+            forget()
+            del self._running[threading.current_thread()]
+            self._changed.notify()
 
     def _end_cancelled(self) -> None:
         for key, reason in self._queue.to_end(self._worker) if self._running else ():
