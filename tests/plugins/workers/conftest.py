@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -24,15 +25,17 @@ HERE = Path(__file__).parent
 class Site:
     """A folder with a configuration, the notes of handlers, and workers."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, database: str | None = None) -> None:
         self.folder = folder
         self.notes = folder / "notes.txt"
         self.workers: dict[str, Any] = {"path": str(folder / "calls.db"), "lease": 0.6}
         self.plugins: dict[str, Any] = {}
+        if database is not None:
+            self.workers = {"dispatcher": "dbos", "lease": 1.5, "options": {"poll": 0.02}}
+            self.plugins = {"database": {"url": database}}
         self._started: list[subprocess.Popen[Any]] = []
-        (folder / "toolstile.toml").write_text(
-            '[plugins.workers]\npath = "calls.db"\nlease = 0.6\n', encoding="utf-8"
-        )
+        text = toml({**self.plugins, "workers": self.workers})
+        (folder / "toolstile.toml").write_text(text, encoding="utf-8")
 
     def start(self, concurrency: int = 1, *, tools: str = "remote_tools") -> subprocess.Popen[str]:
         """Start a worker of a module's tools; returns once it is up."""
@@ -51,9 +54,11 @@ class Site:
 
     def start_host(self, *orders: int, patience: float = 30, seconds: float = 0) -> Any:
         """Start a host in a process of its own that pays orders."""
-        given = map(str, (self.folder, patience, seconds, *orders))
-        command = [sys.executable, str(HERE / "paying_host.py"), *given]
-        host = subprocess.Popen(command, env=self._environment, stderr=subprocess.DEVNULL)
+        settings = json.dumps(self._settings(patience=patience))
+        command = [sys.executable, str(HERE / "paying_host.py"), settings, str(seconds)]
+        host = subprocess.Popen(
+            [*command, *map(str, orders)], env=self._environment, stderr=subprocess.DEVNULL
+        )
         self._started.append(host)
         return host
 
@@ -68,10 +73,13 @@ class Site:
 
     def host(self, tools: Sequence[Tool[Any, Any]] = remote_tools.TOOLS, **more: Any) -> Host:
         """Return a host that sends the calls of all of its tools to workers."""
-        workers = {**self.workers, "runs": {"tools": ["*"]}, **more}
+        return Host(tools=tools, settings=Settings(plugins=self._settings(**more)))
+
+    def _settings(self, **more: Any) -> dict[str, Any]:
+        """Return the settings of the plugins of a host; `more` are those of `workers`."""
         ledger = {"path": str(self.folder / "ledger.db"), "backoff": 0.05}
-        settings = Settings(plugins={"ledger": ledger, **self.plugins, "workers": workers})
-        return Host(tools=tools, settings=settings)
+        workers = {**self.workers, "runs": {"tools": ["*"]}, **more}
+        return {"ledger": ledger, **self.plugins, "workers": workers}
 
     def close(self) -> None:
         """Kill the workers."""
@@ -80,11 +88,41 @@ class Site:
             worker.communicate(timeout=PATIENCE)
 
 
+def toml(plugins: dict[str, Any]) -> str:
+    """Return the tables of plugins."""
+    lines: list[str] = []
+    for name, settings in plugins.items():
+        lines.append(f"[plugins.{name}]")
+        for key, value in settings.items():
+            given = value.items() if isinstance(value, dict) else [(None, value)]
+            # What is JSON of these is TOML, too.
+            lines += [
+                f"{key if part is None else f'{key}.{part}'} = {json.dumps(one)}"
+                for part, one in given
+            ]
+    return "\n".join(lines)
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Generator[Site]:
     """Return a folder without a worker."""
     with closing(Site(tmp_path)) as site:
         yield site
+
+
+@pytest.fixture
+def dbos_site(tmp_path: Path, database: str) -> Generator[Site]:
+    """Return a folder without a worker, whose calls pass through DBOS."""
+    pytest.importorskip("dbos")
+    with closing(Site(tmp_path, database)) as site:
+        yield site
+
+
+@pytest.fixture(params=["site", pytest.param("dbos_site", marks=pytest.mark.long)])
+def any_site(request: pytest.FixtureRequest) -> Site:
+    """Return a folder without a worker, of either dispatcher."""
+    site: Site = request.getfixturevalue(request.param)
+    return site
 
 
 @pytest.fixture(scope="module")

@@ -141,7 +141,8 @@ def test_versions_that_do_not_match_are_refused(shared: Site):
         )
 
 
-def test_an_effect_of_a_killed_worker_is_unknown_and_not_repeated(site: Site):
+def test_an_effect_of_a_killed_worker_is_unknown_and_not_repeated(any_site: Site):
+    site = any_site
     worker = site.start()
     with site.host() as host:
         assert call(host, "pay", order=1).text == call(host, "pay", order=1).text == "1"
@@ -154,7 +155,8 @@ def test_an_effect_of_a_killed_worker_is_unknown_and_not_repeated(site: Site):
     assert [line.rpartition(" ")[0] for line in site.noted()] == ["paid 1", "paid 2", "paid 3"]
 
 
-def test_a_worker_that_is_asked_to_end_ends_its_calls_first(site: Site):
+def test_a_worker_that_is_asked_to_end_ends_its_calls_first(any_site: Site):
+    site = any_site
     worker = site.start()
     with site.host() as host:
         end = partial(worker.send_signal, signal.SIGTERM)
