@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7905,
-        "statements": 4082,
+        "lines": 7925,
+        "statements": 4093,
         "files": 60,
     },
 }
