@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7925,
-        "statements": 4093,
+        "lines": 7927,
+        "statements": 4094,
         "files": 60,
     },
 }

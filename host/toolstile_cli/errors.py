@@ -60,8 +60,8 @@ def report_session(session: Session) -> None:
     if session.journal is None:
         say(
             "warning",
-            f"the session {session.id} is not stored, and ends with this command. Name a "
-            "file as path in [plugins.sessions] to keep it.",
+            f"the session {session.id} is not stored, and ends with this command. To keep it, name "
+            "a file as path in [plugins.sessions], or a database as url in [plugins.database].",
         )
 
 

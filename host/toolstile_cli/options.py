@@ -367,7 +367,7 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
         "--session",
         type=_session_name,
         metavar="NAME",
-        help="go on with this stored session, or begin it; needs path in [plugins.sessions]",
+        help="a stored session to go on with or begin; see [plugins.sessions], [plugins.database]",
     )
     parser.add_argument("--request", action="append", metavar="TEXT", help="what the user asks for")
 

@@ -42,8 +42,8 @@ _REMEDIES: Final = {
     "tool": f"If the plugin is yours, give the tool another name there. {_PREFIX}",
     "section": f"If the plugin is yours, give the section another key there. {_PREFIX}",
     "policy": RENAME,
-    "binding": "Switch one of the two off with TOOLSTILE_BLOCK; what an application binds itself "
-    "wins over both.",
+    "binding": "Take what asks for it out of [plugins.{plugin}] or the other's table, or switch "
+    "one of the two off with TOOLSTILE_BLOCK; what an application binds itself wins over both.",
 }
 
 

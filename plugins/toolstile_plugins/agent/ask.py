@@ -29,8 +29,8 @@ _NO_MODEL: Final = (
 )
 _NO_TEXT: Final = "There is no request: the text is empty. Write what you want to know, then retry."
 _NOT_STORED: Final = (
-    "the conversation is not stored, and ends with this command. Name a file as path in "
-    "[plugins.sessions] to keep it."
+    "the conversation is not stored, and ends with this command. To keep it, name a file as path "
+    "in [plugins.sessions], or a database as url in [plugins.database]."
 )
 _STOPPED: Final = "what was running is rolled back; nothing is asked any more."
 _PENDING: Final = "a call waits for the answer of a person, who was asked elsewhere: "

@@ -40,7 +40,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "--session",
         type=_session_name,
         metavar="NAME",
-        help="go on with this stored conversation, or begin it; needs path in [plugins.sessions]",
+        help="a stored session to go on with or begin; see [plugins.sessions], [plugins.database]",
     )
 
 

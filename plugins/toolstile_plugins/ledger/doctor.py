@@ -78,7 +78,7 @@ def _offered(offering: str, unused: list[str]) -> Diagnostic:
     return Diagnostic.warning(
         "ledger",
         f"{found} So {' and '.join(unused)} of [plugins.ledger] is not.",
-        f"Remove it there, or block {offering}.",
+        f"Remove it there, or what has {offering} offer a store.",
     )
 
 

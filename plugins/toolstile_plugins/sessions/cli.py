@@ -23,8 +23,9 @@ from toolstile_plugins.directories import file_finding
 from toolstile_plugins.sessions.sqlite import fault_of_version
 
 _NO_STORE: Final = (
-    "No sessions are stored here. Name a file in the configuration, as path in "
-    "[plugins.sessions], and the same one as path in [plugins.ledger]; then retry."
+    "No sessions are stored here. Name in the configuration a file as path in [plugins.sessions], "
+    "and the same one as path in [plugins.ledger], or a database as url in [plugins.database]; "
+    "then retry."
 )
 
 
@@ -153,7 +154,8 @@ def diagnosed(path: Path | None, *, offering: str | None) -> Iterator[Diagnostic
         yield Diagnostic.ok("sessions", f"Their store is offered by plugin {offering}.")
         return
     if path is None:
-        yield Diagnostic.ok("sessions", "They stay in memory: no path is in [plugins.sessions].")
+        told = "no path is in [plugins.sessions], and no url in [plugins.database]"
+        yield Diagnostic.ok("sessions", f"They stay in memory: {told}.")
         return
     found = file_finding(path, "sessions")
     opened = found.severity is Severity.OK and path.exists()

@@ -203,6 +203,7 @@ def test_a_session_that_nothing_stores_is_warned_of(desk: Desk) -> None:
 
     assert (status, out) == (0, "Yes.\n")
     assert "warning: the conversation is not stored" in err
+    assert "or a database as url in [plugins.database]" in err
 
 
 def test_calls_are_recorded_and_traced_as_those_of_run(desk: Desk) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+
 import pytest
 
 from toolstile import Host, Settings
@@ -17,6 +19,23 @@ NOWHERE = {"database": {"url": "postgresql://127.0.0.1:1/nowhere"}}
 def host(**plugins):
     settings = Settings.model_validate({"plugins": plugins})
     return Host(settings=settings, discover=["database", "inbox", "ledger", "sessions"])
+
+
+def test_two_places_for_sessions_are_refused_with_the_settings_that_name_them(tmp_path):
+    sessions = {"path": tmp_path / "state.db"}
+    with (
+        pytest.raises(ConfigurationError, match=r"out of \[plugins\.sessions\] or the other's"),
+        host(sessions=sessions, **NOWHERE),
+    ):
+        pass
+
+
+@pytest.mark.parametrize("command", ["run", "call", "ask"])
+def test_where_a_session_can_be_stored_is_said_of_both_places(capsys, command):
+    with suppress(SystemExit):
+        main([command, "--help"])
+    told = " ".join(capsys.readouterr().out.split())
+    assert "see [plugins.sessions], [plugins.database]" in told
 
 
 @pytest.mark.parametrize("names", [["key"], ["path"], ["path", "key"]])

@@ -157,6 +157,7 @@ def test_without_a_store_it_says_how_to_configure_one(folder):
         folder, "call", "--plugin", "notes.py", "--session", "s", "note", '{"text": "a"}'
     )
     assert "the session s is not stored, and ends with this command" in told
+    assert "or a database as url in [plugins.database]" in told
 
 
 def test_an_empty_name_is_refused(folder):
