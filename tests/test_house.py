@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7927,
-        "statements": 4094,
+        "lines": 7915,
+        "statements": 4086,
         "files": 60,
     },
 }

@@ -53,12 +53,10 @@ class Part(NamedTuple):
     Args:
         name: Its name, a plain word.
         steps: The statements that lead to each version from the one before it.
-        older: A table of its first version that may be there without a version; "" for none.
     """
 
     name: str
     steps: tuple[str, ...]
-    older: str = ""
 
     @property
     def version(self) -> int:
@@ -127,20 +125,12 @@ class Versions:
         Raises:
             StateError: Those that are there are of another version, or the user may make none.
         """
-        import psycopg  # late: only who uses it has it
-
         with self._lock:
             wanted = [*self._wanted.values()]
-            found = _older_in(connection, wanted)
-            try:
-                found |= found_in(connection)
-            except psycopg.errors.InsufficientPrivilege:
-                # Who was let use the table of then may not look at the versions of now.
-                if len(found) < len(wanted):
-                    raise
+            found = found_in(connection)
             if new := [part for part in wanted if part.name not in found]:
                 upgrade(connection, new)
-                found |= found_in(connection)
+                found = found_in(connection)
             for part in wanted:
                 if (fault := fault_of(part, found.get(part.name))) is not None:
                     raise StateError(" ".join((*fault, "Then retry.")))
@@ -152,17 +142,6 @@ def found_in(connection: Connection) -> Mapping[str, Found]:
     if connection.execute(_IS_THERE).fetchone() is None:
         return {}
     return {name: Found(*row) for name, *row in connection.execute(_FOUND).fetchall()}
-
-
-def _older_in(connection: Connection, parts: Iterable[Part]) -> dict[str, Found]:
-    """Return the parts whose tables may be of a time before versions."""
-    visible = b"SELECT 1 FROM pg_class WHERE relname = %s AND pg_table_is_visible(oid)"
-    older = [part for part in parts if part.older]
-    return {
-        part.name: Found(1, "")
-        for part in older
-        if connection.execute(visible, (part.older,)).fetchone() is not None
-    }
 
 
 def rights_in(connection: Connection) -> Rights:

@@ -98,6 +98,15 @@ class TestSqlite(LedgerStoreContract, SettlesUnknownContract):
         with ThreadPoolExecutor(threads) as pool:
             assert [*pool.map(race, range(threads))] == [[None] * len(files)] * threads
 
+    def test_unsettled_effects_are_found_by_an_index_in_older_files_too(self, tmp_path) -> None:
+        path = tmp_path / "ledger.db"
+        with closing(SqliteStore(path)) as store:
+            store.claim(claim_of(), now=NOW)
+            store._run("DROP INDEX toolstile_effects_open")
+        with closing(SqliteStore(path)) as store:
+            (step,) = store._run(f"EXPLAIN QUERY PLAN {store._select_open}").rows
+        assert "USING INDEX toolstile_effects_open" in step[3]
+
     @pytest.mark.parametrize(("synchronous", "number"), [("normal", 1), ("full", 2)])
     def test_its_file_is_nobody_else_s_has_a_log_and_says_its_version(
         self, tmp_path, synchronous, number

@@ -13,7 +13,7 @@ from toolstile_hookspecs.services.ledger import RecordedResult
 from toolstile_plugins.database.postgres_database import PostgresDatabase, of_postgres
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.ledger.stores.process_identity import Process
-from toolstile_plugins.ledger.stores.sql import COLUMNS, FINISH, Done, Row, SqlStore, finished
+from toolstile_plugins.ledger.stores.sql import COLUMNS, FINISH, OPEN, Done, Row, SqlStore, finished
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
@@ -41,10 +41,10 @@ LEDGER: Final = Part(
     lease TIMESTAMPTZ NOT NULL,
     secret SMALLINT NOT NULL DEFAULT 0
 )""",
+        OPEN,
     ),
-    older="toolstile_effects",
 )
-"""The table of effects; ledgers had it before tables had versions."""
+"""The table of effects; it may be there without a version, as ledgers had none once."""
 
 
 class PostgresStore(SqlStore):

@@ -30,6 +30,11 @@ LAPSED: Final = "Its process ended, or stopped renewing its claim, before the ou
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
+OPEN: Final = (
+    "CREATE INDEX IF NOT EXISTS toolstile_effects_open ON toolstile_effects (created_at, key) "
+    "WHERE state <> 'done'"
+)
+"""The index of the few effects among all whose outcome is not known."""
 _INSERT: Final = (
     "INSERT INTO toolstile_effects (key, tool_name, params_hash, effect_id, session_id, call_id, "
     "created_at, value, state, owner, lease) "
@@ -127,8 +132,11 @@ class SqlStore(ABC):
         self._doubt = _DOUBT.replace("{lease}", self._lease_now)
         self._hold = _HOLD.replace("{lease}", self._lease_now) + _UNSETTLED
         self._put_off = _PUT_OFF.replace("{lease}", self._lease_now) + _UNSETTLED
-        open_ones = "state = 'claimed' OR (state = 'unknown' AND expires_at IS NULL)"
-        self._select_open = f"{select} WHERE {open_ones} ORDER BY created_at, key"
+        # The first condition is that of the index, which SQLite does not conclude.
+        open_ones = "(state = 'claimed' OR (state = 'unknown' AND expires_at IS NULL))"
+        self._select_open = (
+            f"{select} WHERE state <> 'done' AND {open_ones} ORDER BY created_at, key"
+        )
         # The process that has the database open.
         self._process: int | None = None
 

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from toolstile_hookspecs import LedgerError
 from toolstile_hookspecs.services.ledger import RecordedResult
 from toolstile_plugins.ledger.stores.process_identity import Process, monotonic
-from toolstile_plugins.ledger.stores.sql import FINISH, Done, Row, SqlStore, finished
+from toolstile_plugins.ledger.stores.sql import FINISH, OPEN, Done, Row, SqlStore, finished
 from toolstile_plugins.sqlite_file import (
     FORK_PATIENCE,
     Synchronous,
@@ -147,6 +147,7 @@ class SqliteStore(SqlStore):
             if _version_of(connection) != VERSION:
                 connection.execute(_TABLE)
                 connection.execute(f"PRAGMA user_version = {VERSION}")
+            connection.execute(OPEN)
         except BaseException:
             connection.close()
             raise
