@@ -7,7 +7,7 @@ import socket
 import tempfile
 import threading
 from collections.abc import Generator
-from concurrent.futures import Future, InvalidStateError
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from secrets import token_urlsafe
@@ -26,25 +26,41 @@ class ExpectedHandler:
 
     Args:
         address: The way to the host, which goes along with its call.
+
+    Attributes:
+        channel: The channel to it, once it is connected; `EOFError` where nobody waits for it.
     """
 
     def __init__(self, address: HostAddress) -> None:
         self.address = address
         self.channel: Future[SocketChannel] = Future()
+        self._lock = threading.Lock()
+        self._is_given_up = False
 
     def admit(self, channel: SocketChannel) -> None:
-        """Let it have a channel, unless nobody waits for it any more."""
-        try:
-            self.channel.set_result(channel)
-        except InvalidStateError:
+        """Let it have a channel, unless it has one, or nobody waits for it."""
+        with self._lock:
+            is_free = not self.channel.done()
+            if is_free:
+                self.channel.set_result(channel)
+        if not is_free:
             channel.close()
+
+    def expect_another(self) -> None:
+        """Close the channel to one that was lost, and let the next one connect."""
+        with self._lock:
+            self.channel.result().close()
+            self.channel = Future()
+            if self._is_given_up:
+                self.channel.set_exception(EOFError())
 
     def give_up(self) -> None:
         """Wait for it no longer; who reads from its channel finds the end."""
-        try:
-            self.channel.set_exception(EOFError())
-        except InvalidStateError:
-            with suppress(EOFError):
+        with self._lock:
+            self._is_given_up = True
+            if not self.channel.done():
+                self.channel.set_exception(EOFError())
+            elif self.channel.exception() is None:
                 self.channel.result().shut_down()
 
     def close(self) -> None:
@@ -58,7 +74,7 @@ class HandlerConnections:
     """Lets handlers connect, one for each call that expects one.
 
     Handlers of this machine come through a Unix socket, which only this user can open; those of
-    other machines come over TLS. A token that goes along with the call lets one handler in.
+    other machines come over TLS. A token that goes along with the call lets one in at a time.
 
     Args:
         address: `HOST` or `HOST:PORT` at which other machines reach this one, None for none.
@@ -145,7 +161,7 @@ class HandlerConnections:
                 token = lines.readline(_LONGEST_TOKEN).decode("latin-1").rstrip("\n")
             connection.settimeout(None)
             with self._lock:
-                expected = self._expected.pop(token, None)
+                expected = self._expected.get(token)
         if expected is None:
             connection.close()
         else:

@@ -35,6 +35,7 @@ _UNREACHED = (
     "{tool} was not run: its worker cannot reach its host at {place} ({reason}). For workers on "
     "other machines, set address in [plugins.workers] of the host, then retry."
 )
+_UNWANTED = "{tool} was not run: its host does not wait for its worker any more. Retry."
 _TOLD = "Its handler has ended, and only its host knows its outcome."
 _HOST_LOST = "Its host was lost while it ran."
 
@@ -106,7 +107,8 @@ def _run_connected(
         try:
             call = channel.receive()
         except (EOFError, OSError):
-            return DispatchOutcome(DispatchState.NOT_RUN, "Its host does not wait for it any more.")
+            told = _UNWANTED.format(tool=tool.name)
+            return DispatchOutcome(DispatchState.NOT_RUN, told)
         if not begins():
             return DispatchOutcome(DispatchState.NOT_RUN)
         try:

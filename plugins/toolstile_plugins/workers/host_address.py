@@ -20,7 +20,7 @@ class HostAddress(NamedTuple):
 
     Args:
         place: `HOST:PORT`, or the path of a Unix socket.
-        token: Lets one handler in.
+        token: Lets one handler in at a time.
         certificate: The SHA-256 of the certificate of the host, None for a Unix socket.
     """
 

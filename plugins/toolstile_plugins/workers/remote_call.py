@@ -98,17 +98,19 @@ class ConnectedCall:
             call = _dispatched(self._tool, self._settings, context, connection=address)
             context.on_abandoned(handler.give_up)
             _cancel_when_abandoned(dispatcher, call.key, context)
-            came = asyncio.run(_submitted(dispatcher, call, handler))
-            if isinstance(came, DispatchOutcome):
-                return _told(self._tool, came)
-            try:
-                came.send(carried)
-                done = serve(came, context, is_here=handler.address.certificate is None)
-            except (EOFError, OSError):
-                # Asked once more, the dispatcher tells what became of it.
-                return _told(self._tool, asyncio.run(dispatcher.submit(call)))
-            except MessageError as error:
-                raise self._unreadable(error) from error
+            done = None
+            while done is None:
+                came = asyncio.run(_submitted(dispatcher, call, handler))
+                if isinstance(came, DispatchOutcome):
+                    return _told(self._tool, came)
+                try:
+                    came.send(carried)
+                    done = serve(came, context, is_here=handler.address.certificate is None)
+                except (EOFError, OSError):
+                    # The dispatcher tells what became of it, or another worker begins it.
+                    handler.expect_another()
+                except MessageError as error:
+                    raise self._unreadable(error) from error
         try:
             return result_of(self._tool, done)
         except MessageError as error:

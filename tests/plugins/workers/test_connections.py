@@ -51,9 +51,22 @@ def test_a_handler_is_connected_with_its_own_call(connections: HandlerConnection
                 assert theirs.receive() == Done("back")
 
 
-def test_a_token_lets_in_once(connections: HandlerConnections):
-    with connections.expected() as handler, closing(handler.address.connect()):
-        channel_of(handler)
+def test_a_token_lets_in_one_at_a_time(connections: HandlerConnections):
+    with connections.expected() as handler:
+        with closing(handler.address.connect()):
+            channel_of(handler)
+            assert not is_let_in(handler.address)
+        handler.expect_another()
+        with closing(handler.address.connect()):
+            channel_of(handler)
+
+
+def test_nobody_is_let_in_once_the_call_is_given_up(connections: HandlerConnections):
+    with connections.expected() as handler:
+        with closing(handler.address.connect()):
+            channel_of(handler)
+            handler.give_up()
+        handler.expect_another()
         assert not is_let_in(handler.address)
 
 
