@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7915,
-        "statements": 4086,
+        "lines": 7935,
+        "statements": 4103,
         "files": 60,
     },
 }

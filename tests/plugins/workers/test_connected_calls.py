@@ -5,10 +5,12 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import tempfile
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -216,11 +218,14 @@ def test_a_read_of_a_killed_worker_may_be_repeated(site: Site):
     )
 
 
-def test_a_host_that_cannot_be_reached_is_told_and_its_call_does_not_begin(shared: Site):
-    with host_of(shared) as host, host.executor() as tools:
+def test_a_host_that_cannot_be_reached_is_told_and_its_call_does_not_begin(
+    shared: Site, monkeypatch: pytest.MonkeyPatch
+):
+    with TemporaryDirectory() as folder, host_of(shared) as host, host.executor() as tools:
+        monkeypatch.setattr(tempfile, "tempdir", folder)
         assert tools.dispatch(ToolCall("beat")).success
         # As where the folder is on another machine.
-        (place,) = Path(os.environ.get("TMPDIR", "/tmp")).glob("toolstile-*/host")
+        (place,) = Path(folder).glob("toolstile-*/host")
         place.unlink()
         told = tools.dispatch(ToolCall("pay_booked", {"order": 9}))
     assert told.text == (
