@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7935,
-        "statements": 4103,
+        "lines": 7940,
+        "statements": 4108,
         "files": 60,
     },
 }

@@ -266,7 +266,7 @@ class Journal(Store):
             head = Head({}, NO_RECORDS, 0) if is_whole else self.head
             slices: dict[Any, Items] = dict(head.slices)
             for name, change in changes["slices"].items():
-                key = self._kinds.get(name, name)
+                key: Any = self._kinds.get(name, name)
                 slices[key] = self._changed(key, slices, change)
                 for other in () if isinstance(key, str) else self._names[key]:
                     slices.pop(other, None)
@@ -383,4 +383,9 @@ class Journal(Store):
 
 def _items_of(type_: type[Any], raw: Items | list[Any]) -> list[Any]:
     """Return the items of a type that JSON values stand for."""
-    return loaded(type_, raw.text if isinstance(raw, JsonItems) else [*raw])
+    if isinstance(raw, JsonItems):
+        return loaded(type_, raw.text)
+    if isinstance(raw, list):
+        return loaded(type_, raw)
+    before = [] if raw.below is None else _items_of(type_, raw.below)
+    return before + loaded(type_, raw.own())
