@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7940,
-        "statements": 4108,
+        "lines": 7956,
+        "statements": 4114,
         "files": 60,
     },
 }

@@ -193,7 +193,7 @@ def toolstile_lifespan(
 
 @hookspec
 def toolstile_diagnose(
-    settings: Any, bound: Mapping[type[Any], str]
+    host: HostHandle, settings: Any, bound: Mapping[type[Any], str]
 ) -> Iterable[Diagnostic] | None:
     """Report whether the plugin finds all that it relies on: a file, a server, a program.
 

@@ -316,7 +316,7 @@ def _diagnosed(host: Host) -> Iterator[Diagnostic]:
     for implementation in reversed(host.plugins.implementations(HOOK)):
         plugin = implementation.plugin
         try:
-            found = list(implementation.call(bound) or ())
+            found = list(implementation.call(host, bound) or ())
         except Exception as error:  # noqa: BLE001 - a plugin's fault hides nothing else
             yield Diagnostic.error(
                 f"plugin {plugin}", f"Its {HOOK} failed: {one_line(error)}.", "Fix the plugin."

@@ -7,7 +7,7 @@ Settings, `[plugins.database]`: see `DatabaseSettings`. Without a `url` nothing 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,13 +29,15 @@ def toolstile_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolstile_diagnose(settings: DatabaseSettings) -> Iterable[Diagnostic]:
-    """Find out whether the database and its tables can be used."""
+def toolstile_diagnose(
+    host: HostHandle, settings: DatabaseSettings, bound: Mapping[type[Any], str]
+) -> Iterable[Diagnostic]:
+    """Find out whether the database and its tables can be used, and what is overdue in them."""
     if settings.url is None:
         return ()
     from toolstile_plugins.database.cli import diagnosed  # only `toolstile doctor` asks
 
-    return diagnosed(settings)
+    return diagnosed(settings, host.settings("ledger") if "ledger" in bound.values() else None)
 
 
 @hookimpl

@@ -15,6 +15,9 @@ from toolstile_plugins.database.parts import PARTS
 from toolstile_plugins.database.postgres_database import is_pooled
 from toolstile_plugins.database.schema import fault_of, found_in, parts_in, script, upgrade
 from toolstile_plugins.database.settings import DatabaseSettings
+from toolstile_plugins.ledger.doctor import overdue
+from toolstile_plugins.ledger.settings import LedgerSettings
+from toolstile_plugins.ledger.stores.postgres import LEDGER
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
@@ -75,8 +78,13 @@ def _say(args: argparse.Namespace, text: str, line: dict[str, Any]) -> None:
 # --- toolstile doctor
 
 
-def diagnosed(settings: DatabaseSettings) -> Iterator[Diagnostic]:
-    """Yield findings on the database and on the tables of each part."""
+def diagnosed(settings: DatabaseSettings, ledger: LedgerSettings | None) -> Iterator[Diagnostic]:
+    """Yield findings on the database, on the tables of each part, and on overdue effects.
+
+    Args:
+        settings: Those of the database.
+        ledger: Those that say when an effect is overdue, None where there is no ledger.
+    """
     subject = "database"
     try:
         database = settings.database()
@@ -103,3 +111,6 @@ def diagnosed(settings: DatabaseSettings) -> Iterator[Diagnostic]:
             yield Diagnostic.ok(about, "The tables are made when they are first needed.")
         else:
             yield Diagnostic.error(about, *fault)
+        if part is LEDGER and fault is None and ledger is not None:
+            yield from overdue(settings.ledger(), ledger)
+            settings.close()

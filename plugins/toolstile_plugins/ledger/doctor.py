@@ -15,7 +15,7 @@ from toolstile_hookspecs import (
     Severity,
     SystemClock,
 )
-from toolstile_hookspecs.services.ledger import SettlesUnknown
+from toolstile_hookspecs.services.ledger import LedgerStore, SettlesUnknown
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.ledger.entries import due_of
@@ -33,8 +33,16 @@ def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Dia
         return
     found = list(_stores(settings))
     yield from found
-    if all(diagnostic.severity is Severity.OK for diagnostic in found):
-        yield from _overdue(settings)
+    is_empty = settings.store == "memory" or (
+        settings.store == "sqlite" and not settings.path.exists()
+    )
+    if not is_empty and all(diagnostic.severity is Severity.OK for diagnostic in found):
+        try:
+            yield from overdue(settings.ledger().store, settings)
+        except ConfigurationError:
+            return  # the finding on the store says so
+        finally:
+            settings.shut()
 
 
 def _stores(settings: LedgerSettings) -> Iterator[Diagnostic]:
@@ -49,19 +57,14 @@ def _stores(settings: LedgerSettings) -> Iterator[Diagnostic]:
             yield _reached(settings)
 
 
-def _overdue(settings: LedgerSettings) -> Iterator[Diagnostic]:
+def overdue(store: LedgerStore, settings: LedgerSettings) -> Iterator[Diagnostic]:
     """Yield a finding on effects that somebody should have settled by now."""
-    if settings.store == "memory" or (settings.store == "sqlite" and not settings.path.exists()):
-        return
     now = SystemClock().now()
     try:
-        store = settings.ledger().store
         entries = store.unsettled() if isinstance(store, SettlesUnknown) else iter(())
         dues = [due_of(entry, settings, now) for entry in entries]
-    except (LedgerError, ConfigurationError):
+    except LedgerError:
         return  # the finding on the store says so
-    finally:
-        settings.shut()
     over = [due for due in dues if due is not None and due.is_over]
     if over:
         yield Diagnostic.warning(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+from contextlib import closing
 
 import pytest
 
 from toolstile_cli.main import main
+from toolstile_hookspecs.testing.ledger import NOW, claim_of
+from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
 from .conftest import do
 
@@ -100,6 +103,17 @@ def test_who_may_make_no_tables_is_told_who_has_to(toolstile, findings, url, ord
     assert status != 0
     assert finding["remedy"] in err
     assert findings(url)["database counts"]["text"].endswith("when they are first needed.")
+
+
+def test_overdue_effects_are_counted(toolstile, url):
+    toolstile("database", "upgrade")
+    overdue = "Unknown effects that somebody has to settle: 1; the first is overdue since"
+    assert overdue not in toolstile("doctor", "--json")[1]
+    with closing(PostgresStore(url)) as store:
+        store.claim(claim := claim_of(), now=NOW)
+        assert store.doubt(claim.key, claim.effect_id, "It was killed.")
+    assert overdue in toolstile("doctor", "--json")[1]
+    assert toolstile("doctor", "--json", "--block=ledger")[0] == 0
 
 
 def test_without_a_database_the_setting_is_named(toolstile):
