@@ -28,6 +28,7 @@ class Site:
     def __init__(self, folder: Path, database: str | None = None) -> None:
         self.folder = folder
         self.notes = folder / "notes.txt"
+        self.spans = folder / "spans.jsonl"
         self.workers: dict[str, Any] = {"path": str(folder / "calls.db"), "lease": 0.6}
         self.plugins: dict[str, Any] = {}
         if database is not None:
@@ -37,9 +38,17 @@ class Site:
         text = toml({**self.plugins, "workers": self.workers})
         (folder / "toolstile.toml").write_text(text, encoding="utf-8")
 
-    def start(self, concurrency: int = 1, *, tools: str = "remote_tools") -> subprocess.Popen[str]:
-        """Start a worker of a module's tools; returns once it is up."""
-        command = [sys.executable, "-m", "toolstile", "worker", "--tools", tools]
+    def start(
+        self, concurrency: int = 1, *, tools: str = "remote_tools", within: Sequence[str] = ()
+    ) -> subprocess.Popen[str]:
+        """Start a worker of a module's tools; returns once it is up.
+
+        Args:
+            concurrency: How many calls run at once.
+            tools: The module.
+            within: The beginning of the command, as of a `Network`.
+        """
+        command = [*within, sys.executable, "-m", "toolstile", "worker", "--tools", tools]
         worker = subprocess.Popen(
             [*command, "--concurrency", str(concurrency)],
             cwd=self.folder,
@@ -52,12 +61,39 @@ class Site:
         assert "A worker runs" in worker.stderr.readline()
         return worker
 
-    def start_host(self, *orders: int, patience: float = 30, seconds: float = 0) -> Any:
+    def start_host(self, *orders: int, seconds: float = 0, **more: Any) -> subprocess.Popen[str]:
         """Start a host in a process of its own that pays orders."""
-        settings = json.dumps(self._settings(patience=patience))
-        command = [sys.executable, str(HERE / "paying_host.py"), settings, str(seconds)]
+        return self._start_host(
+            [("pay", {"order": order, "seconds": seconds}) for order in orders], **more
+        )
+
+    def call(self, *calls: tuple[str, dict[str, Any]], **more: Any) -> list[str]:
+        """Make calls from a host in a process of its own; returns the texts of their outcomes.
+
+        Args:
+            calls: The names of tools, and the arguments.
+            more: `module` and `within`, and settings of `workers`.
+        """
+        host = self._start_host(calls, **more)
+        told, _ = host.communicate(timeout=PATIENCE)
+        assert host.returncode == 0
+        texts: list[str] = json.loads(told)
+        return texts
+
+    def _start_host(
+        self,
+        calls: Sequence[Any],
+        *,
+        module: str = "remote_tools",
+        within: Sequence[str] = (),
+        **more: Any,
+    ) -> subprocess.Popen[str]:
+        given = (json.dumps(self._settings(**more)), module, json.dumps(calls))
         host = subprocess.Popen(
-            [*command, *map(str, orders)], env=self._environment, stderr=subprocess.DEVNULL
+            [*within, sys.executable, str(HERE / "calling_host.py"), *given],
+            env=self._environment,
+            stdout=subprocess.PIPE,
+            text=True,
         )
         self._started.append(host)
         return host
@@ -65,7 +101,8 @@ class Site:
     @property
     def _environment(self) -> dict[str, str]:
         path = os.pathsep.join(map(str, (HERE, HERE.parents[2])))
-        return {**os.environ, "PYTHONPATH": path, remote_tools.NOTES: str(self.notes)}
+        files = {remote_tools.NOTES: str(self.notes), remote_tools.SPANS: str(self.spans)}
+        return {**os.environ, "PYTHONPATH": path, **files}
 
     def noted(self) -> list[str]:
         """Return the lines that handlers have noted."""

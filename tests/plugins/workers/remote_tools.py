@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import time
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from toolstile_hookspecs import (
     IdempotencyConfig,
@@ -14,6 +17,7 @@ from toolstile_hookspecs import (
 )
 
 NOTES = "TOOLSTILE_TEST_NOTES"
+SPANS = "TOOLSTILE_TEST_SPANS"
 
 
 def note(text: str) -> None:
@@ -74,6 +78,30 @@ def current_trace() -> str:
     return f"{trace.get_current_span().get_span_context().trace_id:032x}"
 
 
+@cache
+def tracer() -> Any:
+    """Return a tracer of this process, which writes spans to a file."""
+    from opentelemetry import trace
+    from opentelemetry.sdk.trace import TracerProvider
+    from opentelemetry.sdk.trace.export import ConsoleSpanExporter, SimpleSpanProcessor
+
+    # For as long as the process lives.
+    file = Path(os.environ[SPANS]).open("a", encoding="utf-8")  # noqa: SIM115
+    lines = ConsoleSpanExporter(out=file, formatter=lambda span: f"{span.to_json(indent=None)}\n")
+    provider = TracerProvider()
+    provider.add_span_processor(SimpleSpanProcessor(lines))
+    trace.set_tracer_provider(provider)
+    return provider.get_tracer(__name__)
+
+
+@tool
+def traced(name: str) -> str:
+    """Make a span, and return the addresses of the machine that it is made on."""
+    with tracer().start_as_current_span(f"greets {name}"):
+        command = ["hostname", "--all-ip-addresses"]
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()
+
+
 @tool
 def lost() -> object:
     """Return a value that is not JSON."""
@@ -88,4 +116,4 @@ def die() -> None:
     os._exit(3)
 
 
-TOOLS = [where, greet, fail, pay, linger, current_trace, lost, die]
+TOOLS = [where, greet, fail, pay, linger, current_trace, traced, lost, die]
