@@ -15,6 +15,7 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchOutcome,
     DispatchState,
 )
+from toolstile_plugins.workers.messages import not_submitted
 from toolstile_plugins.workers.queue_file import BEATS, CallQueue
 from toolstile_plugins.workers.serving import LONGEST, SHORTEST, Serving
 from toolstile_plugins.workers.settings import WorkersSettings
@@ -55,7 +56,10 @@ class LocalDispatcher:
                 )
                 self._thread.start()
             self._changed.notify()
-        return await asyncio.wrap_future(told)
+        try:
+            return await asyncio.wrap_future(told)
+        except StateError as error:
+            raise not_submitted(call.tool, error) from error
 
     def find(self, key: str) -> DispatchOutcome | None:
         """Return the outcome of a call that was submitted; see `Dispatcher`."""

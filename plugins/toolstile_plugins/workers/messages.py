@@ -4,6 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from toolstile_hookspecs import CallRefused, StateError
+
+
+class NotSubmitted(StateError, CallRefused):
+    """A call could not be submitted; the model reads the text as it is."""
+
 
 def other_version(tool: str, version: str | None, known: Collection[str | None]) -> str:
     """Say that no worker has the version of a tool that a host has."""
@@ -22,3 +28,8 @@ def too_late(tool: str, known: Collection[str]) -> str:
         f"{tool} was not run: no worker that runs here has it. Start one with "
         "`toolstile worker --tools MODULE`, then retry."
     )
+
+
+def not_submitted(tool: str, error: StateError) -> NotSubmitted:
+    """Say why a call could not be submitted, and what to do."""
+    return NotSubmitted(f"{tool} could not be submitted: {error}")

@@ -214,6 +214,18 @@ def test_without_a_worker_the_text_says_how_to_start_one(site: Site):
         assert call(host, "pay", order=1).text == told.text
 
 
+def test_a_file_that_cannot_be_used_is_named_to_the_model(
+    site: Site, caplog: pytest.LogCaptureFixture
+):
+    with site.host(path=str(site.folder)) as host:
+        told = [call(host, "pay", order=1).text for _ in range(2)]
+    assert told[0].startswith(
+        f"pay could not be submitted: The calls of workers in {site.folder} cannot be used: "
+    )
+    assert told[1] == told[0]
+    assert {record.exc_info for record in caplog.records} <= {None}
+
+
 def test_a_dispatcher_that_nobody_offers_is_refused(site: Site):
     with pytest.raises(ConfigurationError, match="'locl' is not known; did you mean 'local'"):
         site.host(dispatcher="locl").open()

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import closing
 from functools import partial
 
 import pytest
 
+from toolstile_hookspecs import CallRefused, StateError
+from toolstile_hookspecs.services.dispatcher import DispatchedCall
 from toolstile_hookspecs.testing import DispatcherContract, StartMarksContract
+from toolstile_hookspecs.testing.dispatch.dispatcher import submitted
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.workers.dbos.dispatcher import DbosDispatcher
 from toolstile_plugins.workers.dbos.tables import PostgresStarts
@@ -26,6 +30,19 @@ class WithDatabase(DbosDispatcher):
     def close(self) -> None:
         super().close()
         self._database.close()
+
+
+def test_a_call_that_cannot_be_submitted_is_refused() -> None:
+    """So the model reads why."""
+    call = DispatchedCall("k", "pay", None, "{}")
+    with (
+        closing(WithDatabase("postgresql://nobody@127.0.0.1:1/none")) as dispatcher,
+        pytest.raises(
+            CallRefused, match=r"^pay could not be submitted: The database in Postgre"
+        ) as refused,
+    ):
+        submitted(dispatcher, call)
+    assert isinstance(refused.value, StateError)
 
 
 class TestDispatcher(DispatcherContract):
