@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7956,
-        "statements": 4114,
+        "lines": 7975,
+        "statements": 4124,
         "files": 60,
     },
 }
