@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7975,
-        "statements": 4124,
+        "lines": 7997,
+        "statements": 4134,
         "files": 60,
     },
 }

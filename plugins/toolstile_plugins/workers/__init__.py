@@ -27,6 +27,8 @@ from toolstile_plugins.workers.settings import WorkersSettings
 from toolstile_plugins.workers.tool_modules import needs_host
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
     from toolstile_plugins.workers.connections import HandlerConnections
     from toolstile_plugins.workers.remote_call import ConnectedCall, RemoteCall
 
@@ -49,18 +51,22 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
     if settings.runs is None:
         yield
         return
+    from concurrent.futures import ThreadPoolExecutor
+
     from toolstile_plugins.workers.connections import HandlerConnections
     from toolstile_plugins.workers.dispatchers import dispatcher_of
 
     with ExitStack() as stack:
         dispatcher = stack.enter_context(closing(dispatcher_of(settings, host)))
         connections = stack.enter_context(closing(HandlerConnections(settings.address)))
+        cancelling = stack.enter_context(ThreadPoolExecutor(thread_name_prefix="toolstile-cancel"))
         if settings.concurrency:
             from toolstile_plugins.workers.own_worker import own_worker
 
             tools = [tool for tool in host.catalog if tool.handler and settings.runs.selects(tool)]
             stack.enter_context(own_worker(dispatcher, tools, settings.concurrency))
-        host.register(RemoteCalls(settings.runs, settings, dispatcher, connections), _CALLS)
+        calls = RemoteCalls(settings.runs, settings, dispatcher, cancelling, connections)
+        host.register(calls, _CALLS)
         stack.callback(host.unregister, _CALLS)
         yield
 
@@ -72,6 +78,7 @@ class RemoteCalls:
         runs: Chooses them.
         settings: The settings.
         dispatcher: The dispatcher of the host.
+        cancelling: Cancels calls that are given up.
         connections: Lets their handlers connect with the host.
     """
 
@@ -80,6 +87,7 @@ class RemoteCalls:
         runs: ToolSelector,
         settings: WorkersSettings,
         dispatcher: Dispatcher,
+        cancelling: Executor,
         connections: HandlerConnections,
     ) -> None:
         @hookimpl
@@ -91,8 +99,8 @@ class RemoteCalls:
             if tool.handler is None:
                 return None
             if needs_host(tool):
-                return ConnectedCall(tool, settings, connections)
-            return RemoteCall(tool, settings)
+                return ConnectedCall(tool, settings, cancelling, connections)
+            return RemoteCall(tool, settings, cancelling)
 
         @hookimpl
         def toolstile_resources() -> list[Binding[Any]]:

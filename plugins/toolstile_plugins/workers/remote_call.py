@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import threading
+import logging
+from concurrent.futures import Executor, Future
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any, Final
 from uuid import uuid4
 
@@ -31,6 +33,8 @@ from toolstile_plugins.workers import trace_context
 from toolstile_plugins.workers.connections import ExpectedHandler, HandlerConnections
 from toolstile_plugins.workers.settings import WorkersSettings
 
+log = logging.getLogger("toolstile.workers")
+
 _UNKNOWN: Final = (
     "{name} may have had its effect, but its outcome is unknown: {text} Do not repeat the call "
     "before somebody has found out."
@@ -44,11 +48,15 @@ class RemoteCall:
     Args:
         tool: The tool.
         settings: The settings.
+        cancelling: Cancels calls that are given up, which wait for nothing.
     """
 
-    def __init__(self, tool: Tool[Any, Any], settings: WorkersSettings) -> None:
+    def __init__(
+        self, tool: Tool[Any, Any], settings: WorkersSettings, cancelling: Executor
+    ) -> None:
         self._tool = tool
         self._settings = settings
+        self._cancelling = cancelling
 
     async def __call__(self, params: Any, *, context: ToolContext) -> ToolResult[Any]:
         """Have the handler run on a worker, and return its result.
@@ -63,7 +71,7 @@ class RemoteCall:
             told = f"its params take {len(written):,} characters, and {MAX_MESSAGE:,} are the most"
             raise ValueError(f"{told}; put what is large into a file")
         call = _dispatched(self._tool, self._settings, context, params=written)
-        _cancel_when_abandoned(dispatcher, call.key, context)
+        context.on_abandoned(partial(_cancel, self._cancelling, dispatcher, call.key))
         return _told(self._tool, await dispatcher.submit(call))
 
 
@@ -73,14 +81,20 @@ class ConnectedCall:
     Args:
         tool: The tool.
         settings: The settings.
+        cancelling: Cancels calls that are given up, which wait for nothing.
         connections: Lets the handler connect.
     """
 
     def __init__(
-        self, tool: Tool[Any, Any], settings: WorkersSettings, connections: HandlerConnections
+        self,
+        tool: Tool[Any, Any],
+        settings: WorkersSettings,
+        cancelling: Executor,
+        connections: HandlerConnections,
     ) -> None:
         self._tool = tool
         self._settings = settings
+        self._cancelling = cancelling
         self._connections = connections
 
     def __call__(self, params: Any, *, context: ToolContext) -> Any:
@@ -97,7 +111,7 @@ class ConnectedCall:
             address = handler.address.to_json()
             call = _dispatched(self._tool, self._settings, context, connection=address)
             context.on_abandoned(handler.give_up)
-            _cancel_when_abandoned(dispatcher, call.key, context)
+            context.on_abandoned(partial(_cancel, self._cancelling, dispatcher, call.key))
             done = None
             while done is None:
                 came = asyncio.run(_submitted(dispatcher, call, handler))
@@ -170,12 +184,12 @@ def _dispatched(
     )
 
 
-def _cancel_when_abandoned(dispatcher: Dispatcher, key: str, context: ToolContext) -> None:
-    def cancel() -> None:
-        # Given up, the call waits for nothing.
-        threading.Thread(target=dispatcher.cancel, args=(key,)).start()
+def _cancel(cancelling: Executor, dispatcher: Dispatcher, key: str) -> None:
+    def log_failure(done: Future[Any]) -> None:
+        if error := done.exception():
+            log.warning("A call that was given up may go on: %s", error)
 
-    context.on_abandoned(cancel)
+    cancelling.submit(dispatcher.cancel, key).add_done_callback(log_failure)
 
 
 def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:

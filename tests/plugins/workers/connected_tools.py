@@ -121,7 +121,7 @@ def directory(*, context: ToolContext) -> str:
     return files_of(context).read("real.txt")
 
 
-@tool
+@tool(timeout=60)
 def large(*, context: ToolContext) -> str:
     """Return more than can be sent."""
     return "x" * (129 * 2**20)

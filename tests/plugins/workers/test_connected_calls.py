@@ -31,9 +31,15 @@ MODULE = "tests.plugins.workers.connected_tools"
 NAMES = [tool.name for tool in connected_tools.ON_WORKERS]
 
 
-@pytest.fixture(scope="module")
-def worker(tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
-    with closing(Site(tmp_path_factory.mktemp("worker"))) as site:
+@pytest.fixture(scope="module", params=["local", pytest.param("dbos", marks=pytest.mark.long)])
+def worker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Generator[Site]:
+    database = None
+    if request.param == "dbos":
+        pytest.importorskip("dbos")
+        database = request.getfixturevalue("postgres").make()
+    with closing(Site(tmp_path_factory.mktemp("worker"), database)) as site:
         site.start(concurrency=3, tools=MODULE)
         yield site
 
@@ -91,13 +97,30 @@ def test_heartbeats_reach_the_host(host: Host):
     assert len(beats) >= 2
 
 
+def stored_calls(site: Site) -> str:
+    """Return all that the way of the calls has stored."""
+    if "database" not in site.plugins:
+        files = site.folder.glob("calls.db*")
+        return "".join(file.read_bytes().decode("latin-1") for file in files)
+    psycopg = pytest.importorskip("psycopg")
+    with closing(psycopg.connect(site.plugins["database"]["url"])) as connection:
+        tables = connection.execute(
+            "SELECT format('%I.%I', schemaname, tablename) FROM pg_tables "
+            "WHERE schemaname IN ('public', 'toolstile_dbos')"
+        ).fetchall()
+        rows = [
+            connection.execute(f"SELECT t::text FROM {name} t").fetchall() for (name,) in tables
+        ]
+    return str(rows)
+
+
 def test_secrets_come_back_in_clear_and_are_not_stored_on_their_way(host: Host, shared: Site):
     with host.executor() as tools:
         outcome = tools.dispatch(ToolCall("log_in", {"password": "hunter2"}))
     assert outcome.result.value == SecretStr("token of hunter2")
-    stored = b"".join(file.read_bytes() for file in shared.folder.glob("calls.db*"))
-    assert b"log_in" in stored
-    assert b"hunter2" not in stored
+    stored = stored_calls(shared)
+    assert "log_in" in stored
+    assert "hunter2" not in stored
 
 
 def test_a_portable_resource_is_made_where_the_handler_runs(host: Host):
@@ -128,7 +151,7 @@ def test_a_result_that_is_too_large_is_told(host: Host):
 def test_the_real_directory_is_used_on_the_machine_of_the_host_alone(
     shared: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, address: str, expected: str
 ):
-    monkeypatch.setattr(shared, "plugins", {"vfs": {"root": str(tmp_path)}})
+    monkeypatch.setattr(shared, "plugins", {**shared.plugins, "vfs": {"root": str(tmp_path)}})
     with host_of(shared, address=address) as host, host.executor() as tools:
         assert expected in tools.dispatch(ToolCall("directory")).text
 
@@ -144,7 +167,7 @@ def test_a_handler_is_part_of_its_callers_trace(
     shared: Site, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     spans = tmp_path / "spans.jsonl"
-    monkeypatch.setattr(shared, "plugins", {"otel": {"trace": str(spans)}})
+    monkeypatch.setattr(shared, "plugins", {**shared.plugins, "otel": {"trace": str(spans)}})
     with host_of(shared) as host, host.executor() as tools:
         seen = tools.dispatch(ToolCall("trace_id")).text
         tools.dispatch(ToolCall("relay", {"name": "local", "order": 1}))
@@ -190,27 +213,27 @@ def test_a_handler_that_takes_too_long_is_killed(shared: Site):
     until(lambda: not lives(process))
 
 
-def test_an_effect_of_a_killed_worker_is_unknown_and_changes_nothing(site: Site):
-    worker = site.start(tools=MODULE)
-    with host_of(site) as host:
+def test_an_effect_of_a_killed_worker_is_unknown_and_changes_nothing(any_site: Site):
+    worker = any_site.start(tools=MODULE)
+    with host_of(any_site) as host:
         told, booked = while_running(
-            host, site, lambda _: worker.kill(), "pay_booked", order=1, seconds=60
+            host, any_site, lambda _: worker.kill(), "pay_booked", order=1, seconds=60
         )
         assert told is not None
         assert "its outcome is unknown: Its worker was lost while it ran." in told.text
         assert booked == []
-        site.start(tools=MODULE)
+        any_site.start(tools=MODULE)
         with host.executor() as tools:
             again = tools.dispatch(ToolCall("pay_booked", {"order": 1}))
             assert "its outcome is unknown" in again.text
             assert tools.dispatch(ToolCall("pay_booked", {"order": 2})).text == "2"
-    assert [line.rpartition(" ")[0] for line in site.noted()] == ["paid 1", "paid 2"]
+    assert [line.rpartition(" ")[0] for line in any_site.noted()] == ["paid 1", "paid 2"]
 
 
-def test_a_read_of_a_killed_worker_may_be_repeated(site: Site):
-    worker = site.start(tools=MODULE)
-    with host_of(site) as host:
-        told, _ = while_running(host, site, lambda _: worker.kill(), "look_long", seconds=60)
+def test_a_read_of_a_killed_worker_may_be_repeated(any_site: Site):
+    worker = any_site.start(tools=MODULE)
+    with host_of(any_site) as host:
+        told, _ = while_running(host, any_site, lambda _: worker.kill(), "look_long", seconds=60)
     assert told is not None
     assert told.text == (
         "look_long gave no result: Its worker was lost while it ran. It only reads, so the call "

@@ -59,17 +59,17 @@ async def pay(site: Site, killing: Thread) -> tuple[dict[int, Outcome], list[int
         return outcomes, [entry.order for entry in tools.session[Entry].all()]
 
 
-def test_the_session_has_what_succeeded_and_nothing_else(site: Site):
+def test_the_session_has_what_succeeded_and_nothing_else(any_site: Site):
     stop, kills = Event(), list[int]()
-    killing = Thread(target=kill_workers, args=(site, stop, kills))
+    killing = Thread(target=kill_workers, args=(any_site, stop, kills))
     killing.start()
     try:
-        outcomes, booked = asyncio.run(pay(site, killing))
+        outcomes, booked = asyncio.run(pay(any_site, killing))
     finally:
         stop.set()
         killing.join()
 
-    paid = Counter(int(line.split()[1]) for line in site.noted())
+    paid = Counter(int(line.split()[1]) for line in any_site.noted())
     assert len(kills) == KILLS
     assert set(paid.values()) == {1}
     told = {order for order, outcome in outcomes.items() if outcome.success}
