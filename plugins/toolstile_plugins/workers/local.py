@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
+from collections.abc import Collection
 from concurrent.futures import Future
 from typing import Final
 
@@ -37,7 +38,7 @@ class LocalDispatcher:
     def __init__(self, settings: WorkersSettings) -> None:
         self._queue = CallQueue(settings.path, settings.synchronous, settings.lease)
         self._changed = threading.Condition()
-        self._entering: list[DispatchedCall] = []
+        self._entering: list[tuple[DispatchedCall, Future[DispatchOutcome]]] = []
         self._waiting: dict[str, Waiting] = {}
         self._thread: threading.Thread | None = None
         self._closed = False
@@ -48,7 +49,7 @@ class LocalDispatcher:
         with self._changed:
             if self._closed:
                 raise StateError("The host is closed, so no call can be submitted. Open a Host.")
-            self._entering.append(call)
+            self._entering.append((call, told))
             self._waiting.setdefault(call.key, []).append(told)
             if self._thread is None:
                 self._thread = threading.Thread(
@@ -90,7 +91,7 @@ class LocalDispatcher:
             self._changed.notify()
         if self._thread is not None:
             self._thread.join()
-        self._fail(StateError("The host was closed."), [])
+        self._fail(StateError("The host was closed."), set())
         self._queue.close()
 
     def _watch(self) -> None:
@@ -104,7 +105,7 @@ class LocalDispatcher:
                     return
             try:
                 if entering:
-                    self._queue.enter(entering)
+                    self._queue.enter([call for call, _ in entering])
                 if entering or time.monotonic() >= due:
                     self._queue.look_after()
                     due = time.monotonic() + self._queue.lease / BEATS
@@ -113,7 +114,7 @@ class LocalDispatcher:
                 if version != before or entering:
                     self._tell()
             except StateError as error:
-                self._fail(error, entering)
+                self._fail(error, {told for _, told in entering})
 
     def _tell(self) -> None:
         """Answer those whose calls have ended."""
@@ -126,7 +127,7 @@ class LocalDispatcher:
         }
         with self._changed:
             # What is submitted once more just now is not in the file yet.
-            again = {call.key for call in self._entering}
+            again = {call.key for call, _ in self._entering}
             answered = {
                 key: self._waiting.pop(key) for key in ended.keys() - again if key in self._waiting
             }
@@ -135,17 +136,17 @@ class LocalDispatcher:
                 if told.set_running_or_notify_cancel():
                     told.set_result(ended[key])
 
-    def _fail(self, error: StateError, entering: list[DispatchedCall]) -> None:
+    def _fail(self, error: StateError, fresh: Collection[Future[DispatchOutcome]]) -> None:
         """Tell those who wait that the file fails; what it has of their calls is not known."""
         with self._changed:
             waiting, self._waiting = self._waiting, {}
         unknown = DispatchOutcome(DispatchState.UNKNOWN, str(error))
-        fresh = {call.key for call in entering}
-        for key, futures in waiting.items():
+        for futures in waiting.values():
             for told in futures:
                 if not told.set_running_or_notify_cancel():
                     continue
-                if key in fresh:
+                # One that joins a call of before may have run.
+                if futures[0] in fresh:
                     told.set_exception(error)
                 else:
                     told.set_result(unknown)

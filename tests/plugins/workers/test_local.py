@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Generator
 from contextlib import closing, contextmanager
 from functools import partial
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
+from toolstile_hookspecs import StateError
+from toolstile_hookspecs.services.dispatcher import DispatchedCall, DispatchOutcome, DispatchState
 from toolstile_hookspecs.services.start_marks import StartMarks
 from toolstile_hookspecs.testing import DispatcherContract, StartMarksContract
 from toolstile_hookspecs.testing.dispatch.dispatch_processes import Make
@@ -28,6 +30,25 @@ def marks_in(file: Path) -> Generator[StartMarks]:
 def test_an_outcome_of_another_form_is_unknown(text: str) -> None:
     # A newer worker must not end the thread for which all calls of a host wait.
     assert DispatchOutcome.from_json(text).state is DispatchState.UNKNOWN
+
+
+def test_who_joins_a_call_while_the_file_fails_is_told_that_it_may_have_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    call = DispatchedCall("k", "pay", None, "{}")
+
+    def fail(*_: object) -> None:
+        raise StateError("The disk is full.")
+
+    async def run(dispatcher: LocalDispatcher) -> list[DispatchOutcome]:
+        first = asyncio.ensure_future(dispatcher.submit(call))
+        await asyncio.sleep(0.1)
+        monkeypatch.setattr(CallQueue, "enter", fail)
+        return [await dispatcher.submit(call), await first]
+
+    with closing(LocalDispatcher(WorkersSettings(path=tmp_path / "calls.db"))) as dispatcher:
+        told = asyncio.run(run(dispatcher))
+    assert told == [DispatchOutcome(DispatchState.UNKNOWN, "The disk is full.")] * 2
 
 
 class TestMarks(StartMarksContract):

@@ -82,12 +82,14 @@ class WaitingCalls:
         """Have a call run; returns what its outcome is told to.
 
         Raises:
-            StateError: The database cannot be used.
+            StateError: The database cannot be used, and this process had not submitted the call.
         """
         told: Future[DispatchOutcome] = Future()
         # News may come before this has ended.
         with self._lock:
-            self._waiting.setdefault(call.key, []).append(_Waiting(call, told))
+            waiting = self._waiting.setdefault(call.key, [])
+            is_new = not waiting
+            waiting.append(_Waiting(call, told))
             if self._thread is None:
                 self._engine = engine_of(self._database, CONNECTIONS)
                 self._client = client_of(self._engine)
@@ -97,9 +99,11 @@ class WaitingCalls:
                 self._thread.start()
         try:
             self._answer_known([call.key])
-        except BaseException:
-            self._forget(call.key)
-            raise
+        except StateError:
+            # One that was submitted before may run, and has others who wait.
+            if is_new:
+                self._forget(call.key)
+                raise
         # From here on it may run, whatever fails: the thread goes on.
         with suppress(StateError):
             # Nobody asks DBOS for its status: where it is queued already, queueing changes nothing.
