@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 7997,
-        "statements": 4134,
+        "lines": 8002,
+        "statements": 4137,
         "files": 60,
     },
 }
