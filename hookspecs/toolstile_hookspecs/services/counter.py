@@ -63,7 +63,7 @@ class Counter(Protocol):
         """Let an amount count in full, unless the sum under its key would exceed the limit.
 
         Args:
-            key: What is limited; begin it with the policy's name.
+            key: What is limited; begin it with the policy's name. Take several in sorted order.
             amount: How much, never below 0; whole numbers are added exactly.
             limit: The most that may count at once.
             window: Seconds after which it counts no more; None to count for good.

@@ -248,7 +248,8 @@ def _take_places(run: ActiveCall, rules: tuple[Rule, ...], resources: Any) -> No
     before, apart_before = session.policy_records, {**(apart or {})}
     context = _with(run.context, session=run.branch.reserving(apart), resources=resources)
     try:
-        for rule in rules:
+        # In one order on all hosts, or two would wait for one another in a database.
+        for rule in sorted(rules, key=lambda rule: rule.name):
             _take_place(run, rule, context)
     except BaseException:
         if apart is None:

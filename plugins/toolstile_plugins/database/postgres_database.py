@@ -142,7 +142,7 @@ class PostgresDatabase:
             locks: Numbers of `lock_of`; each is held until the transaction has ended.
         """
         self._check_parts()
-        lock = "".join(f"; SELECT pg_advisory_xact_lock({number})" for number in locks)
+        lock = "".join(f"; SELECT pg_advisory_xact_lock({number})" for number in sorted(locks))
         with self.explaining():
             if (within := self._open_here) is not None:
                 if lock:

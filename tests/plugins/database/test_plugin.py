@@ -23,6 +23,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.database import wakeups
 from toolstile_plugins.database.settings import DatabaseSettings
+from toolstile_plugins.policies import QuotaPolicy
 
 from .conftest import do, wait_until
 
@@ -95,6 +96,26 @@ def test_a_call_is_recorded_in_the_transaction_that_keeps_it_and_answers_every_h
     with host(url) as opened, opened.executor(session_id="t") as tools:
         again = tools.dispatch(call)
     assert (again.text, again.event.replayed) == ("Ordered mug.", True)
+
+
+@pytest.mark.slow
+def test_hosts_whose_rules_stand_in_another_order_do_not_wait_for_one_another(url):
+    settings = Settings.model_validate({"plugins": {"database": {"url": url}}})
+    rules = [QuotaPolicy(name=name, max_calls=1000, scope="global") for name in "ab"]
+
+    def call(number: int) -> list[str]:
+        policies = rules if number else rules[::-1]
+        with (
+            Host(settings=settings, tools=[note], policies=policies) as opened,
+            opened.executor(session_id=f"s{number}") as tools,
+        ):
+            meeting.wait(30)
+            calls = (ToolCall("note", {"text": "a"}) for _ in range(50))
+            return [call.text for call in map(tools.dispatch, calls) if not call.success]
+
+    meeting = threading.Barrier(2)
+    with ThreadPoolExecutor(2) as pool:
+        assert [*pool.map(call, range(2))] == [[], []]
 
 
 @pytest.mark.slow

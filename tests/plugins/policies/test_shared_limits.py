@@ -117,6 +117,24 @@ def test_hosts_on_one_file_share_it(stored):
     assert passes(one, 2) + passes(other, 2) + passes(one) == [True] * 3 + [False] * 2
 
 
+def test_places_are_taken_in_one_order_whatever_the_order_of_the_rules():
+    class Noting(MemoryCounter):
+        def reserve(self, key: str, *asked: Any, **named: Any) -> Reservation:
+            taken.append(key)
+            return super().reserve(key, *asked, **named)
+
+    orders = []
+    for names in ("ab", "ba"):
+        taken: list[str] = []
+        rules = [QuotaPolicy(name=name, max_calls=9, scope="global") for name in names]
+        counter = Binding.instance(Counter, Noting())
+        with Host(tools=[ask], policies=rules, resources=[counter]) as host:
+            passes(host.executor())
+        orders.append(taken)
+    assert orders[0] == orders[1]
+    assert len(orders[0]) == 2
+
+
 def test_each_principal_has_a_rate_of_its_own(hosts):
     rate = RateLimitPolicy(max_calls=2, window=10, scope="principal", name="r")
     host = hosts.open(rate)
