@@ -264,9 +264,9 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 779,
         "host": 63,
-        "lines": 8002,
-        "statements": 4137,
-        "files": 60,
+        "lines": 7986,
+        "statements": 4128,
+        "files": 59,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

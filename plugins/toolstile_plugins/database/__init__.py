@@ -7,8 +7,8 @@ Settings, `[plugins.database]`: see `DatabaseSettings`. Without a `url` nothing 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, closing
 from typing import Any
 
 from pydantic import BaseModel
@@ -58,13 +58,9 @@ def toolstile_resources(settings: DatabaseSettings) -> list[Binding[Any]]:
 
 
 @hookimpl
-@contextmanager
-def toolstile_lifespan(host: HostHandle, settings: DatabaseSettings) -> Generator[None]:  # noqa: ARG001 - the hook's
+def toolstile_lifespan(settings: DatabaseSettings) -> AbstractContextManager[object]:
     """Close the connections when the host closes."""
-    try:
-        yield
-    finally:
-        settings.close()
+    return closing(settings)
 
 
 @hookimpl

@@ -5,22 +5,28 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
 
 from toolstile_hookspecs import ConfigurationError, Diagnostic, HostHandle, StateError
 from toolstile_plugins.cli_support import console
-from toolstile_plugins.database.parts import PARTS
+from toolstile_plugins.database.approval_store import APPROVALS
+from toolstile_plugins.database.counter import COUNTS
 from toolstile_plugins.database.postgres_database import is_pooled
-from toolstile_plugins.database.schema import fault_of, found_in, parts_in, script, upgrade
+from toolstile_plugins.database.schema import Part, fault_of, found_in, parts_in, script, upgrade
+from toolstile_plugins.database.session_store import SESSIONS
 from toolstile_plugins.database.settings import DatabaseSettings
 from toolstile_plugins.ledger.doctor import overdue
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.postgres import LEDGER
+from toolstile_plugins.workers.dbos.tables import WORKERS
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
+
+PARTS: Final[tuple[Part, ...]] = (SESSIONS, COUNTS, LEDGER, APPROVALS, WORKERS)
+"""All parts, in the order in which they are made."""
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:

@@ -7,8 +7,8 @@ Settings, `[plugins.sessions]`: see `SessionsSettings`. Without a `path` both st
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator, Iterable, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping
+from contextlib import AbstractContextManager, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -121,13 +121,9 @@ def toolstile_resources(settings: SessionsSettings) -> list[Binding[Any]]:
 
 
 @hookimpl
-@contextmanager
-def toolstile_lifespan(host: HostHandle, settings: SessionsSettings) -> Generator[None]:  # noqa: ARG001 - the hook's
+def toolstile_lifespan(settings: SessionsSettings) -> AbstractContextManager[object]:
     """Close the store when the host closes."""
-    try:
-        yield
-    finally:
-        settings.close()
+    return closing(settings)
 
 
 @hookimpl
