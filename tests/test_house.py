@@ -262,11 +262,11 @@ BUDGETS = {
     },
     # Workers, one PostgreSQL, and unknown outcomes that settle themselves; 3,200 lines were asked.
     "beyond one machine": {
-        "contract": 779,
+        "contract": 983,
         "host": 63,
-        "lines": 7986,
-        "statements": 4128,
-        "files": 59,
+        "lines": 8241,
+        "statements": 4255,
+        "files": 61,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

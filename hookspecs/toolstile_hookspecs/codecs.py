@@ -15,6 +15,10 @@ from toolstile_hookspecs._schema.core_schema import (
     is_immutable_type as is_immutable_type,
     may_lose as may_lose,
 )
+from toolstile_hookspecs._schema.differences import (
+    difference as difference,
+    why_not_written as why_not_written,
+)
 from toolstile_hookspecs._schema.navigation import (
     alternatives as alternatives,
     of_item as of_item,

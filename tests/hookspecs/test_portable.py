@@ -70,11 +70,14 @@ def test_a_value_is_read_as_it_was_written(value: Any) -> None:
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        (threading.Lock(), "lock is no data; use JSON values"),
-        ({1: 2}, "dict is no data"),
-        ([Note, object()], "object is no data"),
-        (Key(SecretStr("x")), "Keep secrets elsewhere"),
-        (Pair(1, Note("a")), "make the field name what it holds"),
+        (threading.Lock(), r"value \(lock\) is no data; use JSON values"),
+        ({"a": {1: 2}}, r"value.a has a key \(int\) that is no text; use texts"),
+        ([Note, object()], r"value\[1\] \(object\) is no data"),
+        ([Key(SecretStr("x"))], r"value\[0\].secret \(SecretStr\) would come .* secrets elsewhere"),
+        (
+            Pair(1, Note("a")),
+            r"value\[1\] \(Note\) would come back as dict; let the field name",
+        ),
         (type("Local", (), {}), "define it at the top level of a module"),
     ],
     ids=["lock", "key", "object", "secret", "any", "local"],
@@ -89,7 +92,7 @@ def test_a_value_that_would_be_read_as_another_is_refused(value: Any, told: str)
     [
         (["one", "antigravity:Fly", [1]], "no type antigravity:Fly in this process"),
         (["type", "json:dumps"], "no type json:dumps"),
-        (["one", "pydantic.types:ImportString", ["antigravity"]], "ImportString is no data"),
+        (["one", "pydantic.types:ImportString", ["antigravity"]], r"\(ImportString\) is no data"),
         (["one", f"{__name__}:Note", [{"text": 1}]], "do not fit"),
         (["run", "os:system", ["true"]], "none of the forms"),
         ([1, 2], "none of the forms"),

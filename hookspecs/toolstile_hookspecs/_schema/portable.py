@@ -16,11 +16,12 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from pydantic import BaseModel
+from pydantic_core import from_json
 
-from toolstile_hookspecs._schema.stored_items import dumped_exactly, loaded
+from toolstile_hookspecs._schema.differences import PLAIN, difference, why_not_written
+from toolstile_hookspecs._schema.stored_items import items_of, loaded, text_of
 from toolstile_hookspecs.errors import SnapshotError
 
-_PLAIN: Final = frozenset({type(None), bool, int, float, str})
 _SERIES: Final[dict[str, Any]] = {
     series.__name__: series for series in (list, tuple, set, frozenset)
 }
@@ -59,6 +60,13 @@ def place_of(thing: Any) -> str | None:
     return place if found_at(place) is thing else None
 
 
+def _text(key: object, at: str) -> str:
+    if type(key) is not str:
+        told = f"{at} has a key ({type(key).__qualname__}) that is no text"
+        raise SnapshotError(f"{told}; use texts, or a field that declares the type of its keys.")
+    return key
+
+
 class PortableValues:
     """Writes values as JSON and reads them as the same values.
 
@@ -77,20 +85,28 @@ class PortableValues:
     def __init__(self, find: Callable[[str], Any] = found_at) -> None:
         self._find = find
 
-    def write(self, value: Any) -> Any:
-        """Return a value as plain JSON; raises `SnapshotError`, which says what to do."""
+    def write(self, value: Any, at: str = "value") -> Any:
+        """Return a value as plain JSON from which the same value is read, in all its parts.
+
+        Args:
+            value: The value.
+            at: The name of the value in messages.
+
+        Raises:
+            SnapshotError: When there is none. The message names the part, its type and the remedy.
+        """
         type_: type[Any] = value.__class__
-        if type_ in _PLAIN:
+        if type_ in PLAIN:
             return value
-        if type_ is dict and all(type(key) is str for key in value):
-            return {key: self.write(part) for key, part in value.items()}
+        if type_ is dict:
+            return {_text(key, at): self.write(part, f"{at}.{key}") for key, part in value.items()}
         if type_ is bytes:
             return ["bytes", base64.b64encode(value).decode()]
         if isinstance(value, type):
-            return ["type", self._place(value)]
+            return ["type", self._place(value, at)]
         if type_ in _SERIES.values():
-            return [type_.__name__, *self._items([*value])]
-        return ["one", *self._of_type(type_, [value])]
+            return [type_.__name__, *self._items([*value], at)]
+        return ["one", *self._of_type(type_, [value], at, "[0]")]
 
     def read(self, written: Any) -> Any:
         """Return the value that was written; raises `SnapshotError` or `ValueError`."""
@@ -116,38 +132,52 @@ class PortableValues:
         is_named_tuple = tuple in type_.__mro__ and hasattr(type_, "_fields")
         return is_named_tuple or is_dataclass(type_) or issubclass(type_, _DATA)
 
-    def _items(self, items: list[Any]) -> tuple[str, list[Any]]:
+    def _items(self, items: list[Any], at: str) -> tuple[str, list[Any]]:
         """Return the place of the type that all items have, "" for several, and the items."""
         types = set(map(type, items))
-        if types <= _PLAIN:
+        if types <= PLAIN:
             return "", items
         if len(types) == 1 and self.is_data(type_ := types.pop()):
-            return self._of_type(type_, items)
-        return "", [self.write(item) for item in items]
+            return self._of_type(type_, items, at)
+        return "", [self.write(item, f"{at}[{number}]") for number, item in enumerate(items)]
 
-    def _of_type(self, type_: type[Any], items: list[Any]) -> tuple[str, list[Any]]:
-        self._check(type_)
-        return self._place(type_), dumped_exactly(type_, items)
+    def _of_type(
+        self, type_: type[Any], items: list[Any], at: str, step: str = ""
+    ) -> tuple[str, list[Any]]:
+        self._check(type_, at)
+        place = self._place(type_, at)
+        try:
+            text = text_of(type_, items)
+            fault = difference(items, items_of(type_, text), "")
+        except Exception as error:  # noqa: BLE001 - anybody's validators; the reason is told
+            text, fault = b"", why_not_written(items, error, "")
+        if fault is not None:
+            raise SnapshotError(
+                f"{at}{fault.removeprefix(step)}; let the field name the type of what it holds, or "
+                "use JSON values, and keep secrets elsewhere."
+            )
+        return place, from_json(text)
 
     def _read_items(self, place: str, items: list[Any]) -> list[Any]:
         if not place:
             return [self.read(item) for item in items]
         type_ = self._found(place)
-        self._check(type_)
+        self._check(type_, "it")
         return loaded(type_, items)
 
-    def _check(self, type_: type[Any]) -> None:
+    def _check(self, type_: type[Any], at: str) -> None:
         if not self.is_data(type_):
             raise SnapshotError(
-                f"{type_.__qualname__} is no data; use JSON values, bytes, a dataclass, a pydantic "
-                "model, a named tuple or an enum."
+                f"{at} ({type_.__qualname__}) is no data; use JSON values, bytes, a dataclass, a "
+                "pydantic model, a named tuple or an enum."
             )
 
-    def _place(self, type_: type[Any]) -> str:
+    def _place(self, type_: type[Any], at: str) -> str:
         if (place := place_of(type_)) is None:
             name = f"{type_.__module__}.{type_.__qualname__}"
             raise SnapshotError(
-                f"Another process does not find {name}; define it at the top level of a module."
+                f"{at} needs {name}, which another process does not find; define it at the top "
+                "level of a module."
             )
         return place
 

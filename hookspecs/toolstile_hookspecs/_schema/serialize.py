@@ -10,10 +10,15 @@ from operator import methodcaller
 from typing import Final, cast
 
 import pydantic_core
-from pydantic_core import SchemaSerializer
+from pydantic_core import SchemaSerializer, ValidationError
 
 from toolstile_hookspecs._schema.core_schema import Schema as CoreSchema, hides, parts, rewritten
-from toolstile_hookspecs._schema.validation_errors import MAX_REASON, not_json, shorten
+from toolstile_hookspecs._schema.validation_errors import (
+    MAX_REASON,
+    first_fault,
+    not_json,
+    shorten,
+)
 from toolstile_hookspecs.errors import ToolValidationError
 
 NOT_FINITE: Final = "it holds NaN or Infinity, which JSON cannot say"
@@ -40,6 +45,8 @@ def why_unwritable(error: Exception) -> str:
     """
     if isinstance(error, RecursionError):
         return "it is nested too deeply"
+    if isinstance(error, ValidationError):
+        return first_fault(error)
     text = " ".join(str(error).split())
     for pattern, told in _KNOWN:
         if pattern.search(text):

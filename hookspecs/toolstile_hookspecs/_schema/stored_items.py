@@ -43,11 +43,16 @@ def dumped(kind: Any, items: Iterable[Any]) -> Any:
     return from_json(_text_of(kind, items))
 
 
+def text_of(kind: Any, items: Iterable[Any]) -> bytes:
+    """Return items of a type as JSON text; raises what pydantic raises."""
+    # Not `dump_json`: a model would write infinities as null, which cannot be read back.
+    plain = _adapter(kind).dump_python(list(items), mode="json", warnings=False)
+    return to_json(plain, inf_nan_mode="strings")
+
+
 def _text_of(kind: Any, items: Iterable[Any]) -> bytes:
     try:
-        # Not `dump_json`: a model would write infinities as null, which cannot be read back.
-        plain = _adapter(kind).dump_python(list(items), mode="json")
-        return to_json(plain, inf_nan_mode="strings")
+        return text_of(kind, items)
     except Exception as error:
         raise SnapshotError(
             f"Items of {type_name(kind)} cannot be written as JSON: {_first_line(error)} Make "
@@ -59,7 +64,7 @@ def _text_of(kind: Any, items: Iterable[Any]) -> bytes:
 def loaded(kind: Any, items: list[Any] | str) -> list[Any]:
     """Return the items of a type that JSON values, or the text of their array, stand for."""
     try:
-        return _read(kind, items if isinstance(items, str) else json.dumps(items))
+        return items_of(kind, items if isinstance(items, str) else json.dumps(items))
     except Exception as error:
         raise SnapshotError(
             f"The items of {type_name(kind)} do not fit that type: {_misfit(error)} The type may "
@@ -72,7 +77,7 @@ def dumped_exactly(kind: type[Any], items: Iterable[Any]) -> list[Any]:
     items = list(items)
     text = _text_of(kind, items)
     try:
-        again = _read(kind, text)
+        again = items_of(kind, text)
     except Exception as error:
         raise SnapshotError(
             f"Items of {type_name(kind)} cannot be written as JSON, since they could not be read "
@@ -107,7 +112,8 @@ def _adapter(kind: Any) -> TypeAdapter[Any]:
     return TypeAdapter(items)
 
 
-def _read(kind: Any, text: str | bytes) -> list[Any]:
+def items_of(kind: Any, text: str | bytes) -> list[Any]:
+    """Return the items of a type that JSON text stands for; raises what pydantic raises."""
     # They are written by the names of their fields, whatever else these are called.
     read = _adapter(kind).validate_json(text, by_name=True, by_alias=True)
     return cast("list[Any]", read)

@@ -10,57 +10,27 @@ import importlib.util
 import json
 import logging
 import os
-import select
-import signal
 import sys
-import threading
-import traceback
-from collections.abc import Mapping, Sequence, Set as AbstractSet
-from socket import socket
 from types import ModuleType
-from typing import Any, Final, cast
+from typing import Any, cast
 
 from toolstile_hookspecs import Tool, ToolResult, tool
-from toolstile_hookspecs.codecs import imported_from, why_unwritable
-from toolstile_plugins.isolation.messages import (
-    MAIN,
-    Call,
-    Done,
-    MessageError,
-    SocketChannel,
-    Start,
-)
+from toolstile_hookspecs.codecs import imported_from
+from toolstile_plugins.isolation.child_process import outcome_of, parent_socket, tell
+from toolstile_plugins.isolation.messages import MAIN, Call, Done, SocketChannel, Start
 from toolstile_plugins.isolation.proxies import Parent, make_context
-from toolstile_plugins.isolation.values import HandlerValues, fault_of, result_codec
+from toolstile_plugins.isolation.values import HandlerValues, result_codec, written
 
 log = logging.getLogger("toolstile.isolation")
 
 
 def main() -> None:
     """Run the handler that the parent names, over the socket whose descriptor is given."""
-    descriptor = int(sys.argv[1])
-    # Programs that the handler starts must not keep the socket open.
-    os.set_inheritable(descriptor, False)  # noqa: FBT003 - no keyword is taken
-    channel = SocketChannel(socket(fileno=descriptor))
-    threading.Thread(target=_end_with_parent, args=(descriptor,), daemon=True).start()
-    try:
-        done = _run(cast("Start", channel.receive()), Parent(channel))
-    except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
-        done = Done(fault=fault_of(error, traceback.format_exc()))
-    for stream in (sys.stdout, sys.stderr):
-        # The handler may have closed it, or nobody may read it any more.
-        with contextlib.suppress(Exception):
-            stream.flush()
-    _send(channel, done)
+    channel = SocketChannel(parent_socket())
+    done = outcome_of(lambda: _run(cast("Start", channel.receive()), Parent(channel)))
+    with contextlib.suppress(OSError):  # nobody waits for it any more
+        tell(channel, done)
     os._exit(0)
-
-
-def _end_with_parent(descriptor: int) -> None:
-    """End, with all that was started here, when the other end of the pipe is gone."""
-    poll = select.poll()
-    poll.register(descriptor, 0)
-    poll.poll()
-    os.killpg(0, signal.SIGKILL)
 
 
 def _run(start: Start, parent: Parent) -> Done:
@@ -92,10 +62,14 @@ def run_handler(tool: Tool[Any, Any], call: Call, parent: Parent) -> Done:
 
 
 def _done(tool: Tool[Any, Any], result: Any) -> Done:
-    if not issubclass(result.__class__, ToolResult):
+    type_: Any = result.__class__
+    if not issubclass(type_, ToolResult):
         if not tool.signature.wraps:
-            raise RuntimeError(f"its handler returned {type(result).__name__}, not a ToolResult")
+            raise RuntimeError(f"its handler returned {type_.__name__}, not a ToolResult")
         return Done(_written(tool, result))
+    if type_ is not ToolResult:
+        told = f"its handler returned {type_.__name__}, which would come back as ToolResult"
+        raise RuntimeError(f"{told}; return a ToolResult")
     if not isinstance(result.message, str):
         name = type(result.message).__name__
         raise RuntimeError(f"its handler returned a ToolResult whose message is {name}, not str")  # noqa: TRY004 - as the host does
@@ -109,28 +83,10 @@ def _written(tool: Tool[Any, Any], value: Any) -> str | None:
     """Return a value as JSON; `RuntimeError` where it would come back as another."""
     if value is None:
         return None
-    codec = result_codec(tool)
     try:
-        text = codec.encode(value)
-        again = codec.copy(text)
-        type_ = value.__class__
-        same = again.__class__ is type_ or issubclass(type_, _SERIES) or again == value
-    except Exception as error:
-        raise RuntimeError(
-            f"its result cannot be sent to the parent process ({why_unwritable(error)}); return "
-            "plain data"
-        ) from error
-    if not same:
-        name = type_.__qualname__
-        raise RuntimeError(
-            f"its result cannot be sent to the parent process, where it would be "
-            f"{type(again).__qualname__} in place of {name}; let its handler say that it returns "
-            f"{name}"
-        )
-    return text.decode()
-
-
-_SERIES: Final = (Mapping, Sequence, AbstractSet)
+        return written(result_codec(tool), value, "value")
+    except ValueError as error:
+        raise RuntimeError(f"its result cannot be sent to its host: {error}") from error
 
 
 def _enter(stack: contextlib.ExitStack, crossing: str) -> None:
@@ -185,16 +141,6 @@ def _load(name: str, start: Start) -> ModuleType:
     module = sys.modules[name] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
-
-
-def _send(channel: SocketChannel, done: Done) -> None:
-    try:
-        channel.send(done)
-    except OSError:
-        return
-    except MessageError as error:
-        told = RuntimeError(f"its result cannot be sent to the parent process: {error}")
-        channel.send(Done(fault=fault_of(told)))
 
 
 if __name__ == "__main__":

@@ -13,8 +13,16 @@ from collections.abc import Generator
 from types import NoneType
 from typing import Any
 
-from toolstile_hookspecs import FunctionTool, ProcessDied, Tool, ToolContext, ToolResult
+from toolstile_hookspecs import (
+    FunctionTool,
+    ProcessDied,
+    SnapshotError,
+    Tool,
+    ToolContext,
+    ToolResult,
+)
 from toolstile_hookspecs.codecs import NOT_READ_BACK, Codec, place_of, why_unwritable
+from toolstile_plugins.isolation.child_process import started
 from toolstile_plugins.isolation.messages import (
     MAIN,
     Call,
@@ -25,7 +33,7 @@ from toolstile_plugins.isolation.messages import (
     Start,
 )
 from toolstile_plugins.isolation.services import serve
-from toolstile_plugins.isolation.values import HostValues, raised, result_codec
+from toolstile_plugins.isolation.values import HostValues, raised, result_codec, written
 
 
 class IsolatedHandler:
@@ -90,22 +98,23 @@ def call_of(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Call:
     Raises:
         RuntimeError: When the params cannot go there.
     """
-    try:
-        arguments = tool.params_codec.encode(params).decode()
-    except Exception as error:
-        raise RuntimeError(_UNSENT.format(why_unwritable(error))) from error
     deadline, auth, control = context.deadline, context.auth, context.control
     fields = {
         "deadline": None if deadline is None else deadline.remaining(),
         "run_context": context.run_context,
         "principal": context.principal,
         "request": tuple(context.request),
-        "auth": None if auth is None else auth.reveal(),
         "tool_call": context.tool_call,
     }
+    values = HostValues()
+    try:
+        arguments = written(tool.params_codec, params, "params")
+        crossed = values.write(fields, "context")
+    except (ValueError, SnapshotError) as error:
+        raise RuntimeError(_UNSENT.format(error)) from error
     return Call(
         arguments,
-        HostValues().crossing(fields),
+        crossed | values.crossing({} if auth is None else {"auth": auth.reveal()}),
         context.session.id,
         has_heartbeat=context.heartbeat is not None,
         crossings=[] if control is None else [each.decode() for each in control.crossings()],
@@ -147,25 +156,13 @@ class _Process:
         Raises:
             RuntimeError: When it was killed before it began.
         """
-        ours, theirs = socket.socketpair()
-        with contextlib.ExitStack() as stack, theirs, self._lock:
-            stack.callback(ours.close)
+        with self._lock:
             if self._killed:
                 raise RuntimeError(_NO_RESULT)
-            descriptor = theirs.fileno()
-            # -P: what lies in the working directory must not stand in for our own modules.
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-P", "-m", "toolstile_plugins.isolation.child", str(descriptor)],
-                pass_fds=(descriptor,),
-                stdin=subprocess.DEVNULL,
-                stdout=2,
-                start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )
+            self._process, ours = started("toolstile_plugins.isolation.child")
             threading.Thread(
                 target=self._reap, args=(self._process,), name="toolstile-reaper", daemon=True
             ).start()
-            stack.pop_all()
             return ours
 
     def kill(self) -> None:
@@ -239,5 +236,5 @@ def _kill_group(number: int) -> None:
         os.killpg(number, signal.SIGKILL)
 
 
-_UNSENT = "its params cannot be sent to a process of its own ({}); use plain types"
+_UNSENT = "its params cannot be sent to a process of its own ({})"
 _NO_RESULT = "its process was ended before it gave a result"

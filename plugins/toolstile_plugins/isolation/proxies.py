@@ -53,17 +53,18 @@ class Parent:
             StateError: When an argument cannot go there.
         """
         try:
-            given = [self.values.write(value) for value in args]
-            named = self.values.write(kwargs)
+            given = [self.values.write(value, "it") for value in args]
+            named = self.values.write(kwargs, "it")
             request = Ask(next(self._numbers), target, method, given, named)
             with self._lock:
                 self._channel.send(request)
                 answer = self._channel.receive()
-        except (MessageError, SnapshotError) as error:
-            msg = f"{method} cannot be asked of the parent process: {error}"
+        except (MessageError, SnapshotError, RecursionError) as error:
+            why = "it is nested too deeply" if isinstance(error, RecursionError) else error
+            msg = f"{method} cannot be asked of its host: {why}"
             raise StateError(msg) from error
         if not isinstance(answer, Answer):
-            raise StateError("The parent process gave no answer.")
+            raise StateError("The host gave no answer.")
         if answer.fault is not None:
             raise raised(answer.fault)
         return self.values.read(answer.value)

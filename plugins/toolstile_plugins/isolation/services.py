@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any, Final, Self
 
-from toolstile_hookspecs import ResourceError, SnapshotError, StateError, ToolContext
+from toolstile_hookspecs import ResourceError, StateError, ToolContext
 from toolstile_hookspecs.services.providers import PortableProviders
 from toolstile_plugins.isolation.messages import Answer, Ask, Channel, Done, MessageError
 from toolstile_plugins.isolation.values import HostValues, fault_of
@@ -42,10 +42,14 @@ def serve(channel: Channel, context: ToolContext, *, is_here: bool = True) -> Do
                 raise MessageError(f"a message says {message.says!r}, which the host says itself")
             try:
                 channel.send(services.answer(message))
-            except (MessageError, SnapshotError) as error:
-                told = ResourceError(f"it cannot be sent into an isolated process ({error})")
-                channel.send(Answer(message.number, fault=fault_of(told)))
+            except MessageError as error:
+                channel.send(_unsent(message, error))
     return message
+
+
+def _unsent(ask: Ask, error: Exception) -> Answer:
+    told = f"what {ask.method} gives cannot be sent into an isolated process ({error})"
+    return Answer(ask.number, fault=fault_of(ResourceError(told)))
 
 
 class Services:
@@ -71,7 +75,7 @@ class Services:
             self._exclusive.pop().__exit__(None, None, None)
 
     def answer(self, ask: Ask) -> Answer:
-        """Do what is asked for; raises `SnapshotError` for an answer that cannot cross."""
+        """Do what is asked for."""
         if ask.method not in METHODS.get(ask.target, "").split():
             asked = f"A handler elsewhere cannot ask for {ask.target}.{ask.method}."
             return Answer(ask.number, fault=fault_of(StateError(asked)))
@@ -81,7 +85,10 @@ class Services:
             value = serve(ask.method, *args, **self._values.read(ask.kwargs))
         except BaseException as error:  # noqa: BLE001 - raised where it was asked for
             return Answer(ask.number, fault=fault_of(error))
-        return Answer(ask.number, self._values.write(value))
+        try:
+            return Answer(ask.number, self._values.write(value, "it"))
+        except Exception as error:  # noqa: BLE001 - writing runs anybody's code
+            return _unsent(ask, error)
 
     def _control(self, method: str, *args: Any) -> Any:
         if method == "call":

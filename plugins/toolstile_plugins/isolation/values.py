@@ -9,6 +9,7 @@ from contextlib import suppress
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import (
+    Outcome,
     Tool,
     ToolInvoked,
     ToolResult,
@@ -17,7 +18,14 @@ from toolstile_hookspecs import (
     errors,
 )
 from toolstile_hookspecs.calls import MadeUpId
-from toolstile_hookspecs.codecs import Codec, PortableValues, ValueCodec, imported_from
+from toolstile_hookspecs.codecs import (
+    Codec,
+    PortableValues,
+    ValueCodec,
+    difference,
+    imported_from,
+    why_not_written,
+)
 from toolstile_plugins.isolation.messages import Fault
 
 _RAISED: Final[dict[str, type[BaseException]]] = {
@@ -37,15 +45,13 @@ class HostValues(PortableValues):
         """Leave the contract's records to `write`."""
         return super().is_data(type_) and not _is_record(type_)
 
-    def write(self, value: Any) -> Any:
+    def write(self, value: Any, at: str = "value") -> Any:
         """Return a value as plain JSON; raises `SnapshotError`, which says what to do."""
-        if isinstance(value, BaseException):
-            return ["raised", vars(fault_of(value))]
+        if isinstance(value, MadeUpId):
+            return ["record", self._place(MadeUpId, at), {"object": str(value)}]
         if _is_record(type_ := value.__class__):
-            return ["record", self._place(type_), self._fields(value)]
-        if isinstance(value, Mapping):
-            return super().write({**cast("Any", value)})
-        return super().write(str(value) if isinstance(value, MadeUpId) else value)
+            return ["record", self._place(type_, at), self._fields(value, at)]
+        return super().write(value, at)
 
     def crossing(self, values: Mapping[str, Any]) -> dict[str, Any]:
         """Return those of several values that can cross, written."""
@@ -55,29 +61,40 @@ class HostValues(PortableValues):
                 written[name] = self.write(value)
         return written
 
-    def _fields(self, record: Any) -> dict[str, Any]:
-        """Return the fields of a record, without what is not data and may stay here.
-
-        Params whose type another process does not find go as JSON values, secrets masked.
-        """
+    def _fields(self, record: Any, at: str) -> dict[str, Any]:
+        """Return the fields of a record; those that stay here, or are no data, are left out."""
         fields = {part.name: getattr(record, part.name) for part in dataclasses.fields(record)}
+        written: dict[str, Any] = {}
+        if isinstance(record, Outcome):
+            # Its event may show the value as JSON; the outcome itself does not.
+            self.write(record.result, f"{at}.result")
         if isinstance(record, ToolInvoked):
-            shown = {"held_params": record.shown_arguments}
-            typed = self.crossing({"held_params": record.params})
-            fields |= {"tool": None, "arguments": None, "result_secrets": (), **shown}
-        else:
-            typed = {}
-        for name in _STAY & fields.keys():
-            del fields[name]
-        for name in _IN_PART & fields.keys():
-            typed[name] = self.crossing(fields.pop(name))
-        if isinstance(record, ToolResult):
-            typed |= self.crossing({"value": fields.pop("value")})
-        return {**{name: self.write(part) for name, part in fields.items()}, **typed}
+            # As events have them: of a type that does not cross, as JSON values, secrets masked.
+            result = fields.pop("result")
+            shown = dataclasses.replace(result, value=record.shown_value)
+            written["result"] = self._either(result, shown)
+            written["held_params"] = self._either(record.params, record.shown_arguments)
+            fields |= {"tool": None, "arguments": None, "result_secrets": ()}
+        for name, part in fields.items():
+            if isinstance(part, BaseException):
+                written[name] = ["raised", vars(fault_of(part))]
+            elif name in _IN_PART and isinstance(part, Mapping):
+                written[name] = self.crossing(cast("Mapping[str, Any]", part))
+            elif name not in _STAY and name not in written:
+                # The contract says of its own records that they hold a mapping, of any type.
+                is_own = isinstance(part, Mapping) and not isinstance(record, ToolResult)
+                written[name] = self.write({**part} if is_own else part, f"{at}.{name}")
+        return written
+
+    def _either(self, value: object, instead: object) -> Any:
+        try:
+            return self.write(value)
+        except Exception:  # noqa: BLE001 - writing runs anybody's code
+            return self.write(instead)
 
 
 _STAY: Final = frozenset(("auth", "claims", "cancellation", "deadline"))
-_IN_PART: Final = frozenset(("attributes", "meta"))
+_IN_PART: Final = frozenset(("arguments", "attributes", "meta"))
 
 
 class HandlerValues(PortableValues):
@@ -107,6 +124,25 @@ def result_codec(tool: Tool[Any, Any]) -> ValueCodec:
     if tool.result_schema is not None or not tool.result_codec.secret_schema():
         return tool.result_codec
     return Codec(tool.signature.result, owner=f"Tool {tool.name!r}, result", reveals=True)
+
+
+def written(codec: ValueCodec, value: object, at: str) -> str:
+    """Return a value as JSON from which the same value is read, in all its parts.
+
+    Raises:
+        ValueError: When there is none. It names the part, its type and the remedy.
+    """
+    try:
+        text = codec.encode(value)
+        told = difference(value, codec.copy(text), at)
+    except Exception as error:
+        raise ValueError(f"{why_not_written(value, error, at)}; {_REMEDY}") from error
+    if told is not None:
+        raise ValueError(f"{told}; {_REMEDY}")
+    return text.decode()
+
+
+_REMEDY: Final = "declare the type that it has, or use plain data"
 
 
 def fault_of(error: BaseException, trace: str = "") -> Fault:
@@ -147,7 +183,7 @@ def text_of(error: BaseException) -> str:
     """Return the text of an exception of anybody's, with those of a group's exceptions."""
     try:
         text = str(error)
-    except Exception:  # noqa: BLE001 - anybody's exception; its class has to do
+    except BaseException:  # noqa: BLE001 - anybody's exception; its class has to do
         return type(error).__name__
     if isinstance(error, BaseExceptionGroup):
         inner = cast("BaseExceptionGroup[BaseException]", error).exceptions

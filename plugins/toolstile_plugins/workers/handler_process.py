@@ -11,23 +11,24 @@ import contextlib
 import importlib
 import inspect
 import json
-import os
-import select
-import signal
 import socket
 import sys
-import threading
 import traceback
 from collections.abc import Callable
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from toolstile_hookspecs import EffectUnknownError, Tool, ToolResult, ToolValidationError
-from toolstile_hookspecs.codecs import why_unwritable
 from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
 from toolstile_plugins.isolation.child import run_handler
-from toolstile_plugins.isolation.messages import MAX_MESSAGE, Done, MessageError, SocketChannel
+from toolstile_plugins.isolation.child_process import (
+    flush_streams,
+    outcome_of,
+    parent_socket,
+    tell,
+)
+from toolstile_plugins.isolation.messages import MAX_MESSAGE, Call
 from toolstile_plugins.isolation.proxies import Parent
-from toolstile_plugins.isolation.values import fault_of, text_of
+from toolstile_plugins.isolation.values import text_of, written
 from toolstile_plugins.workers.host_address import HostAddress
 from toolstile_plugins.workers.tool_modules import tools_in
 
@@ -42,25 +43,21 @@ _HOST_LOST = "Its host was lost while it ran."
 
 def main() -> None:
     """Run handlers until the other end of the socket is closed."""
-    with socket.socket(fileno=int(sys.argv[1])) as connection:
-        # Programs that a handler starts must not keep the socket open.
-        connection.set_inheritable(False)
-        threading.Thread(target=_end_with_parent, args=(connection,), daemon=True).start()
-        with connection.makefile("rb") as lines:
-            worker = _Worker(connection, lines)
-            hello = worker.receive()
-            sys.path[:] = hello["path"]
-            tools = tools_in([importlib.import_module(name) for name in hello["modules"]])
-            worker.send({"up": True})
-            while request := worker.receive():
-                tool, traceparent = tools[request["tool"]], request["traceparent"]
-                if request["connection"] is None:
-                    outcome = _run_alone(tool, request["params"], traceparent, worker.begins)
-                else:
-                    address = HostAddress.from_json(request["connection"])
-                    outcome = _run_connected(tool, address, traceparent, worker.begins)
-                _flush()
-                worker.send({"outcome": list(outcome)})
+    with parent_socket() as connection, connection.makefile("rb") as lines:
+        worker = _Worker(connection, lines)
+        hello = worker.receive()
+        sys.path[:] = hello["path"]
+        tools = tools_in([importlib.import_module(name) for name in hello["modules"]])
+        worker.send({"up": True})
+        while request := worker.receive():
+            tool, traceparent = tools[request["tool"]], request["traceparent"]
+            if request["connection"] is None:
+                outcome = _run_alone(tool, request["params"], traceparent, worker.begins)
+            else:
+                address = HostAddress.from_json(request["connection"])
+                outcome = _run_connected(tool, address, traceparent, worker.begins)
+            flush_streams()
+            worker.send({"outcome": list(outcome)})
 
 
 class _Worker:
@@ -83,14 +80,6 @@ class _Worker:
         return bool(self.receive()["go"])
 
 
-def _end_with_parent(connection: socket.socket) -> None:
-    """End, with all that was started here, when the other end of the socket is gone."""
-    poll = select.poll()
-    poll.register(connection.fileno(), 0)
-    poll.poll()
-    os.killpg(0, signal.SIGKILL)
-
-
 # --- handlers that need their host
 
 
@@ -105,7 +94,7 @@ def _run_connected(
         return DispatchOutcome(DispatchState.NOT_RUN, told)
     with contextlib.closing(channel):
         try:
-            call = channel.receive()
+            call = cast("Call", channel.receive())
         except (EOFError, OSError):
             told = _UNWANTED.format(tool=tool.name)
             return DispatchOutcome(DispatchState.NOT_RUN, told)
@@ -113,26 +102,11 @@ def _run_connected(
             return DispatchOutcome(DispatchState.NOT_RUN)
         try:
             with _traced(traceparent):
-                done = _done(tool, call, channel)
-            _tell(channel, done)
+                done = outcome_of(lambda: run_handler(tool, call, Parent(channel)))
+            tell(channel, done)
         except (EOFError, OSError):
             return DispatchOutcome(DispatchState.UNKNOWN, _HOST_LOST)
     return DispatchOutcome(DispatchState.UNKNOWN, _TOLD)
-
-
-def _done(tool: Tool[Any, Any], call: Any, channel: SocketChannel) -> Done:
-    try:
-        return run_handler(tool, call, Parent(channel))
-    except BaseException as error:  # noqa: BLE001 - raised where the call was dispatched
-        return Done(fault=fault_of(error, traceback.format_exc()))
-
-
-def _tell(channel: SocketChannel, done: Done) -> None:
-    try:
-        channel.send(done)
-    except MessageError as error:
-        told = RuntimeError(f"its result cannot be sent to its host: {error}")
-        channel.send(Done(fault=fault_of(told)))
 
 
 # --- handlers that need nothing of it
@@ -178,9 +152,10 @@ def _outcome(tool: Tool[Any, Any], value: Any) -> DispatchOutcome:
     if not result.success:
         return DispatchOutcome(DispatchState.FAILURE, result.message)
     try:
-        encoded = None if result.value is None else tool.result_codec.encode(result.value).decode()
-    except Exception as error:  # noqa: BLE001 - codecs run anybody's code
-        return _unsent(f"cannot be written as JSON: {why_unwritable(error)}")
+        value = result.value
+        encoded = None if value is None else written(tool.result_codec, value, "value")
+    except ValueError as error:
+        return _unsent(f"cannot be sent to its host: {error}")
     if (size := len(encoded or "") + len(result.message)) > MAX_MESSAGE:
         return _unsent(f"takes {size:,} characters, and {MAX_MESSAGE:,} are the most")
     excluded = result.exclude_value_from_context
@@ -202,13 +177,6 @@ def _traced(traceparent: str | None) -> contextlib.AbstractContextManager[None]:
     from toolstile_plugins.workers.trace_context import attached
 
     return attached(traceparent)
-
-
-def _flush() -> None:
-    for stream in (sys.stdout, sys.stderr):
-        # The handler may have closed it, or nobody may read it any more.
-        with contextlib.suppress(Exception):
-            stream.flush()
 
 
 if __name__ == "__main__":

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
-import subprocess
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
@@ -19,6 +17,7 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchOutcome,
     DispatchState,
 )
+from toolstile_plugins.isolation.child_process import started
 
 _SENT = ("tool", "params", "traceparent", "connection")
 _DIED = "The process of its handler died while it ran."
@@ -101,18 +100,7 @@ class _HandlerProcess:
     """A process that leads a group of its own."""
 
     def __init__(self, modules: list[str]) -> None:
-        ours, theirs = socket.socketpair()
-        with theirs:
-            number = theirs.fileno()
-            # -P: what lies in the working directory must not stand in for our own modules.
-            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                [sys.executable, "-P", "-m", f"{__package__}.handler_process", str(number)],
-                pass_fds=(number,),
-                stdin=subprocess.DEVNULL,
-                stdout=2,
-                start_new_session=True,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-            )
+        self._process, ours = started(f"{__package__}.handler_process")
         self._connection = ours
         self._lines = ours.makefile("rb")
         self._reason: str | None = None

@@ -29,6 +29,7 @@ from toolstile_hookspecs.services.ledger import CallEffects
 from toolstile_plugins.isolation.messages import MAX_MESSAGE, MessageError, SocketChannel
 from toolstile_plugins.isolation.parent import call_of, result_of
 from toolstile_plugins.isolation.services import serve
+from toolstile_plugins.isolation.values import written
 from toolstile_plugins.workers import trace_context
 from toolstile_plugins.workers.connections import ExpectedHandler, HandlerConnections
 from toolstile_plugins.workers.settings import WorkersSettings
@@ -66,11 +67,11 @@ class RemoteCall:
             EffectUnknownError: The handler began, and nobody knows what it has done.
         """
         dispatcher = await context.resources.aget(Dispatcher)  # type: ignore[type-abstract]
-        written = self._tool.params_codec.encode(params).decode()
-        if len(written) > MAX_MESSAGE:
-            told = f"its params take {len(written):,} characters, and {MAX_MESSAGE:,} are the most"
+        text = written(self._tool.params_codec, params, "params")
+        if len(text) > MAX_MESSAGE:
+            told = f"its params take {len(text):,} characters, and {MAX_MESSAGE:,} are the most"
             raise ValueError(f"{told}; put what is large into a file")
-        call = _dispatched(self._tool, self._settings, context, params=written)
+        call = _dispatched(self._tool, self._settings, context, params=text)
         context.on_abandoned(partial(_cancel, self._cancelling, dispatcher, call.key))
         return _told(self._tool, await dispatcher.submit(call))
 

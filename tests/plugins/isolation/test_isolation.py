@@ -490,7 +490,7 @@ def test_a_process_that_ends_without_a_result_is_a_clear_failure(
     assert gone(pids)
 
 
-@pytest.mark.parametrize("how", ["closed", "gone"])
+@pytest.mark.parametrize("how", ["closed", "closed by number", "unread", "gone"])
 def test_its_result_arrives_where_nothing_can_be_printed(
     yard: Any, handlers: Any, how: str
 ) -> None:
@@ -502,11 +502,17 @@ def test_its_result_arrives_where_nothing_can_be_printed(
 @pytest.mark.parametrize(
     ("name", "told"),
     [
-        ("return_lock", "its result cannot be sent to the parent process (it holds a value of"),
-        ("return_undeclared", "its result cannot be sent to the parent process, where it would be"),
+        (
+            "return_lock",
+            "its result cannot be sent to its host: value holds a value of type lock",
+        ),
+        (
+            "return_undeclared",
+            "its result cannot be sent to its host: value (Sum) would come back as dict",
+        ),
         ("return_half", "its result cannot be read from the JSON that it is written as, to cross"),
         ("not_a_result", "its handler returned int, not a ToolResult"),
-        ("keep_lock", "append cannot be asked of the parent process: Connection is no data"),
+        ("keep_lock", "append cannot be asked of its host: it (Connection) is no data"),
     ],
 )
 def test_what_cannot_travel_is_a_clear_failure(
@@ -654,6 +660,37 @@ def test_a_handler_of_the_main_script_is_found(tmp_path: Path) -> None:
     assert "Word(text='HEY')" in loud
     assert "Word(text='hey')" in quiet
     assert "Word(text='Hey')" in kept
+
+
+DAEMON = """
+import os, sys
+for number in map(int, sys.argv[2]):
+    os.close(number)
+from pathlib import Path
+from toolstile import Host, MarkdownSection, Prompt, ToolCall
+from isolated_handlers import give_up_output, keep_isolated
+
+with Host(discover=["isolation"]) as host:
+    section = MarkdownSection(key="a", title="A", tools=[give_up_output, keep_isolated])
+    with host.executor(prompt=Prompt.of("demo", "daemon", (section,))) as tools:
+        told = [
+            tools.dispatch(ToolCall("keep_isolated", {"text": "kept"})).text,
+            tools.dispatch(ToolCall("give_up_output", {"how": "unread"})).text,
+        ]
+Path(sys.argv[1]).write_text(" ".join(told))
+"""
+
+
+@pytest.mark.parametrize("numbers", ["2", "12", "012"])
+def test_a_host_that_has_closed_its_streams_runs_it(tmp_path: Path, numbers: str) -> None:
+    subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(DAEMON), str(tmp_path / "told"), numbers],
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent)},
+        timeout=PATIENCE,
+        check=False,
+    )
+
+    assert (tmp_path / "told").read_text() == "kept unread"
 
 
 KILLED = """

@@ -6,12 +6,15 @@ import asyncio
 import json
 import sys
 import threading
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import ExitStack, closing, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import IntEnum
 from socket import socket, socketpair
 from types import MappingProxyType
+from typing import Any
 
 import pytest
 
@@ -36,6 +39,7 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
     tool,
 )
+from toolstile_hookspecs.calls import MadeUpId
 from toolstile_hookspecs.sessions import Dispatcher
 from toolstile_plugins.isolation import messages
 from toolstile_plugins.isolation.messages import SocketChannel
@@ -54,6 +58,32 @@ from toolstile_plugins.isolation.proxies import (
 from toolstile_plugins.isolation.services import serve
 from toolstile_plugins.isolation.values import fault_of, raised
 from toolstile_plugins.vfs import VirtualFilesystem
+
+
+@tool
+def odd(kind: str) -> Any:
+    """Return what does not cross."""
+    return OrderedDict(a=1) if kind == "OrderedDict" else MappingProxyType({"a": 1})
+
+
+class Size(IntEnum):
+    SMALL = 1
+
+
+@dataclass(frozen=True)
+class Note:
+    text: str
+
+
+@dataclass(frozen=True)
+class Marked(Note):
+    mark: str = "m"
+
+
+@dataclass(frozen=True)
+class Holder:
+    size: int
+
 
 Check = Callable[[ToolContext, Parent], None]
 
@@ -94,7 +124,7 @@ def run(check: Check) -> None:
         Binding.instance(bytes, b"stays"),
     ]
     with (
-        Host(discover=False, tools=[probe, add]) as host,
+        Host(discover=False, tools=[probe, add, odd]) as host,
         host.executor(resources=bindings) as tools,
     ):
         tools.dispatch(ToolCall("probe"))
@@ -200,11 +230,6 @@ def test_what_would_end_with_the_process_is_refused(refused):
     run(check)
 
 
-@dataclass(frozen=True)
-class Note:
-    text: str
-
-
 def ask(target: str, method: str, *args: object) -> bytes:
     return messages.encoded(messages.Ask(1, target, method, list(args), {}))
 
@@ -217,7 +242,7 @@ def ask(target: str, method: str, *args: object) -> bytes:
         (ask("answer", "latest"), "cannot ask for answer.latest"),
         (
             ask("session", "dispatch", ["one", "pydantic.types:ImportString", ["antigravity"]]),
-            "ImportString is no data",
+            "it (ImportString) is no data",
         ),
         (ask("session", "dispatch", ["one", "antigravity:Fly", [1]]), "no type antigravity:Fly"),
         (ask("session", "dispatch", ["record", f"{__name__}:Note", {"text": "a"}]), "none of"),
@@ -292,6 +317,54 @@ def test_a_nested_call_is_dispatched_by_the_parent():
         assert asyncio.run(control.acall(ToolCall("add"))).text == "1"
         assert control.handler_state is HandlerState.BEGUN
         assert control.crossings() == ()
+
+    run(check)
+
+
+@pytest.mark.parametrize("kind", ["OrderedDict", "mappingproxy"])
+def test_the_outcome_of_a_nested_call_is_as_it_was_or_refused_and_its_event_shows_json(kind: str):
+    def check(context, parent):
+        with pytest.raises(ResourceError, match=rf"call gives .*it.result.value \({kind}\) is no"):
+            RemoteControl(parent, "control").call(ToolCall("odd", {"kind": kind}))
+        event = RemoteSession("s", parent)[ToolInvoked].latest()
+        assert event.result.value == {"a": 1}
+        assert type(event.result.value) is dict
+
+    run(check)
+
+
+def test_the_id_that_was_made_up_for_a_call_says_so():
+    def check(context, parent):
+        event = RemoteControl(parent, "control").call(ToolCall("add")).event
+        assert isinstance(event.call.id, MadeUpId)
+
+    run(check)
+
+
+@pytest.mark.parametrize(
+    "value", [Marked("a"), [Marked("a")], {"a": {1: 2}}, [Size.SMALL], Holder(Size.SMALL)], ids=repr
+)
+@pytest.mark.parametrize("method", ["append", "seed", "dispatch", "publish", "set_attribute"])
+def test_what_a_handler_gives_is_kept_or_refused(method: str, value: object):
+    def check(context, parent):
+        session = RemoteSession("s", parent)
+        ways = {
+            "append": session[type(value)].append,
+            "seed": session[type(value)].seed,
+            "dispatch": session.dispatch,
+            "publish": session.dispatcher.publish,
+            "set_attribute": lambda value: RemoteControl(parent, "control").set_attribute(
+                "a.b", value
+            ),
+        }
+        if isinstance(value, (dict, Holder)):
+            with pytest.raises(StateError, match=rf"{method} cannot be asked of its host: .*; "):
+                ways[method](value)
+            return
+        ways[method](value)
+        if method in {"append", "seed"}:
+            kept = context.session[type(value)].latest()
+            assert (kept, repr(kept)) == (value, repr(value))
 
     run(check)
 

@@ -95,7 +95,7 @@ def test_a_call_that_is_cancelled_ends_its_handler(shared: Site):
 def test_what_dies_or_cannot_be_written_is_unknown(shared: Site):
     with shared.host() as host:
         assert "The process of its handler died while it ran." in call(host, "die").text
-        assert "its result cannot be written as JSON" in call(host, "lost").text
+        assert "its result cannot be sent to its host: value" in call(host, "lost").text
         assert call(host, "where").success
     assert len(shared.noted()) == 2
 
