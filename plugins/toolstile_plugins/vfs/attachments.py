@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from datetime import UTC, datetime
 from typing import Final
 
 from toolstile_plugins.vfs.nodes import InMemory, Node, file_node
 
-DIRECTORY: Final = ".outputs"
-"""The beginning of their paths; there is no such directory."""
-
+_DIRECTORY: Final = ".outputs"  # there is none, unless somebody makes one
 _MOST_BYTES: Final = 32 * 1024 * 1024
 _NAME_CHARACTERS: Final = 16
+_PATH: Final = re.compile(rf"{re.escape(_DIRECTORY)}/[0-9a-f]{{{_NAME_CHARACTERS}}}(\.[^/]*)?")
 _READONLY: Final = 0o444
+
+
+def is_attached(path: str) -> bool:
+    """Tell whether a path is one that an attachment has, or had while it was kept."""
+    return _PATH.fullmatch(path) is not None
 
 
 class Attachments:
@@ -29,7 +34,7 @@ class Attachments:
     def add(self, data: bytes, suffix: str) -> str:
         """Add a content, and return its path; what nobody has read cannot be guessed."""
         content = InMemory(data)
-        path = f"{DIRECTORY}/{content.digest[:_NAME_CHARACTERS]}{suffix}"
+        path = f"{_DIRECTORY}/{content.digest[:_NAME_CHARACTERS]}{suffix}"
         node = file_node(content, datetime.now(UTC), _READONLY)
         with self._lock:
             self._nodes.pop(path, None)

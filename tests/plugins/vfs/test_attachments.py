@@ -7,6 +7,7 @@ import pytest
 from toolstile_hookspecs import ToolContext
 from toolstile_hookspecs.services.attachments import SupportsAttachments
 from toolstile_plugins.vfs.attachments import Attachments
+from toolstile_plugins.vfs.tools.checks import missing
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 
 MIB = 1024 * 1024
@@ -46,3 +47,20 @@ def test_the_newest_stay_and_one_that_is_too_large_stays_alone() -> None:
     assert again == paths[1]
     large = attached.add(b"x" * 40 * MIB, "")
     assert [attached.get(path) is not None for path in (*paths, large)] == [False] * 4 + [True]
+
+
+@pytest.mark.parametrize("suffix", ["", ".txt", ".stdout.txt"])
+def test_one_that_has_gone_is_told_from_a_missing_file_of_a_directory_of_that_name(
+    suffix: str,
+) -> None:
+    files = VirtualFilesystem.in_memory({".outputs/run.log": "ran"})
+    path = files.attach(b"said", suffix)
+    files.attach(b"x" * 33 * MIB)
+    for spelled in (path, f"/workspace/{path}"):
+        assert missing(files, spelled) == (
+            f"There is no {path} any more. Call the tool that has written it again."
+        )
+    assert missing(files, ".outputs/ran.log") == (
+        "There is no .outputs/ran.log. Did you mean .outputs/run.log? Use list_directory on "
+        ".outputs to see what there is, then retry."
+    )

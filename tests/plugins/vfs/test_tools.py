@@ -327,6 +327,7 @@ def test_reading_past_the_end_says_how_many_lines_there_are(desk: Desk) -> None:
         ("quite/other.md", "There is no quite/other.md. Use", "Use list_directory to see"),
         # Alike in their suffixes only.
         ("q.txt", "There is no q.txt. Use", "Use list_directory to see"),
+        (".outputs/run.log", "There is no .outputs/run.log. Use", "Use list_directory to see"),
     ],
 )
 def test_a_missing_file_is_answered_with_near_names_and_where_to_look(

@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.support.text import counted, looks_like, near
-from toolstile_plugins.vfs.attachments import DIRECTORY as ATTACHED
+from toolstile_plugins.vfs.attachments import is_attached
 from toolstile_plugins.vfs.paths import ALIAS
 from toolstile_plugins.vfs.tools.models import size_of
 
@@ -220,7 +220,7 @@ def missing(files: Filesystem, path: str) -> str:
     guess = f" Did you mean {other}?" if other else ""
     if other and looks_like(name, other.rpartition("/")[2]):
         guess = f" {other} looks the same, but is written in another Unicode form: {other!a}."
-    if path.startswith(f"{ATTACHED}/"):
+    if is_attached(shown(path)):
         return f"There is no {shown(path)} any more. Call the tool that has written it again."
     where = f"list_directory on {directory}" if directory else "list_directory"
     return f"There is no {shown(path)}.{guess} Use {where} to see what there is, then retry."
