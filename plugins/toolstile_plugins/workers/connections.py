@@ -47,12 +47,16 @@ class ExpectedHandler:
             channel.close()
 
     def expect_another(self) -> None:
-        """Close the channel to one that was lost, and let the next one connect."""
+        """Close the channel to one that was lost, and let the next one connect.
+
+        Raises:
+            EOFError: Nobody waits for it any more.
+        """
         with self._lock:
             self.channel.result().close()
-            self.channel = Future()
             if self._is_given_up:
-                self.channel.set_exception(EOFError())
+                raise EOFError
+            self.channel = Future()
 
     def give_up(self) -> None:
         """Wait for it no longer; who reads from its channel finds the end."""

@@ -66,7 +66,8 @@ def test_nobody_is_let_in_once_the_call_is_given_up(connections: HandlerConnecti
         with closing(handler.address.connect()):
             channel_of(handler)
             handler.give_up()
-        handler.expect_another()
+        with pytest.raises(EOFError):
+            handler.expect_another()
         assert not is_let_in(handler.address)
 
 
