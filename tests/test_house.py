@@ -264,7 +264,7 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 983,
         "host": 63,
-        "lines": 8241,
+        "lines": 8245,
         "statements": 4255,
         "files": 61,
     },

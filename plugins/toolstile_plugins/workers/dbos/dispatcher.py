@@ -108,6 +108,8 @@ class DbosDispatcher:
         """Give back what it holds; calls stay as they are."""
         self._submitting.shutdown()
         self._waiting.close()
+        # Its plugin may have closed it before, and what was asked since has connected again.
+        self._database.close()
 
 
 def dbos_dispatcher(settings: WorkersSettings, host: HostHandle) -> DbosDispatcher:
