@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 983,
         "host": 63,
-        "lines": 8245,
-        "statements": 4255,
+        "lines": 8247,
+        "statements": 4258,
         "files": 61,
     },
 }

@@ -16,7 +16,6 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchOutcome,
     DispatchState,
 )
-from toolstile_plugins.workers.messages import not_submitted
 from toolstile_plugins.workers.queue_file import BEATS, CallQueue
 from toolstile_plugins.workers.serving import LONGEST, SHORTEST, Serving
 from toolstile_plugins.workers.settings import WorkersSettings
@@ -57,10 +56,7 @@ class LocalDispatcher:
                 )
                 self._thread.start()
             self._changed.notify()
-        try:
-            return await asyncio.wrap_future(told)
-        except StateError as error:
-            raise not_submitted(call.tool, error) from error
+        return await asyncio.wrap_future(told)
 
     def find(self, key: str) -> DispatchOutcome | None:
         """Return the outcome of a call that was submitted; see `Dispatcher`."""

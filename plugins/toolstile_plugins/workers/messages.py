@@ -7,10 +7,6 @@ from collections.abc import Collection
 from toolstile_hookspecs import CallRefused, StateError
 
 
-class NotSubmitted(StateError, CallRefused):
-    """A call could not be submitted; the model reads the text as it is."""
-
-
 def other_version(tool: str, version: str | None, known: Collection[str | None]) -> str:
     """Say that no worker has the version of a tool that a host has."""
     theirs = ", ".join(sorted(name or "without a version" for name in known))
@@ -30,6 +26,6 @@ def too_late(tool: str, known: Collection[str]) -> str:
     )
 
 
-def not_submitted(tool: str, error: StateError) -> NotSubmitted:
+def not_submitted(tool: str, error: StateError) -> CallRefused:
     """Say why a call could not be submitted, and what to do."""
-    return NotSubmitted(f"{tool} could not be submitted: {error}")
+    return CallRefused(f"{tool} could not be submitted: {error}")

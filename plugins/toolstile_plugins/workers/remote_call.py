@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Callable
 from concurrent.futures import Executor, Future
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -12,6 +13,7 @@ from uuid import uuid4
 
 from toolstile_hookspecs import (
     EffectUnknownError,
+    StateError,
     Tool,
     ToolContext,
     ToolResult,
@@ -32,6 +34,7 @@ from toolstile_plugins.isolation.services import serve
 from toolstile_plugins.isolation.values import written
 from toolstile_plugins.workers import trace_context
 from toolstile_plugins.workers.connections import ExpectedHandler, HandlerConnections
+from toolstile_plugins.workers.messages import not_submitted
 from toolstile_plugins.workers.settings import WorkersSettings
 
 log = logging.getLogger("toolstile.workers")
@@ -73,7 +76,11 @@ class RemoteCall:
             raise ValueError(f"{told}; put what is large into a file")
         call = _dispatched(self._tool, self._settings, context, params=text)
         context.on_abandoned(partial(_cancel, self._cancelling, dispatcher, call.key))
-        return _told(self._tool, await dispatcher.submit(call))
+        try:
+            outcome = await dispatcher.submit(call)
+        except StateError as error:
+            raise not_submitted(self._tool.name, error) from error
+        return _told(self._tool, outcome)
 
 
 class ConnectedCall:
@@ -114,8 +121,12 @@ class ConnectedCall:
             context.on_abandoned(handler.give_up)
             context.on_abandoned(partial(_cancel, self._cancelling, dispatcher, call.key))
             done = None
+            refused: Callable[[str, StateError], Exception] = not_submitted
             while done is None:
-                came = asyncio.run(_submitted(dispatcher, call, handler))
+                try:
+                    came = asyncio.run(_submitted(dispatcher, call, handler))
+                except StateError as error:
+                    raise refused(self._tool.name, error) from error
                 if isinstance(came, DispatchOutcome):
                     return _told(self._tool, came)
                 try:
@@ -123,6 +134,7 @@ class ConnectedCall:
                     done = serve(came, context, is_here=handler.address.certificate is None)
                 except (EOFError, OSError):
                     # The dispatcher tells what became of it, or another worker begins it.
+                    refused = _unknown
                     handler.expect_another()
                 except MessageError as error:
                     raise self._unreadable(error) from error
@@ -133,7 +145,7 @@ class ConnectedCall:
 
     def _unreadable(self, error: MessageError) -> EffectUnknownError:
         told = f"what its handler sent cannot be read here ({error})."
-        return _unknown(self._tool, told)
+        return _unknown(self._tool.name, told)
 
 
 async def _submitted(
@@ -202,19 +214,19 @@ def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:
         except Exception as error:
             # It has run, and had its effect: only its worker has other code.
             told = f"its worker's result does not fit here ({why_unwritable(error)})."
-            raise _unknown(tool, told) from error
+            raise _unknown(tool.name, told) from error
         return ToolResult(outcome.text, value, exclude_value_from_context=outcome.excluded)
     if outcome.state is DispatchState.UNKNOWN:
         if tool.category == "read":
             return ToolResult.error(_ONLY_READS.format(name=tool.name, text=outcome.text))
-        raise _unknown(tool, outcome.text)
+        raise _unknown(tool.name, outcome.text)
     if outcome.error is None:
         return ToolResult.error(outcome.text)
     raise _raised(outcome.error, outcome.text)
 
 
-def _unknown(tool: Tool[Any, Any], text: str) -> EffectUnknownError:
-    return EffectUnknownError(_UNKNOWN.format(name=tool.name, text=text))
+def _unknown(tool: str, told: object) -> EffectUnknownError:
+    return EffectUnknownError(_UNKNOWN.format(name=tool, text=told))
 
 
 def _raised(name: str, text: str) -> Exception:

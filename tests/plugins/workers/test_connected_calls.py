@@ -17,8 +17,10 @@ import pytest
 from pydantic import SecretStr
 
 from toolstile import Host, Status, ToolCall
-from toolstile_hookspecs import Binding, Heartbeat, Outcome
+from toolstile_hookspecs import Binding, Heartbeat, Outcome, StateError
+from toolstile_hookspecs.services.dispatcher import DispatchedCall, Dispatcher, DispatchOutcome
 from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE
+from toolstile_plugins.workers.host_address import HostAddress
 
 from . import connected_tools
 from .conftest import Site
@@ -257,3 +259,36 @@ def test_a_host_that_cannot_be_reached_is_told_and_its_call_does_not_begin(
         "the host, then retry."
     )
     assert shared.noted() == []
+
+
+class Failing:
+    """A dispatcher whose worker is lost before it answers, and which cannot be asked then."""
+
+    def __init__(self, connects: bool) -> None:
+        self._connects = connects
+
+    async def submit(self, call: DispatchedCall) -> DispatchOutcome:
+        if not self._connects:
+            raise StateError("The database is away.")
+        self._connects = False
+        assert call.connection is not None
+        HostAddress.from_json(call.connection).connect().close()
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+@pytest.mark.parametrize(
+    ("connects", "text"),
+    [
+        (False, "pay_booked could not be submitted: The database is away."),
+        (True, "pay_booked may have had its effect, but its outcome is unknown: The database is"),
+    ],
+)
+def test_a_dispatcher_that_fails_is_told(site: Site, connects: bool, text: str):
+    failing: Any = Failing(connects)
+    bound = [Binding.instance(Dispatcher, failing)]
+    with host_of(site) as host, host.executor(resources=bound) as tools:
+        assert tools.dispatch(ToolCall("pay_booked", {"order": 1})).text.startswith(text)

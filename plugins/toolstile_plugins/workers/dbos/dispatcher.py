@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from toolstile_hookspecs import ConfigurationError, HostHandle, StateError
+from toolstile_hookspecs import ConfigurationError, HostHandle
 from toolstile_hookspecs.services.dispatcher import CallRunner, DispatchedCall, DispatchOutcome
 from toolstile_hookspecs.services.start_marks import WITHDRAWN, outcome_of, withdraw
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.workers.dbos.tables import PostgresStarts
 from toolstile_plugins.workers.dbos.waiting import WaitingCalls
 from toolstile_plugins.workers.dbos.worker import DbosWorker
-from toolstile_plugins.workers.messages import not_submitted
 from toolstile_plugins.workers.settings import WorkersSettings
 
 if TYPE_CHECKING:
@@ -65,10 +64,7 @@ class DbosDispatcher:
     async def submit(self, call: DispatchedCall) -> DispatchOutcome:
         """Have a call run, and wait for its outcome."""
         loop = asyncio.get_running_loop()
-        try:
-            told = await loop.run_in_executor(self._submitting, self._waiting.add, call)
-        except StateError as error:
-            raise not_submitted(call.tool, error) from error
+        told = await loop.run_in_executor(self._submitting, self._waiting.add, call)
         return await asyncio.wrap_future(told)
 
     def find(self, key: str) -> DispatchOutcome | None:
