@@ -59,3 +59,23 @@ def test_spans_of_a_handler_belong_to_the_trace_of_the_call(
     assert handled["name"] == "greets Ada"
     assert handled["context"]["trace_id"] == called["context"]["trace_id"]
     assert handled["parent_id"] == called["context"]["span_id"]
+
+
+def test_a_handler_uses_session_and_tools_of_its_host_in_the_other_network(
+    site: Site, networks: tuple[Network, Network], tmp_path: Path
+) -> None:
+    host, worker = networks
+    calls = tmp_path / "calls.jsonl"
+    site.plugins["otel"] = {"trace": str(calls)}
+    module = "tests.plugins.workers.connected_tools"
+    site.start(3, tools=module, within=worker.within)
+    relayed, trace = site.call(
+        ("relay", {"name": "book", "order": 1}),
+        ("trace_id", {}),
+        module=module,
+        within=host.within,
+        address=host.address,
+    )
+    assert relayed.startswith("relayed by ")
+    assert relayed.splitlines()[-1] == "1"
+    assert f"0x{trace}" in {span["context"]["trace_id"] for span in spans_in(calls)}
