@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 983,
         "host": 63,
-        "lines": 8247,
-        "statements": 4258,
+        "lines": 8249,
+        "statements": 4260,
         "files": 61,
     },
 }

@@ -46,17 +46,17 @@ class ExpectedHandler:
         if not is_free:
             channel.close()
 
-    def expect_another(self) -> None:
+    def expect_another(self) -> bool:
         """Close the channel to one that was lost, and let the next one connect.
 
-        Raises:
-            EOFError: Nobody waits for it any more.
+        Returns:
+            False where the call was given up.
         """
         with self._lock:
             self.channel.result().close()
-            if self._is_given_up:
-                raise EOFError
-            self.channel = Future()
+            if not self._is_given_up:
+                self.channel = Future()
+            return not self._is_given_up
 
     def give_up(self) -> None:
         """Wait for it no longer; who reads from its channel finds the end."""

@@ -44,7 +44,7 @@ def own_worker(
 
     with closing(HandlerProcesses(modules, versions)) as handlers:
         handlers.start(concurrency)
-        thread = Thread(target=serve, name="toolstile-worker", daemon=True)
+        thread = Thread(target=serve, name="toolstile-own-worker", daemon=True)
         thread.start()
         try:
             yield

@@ -43,6 +43,7 @@ _UNKNOWN: Final = (
     "{name} may have had its effect, but its outcome is unknown: {text} Do not repeat the call "
     "before somebody has found out."
 )
+_GIVEN_UP: Final = DispatchOutcome(DispatchState.UNKNOWN, "It was given up while it ran.")
 _ONLY_READS: Final = "{name} gave no result: {text} It only reads, so the call may be repeated."
 
 
@@ -135,7 +136,8 @@ class ConnectedCall:
                 except (EOFError, OSError):
                     # The dispatcher tells what became of it, or another worker begins it.
                     refused = _unknown
-                    handler.expect_another()
+                    if not handler.expect_another():
+                        return _told(self._tool, _GIVEN_UP)
                 except MessageError as error:
                     raise self._unreadable(error) from error
         try:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import pytest
 
 from toolstile import ConfigurationError, Host, Settings, ToolCall
 from toolstile_hookspecs import tool
+from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE
 
 from . import connected_tools, remote_tools
 from .conftest import Site
@@ -17,6 +20,15 @@ from .connected_tools import Entry
 from .test_calls import call, lives, until
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def noting(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let handlers find their module, and where they note what they do."""
+    monkeypatch.setattr(sys, "path", [*sys.path, str(Path(__file__).parents[3])])
+    monkeypatch.setenv(remote_tools.NOTES, str(site.notes))
+    monkeypatch.setenv(remote_tools.SPANS, str(site.spans))
+
 
 TOOLS = [remote_tools.where, connected_tools.book]
 
@@ -31,6 +43,23 @@ def test_handlers_run_in_processes_that_end_with_the_host(site: Site):
             assert entry.process != os.getpid()
     assert process is not None
     until(lambda: not lives(process))
+
+
+def test_a_call_that_runs_when_its_host_closes_is_told_and_its_handler_ends(site: Site):
+    host = site.host([connected_tools.look_long], concurrency=1).open()
+    told: list[str] = []
+
+    def look() -> None:
+        told.append(call(host, "look_long", seconds=60).text)
+
+    looking = Thread(target=look)
+    looking.start()
+    until(site.noted)
+    host.close()
+    looking.join(PATIENCE)
+    (text,) = told
+    assert text.startswith("look_long gave no result: It was given up while it ran.")
+    assert not lives(int(site.noted()[0].split()[-1]))
 
 
 def test_another_host_has_its_calls_run_there(site: Site):
