@@ -197,6 +197,7 @@ _REMEDIES: Final = (
     ("not a database", _NO_LEDGER),
     ("no such table", _NO_LEDGER),
     ("no column", _NO_LEDGER),
+    ("no such column", _NO_LEDGER),
     (
         "malformed",
         "It is damaged: put a copy back, or move it away, and its effects are forgotten.",

@@ -13,23 +13,13 @@ from toolstile_hookspecs.services.dispatcher import DispatchedCall
 from toolstile_hookspecs.testing import DispatcherContract, StartMarksContract
 from toolstile_hookspecs.testing.dispatch.dispatcher import submitted
 from toolstile_plugins.database.postgres_database import PostgresDatabase
-from toolstile_plugins.workers.dbos.dispatcher import DbosDispatcher
 from toolstile_plugins.workers.dbos.tables import PostgresStarts
+
+from .with_database import WithDatabase
 
 # Imported here, it is there already in the processes that the suite forks.
 pytest.importorskip("dbos")
 pytestmark = [pytest.mark.slow, pytest.mark.long]
-
-
-class WithDatabase(DbosDispatcher):
-    """With a database of its own, which in a host is the plugin's."""
-
-    def __init__(self, url: str) -> None:
-        super().__init__(PostgresDatabase(url), dead_after=1.5, poll=0.02)
-
-    def close(self) -> None:
-        super().close()
-        self._database.close()
 
 
 def test_a_call_that_cannot_be_submitted_raises_the_reason() -> None:
@@ -43,7 +33,7 @@ def test_a_call_that_cannot_be_submitted_raises_the_reason() -> None:
 
 class TestDispatcher(DispatcherContract):
     @pytest.fixture
-    def make(self, database: str) -> partial[DbosDispatcher]:
+    def make(self, database: str) -> partial[WithDatabase]:
         return partial(WithDatabase, database)
 
     @pytest.fixture(params=[40, 2000])

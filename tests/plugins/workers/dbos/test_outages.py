@@ -17,8 +17,9 @@ from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
 from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, Processes
 
-from .test_dispatcher import WithDatabase
+from .with_database import WithDatabase
 
+pytest.importorskip("dbos")
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 

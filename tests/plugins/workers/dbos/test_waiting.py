@@ -12,8 +12,9 @@ from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.dispatcher import DispatchedCall, DispatchOutcome, DispatchState
 from toolstile_plugins.workers.dbos.tables import PostgresStarts
 
-from .test_dispatcher import WithDatabase
+from .with_database import WithDatabase
 
+pytest.importorskip("dbos")
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 

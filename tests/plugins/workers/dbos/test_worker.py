@@ -12,8 +12,9 @@ import pytest
 from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, Processes
 from toolstile_hookspecs.testing.dispatch.dispatcher import submitted
 
-from .test_dispatcher import WithDatabase
+from .with_database import WithDatabase
 
+pytest.importorskip("dbos")
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
