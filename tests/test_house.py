@@ -264,7 +264,7 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 983,
         "host": 63,
-        "lines": 8249,
+        "lines": 8250,
         "statements": 4260,
         "files": 61,
     },
