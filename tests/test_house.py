@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 983,
         "host": 63,
-        "lines": 8250,
-        "statements": 4260,
+        "lines": 8304,
+        "statements": 4291,
         "files": 61,
     },
 }

@@ -166,6 +166,10 @@ class SocketChannel:
             raise EOFError
         return decoded(line)
 
+    def be_patient(self) -> None:
+        """Wait for messages as long as they take, from now on."""
+        self._end.settimeout(None)
+
     def shut_down(self) -> None:
         """Let both sides read the end, whatever thread waits for a message."""
         with suppress(OSError):

@@ -59,6 +59,8 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
     with ExitStack() as stack:
         dispatcher = stack.enter_context(closing(dispatcher_of(settings, host)))
         connections = stack.enter_context(closing(HandlerConnections(settings.address)))
+        if settings.address is not None:
+            connections.open()
         cancelling = stack.enter_context(ThreadPoolExecutor(thread_name_prefix="toolstile-cancel"))
         if settings.concurrency:
             from toolstile_plugins.workers.own_worker import own_worker

@@ -6,6 +6,7 @@ import shutil
 import socket
 import tempfile
 import threading
+import time
 from collections.abc import Generator
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
@@ -13,12 +14,15 @@ from pathlib import Path
 from secrets import token_urlsafe
 from typing import Final
 
+from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.isolation.messages import SocketChannel
 from toolstile_plugins.workers.certificate import Certificate
 from toolstile_plugins.workers.host_address import PATIENCE, HostAddress
 from toolstile_plugins.workers.settings import endpoint
 
 _LONGEST_TOKEN: Final = 64
+_PAUSE: Final = 0.1
+"""Seconds until the next attempt to accept a connection."""
 
 
 class ExpectedHandler:
@@ -91,7 +95,23 @@ class HandlerConnections:
         self._server: socket.socket | None = None
         self._certificate: Certificate | None = None
         self._place = ""
+        self._is_closed = False
         self._expected: dict[str, ExpectedHandler] = {}
+
+    def open(self) -> None:
+        """Listen at the address, so that one that cannot be used is told at once.
+
+        Raises:
+            ConfigurationError: Nobody can listen there.
+        """
+        with self._lock:
+            try:
+                self._server = self._listen()
+            except OSError as error:
+                raise ConfigurationError(
+                    f"plugins.workers.address: {self._address} cannot be used: {error}. Name an "
+                    "address of this machine, and a port that is free."
+                ) from error
 
     @contextmanager
     def expected(self) -> Generator[ExpectedHandler]:
@@ -117,6 +137,7 @@ class HandlerConnections:
     def close(self) -> None:
         """Let nobody connect any more."""
         with self._lock:
+            self._is_closed = True
             if self._server is not None:
                 with suppress(OSError):
                     # Closed alone, it would go on to wait in `accept`.
@@ -149,9 +170,16 @@ class HandlerConnections:
             try:
                 connection, _ = server.accept()
             except OSError:
-                return
-            # Nobody waits for one that says nothing.
-            threading.Thread(target=self._admit, args=(connection,), daemon=True).start()
+                if self._is_closed:
+                    return
+                # Out of descriptors, say, of which others are given back.
+                time.sleep(_PAUSE)
+                continue
+            try:
+                # Nobody waits for one that says nothing.
+                threading.Thread(target=self._admit, args=(connection,), daemon=True).start()
+            except RuntimeError:
+                connection.close()
 
     def _admit(self, connection: socket.socket) -> None:
         """Give a connection to the call whose token it brings."""

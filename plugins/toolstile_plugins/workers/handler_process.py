@@ -95,6 +95,7 @@ def _run_connected(
     with contextlib.closing(channel):
         try:
             call = cast("Call", channel.receive())
+            channel.be_patient()
         except (EOFError, OSError):
             told = _UNWANTED.format(tool=tool.name)
             return DispatchOutcome(DispatchState.NOT_RUN, told)

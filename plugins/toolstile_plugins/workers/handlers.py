@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
-from typing import Any
+from typing import Any, Final
 
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.services.dispatcher import (
@@ -19,6 +19,8 @@ from toolstile_hookspecs.services.dispatcher import (
 )
 from toolstile_plugins.isolation.child_process import started
 
+HANDLER_PROCESS: Final = f"{__package__}.handler_process"
+"""The program of the processes."""
 _SENT = ("tool", "params", "traceparent", "connection")
 _DIED = "The process of its handler died while it ran."
 _NOT_STARTED = "The process of its handler did not start; see the log of the worker."
@@ -100,7 +102,7 @@ class _HandlerProcess:
     """A process that leads a group of its own."""
 
     def __init__(self, modules: list[str]) -> None:
-        self._process, ours = started(f"{__package__}.handler_process")
+        self._process, ours = started(HANDLER_PROCESS)
         self._connection = ours
         self._lines = ours.makefile("rb")
         self._reason: str | None = None

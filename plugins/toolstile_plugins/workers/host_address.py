@@ -38,7 +38,7 @@ class HostAddress(NamedTuple):
         return json.dumps(self)
 
     def connect(self) -> SocketChannel:
-        """Connect a handler with its host.
+        """Connect a handler with its host, which has `PATIENCE` seconds for each message.
 
         Raises:
             OSError: The host cannot be reached, or another one answers.
@@ -46,7 +46,6 @@ class HostAddress(NamedTuple):
         connection = self._open() if self.certificate is None else self._open_tls()
         try:
             connection.sendall(f"{self.token}\n".encode())
-            connection.settimeout(None)
         except BaseException:
             connection.close()
             raise

@@ -11,7 +11,7 @@ from typing import Any
 
 from toolstile_hookspecs import ConfigurationError, Tool
 from toolstile_hookspecs.services.dispatcher import Dispatcher
-from toolstile_plugins.workers.handlers import HandlerProcesses
+from toolstile_plugins.workers.handlers import HANDLER_PROCESS, HandlerProcesses
 from toolstile_plugins.workers.tool_modules import tools_in
 
 log = logging.getLogger("toolstile.workers")
@@ -32,6 +32,12 @@ def own_worker(
         ConfigurationError: A tool is in no module that another process can import, or the
             processes do not start.
     """
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if main is not None and main.name == HANDLER_PROCESS:
+        raise ConfigurationError(
+            "plugins.workers.concurrency: a module of tools opens a host when it is imported, as "
+            "processes of handlers do. Open it in a function, or keep the tools in another module."
+        )
     versions = {tool.name: tool.version for tool in tools}
     modules = sorted({_module_of(tool) for tool in tools})
     stop = Event()

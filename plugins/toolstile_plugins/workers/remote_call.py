@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import threading
 from collections.abc import Callable
-from concurrent.futures import Executor, Future
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -28,12 +29,13 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchState,
 )
 from toolstile_hookspecs.services.ledger import CallEffects
+from toolstile_hookspecs.services.start_marks import WORKER_LOST
 from toolstile_plugins.isolation.messages import MAX_MESSAGE, MessageError, SocketChannel
 from toolstile_plugins.isolation.parent import call_of, result_of
 from toolstile_plugins.isolation.services import serve
 from toolstile_plugins.isolation.values import written
 from toolstile_plugins.workers import trace_context
-from toolstile_plugins.workers.connections import ExpectedHandler, HandlerConnections
+from toolstile_plugins.workers.connections import HandlerConnections
 from toolstile_plugins.workers.messages import not_submitted
 from toolstile_plugins.workers.settings import WorkersSettings
 
@@ -124,15 +126,19 @@ class ConnectedCall:
             done = None
             refused: Callable[[str, StateError], Exception] = not_submitted
             while done is None:
+                submitted, connected = _submitted(dispatcher, call), handler.channel
+                either: list[Future[Any]] = [submitted, connected]
+                wait(either, return_when=FIRST_COMPLETED)
                 try:
-                    came = asyncio.run(_submitted(dispatcher, call, handler))
+                    if submitted.done() or connected.exception() is not None:
+                        return _told(self._tool, submitted.result())
                 except StateError as error:
                     raise refused(self._tool.name, error) from error
-                if isinstance(came, DispatchOutcome):
-                    return _told(self._tool, came)
+                channel = connected.result()
+                submitted.add_done_callback(partial(_end_where_lost, channel))
                 try:
-                    came.send(carried)
-                    done = serve(came, context, is_here=handler.address.certificate is None)
+                    channel.send(carried)
+                    done = serve(channel, context, is_here=handler.address.certificate is None)
                 except (EOFError, OSError):
                     # The dispatcher tells what became of it, or another worker begins it.
                     refused = _unknown
@@ -150,18 +156,24 @@ class ConnectedCall:
         return _unknown(self._tool.name, told)
 
 
-async def _submitted(
-    dispatcher: Dispatcher, call: DispatchedCall, handler: ExpectedHandler
-) -> SocketChannel | DispatchOutcome:
-    """Return the channel to the handler of a call, or the outcome where none connects."""
-    submitted = asyncio.ensure_future(dispatcher.submit(call))
-    connected = asyncio.wrap_future(handler.channel)
-    both: list[asyncio.Future[Any]] = [submitted, connected]
-    await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-    if submitted.done() or connected.exception() is not None:
-        return await submitted
-    submitted.cancel()
-    return connected.result()
+def _submitted(dispatcher: Dispatcher, call: DispatchedCall) -> Future[DispatchOutcome]:
+    """Submit a call on a thread of its own; returns what its outcome is told to."""
+    told: Future[DispatchOutcome] = Future()
+
+    def submit() -> None:
+        try:
+            told.set_result(asyncio.run(dispatcher.submit(call)))
+        except BaseException as error:  # noqa: BLE001 - raised where it is waited for
+            told.set_exception(error)
+
+    threading.Thread(target=submit, name="toolstile-submitted", daemon=True).start()
+    return told
+
+
+def _end_where_lost(channel: SocketChannel, told: Future[DispatchOutcome]) -> None:
+    """End the channel to a handler whose worker stands still, so that nobody waits for it."""
+    if told.exception() is None and told.result().text == WORKER_LOST:
+        channel.shut_down()
 
 
 def _dispatched(

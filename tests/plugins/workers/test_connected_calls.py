@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import tempfile
 from collections.abc import Callable, Generator
 from contextlib import closing
@@ -230,6 +231,22 @@ def test_an_effect_of_a_killed_worker_is_unknown_and_changes_nothing(any_site: S
             assert "its outcome is unknown" in again.text
             assert tools.dispatch(ToolCall("pay_booked", {"order": 2})).text == "2"
     assert [line.rpartition(" ")[0] for line in any_site.noted()] == ["paid 1", "paid 2"]
+
+
+def test_a_worker_that_stands_still_is_told_though_its_handler_is_connected(any_site: Site):
+    worker = any_site.start(tools=MODULE)
+
+    def stop(_: object) -> None:
+        for process in (worker.pid, int(any_site.noted()[0].split()[-1])):
+            os.kill(process, signal.SIGSTOP)
+
+    with host_of(any_site) as host:
+        told, booked = while_running(host, any_site, stop, "pay_booked", order=1, seconds=60)
+    # It has the streams of its worker, and nobody else ends it.
+    os.kill(int(any_site.noted()[0].split()[-1]), signal.SIGKILL)
+    assert told is not None
+    assert "its outcome is unknown: Its worker was lost while it ran." in told.text
+    assert booked == []
 
 
 def test_a_read_of_a_killed_worker_may_be_repeated(any_site: Site):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import stat
+import threading
 from collections.abc import Generator
 from concurrent.futures import Future
 from contextlib import closing, suppress
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from toolstile_hookspecs import ConfigurationError
 from toolstile_plugins.isolation.messages import Done, SocketChannel
 from toolstile_plugins.workers.connections import ExpectedHandler, HandlerConnections
 from toolstile_plugins.workers.host_address import HostAddress
@@ -33,7 +35,7 @@ def channel_of(handler: ExpectedHandler) -> SocketChannel:
 
 def is_let_in(address: HostAddress) -> bool:
     """Tell whether the host keeps a connection open that comes with an address."""
-    with closing(address.connect()) as channel, suppress(EOFError, OSError):
+    with suppress(EOFError, OSError), closing(address.connect()) as channel:
         channel.receive()
         return True
     return False
@@ -150,3 +152,30 @@ def test_a_channel_that_came_too_late_is_closed():
     with theirs:
         assert theirs.recv(1) == b""
     assert isinstance(handler.channel, Future)
+
+
+def test_connections_are_accepted_again_after_one_that_failed(
+    connections: HandlerConnections, monkeypatch: pytest.MonkeyPatch
+):
+    """As where the process had no descriptor left."""
+    with connections.expected() as handler:
+        failing = iter([RuntimeError("can't start new thread")])
+        start = threading.Thread.start
+
+        def fail_once(thread: threading.Thread) -> None:
+            if (error := next(failing, None)) is not None:
+                raise error
+            start(thread)
+
+        monkeypatch.setattr(threading.Thread, "start", fail_once)
+        assert not is_let_in(handler.address)
+        with closing(handler.address.connect()):
+            channel_of(handler)
+
+
+def test_an_address_that_is_taken_is_told_at_once():
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        connections = HandlerConnections(address)
+        with closing(connections), pytest.raises(ConfigurationError, match=f"{address} cannot be"):
+            connections.open()

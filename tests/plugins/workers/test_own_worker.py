@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 from pathlib import Path
 from threading import Thread
@@ -80,3 +81,18 @@ def test_a_tool_that_no_other_process_can_import_is_named(tmp_path: Path):
         "plugins.workers.concurrency: inner is not at the top level of a module that another "
         "process can import. Move it there, or leave it out of [plugins.workers.runs]."
     )
+
+
+def test_a_module_that_opens_its_host_when_it_is_imported_is_refused(tmp_path: Path):
+    """Else the processes of its host would have hosts, too, without an end."""
+    (tmp_path / "opens_host.py").write_text(
+        "from toolstile import Host, Settings, tool\n"
+        "@tool\ndef some() -> int:\n    'Return one.'\n    return 1\n"
+        "workers = {'path': 'calls.db', 'concurrency': 1, 'runs': {}}\n"
+        "Host(tools=[some], settings=Settings(plugins={'workers': workers})).open()\n",
+        encoding="utf-8",
+    )
+    command = [sys.executable, "-c", "import opens_host"]
+    ended = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert "a module of tools opens a host when it is imported" in ended.stderr
