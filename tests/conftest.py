@@ -9,10 +9,13 @@ import socket
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
+
+from toolstile import Host
+from toolstile_hookspecs._schema import codec
 
 from .node import Npm, find_npm
 from .postgres_server import Server
@@ -27,50 +30,50 @@ settings.load_profile("toolstile")
 
 
 LONG: Final = {
-    "adapters/test_claude_agent.py": 4,
+    "adapters/test_claude_agent.py": 8,
     "adapters/test_claude_sessions.py": 99,
     "adapters/test_mutants.py": 99,
     "adapters/test_other_process.py": 99,
-    "cli/test_help.py": 2,
-    "cli/test_main.py": 2,
-    "cli/test_reader.py": 2,
-    "console/test_accessibility.py": 3,
-    "console/test_calls_page.py": 3,
-    "console/test_ledger_page.py": 3,
-    "console/test_live.py": 2,
-    "console/test_waiting_page.py": 3,
-    "failures/test_interrupting.py": 2,
-    "gateway/test_calls.py": 3,
-    "gateway/test_odd_servers.py": 3,
-    "gateway/test_real_servers.py": 4,
-    "gateway/test_rules.py": 4,
-    "inbox/test_killed.py": 2,
-    "inbox/test_shells.py": 3,
-    "injected/test_injected.py": 3,
-    "isolation/test_isolation.py": 2,
+    "agent/test_ask.py": 6,
+    "cli/test_help.py": 8,
+    "cli/test_main.py": 4,
+    "cli/test_program.py": 4,
+    "console/test_accessibility.py": 2,
+    "console/test_calls_page.py": 6,
+    "console/test_ledger_page.py": 6,
+    "console/test_waiting_page.py": 6,
+    "database/test_crash.py": 1,
+    "gateway/test_calls.py": 6,
+    "gateway/test_rules.py": 8,
+    "inbox/test_killed.py": 5,
+    "inbox/test_shells.py": 6,
+    "inbox/test_ways.py": 6,
     "ledger/test_commands.py": 4,
-    "mcp/test_serving_imports.py": 3,
-    "metrics/test_serving.py": 3,
-    "otel/test_export.py": 3,
-    "policies/test_contract.py": 3,
-    "record/test_commands.py": 2,
-    "sandbox/test_escapes.py": 2,
-    "sandbox/test_kills.py": 2,
-    "server/test_conformance.py": 2,
-    "server/test_console.py": 3,
-    "server/test_elicitation_of_processes.py": 3,
-    "server/test_examples.py": 3,
+    "ledger/test_reconcile_crash.py": 1,
+    "mcp/test_guide.py": 4,
+    "otel/test_export.py": 4,
+    "pipeline/test_timeouts.py": 4,
+    "record/test_commands.py": 4,
+    "rules/test_everywhere.py": 6,
+    "rules/test_requests.py": 6,
+    "rules/test_starters.py": 4,
+    "sandbox/test_escapes.py": 4,
     "server/test_hostile_clients.py": 4,
-    "server/test_hostile_pipes.py": 3,
+    "server/test_hostile_pipes.py": 9,
     "server/test_http.py": 4,
     "server/test_inspector.py": 4,
-    "server/test_lists.py": 2,
-    "server/test_patience.py": 2,
-    "server/test_sessions_over_http.py": 3,
-    "server/test_stdio.py": 3,
-    "server/test_user_requests.py": 3,
+    "server/test_stdio.py": 6,
+    "server/test_user_requests.py": 6,
+    "sessions/test_commands.py": 4,
+    "tests/test_house.py": 1,
+    "tests/test_stored_names.py": 1,
+    "workers/test_calls.py": 2,
+    "workers/test_connected_calls.py": 2,
 }
-"""Files with slow tests that start many processes: but for every so many, these are long."""
+"""Files of whose slow tests one in so many is in the default run; the others are long."""
+
+SOME: Final = 3
+"""The same, of all other files."""
 
 MANY: Final = 4
 """The cases of one slow test in the default run, about; the others are long."""
@@ -103,6 +106,21 @@ def noisy_machine() -> Iterator[None]:
     logger.removeFilter(says_something_else)
 
 
+@pytest.fixture(scope="session", autouse=True)
+def known_codecs() -> object:
+    """Keep the codecs of the tools that come along, which each host would make anew.
+
+    Codecs live as long as their tools, and most tests open a host alone.
+    """
+    made: dict[Any, codec.Codec] = {}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(codec, "_KNOWN", made)
+        with Host():
+            pass
+    codec._KNOWN.update(made)
+    return made
+
+
 # The plugin that runs tests again connects in its own.
 @pytest.hookimpl(trylast=True)
 def pytest_configure(config: pytest.Config) -> None:
@@ -121,7 +139,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     alike: Counter[Path] = Counter()
     for item in items:
         mark = item.get_closest_marker("much_alike")
-        number = mark.args[0] if mark else LONG.get("/".join(item.path.parts[-2:]), 1)
+        number = mark.args[0] if mark else LONG.get("/".join(item.path.parts[-2:]), SOME)
         if number > 1 and item.get_closest_marker("slow"):
             if alike[item.path] % number:
                 item.add_marker("long")

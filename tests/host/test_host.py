@@ -803,6 +803,7 @@ def test_a_host_takes_the_texts_that_it_is_configured_with(tmp_path: Path) -> No
         assert tools.prompt.render().tools[0].description == "Sum up."
 
 
+@pytest.mark.slow
 def test_each_section_is_set_up_once_however_many_there_were_before_it() -> None:
     made, set_up = 0, 0
 

@@ -31,7 +31,7 @@ TRAVELLER = (
 )
 
 pytestmark = [
-    pytest.mark.slow,
+    pytest.mark.long,
     pytest.mark.skipif(
         not (DATA / "sessions.jsonl").is_file(),
         reason=f"no recorded sessions in {DATA}; TOOLSTILE_BFCL_DATA can name their folder",

@@ -46,6 +46,7 @@ def paused(place: Path, *options: str) -> str:
     return run.stdout + run.stderr
 
 
+@pytest.mark.long
 def test_what_counts_on_time_fails_and_is_told_what_was_stopped(tmp_path: Path) -> None:
     told = paused(tmp_path, "-p", "pausing", "--pause-seed", "1")
 
@@ -77,5 +78,6 @@ def test_packages_are_known_wherever_the_checkout_is(file: str, *, is_ours: bool
     assert run.stdout.strip() == str(is_ours)
 
 
+@pytest.mark.long
 def test_without_it_nothing_is_stopped(tmp_path: Path) -> None:
     assert "2 passed" in paused(tmp_path)

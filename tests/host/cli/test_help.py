@@ -157,6 +157,7 @@ def test_plugins_are_asked_where_a_variable_may_speak_of_them(tmp_path, monkeypa
     assert quick_help(["call", "--help"]) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["", *ALL])
 def test_the_help_imports_neither_plugins_nor_what_they_stand_on(tmp_path, command):
     code = (

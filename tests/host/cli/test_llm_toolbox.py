@@ -164,6 +164,7 @@ def test_its_tools_are_those_of_the_host_that_is_configured_here(
     assert ended.stderr.splitlines() == ["opened", "closed"]
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_call_that_waits_goes_on_when_it_is_repeated(run: Run, desk: Path) -> None:
     toolbox = 'Toolstile(session="desk-7")'
@@ -179,6 +180,7 @@ def test_a_call_that_waits_goes_on_when_it_is_repeated(run: Run, desk: Path) -> 
     assert read(desk)[-1][1] == "Erased a.txt."
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_configuration_with_a_fault_is_told_in_one_line(run: Run, desk: Path) -> None:
     (desk / "toolstile.toml").write_text("approvr = 1\n")

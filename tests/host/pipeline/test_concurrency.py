@@ -172,7 +172,7 @@ def assert_all_told(yard: Any, outcomes: list[Outcome]) -> None:
         (("bump",), 40),
         (("bump", "bump_within"), 40),
         pytest.param(("bump",), 2000, marks=pytest.mark.long),
-        pytest.param(("bump", "bump_within"), 2000, marks=pytest.mark.slow),
+        pytest.param(("bump", "bump_within"), 2000, marks=pytest.mark.long),
     ],
 )
 def test_threads_lose_no_increment(
@@ -199,7 +199,7 @@ def test_threads_lose_no_increment(
         (("abump", "abump_within"), 40),
         (("bump", "bump_within"), 20),
         pytest.param(("abump", "abump_within"), 2000, marks=pytest.mark.long),
-        pytest.param(("bump", "abump", "bump_within"), 500, marks=pytest.mark.slow),
+        pytest.param(("bump", "abump", "bump_within"), 500, marks=pytest.mark.long),
     ],
 )
 def test_tasks_lose_no_increment(

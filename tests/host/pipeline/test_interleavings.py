@@ -377,7 +377,7 @@ def quiet(caplog: pytest.LogCaptureFixture) -> None:
 
 
 @pytest.mark.usefixtures("quiet")
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=75, deadline=None)
 @given(play=plays())
 def test_what_is_kept_could_have_come_one_by_one(play: Play) -> None:
     drawn, order = play

@@ -149,6 +149,8 @@ pytestmark = [
 ]
 
 
+@pytest.mark.long_if(way="nested")
+@pytest.mark.long_if(way="batch")
 @pytest.mark.parametrize("way", WAYS)
 def test_a_call_is_kept_whole_or_not_at_all(way: str) -> None:
     for line in count(1):

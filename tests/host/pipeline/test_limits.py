@@ -72,6 +72,7 @@ def test_what_is_left_is_the_earlier_of_timeout_and_deadline(timeout, seconds):
     assert 0.0 <= left <= 0.5
 
 
+@pytest.mark.slow
 def test_waiting_for_others_does_not_count_against_the_timeouts_around_it():
     go_on = threading.Event()
 

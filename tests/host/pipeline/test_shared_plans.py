@@ -61,6 +61,7 @@ def host() -> Iterator[Host]:
         yield host
 
 
+@pytest.mark.slow
 def test_the_first_call_of_a_session_costs_the_same_with_any_number_of_tools(
     host: Host, planned: list[str]
 ) -> None:

@@ -495,5 +495,5 @@ class Branches(RuleBasedStateMachine):
                 node.real[Note].append(Note(1))
 
 
-Branches.TestCase.settings = settings(max_examples=150, stateful_step_count=30, deadline=None)
+Branches.TestCase.settings = settings(max_examples=75, stateful_step_count=30, deadline=None)
 TestBranches = Branches.TestCase

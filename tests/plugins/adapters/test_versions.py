@@ -56,6 +56,7 @@ def ran(*command: str | Path, cwd: Path = ROOT) -> str:
     return done.stdout
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("module", ["None", "types.ModuleType('another')"])
 @pytest.mark.parametrize("adapter", ADAPTERS)
 def test_another_release_is_told_in_one_sentence(adapter: str, module: str) -> None:

@@ -164,7 +164,7 @@ def check_done(folder: Path, *arguments: str) -> tuple[int, str, str]:
     return done.returncode, done.stdout, done.stderr
 
 
-@pytest.mark.slow
+@pytest.mark.long
 def test_a_command_says_what_is_missing_and_has_the_status_of_its_verdict(tmp_path: Path) -> None:
     assert check_done(tmp_path) == (0, "", "")
     (tmp_path / "toolstile.toml").write_text(
@@ -178,6 +178,7 @@ def test_a_command_says_what_is_missing_and_has_the_status_of_its_verdict(tmp_pa
     assert check_done(tmp_path, "--workspace", ".") == (0, "", "")
 
 
+@pytest.mark.long
 @pytest.mark.slow
 def test_a_command_asks_about_a_stored_session_and_refuses_one_that_is_not(tmp_path: Path) -> None:
     (tmp_path / "toolstile.toml").write_text(

@@ -20,6 +20,7 @@ print({"toolstile_plugins.agent.api", "toolstile_plugins.agent.loop", "tenacity"
 """
 
 
+@pytest.mark.slow
 def test_a_host_does_not_import_the_loop() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, text=True, check=True)
     assert done.stdout == "set()\n"

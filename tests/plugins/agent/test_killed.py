@@ -84,6 +84,7 @@ def kill_at(instants: int, tmp_path: Path) -> list[str]:
     return ends
 
 
+@pytest.mark.long
 def test_killed_at_a_few_instants(tmp_path: Path) -> None:
     kill_at(4, tmp_path)
 

@@ -237,7 +237,7 @@ class Runs(RuleBasedStateMachine):
 
 
 TestRuns = Runs.TestCase
-TestRuns.settings = settings(max_examples=60, stateful_step_count=15, deadline=None)
+TestRuns.settings = settings(max_examples=30, stateful_step_count=15, deadline=None)
 
 
 class TestManyRuns(Runs.TestCase):  # type: ignore[misc, name-defined]

@@ -94,6 +94,7 @@ def test_a_cookie_that_another_port_set_locks_nobody_out(visitor):
     assert answer.status_code == 200
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "host",
     [
@@ -114,6 +115,7 @@ def test_a_name_that_was_made_to_point_here_reaches_nothing(desk, visitor, host)
         assert answer.status_code in {400, 421}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "origin",
     [
@@ -213,6 +215,7 @@ class Markup(HTMLParser):
         self.found += [to for to in targets if to is not None and not to.startswith("/")]
 
 
+@pytest.mark.slow
 def test_what_a_model_or_a_tool_says_stays_text_on_every_page(visitor, evil_links):
     for path in evil_links.values():
         answer = visitor.get(path)
@@ -233,6 +236,7 @@ def test_what_a_person_writes_stays_text(desk, visitor):
         assert Markup(answer.text).found == []
 
 
+@pytest.mark.slow
 def test_no_page_is_framed(visitor, links):
     for path in links.values():
         headers = visitor.get(path).headers

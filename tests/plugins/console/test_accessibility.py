@@ -33,6 +33,7 @@ def objections(page: Any) -> list[str]:
     ]
 
 
+@pytest.mark.long_if(width=1000, scheme="light")
 @pytest.mark.long_if(width=1000, scheme="dark")
 @pytest.mark.long_if(width=360, scheme="light")
 @pytest.mark.parametrize("width", [1000, 360])

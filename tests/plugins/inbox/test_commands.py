@@ -119,6 +119,7 @@ def test_wrong_input_is_told_and_answers_nothing(tools, ticket, capsys, command,
     assert only(inbox_of(tools)).ticket == ticket
 
 
+@pytest.mark.slow
 def test_a_grant_is_given_listed_and_revoked(tools, ticket, capsys):
     assert main(["approvals", "grants"]) == 0
     assert capsys.readouterr().out == "Nothing is granted.\n"
@@ -174,6 +175,7 @@ def toolstile_sections():
     assert PAID == []
 
 
+@pytest.mark.slow
 def test_questions_that_come_are_watched(tools, ticket):
     program = [sys.executable, "-m", "toolstile", "approvals", "list", "--watch", "--json"]
     with subprocess.Popen(program, stdout=subprocess.PIPE, text=True) as watching:

@@ -269,6 +269,7 @@ with ExitStack() as stack:
 """
 
 
+@pytest.mark.long_if(shared="sqlite")
 @pytest.mark.slow
 def test_of_four_processes_at_once_it_approves_exactly_so_many(shared):
     grant(shared.tools(shared.host(wait="pending", stored=True)), Terms(is_exact=False, times=9))

@@ -144,6 +144,7 @@ def test_nobody_goes_on_with_a_call_whose_process_still_waits(house):
     assert PAID == ["ada"]
 
 
+@pytest.mark.slow
 def test_a_call_whose_process_died_is_taken_up_by_another(house):
     program = f"""
 import os, pathlib, threading

@@ -117,6 +117,7 @@ def test_a_call_goes_on_with_the_answer(way, waiting, name):
     assert resume_pending(tools) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "name"), matrix(), indirect=["way"])
 def test_a_run_goes_on_with_the_answer(way, opened, house, name):
     host, _ = opened()
@@ -133,6 +134,7 @@ def test_a_run_goes_on_with_the_answer(way, opened, house, name):
     assert list(inbox.store.questions()) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["approved", "denied"])
 def test_what_a_command_did_is_kept_as_it_was_shown_or_not_at_all(way, opened, tmp_path, name):
     folder = tmp_path / "work"
@@ -151,6 +153,7 @@ def test_what_a_command_did_is_kept_as_it_was_shown_or_not_at_all(way, opened, t
     assert [text in question.diff for text in kept] == [True] * outcome.success
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "name"), matrix(), indirect=["way"])
 def test_an_mcp_client_that_repeats_its_call_has_the_answer(way, opened, house, name):
     host, _ = opened(top={"plugins": {"mcp": {}}})
@@ -179,6 +182,7 @@ def test_an_mcp_client_that_repeats_its_call_has_the_answer(way, opened, house, 
 # --- Restarts, and other processes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("way", "name"), matrix(), indirect=["way"])
 def test_a_call_goes_on_after_a_restart(way, opened, name):
     first, tools = opened()

@@ -267,12 +267,14 @@ def to_handler(value: Any) -> Any:
     return HandlerValues().read(json.loads(json.dumps(HostValues().write(value))))
 
 
+@pytest.mark.slow
 @given(RETURNED)
 def test_a_result_arrives_as_it_was_returned_or_is_refused(case: tuple[Any, Any]) -> None:
     type_, value = case
     assert_kept_or_refused(lambda value: returned(type_, value), value)
 
 
+@pytest.mark.slow
 @given(
     st.sampled_from([(Point, POINTS), (Model, MODELS)]).flatmap(
         lambda pair: st.tuples(st.just(pair[0]), pair[1])

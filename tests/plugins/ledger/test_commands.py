@@ -223,6 +223,7 @@ def test_a_value_that_does_not_fit_the_tool_is_refused(shop):
     assert "unknown" in toolstile(shop, "ledger", "list")
 
 
+@pytest.mark.long
 def test_a_value_that_was_not_checked_and_does_not_fit_can_be_corrected(shop):
     call(shop, "poison", ok=False)
     (entry,) = map(json.loads, toolstile(shop, "ledger", "list", "--json").splitlines())
@@ -291,6 +292,7 @@ def test_no_secret_is_shown(shop):
     assert kept.result.message == "In with hunter2."
 
 
+@pytest.mark.long
 def test_secrets_of_a_value_that_a_person_gives_are_recorded_as_masks(shop):
     making = ("call", "--plugin", "shop.py", "mint", '{"name": "Ada"}')
     toolstile(shop, *making, ok=False)

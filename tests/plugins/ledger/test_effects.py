@@ -439,6 +439,7 @@ class TestKeys:
         assert len(keys) == len(ids)
         assert all(each.isprintable() for each in keys)
 
+    @pytest.mark.slow
     @example(("call", "a/b", "c", "take"), ("call", "a", "b/c", "take"))
     @example(("session", "\ud83d\ude00\n", "", "take"), ("session", "😀\n", "", "take"))
     @given(PLACES, PLACES)

@@ -273,7 +273,7 @@ IS_PUT_BACK = Call(contained=False, key=None, calls=(CHECKS_OUT,), fails=True)
 @example(trees=[(PAYS, 0), (CHECKS_OUT, 1), (CHECKS_OUT, 0)])
 @example(trees=[(CHECKS_OUT, 0), (PAYS, 1), (CHECKS_OUT, 1)])
 @example(trees=[(IS_PUT_BACK, 0), (CHECKS_OUT, 0), (PAYS, 0)])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(trees=st.lists(st.tuples(calls, st.integers(0, 1)), min_size=1, max_size=6))
 def test_trees_of_calls_have_each_effect_once(
     with_driver: str, trees: list[tuple[Call, int]]

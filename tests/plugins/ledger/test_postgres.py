@@ -208,6 +208,7 @@ def test_a_peer_that_is_gone_without_a_word_is_not_waited_for(database: str) -> 
     assert (waits, asks) == (10_000, 10)
 
 
+@pytest.mark.long
 def test_a_server_that_is_there_and_does_not_answer_is_given_up(
     postgres: Any, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -124,6 +124,7 @@ class TestSqlite(LedgerStoreContract, SettlesUnknownContract):
             assert other.execute("PRAGMA journal_mode").fetchone() == ("wal",)
             assert other.execute("PRAGMA user_version").fetchone() == (VERSION,)
 
+    @pytest.mark.slow
     def test_a_fork_refuses_what_its_parent_has_open_and_opens_a_store_of_its_own(
         self, tmp_path
     ) -> None:

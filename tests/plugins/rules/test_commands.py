@@ -60,6 +60,7 @@ def test_cases_that_hold_and_cases_that_fail(folder: Path, capsys: pytest.Captur
     assert last["faults"] == ["call 1, list_directory: expected ask, came to allow"]
 
 
+@pytest.mark.slow
 def test_a_changed_configuration_is_tried_against_a_record(
     folder: Path, capsys: pytest.CaptureFixture[str]
 ):

@@ -131,6 +131,7 @@ FORMS: dict[str, Callable[[list[str]], Any]] = {
 }
 
 
+@pytest.mark.slow
 @says
 @pytest.mark.parametrize("form", FORMS)
 def test_a_recorded_conversation_holds_it(

@@ -240,6 +240,7 @@ except ConfigurationError as error:
 """
 
 
+@pytest.mark.slow
 def test_without_its_library_only_a_rule_is_refused(tmp_path):
     file = tmp_path / "toolstile.toml"
     file.write_text('[[policies]]\nkind = "rule"\neffect = "deny"\n')
@@ -250,6 +251,7 @@ def test_without_its_library_only_a_rule_is_refused(tmp_path):
     assert "python -m pip install '.[rules]'" in done.stdout
 
 
+@pytest.mark.slow
 def test_a_host_without_rules_imports_nothing_that_evaluates_them():
     program = """
 import sys

@@ -45,6 +45,7 @@ def test_what_provenance_does_not_rule_is_said_once(
     assert capsys.readouterr().err.count("rules no value under 3 characters") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "policy"), [(n, p) for n in NAMES for p in policies(n)])
 def test_without_a_rule_one_of_its_tests_fails(copied: Path, name: str, policy: str):
     file = copied / f"{name}.toml"

@@ -356,6 +356,7 @@ for number in range(20):
 """
 
 
+@pytest.mark.slow
 def test_what_lies_deep_is_counted_and_removed(open_shell: Open, scratch: Path):
     shell = open_shell(disk=8 << 20)
     outcome = shell.outcome(["/usr/bin/python3", "-c", DEEP])

@@ -43,6 +43,7 @@ def told_in_child(work: Callable[[], object]) -> str:
     return text
 
 
+@pytest.mark.slow
 def test_a_child_is_told_to_make_a_host_of_its_own(hosts):
     tools = hosts.executor(note)
     call(tools, "note", text="a")

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
+import pytest
 from hypothesis import settings, strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
@@ -420,5 +421,6 @@ class Model(RuleBasedStateMachine):
         assert all(each == seen[0] for each in seen)
 
 
+@pytest.mark.slow
 class TestModel(Model.TestCase):  # type: ignore[name-defined, misc]
-    settings = settings(max_examples=30, stateful_step_count=25, deadline=None)
+    settings = settings(max_examples=15, stateful_step_count=25, deadline=None)

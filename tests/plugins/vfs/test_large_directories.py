@@ -63,6 +63,7 @@ def value(tools: Executor, name: str, **arguments: Any) -> Any:
     return outcome.result.value
 
 
+@pytest.mark.slow
 def test_a_page_of_a_listing_is_all_that_is_looked_at(tools: Executor, store: Counted) -> None:
     listing = value(tools, "list_directory", offset=1_001, limit=100)
 
@@ -72,6 +73,7 @@ def test_a_page_of_a_listing_is_all_that_is_looked_at(tools: Executor, store: Co
     assert store.read == 1
 
 
+@pytest.mark.slow
 def test_all_pages_together_are_the_whole(tools: Executor) -> None:
     shown: list[str] = []
     while len(shown) < FILES:
@@ -88,12 +90,14 @@ def test_a_search_ends_where_its_page_is_full(tools: Executor, store: Counted) -
     assert store.looked <= 500
 
 
+@pytest.mark.slow
 def test_a_search_that_finds_little_looks_at_all(tools: Executor) -> None:
     matches = value(tools, "grep_files", pattern="line 2999$")
 
     assert [match.path for match in matches.matches] == ["one/f2999.txt"]
 
 
+@pytest.mark.slow
 def test_what_a_call_made_and_removed_is_listed_in_its_place(store: Counted) -> None:
     files = VirtualFilesystem(store).own_branch().resource
     files.write("one/f0500a.txt", "new")

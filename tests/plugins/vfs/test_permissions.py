@@ -177,6 +177,7 @@ def test_a_file_that_may_not_be_read_can_be_moved(ask: Ask, tree: Path) -> None:
     assert (tree / "moved.txt").stat().st_mode & 0o777 == 0
 
 
+@pytest.mark.slow
 def test_a_directory_that_nobody_may_change_is_copied_with_what_it_holds(
     ask: Ask, tree: Path
 ) -> None:

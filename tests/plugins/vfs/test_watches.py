@@ -359,6 +359,7 @@ def test_what_was_held_is_given_back_on_each_end(
         given_up.set()
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("end", ["interrupt", "close"])
 def test_what_was_held_is_given_back_where_the_host_or_a_person_ends_the_call(
@@ -500,6 +501,7 @@ def test_a_watch_is_seen_by_commits_of_another_process(disk: VirtualFilesystem, 
         assert said(other) == "marked, then ConflictError"
 
 
+@pytest.mark.slow
 def test_a_call_of_another_process_runs_again_and_keeps_commits_here_waiting(
     disk: VirtualFilesystem, root: Path
 ) -> None:
@@ -520,6 +522,7 @@ def test_a_call_of_another_process_runs_again_and_keeps_commits_here_waiting(
     assert disk.read("late.txt") == "one"
 
 
+@pytest.mark.slow
 def test_two_processes_lose_nothing_and_neither_ends_in_conflict(
     disk: VirtualFilesystem, root: Path
 ) -> None:

@@ -183,6 +183,7 @@ def test_an_expired_question_is_unanswered_and_told_to_the_endpoint(house, open_
     until(lambda: endpoint.of("DELETE"))
 
 
+@pytest.mark.long
 def test_a_hundred_questions_wait_at_once(tools, endpoint):
     async def many():
         running = [

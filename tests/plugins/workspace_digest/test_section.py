@@ -280,7 +280,7 @@ def test_a_text_of_a_person_or_model_is_never_stale(show, project):
 # --- What rendering costs ---------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("files", [1_000, pytest.param(100_000, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("files", [1_000, pytest.param(100_000, marks=pytest.mark.long)])
 def test_rendering_again_looks_at_what_is_shown_alone(show, counting, files):
     names = (f"d{n // 10_000}/e{n // 50}/f{n % 50}.py" for n in range(files))
     workspace = counting(VirtualFilesystem.in_memory(dict.fromkeys(names, "")))

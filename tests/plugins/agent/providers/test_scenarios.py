@@ -54,7 +54,7 @@ from toolstile_plugins.agent import (
     request as requesting,
 )
 
-pytestmark = [pytest.mark.slow, pytest.mark.much_alike(2)]
+pytestmark = [pytest.mark.slow, pytest.mark.much_alike(4)]
 WAIT = 30.0
 
 

@@ -86,6 +86,7 @@ def test_a_tool_that_is_configured_and_not_there_is_told(check):
     assert [*json.loads(printed)["misnamed"]] == ["sya"]
 
 
+@pytest.mark.long
 def test_a_server_of_501_tools_offers_500_and_that_is_told(check):
     status, printed = check("mcp", "check", one="throng")
     assert status == 1

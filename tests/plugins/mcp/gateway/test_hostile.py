@@ -339,6 +339,7 @@ def test_programs_end_with_the_host(yard):
         os.kill(number, 0)
 
 
+@pytest.mark.long
 def test_a_program_that_is_busy_ends_with_a_command_that_is_stopped(yard):
     command, args = yard.raw("busy").values()
     lines = ["[plugins.mcp.servers.bad]", f"command = {json.dumps(command)}"]

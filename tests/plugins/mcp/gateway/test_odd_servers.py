@@ -124,6 +124,7 @@ class TestWhatWasNeverSent:
         assert outcome.event.attributes["ledger.state"] == "released"
         return outcome.text
 
+    @pytest.mark.long
     def test_where_nobody_listens(self, yard, own_http_server):
         self.open_and_stop(yard, own_http_server)
         assert "no connection can be made" in self.refused(yard)

@@ -15,7 +15,7 @@ from toolstile_hookspecs import Cancellation, ImageContent, ResourceLink, Status
 
 from .pypi import installed
 
-pytestmark = [pytest.mark.slow, pytest.mark.long_if(driver="sync")]
+pytestmark = pytest.mark.long
 
 FILESYSTEM = "@modelcontextprotocol/server-filesystem@2026.8.31"
 EVERYTHING = "@modelcontextprotocol/server-everything@2026.8.31"

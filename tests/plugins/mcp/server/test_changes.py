@@ -65,6 +65,7 @@ async def test_a_client_of_the_newer_era_that_listens_is_told(tmp_path):
         assert "grown" in await _names(client)
 
 
+@pytest.mark.long
 async def test_of_resources_nobody_is_promised_to_be_told(mode, tmp_path):
     (tmp_path / "toolstile.toml").write_text("[plugins.vfs]\n")
     async with _client(mode, tmp_path) as client:

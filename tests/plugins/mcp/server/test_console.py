@@ -137,6 +137,7 @@ def test_it_ends_with_the_server(tmp_path):
     assert "Traceback" not in "".join(served.said)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("options", "told"),
     [

@@ -389,6 +389,7 @@ async def test_what_is_too_long_is_cut_visibly(serve, mode):
     assert "more characters that are not shown here" in message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments",
     [

@@ -154,6 +154,7 @@ async def test_a_state_does_not_hold_for_another_principal(tmp_path):
     assert result.structured_content == {"result": 1}
 
 
+@pytest.mark.long
 @pytest.mark.slow
 async def test_servers_that_share_a_key_answer_for_each_other_once(tmp_path):
     (tmp_path / "toolstile.toml").write_text(

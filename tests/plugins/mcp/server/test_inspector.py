@@ -15,7 +15,7 @@ from tests.node import Npm
 
 from .conftest import COMMAND, DESK, serving
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.long
 
 INSPECTOR = "@modelcontextprotocol/inspector@2.12.0"
 CONFIGURATION = '[plugins.vfs]\nroot = "shop"\n'

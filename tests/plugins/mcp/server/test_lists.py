@@ -25,6 +25,7 @@ async def test_tools_come_in_one_order_with_all_that_is_known_of_them(connect):
         jsonschema.Draft202012Validator.check_schema(each.output_schema or {})
 
 
+@pytest.mark.slow
 async def test_sections_are_prompts_and_their_placeholders_arguments(connect):
     async with connect() as client:
         prompts = {each.name: each for each in (await client.list_prompts()).prompts}

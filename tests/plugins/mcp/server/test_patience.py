@@ -131,6 +131,7 @@ async def test_a_further_request_has_to_be_completed_too(connection):
     assert await ends(reader)
 
 
+@pytest.mark.slow
 async def test_an_answer_takes_as_long_as_it_takes_and_an_idle_connection_stays(connection):
     reader, writer = connection
     for _ in range(2):

@@ -182,6 +182,7 @@ async def test_nobody_has_a_part_in_anothers_session(guarded):
         assert await _note(ada, "two", handle) == 2
 
 
+@pytest.mark.long
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [LEGACY, MODERN], ids=["legacy", "modern"])
 async def test_many_sessions_at_once_never_mix(desk_over_http, mode):

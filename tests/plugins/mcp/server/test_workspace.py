@@ -134,6 +134,7 @@ async def _accept(context, params):
     return ElicitResult(action="accept", content={})
 
 
+@pytest.mark.long
 async def test_what_read_file_is_denied_no_resource_gives(ruled, mode):
     served, _ = ruled
     async with served.client(mode, elicitation_callback=_accept) as client:
@@ -179,6 +180,7 @@ async def test_a_resource_that_is_read_stands_in_the_record(ruled, mode):
     ]
 
 
+@pytest.mark.slow
 async def test_paths_are_completed(served, mode):
     async with served.client(mode) as client:
         (template,) = (await client.list_resource_templates()).resource_templates
