@@ -63,7 +63,8 @@ def _module_of(tool: Tool[Any, Any]) -> str:
     """Return the module whose top level has a tool; raises `ConfigurationError` for none."""
     function: Any = getattr(tool, "function", tool.handler)
     name: str = getattr(function, "__module__", "__main__")
-    if name == "__main__" or tool.name not in tools_in([sys.modules[name]]):
+    module = None if name == "__main__" else sys.modules.get(name)
+    if module is None or tool.name not in tools_in([module]):
         raise ConfigurationError(
             f"plugins.workers.concurrency: {tool.name} is not at the top level of a module that "
             "another process can import. Move it there, or leave it out of [plugins.workers.runs]."
