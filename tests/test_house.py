@@ -264,8 +264,8 @@ BUDGETS = {
     "beyond one machine": {
         "contract": 983,
         "host": 63,
-        "lines": 8304,
-        "statements": 4291,
+        "lines": 8309,
+        "statements": 4297,
         "files": 61,
     },
 }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import Any
 
-from toolstile_hookspecs import CallRefused, StateError
+from toolstile_hookspecs import CallRefused, StateError, Tool
 
 
 def other_version(tool: str, version: str | None, known: Collection[str | None]) -> str:
@@ -26,6 +27,6 @@ def too_late(tool: str, known: Collection[str]) -> str:
     )
 
 
-def not_submitted(tool: str, error: StateError) -> CallRefused:
+def not_submitted(tool: Tool[Any, Any], error: StateError) -> CallRefused:
     """Say why a call could not be submitted, and what to do."""
-    return CallRefused(f"{tool} could not be submitted: {error}")
+    return CallRefused(f"{tool.name} could not be submitted: {error}")

@@ -41,10 +41,9 @@ from toolstile_plugins.workers.settings import WorkersSettings
 
 log = logging.getLogger("toolstile.workers")
 
-_UNKNOWN: Final = (
-    "{name} may have had its effect, but its outcome is unknown: {text} Do not repeat the call "
-    "before somebody has found out."
-)
+_UNKNOWN: Final = "{name} may have had its effect, but its outcome is unknown: {text} {advice}"
+_WAIT: Final = "Do not repeat the call before somebody has found out."
+_REPEAT: Final = "The call may be repeated."
 _GIVEN_UP: Final = DispatchOutcome(DispatchState.UNKNOWN, "It was given up while it ran.")
 _ONLY_READS: Final = "{name} gave no result: {text} It only reads, so the call may be repeated."
 
@@ -82,7 +81,7 @@ class RemoteCall:
         try:
             outcome = await dispatcher.submit(call)
         except StateError as error:
-            raise not_submitted(self._tool.name, error) from error
+            raise not_submitted(self._tool, error) from error
         return _told(self._tool, outcome)
 
 
@@ -124,7 +123,7 @@ class ConnectedCall:
             context.on_abandoned(handler.give_up)
             context.on_abandoned(partial(_cancel, self._cancelling, dispatcher, call.key))
             done = None
-            refused: Callable[[str, StateError], Exception] = not_submitted
+            refused: Callable[[Tool[Any, Any], StateError], Exception] = not_submitted
             while done is None:
                 submitted, connected = _submitted(dispatcher, call), handler.channel
                 either: list[Future[Any]] = [submitted, connected]
@@ -133,7 +132,7 @@ class ConnectedCall:
                     if submitted.done() or connected.exception() is not None:
                         return _told(self._tool, submitted.result())
                 except StateError as error:
-                    raise refused(self._tool.name, error) from error
+                    raise refused(self._tool, error) from error
                 channel = connected.result()
                 submitted.add_done_callback(partial(_end_where_lost, channel))
                 try:
@@ -153,7 +152,7 @@ class ConnectedCall:
 
     def _unreadable(self, error: MessageError) -> EffectUnknownError:
         told = f"what its handler sent cannot be read here ({error})."
-        return _unknown(self._tool.name, told)
+        return _unknown(self._tool, told)
 
 
 def _submitted(dispatcher: Dispatcher, call: DispatchedCall) -> Future[DispatchOutcome]:
@@ -187,8 +186,7 @@ def _dispatched(
     now = datetime.now(UTC)
     effects = context.resources.get(CallEffects, None)  # type: ignore[type-abstract]
     effect_id = None if effects is None else effects.effect_id(context)
-    config = tool.idempotency
-    may_repeat = tool.category == "read" or (config is not None and config.on_unknown == "retry")
+    may_repeat = tool.category == "read" or _is_retried(tool)
     if connection is not None and may_repeat:
         # Its host alone can repeat it, on a branch as it was, and then it is a call of its own.
         effect_id, may_repeat = None, False
@@ -228,19 +226,24 @@ def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:
         except Exception as error:
             # It has run, and had its effect: only its worker has other code.
             told = f"its worker's result does not fit here ({why_unwritable(error)})."
-            raise _unknown(tool.name, told) from error
+            raise _unknown(tool, told) from error
         return ToolResult(outcome.text, value, exclude_value_from_context=outcome.excluded)
     if outcome.state is DispatchState.UNKNOWN:
         if tool.category == "read":
             return ToolResult.error(_ONLY_READS.format(name=tool.name, text=outcome.text))
-        raise _unknown(tool.name, outcome.text)
+        raise _unknown(tool, outcome.text)
     if outcome.error is None:
         return ToolResult.error(outcome.text)
     raise _raised(outcome.error, outcome.text)
 
 
-def _unknown(tool: str, told: object) -> EffectUnknownError:
-    return EffectUnknownError(_UNKNOWN.format(name=tool, text=told))
+def _is_retried(tool: Tool[Any, Any]) -> bool:
+    return tool.idempotency is not None and tool.idempotency.on_unknown == "retry"
+
+
+def _unknown(tool: Tool[Any, Any], told: object) -> EffectUnknownError:
+    advice = _REPEAT if _is_retried(tool) else _WAIT
+    return EffectUnknownError(_UNKNOWN.format(name=tool.name, text=told, advice=advice))
 
 
 def _raised(name: str, text: str) -> Exception:

@@ -71,6 +71,19 @@ def pay_booked(order: int, seconds: float = 0, *, context: ToolContext) -> int:
     return order
 
 
+@tool(
+    category="write",
+    idempotency=IdempotencyConfig(
+        scope="global", strategy="params", param_keys=("order",), on_unknown="retry"
+    ),
+    timeout=60,
+)
+def mark_booked(order: int, *, context: ToolContext) -> int:
+    """Mark an order as booked, which may be done twice."""
+    context.session[Entry].append(Entry(order, os.getpid()))
+    return order
+
+
 @tool(category="read", timeout=60)
 def look_long(seconds: float, *, context: ToolContext) -> str:
     """Look at the session for long."""
@@ -157,5 +170,6 @@ def add(params: Sum, *, context: ToolContext) -> ToolResult[int]:
 ADD = Tool[Sum, int](name="add", description="Add.", handler=add)
 
 ON_WORKERS = [
-    ADD, beat, book, directory, large, log_in, look_long, pay_booked, relay, tariff, trace_id
+    ADD, beat, book, directory, large, log_in, look_long, mark_booked, pay_booked, relay, tariff,
+    trace_id,
 ]  # fmt: skip
