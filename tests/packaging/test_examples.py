@@ -58,7 +58,7 @@ def wheels(built, tmp_path_factory) -> list[Path]:
     return [built.wheel, *made]
 
 
-@pytest.fixture(scope="module", params=["oldest", "newest"])
+@pytest.fixture(scope="module", params=[pytest.param("oldest", marks=pytest.mark.long), "newest"])
 def examples(request, built, wheels, tmp_path_factory) -> Examples:
     """An environment of the oldest or the newest Python, with everything installed."""
     pythons = [each for each in map(find_python, SUPPORTED) if each is not None]
