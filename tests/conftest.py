@@ -56,7 +56,6 @@ SOME: Final = 8
 MANY: Final = 4
 """The cases of one slow test in the default run, about; the others are long."""
 
-
 LONGEST: Final = ("test_bfcl.py", "test_house.py", "test_stored_names.py", "test_types.py")
 """The files that take longest."""
 
