@@ -69,11 +69,13 @@ def test_another_host_has_its_calls_run_there(site: Site):
         assert call(first, "where").text == call(second, "where").text
 
 
-def test_a_tool_that_no_other_process_can_import_is_named(tmp_path: Path):
-    @tool
-    def inner() -> None:
+@pytest.mark.parametrize("module", [__name__, "nowhere"])
+def test_a_tool_that_no_other_process_can_import_is_named(tmp_path: Path, module: str):
+    def in_a_function() -> None:
         """Stand in a function."""
 
+    in_a_function.__module__ = module
+    inner = tool(name="inner")(in_a_function)
     workers: dict[str, Any] = {"path": str(tmp_path / "calls.db"), "concurrency": 1, "runs": {}}
     with pytest.raises(ConfigurationError) as refused:
         Host(tools=[inner], settings=Settings(plugins={"workers": workers})).open()
