@@ -51,7 +51,7 @@ LONG: Final = {
 """Files of whose slow tests one in so many is in the default run; the others are long."""
 
 SOME: Final = 8
-"""The same, of all other files."""
+"""Of the slow tests of any other file, one in so many is in the default run."""
 
 MANY: Final = 4
 """The cases of one slow test in the default run, about; the others are long."""
