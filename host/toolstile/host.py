@@ -160,8 +160,18 @@ class Host:
             if self._seal is None:
                 from toolstile.policies.approval_tokens import seal_for  # few calls wait
 
-                self._seal = seal_for(self.configuration, self.clock, self._sessions.counter)
+                self._seal = seal_for(self.configuration, self.clock, self._sessions)
             return self._seal
+
+    def takes(self, token: str) -> bool:
+        """Return False if the token of a pending call was sealed with a key that is gone."""
+        if self.is_open:
+            return self.seal.takes(token)
+        from toolstile.policies.approval_tokens import seal_for  # only `toolstile doctor` asks
+
+        with ExitStack() as asked:
+            sessions = opened(self._bindings, asked, self.configuration)
+            return seal_for(self.configuration, self.clock, sessions).takes(token)
 
     def register(self, plugin: object, name: str | None = None) -> None:
         """Register a plugin from Python; with an open host, start what it keeps running.
@@ -330,14 +340,17 @@ class Host:
             enter_lifespans(self, self._running)
             try:
                 _refuse(self.wrong_rules())
-                bindings = (*self.plugins.view.bindings, *self.resources)
-                self._sessions = opened(bindings, self._running, self.configuration)
+                self._sessions = opened(self._bindings, self._running, self.configuration)
             except BaseException:
                 self.close()
                 raise
             self.is_open = True
             left_in_forks.add(self)
         return self
+
+    @property
+    def _bindings(self) -> tuple[Binding[Any], ...]:
+        return (*self.plugins.view.bindings, *self.resources)
 
     def unmet(self) -> list[str]:
         """Return what the configuration asks for that is not there, a line each."""

@@ -14,12 +14,18 @@ from toolstile.settings import Settings
 from toolstile.state.session import Session
 from toolstile_hookspecs import Binding, ConfigurationError, Decider, ResourceResolver
 from toolstile_hookspecs.resources import is_borrowed
+from toolstile_hookspecs.services.approval_store import OffersApprovalKey
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.session_store import SessionStore
 
 _NOT_NOTED: Final = (
     "approval_key is given without approval_spent, and no sessions are stored here. Give both, or "
     "store sessions: used approvals are noted where their calls are decided."
+)
+_NOT_KEPT: Final = (
+    "Sessions are stored here, and nothing beside them notes which approvals were used, so an "
+    "approval would be lost with this process. Bind a Counter of the same database, as the plugin "
+    "sessions does, or give approval_key and approval_spent."
 )
 
 
@@ -30,6 +36,7 @@ class Sessions:
         configuration: The bounds of their histories.
         store: The store of those with an id; None where all stay in memory.
         counter: Notes used approvals; None where a file or this host alone does.
+        key: Seals approvals if none is configured; None where no sessions are stored.
     """
 
     def __init__(
@@ -37,8 +44,10 @@ class Sessions:
         configuration: Settings,
         store: SessionStore | None = None,
         counter: Counter | None = None,
+        key: OffersApprovalKey | None = None,
     ) -> None:
         self.counter = counter
+        self.key = key
         self._events, self._bytes = configuration.history_events, configuration.history_bytes
         self._store = store
         self._open: WeakValueDictionary[str, Session] = WeakValueDictionary()
@@ -89,13 +98,14 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack, settings: Setti
     Raises:
         ConfigurationError: When a ledger would decide, a counter count, or an approval be used up
             beside it, a resource locks the file in which calls are decided, or nothing notes the
-            approvals that hosts with a common key use up.
+            approvals that hosts with a common key, or one after the other, use up.
     """
     by_type = {binding.kind: binding for binding in bindings}
     wanted: Any = SessionStore
     known = {kind: _known(binding) for kind, binding in by_type.items()}
     locking = {kind: each for kind, each in known.items() if hasattr(each, "locked_file")}
-    needs_counter = settings.approval_key is not None and settings.approval_spent is None
+    has_key, offered = settings.approval_key is not None, None
+    needs_counter = has_key and settings.approval_spent is None
     if wanted not in by_type and not locking and not needs_counter:
         return Sessions(settings)
     from toolstile.resources.bindings import ResourceRegistry  # few hosts store sessions
@@ -107,10 +117,13 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack, settings: Setti
     store: SessionStore | None = resources.get(wanted, None)
     if store is not None and (fault := _beside(store, resources, settings.approval_spent)):
         raise ConfigurationError(fault)
+    if store is not None and not has_key:
+        offered = resources.get(OffersApprovalKey, None)  # type: ignore[type-abstract]
+        needs_counter = offered is not None
     counter: Counter | None = resources.get(Counter, None)  # type: ignore[type-abstract]
     if needs_counter and (counter is None or counter.database is None):
-        raise ConfigurationError(_NOT_NOTED)
-    return Sessions(settings, store, counter if needs_counter else None)
+        raise ConfigurationError(_NOT_NOTED if offered is None else _NOT_KEPT)
+    return Sessions(settings, store, counter if needs_counter else None, offered)
 
 
 def _beside(store: SessionStore, resources: ResourceResolver, spent: Path | None) -> str | None:

@@ -255,6 +255,28 @@ class ApprovalStore(Protocol):
 
 
 @runtime_checkable
+class OffersApprovalKey(Protocol):
+    """A resource with a secret that outlives the host, such as the key of an inbox.
+
+    A host with stored sessions and without `approval_key` seals the tokens of pending calls with
+    it, so that a restart keeps approvals. It notes used tokens where it decides calls.
+    """
+
+    def approval_key(self) -> bytes:
+        """Return 32 secret bytes or more, always the same ones."""
+        ...
+
+
+@runtime_checkable
+class TakesTokens(Protocol):
+    """A `HostHandle` that resumes pending calls, as every host of Toolstile does."""
+
+    def takes(self, token: str) -> bool:
+        """Return False if the token of a pending call was sealed with a key that is gone."""
+        ...
+
+
+@runtime_checkable
 class OffersApprovals(Protocol):
     """A `SessionStore` that brings the store of questions of its database."""
 

@@ -358,6 +358,8 @@ def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalReq
                 f"{kept} Call {run.name} by itself.",
             )
         run.set_attribute(APPROVAL_TOKEN, answer.token or request.token())
+        if run.executor.journal is not None and not run.executor.seal.lasts:
+            log.warning("%s: a restart loses the approval; give approval_key.", run)
         _settle_call(run)
         if answer.ticket is not None:
             run.set_attribute(APPROVAL_TICKET, answer.ticket)

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolstile.settings import Settings
+from toolstile.stored_sessions import Sessions
 from toolstile_hookspecs import Clock, Principal, StateError, ToolstileError
 from toolstile_hookspecs.execution.principal import APPLICATION
 from toolstile_hookspecs.services.counter import Counter
@@ -275,10 +276,9 @@ class TokenSigner:
         """
         if token is None:
             raise TokenRefused("The approval has no token: only a call that is pending has one.")
-        body, _, signature = token.rpartition(".") if isinstance(token, str) else ("", "", "")
-        if not hmac.compare_digest(_bytes(signature), _bytes(self._sign("token", body))):
+        if not isinstance(token, str) or not self._is_ours(token):
             raise TokenRefused(_NOT_OURS)
-        claims = json.loads(base64.urlsafe_b64decode(body.partition(".")[2]))
+        claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1]))
         now = self.clock.now().timestamp()
         expires: float = claims["expires"]
         if now >= expires:
@@ -288,6 +288,22 @@ class TokenSigner:
             if not hmac.compare_digest(claims[name], mark):
                 raise TokenRefused(f"The approval belongs to another {name}.")
         return RedeemedToken(self, claims["id"], expires, claims["digest"], claims.get("place", ""))
+
+    def takes(self, token: str) -> bool:
+        """Return False if a token was sealed with another key than the lasting one of a host.
+
+        Without a lasting key, the process that sealed the token may still run.
+        """
+        return not self.lasts or self._is_ours(token)
+
+    @property
+    def lasts(self) -> bool:
+        """True if the key outlives the host, and used tokens are noted where others see them."""
+        return not isinstance(self.spent, SpentInMemory)
+
+    def _is_ours(self, token: str) -> bool:
+        body, _, signature = token.rpartition(".")
+        return hmac.compare_digest(_bytes(signature), _bytes(self._sign("token", body)))
 
     def mark(self, what: str, value: str) -> str:
         """Return what stands for a value in a token."""
@@ -312,21 +328,28 @@ class TokenSigner:
         return hmac.new(self.key, message, hashlib.sha256).hexdigest()
 
 
-def seal_for(settings: Settings, clock: Clock, counter: Counter | None) -> TokenSigner:
-    """Return the seal of a host: one of its own, unless a key is configured that others share.
+def seal_for(settings: Settings, clock: Clock, sessions: Sessions) -> TokenSigner:
+    """Return the signer of a host: with the configured key, else the offered one, else its own.
 
     Args:
         settings: The configuration; it may name a file for used tokens.
         clock: The clock of the host.
-        counter: Notes used tokens where no file is named.
+        sessions: Its sessions, where used tokens are noted if no file is named.
     """
-    key, file = settings.approval_key, settings.approval_spent
-    spent: Spent | None = None if file is None else SpentInFile(file)
-    if spent is None and counter is not None:
+    file, counter = settings.approval_spent, sessions.counter
+    spent: Spent = SpentInMemory()
+    if file is not None:
+        spent = SpentInFile(file)
+    elif counter is not None:
         spent = SpentInCounter(counter, clock)
-    if key is None or spent is None:
-        return TokenSigner(os.urandom(32), clock, settings.approval_expiry, SpentInMemory())
-    return TokenSigner(key.encode(), clock, settings.approval_expiry, spent)
+    if file is None and counter is None:
+        key = os.urandom(32)
+    elif settings.approval_key is not None:
+        key = settings.approval_key.encode()
+    else:
+        assert sessions.key is not None  # noqa: S101 - else nothing counts used tokens
+        key = sessions.key.approval_key()
+    return TokenSigner(key, clock, settings.approval_expiry, spent)
 
 
 def _bytes(text: str) -> bytes:

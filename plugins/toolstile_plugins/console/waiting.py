@@ -176,7 +176,9 @@ class Waiting:
     def _card(self, question: Question, **more: str | None) -> Card:
         now = self._inbox.clock.now()
         left = int((question.expires - now).total_seconds())
-        blocked = self._inbox.settings.fault_of(self._person, question)
+        blocked = self._inbox.lost(question) or self._inbox.settings.fault_of(
+            self._person, question
+        )
         scopes = self._grants.scopes(question, self._person)
         state = question.state_at(now)
         return Card(question, state, left, blocked, scopes, self._grants.counts, **more)

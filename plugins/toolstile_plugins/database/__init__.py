@@ -37,7 +37,7 @@ def toolstile_diagnose(
         return ()
     from toolstile_plugins.database.cli import diagnosed  # only `toolstile doctor` asks
 
-    return diagnosed(settings, host.settings("ledger") if "ledger" in bound.values() else None)
+    return diagnosed(settings, host, {*bound.values()})
 
 
 @hookimpl

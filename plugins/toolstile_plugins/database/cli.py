@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from rich.text import Text
@@ -17,8 +17,8 @@ from toolstile_plugins.database.postgres_database import is_pooled
 from toolstile_plugins.database.schema import Part, fault_of, found_in, parts_in, script, upgrade
 from toolstile_plugins.database.session_store import SESSIONS
 from toolstile_plugins.database.settings import DatabaseSettings
+from toolstile_plugins.inbox.doctor import lost_questions
 from toolstile_plugins.ledger.doctor import overdue
-from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.postgres import LEDGER
 from toolstile_plugins.workers.dbos.tables import WORKERS
 
@@ -84,12 +84,15 @@ def _say(args: argparse.Namespace, text: str, line: dict[str, Any]) -> None:
 # --- toolstile doctor
 
 
-def diagnosed(settings: DatabaseSettings, ledger: LedgerSettings | None) -> Iterator[Diagnostic]:
-    """Yield findings on the database, on the tables of each part, and on overdue effects.
+def diagnosed(
+    settings: DatabaseSettings, host: HostHandle, offering: Collection[str]
+) -> Iterator[Diagnostic]:
+    """Yield findings on the database, the tables of each part, their effects and questions.
 
     Args:
         settings: Those of the database.
-        ledger: Those that say when an effect is overdue, None where there is no ledger.
+        host: The host, which is not open.
+        offering: The plugins that offer resources.
     """
     subject = "database"
     try:
@@ -117,6 +120,9 @@ def diagnosed(settings: DatabaseSettings, ledger: LedgerSettings | None) -> Iter
             yield Diagnostic.ok(about, "The tables are made when they are first needed.")
         else:
             yield Diagnostic.error(about, *fault)
-        if part is LEDGER and fault is None and ledger is not None:
-            yield from overdue(settings.ledger(), ledger)
-            settings.close()
+        if part is LEDGER and fault is None and "ledger" in offering:
+            yield from overdue(settings.ledger(), host.settings("ledger"))
+        if part is APPROVALS and fault is None and "inbox" in offering:
+            store = settings.sessions().approvals()
+            yield from lost_questions(store, host.settings("inbox"), host)
+    settings.close()

@@ -26,7 +26,7 @@ from toolstile_hookspecs import (
     ResourceResolver,
     hookimpl,
 )
-from toolstile_hookspecs.services.approval_store import ApprovalStore
+from toolstile_hookspecs.services.approval_store import ApprovalStore, OffersApprovalKey
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.filesystem import SupportsDirectories
 from toolstile_hookspecs.services.session_store import SessionStore
@@ -82,9 +82,9 @@ def toolstile_settings() -> type[BaseModel]:
 
 
 @hookimpl
-def toolstile_diagnose(settings: InboxSettings) -> Iterator[Diagnostic]:
+def toolstile_diagnose(host: HostHandle, settings: InboxSettings) -> Iterator[Diagnostic]:
     """Find out whether questions can be kept, and who can answer them."""
-    return diagnosed(settings.path, settings.key_file)
+    return diagnosed(settings, host)
 
 
 @hookimpl
@@ -122,6 +122,7 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
         Binding[ApprovalStore](ApprovalStore, store),  # type: ignore[type-abstract]
         Binding[Inbox](Inbox, inbox),
         Binding[InboxGrants](InboxGrants, grants),
+        Binding[OffersApprovalKey].instance(OffersApprovalKey, Seal(key)),  # type: ignore[type-abstract]
         Binding[Grants](Grants, grants),  # type: ignore[type-abstract]
     ]
 

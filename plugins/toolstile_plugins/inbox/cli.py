@@ -77,7 +77,7 @@ def _list(inbox: Inbox, args: argparse.Namespace) -> None:
     if args.out is not None or args.watch:
         for question in _coming(inbox, waiting) if args.watch else waiting:
             if args.out is not None:
-                args.out.write(wire_of(question))
+                args.out.write(wire_of(question, inbox.lost(question)))
             else:
                 _print("  ".join(_row(inbox, question)))
         return
@@ -104,15 +104,16 @@ def _coming(inbox: Inbox, waiting: list[Question]) -> Iterator[Question]:
 
 
 def _row(inbox: Inbox, question: Question) -> tuple[str, ...]:
-    left = round((question.expires - inbox.clock.now()).total_seconds())
+    seconds = round((question.expires - inbox.clock.now()).total_seconds())
+    left = f"{seconds} s" if inbox.lost(question) is None else "key is gone"
     has_run = " (has run)" if question.diff is not None else ""
     reasons = " ".join(question.reasons)
-    return question.ticket, question.tool + has_run, f"{left} s", question.session_id, reasons
+    return question.ticket, question.tool + has_run, left, question.session_id, reasons
 
 
 def _show(inbox: Inbox, question: Question, args: argparse.Namespace) -> None:
     if args.out is not None:
-        args.out.write(wire_of(question))
+        args.out.write(wire_of(question, inbox.lost(question)))
         return
     for line in lines_of(inbox, question):
         _print(printable(line))
@@ -124,6 +125,8 @@ def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:
     yield f"{question.tool} ({effect})"
     state = question.state_at(inbox.clock.now())
     yield f"  state      {state}, until {wire_time(question.expires)}"
+    if (lost := inbox.lost(question)) is not None:
+        yield f"  lost       {lost}"
     if question.answer is not None:
         yield f"  answer     {described_answer(question.answer)}"
     if question.principal is not None:

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 
-from toolstile_hookspecs import Diagnostic
+from toolstile_hookspecs import Diagnostic, HostHandle, StateError
+from toolstile_hookspecs.services.approval_store import ApprovalStore, QuestionState
 from toolstile_plugins.directories import file_finding
+from toolstile_plugins.inbox.settings import InboxSettings
 
 
-def diagnosed(path: Path | None, key: Path | None) -> Iterator[Diagnostic]:
-    """Yield findings on the files of the inbox."""
+def diagnosed(settings: InboxSettings, host: HostHandle) -> Iterator[Diagnostic]:
+    """Yield findings on the files of the inbox, and on questions whose key is gone."""
+    path, key = settings.path, settings.key_file
     if key is None:
         yield Diagnostic.note("inbox", "No questions are kept: no path is in [plugins.inbox].")
         return
@@ -35,3 +37,26 @@ def diagnosed(path: Path | None, key: Path | None) -> Iterator[Diagnostic]:
         found.subject,
         "Who reads it can answer: an agent's shell under this user can, outside of a sandbox.",
     )
+    if path is not None:
+        yield from lost_questions(settings.store(None), settings, host)
+        settings.close()
+
+
+def lost_questions(
+    store: ApprovalStore, settings: InboxSettings, host: HostHandle
+) -> Iterator[Diagnostic]:
+    """Yield the questions of a store that wait, and whose key is gone."""
+    # Late: few hosts have an inbox.
+    from toolstile_plugins.inbox.inbox import lost_in
+    from toolstile_plugins.inbox.seal import Seal
+
+    if settings.key_file is None:
+        return
+    seal = Seal(settings.key_file)
+    try:
+        for question in store.questions({QuestionState.WAITING}):
+            if (lost := lost_in(question, seal, host)) is not None:
+                fault, _, remedy = lost.partition(". ")
+                yield Diagnostic.error(f"question {question.ticket}", f"{fault}.", remedy)
+    except StateError as error:
+        yield Diagnostic.error("inbox", str(error), "When it is fixed, run this again.")

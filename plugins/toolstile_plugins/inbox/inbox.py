@@ -14,6 +14,7 @@ from toolstile_hookspecs import (
     Answer,
     ApprovalAnswer,
     Clock,
+    HostHandle,
     Principal,
     StateError,
     Tool,
@@ -27,6 +28,7 @@ from toolstile_hookspecs.services.approval_store import (
     ApprovalStore,
     Question,
     QuestionState,
+    TakesTokens,
 )
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.approval.display import MASK, unmasked
@@ -38,6 +40,10 @@ log = logging.getLogger("toolstile.inbox")
 
 LATE: Final = "Nobody answered in time."
 FORGED: Final = "The answer that is kept is not genuine."
+_KEY_IS_GONE: Final = (
+    "{tool} {ticket} cannot be answered: the key that sealed its approval is gone. Put back the "
+    "approval_key, or the key of the inbox, of the host that asked; else have the call made again."
+)
 _NO_TOOL: Final = (
     "There is no tool {name} here, so nothing checks the edit. Answer with the plugins of the host "
     "that asks, such as --plugin FILE.py, or approve or deny it; then retry."
@@ -74,6 +80,10 @@ class Inbox:
         now, waiting = self.clock.now(), {QuestionState.WAITING}
         found = self.store.questions(waiting)
         return [question for question in found if question.state_at(now) in waiting]
+
+    def lost(self, question: Question) -> str | None:
+        """Return why no answer to a question can count: its key is gone. None if one can."""
+        return lost_in(question, self.seal, self.settings.host)
 
     def ask(self, question: Question) -> None:
         """Keep a question; those that ended long ago are removed."""
@@ -114,6 +124,8 @@ class Inbox:
             raise StateError(f"There is no question {ticket}. See which wait, then retry.")
         # Nobody answers what somebody else had them read.
         call = self.seal.call_of(question)
+        if (lost := self.lost(question)) is not None:
+            raise StateError(lost)
         if (fault := self.settings.fault_of(by, question)) is not None:
             raise StateError(f"{question.tool} {ticket} cannot be answered by you: {fault}")
         if digest not in (None, question.digest):
@@ -177,6 +189,17 @@ class Inbox:
         """
         until = now + timedelta(seconds=seconds or self.settings.lease)
         return self.store.claim(question.ticket, holder or uuid4().hex, now, until)
+
+
+def lost_in(question: Question, seal: Seal, host: HostHandle | None) -> str | None:
+    """Return why no answer to a question can count; see `Inbox.lost`."""
+    try:
+        token = seal.call_of(question).token
+    except StateError as error:
+        return str(error)
+    if not isinstance(host, TakesTokens) or host.takes(token):
+        return None
+    return _KEY_IS_GONE.format(tool=question.tool, ticket=question.ticket)
 
 
 def described_answer(given: AnswerRecord) -> str:

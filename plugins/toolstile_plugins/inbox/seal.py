@@ -66,6 +66,15 @@ class Seal:
         # Late: who only looks at questions makes no key.
         return _fernet_of(self._file)
 
+    def approval_key(self) -> bytes:
+        """Return the key of approvals, derived from that of the inbox; an `OffersApprovalKey`."""
+        from cryptography.hazmat.primitives.hashes import SHA256  # as heavy as the rest
+        from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+        _ = self._fernet  # makes the file, or refuses one that is not a key
+        key = HKDF(SHA256(), 32, salt=None, info=b"toolstile approvals")
+        return key.derive(self._file.read_bytes().strip())
+
     def seal_call(self, question: Question, call: SealedCall) -> Question:
         """Return a question with its call, sealed together with all that people are shown."""
         parts = (call.name, call.arguments, call.id, call.token, call.changes)
@@ -167,6 +176,9 @@ class Seal:
         return self._fernet.encrypt(json.dumps([role, *parts]).encode())
 
     def _open(self, role: str, sealed: bytes, fault: str) -> list[Any]:
+        if not self._file.exists():
+            # Because whoever only looks makes no key: another one would open nothing.
+            raise StateError(fault)
         from cryptography.fernet import InvalidToken  # as heavy as the rest
 
         with suppress(InvalidToken):

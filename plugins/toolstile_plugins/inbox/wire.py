@@ -10,8 +10,8 @@ from toolstile_hookspecs.services.approval_store import Question
 from toolstile_hookspecs.support.text import wire_time
 
 
-def wire_of(question: Question) -> dict[str, Any]:
-    """Return a question as JSON data."""
+def wire_of(question: Question, lost: str | None = None) -> dict[str, Any]:
+    """Return a question as JSON data, with the reason why no answer to it can count."""
     given, principal = question.answer, question.principal
     return {
         "ticket": question.ticket,
@@ -29,6 +29,7 @@ def wire_of(question: Question) -> dict[str, Any]:
         "created": wire_time(question.created),
         "expires": wire_time(question.expires),
         "state": question.state.value,
+        "lost": lost,
         "answer": given
         and {
             "answer": given.answer.value,

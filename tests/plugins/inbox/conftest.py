@@ -62,10 +62,14 @@ class House:
         *tools: Any,
         stored: bool = False,
         keyed: bool = False,
+        by_default: bool = False,
         top: Any = None,
         **inbox: Any,
     ) -> Host:
-        """Return an open host; with a key it takes the tokens of others, as one that stores."""
+        """Return an open host; with a key it takes the tokens of others, as one that stores.
+
+        By default nothing is configured that is not needed, a key neither.
+        """
         inbox = {"path": str(self.folder / "inbox" / "inbox.db"), "interval": 0.005, **inbox}
         plugins: dict[str, Any] = {"inbox": inbox}
         given: dict[str, Any] = {"approver": "inbox", **(top or {})}
@@ -73,10 +77,10 @@ class House:
         if stored and url.exists():
             inbox["key"] = str(Path(inbox.pop("path")).with_suffix(".key"))
             plugins |= {"database": {"url": url.read_text()}}
-            given["approval_key"] = KEY
+            given |= {} if by_default else {"approval_key": KEY}
         elif stored:
             plugins |= {"sessions": {"path": state}, "ledger": {"path": state}}
-        if (stored or keyed) and "database" not in plugins:
+        if (stored or keyed) and "database" not in plugins and not by_default:
             given |= {"approval_key": KEY, "approval_spent": state}
         given["plugins"] = {**plugins, **given.get("plugins", {})}
         host = Host(settings=Settings.model_validate(given), tools=tools or [pay], clock=self.clock)
