@@ -20,11 +20,10 @@ from workload import (
     add_async,
     create_order,
     create_order_async,
-    note,
 )
 
 from toolstile import Host
-from toolstile_hookspecs import Tool, ToolCall, tool
+from toolstile_hookspecs import Filesystem, Tool, ToolCall, ToolContext, tool
 from toolstile_hookspecs.support.text import counted
 
 BATCH = 8
@@ -233,6 +232,13 @@ def _awaiting_batch(host: Host, work: Work, size: int) -> Opened:
                 yield _per_call(block, size)
 
     return opened
+
+
+def note(path: str, text: str, context: ToolContext) -> None:
+    """Put a text in the place of a file's, where it differs."""
+    files = context.resources.get(Filesystem)
+    if not files.exists(path) or files.read_bytes(path) != text.encode():
+        files.write_bytes(path, text.encode())
 
 
 def _notes(host: Host, files: int) -> Probe:

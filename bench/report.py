@@ -23,8 +23,12 @@ def machine() -> str:
 
 def as_table(rows: Iterable[Row], *, judged: bool) -> str:
     """Return a Markdown table that is also easily read as it is."""
-    lines = [HEADS, *(_cells(row, judged=judged) for row in rows)]
-    widths = [max(len(line[index]) for line in lines) for index in range(len(HEADS))]
+    return table([HEADS, *(_cells(row, judged=judged) for row in rows)])
+
+
+def table(lines: Sequence[Sequence[str]]) -> str:
+    """Return a Markdown table; the first line is its head, and its inner columns are numbers."""
+    widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
     rule = ["-" * widths[0], *(f"{'-' * (width - 1)}:" for width in widths[1:-1]), "-" * widths[-1]]
     shown = [_line(lines[0], widths), f"| {' | '.join(rule)} |"]
     return "\n".join([*shown, *(_line(line, widths) for line in lines[1:])])

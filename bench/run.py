@@ -1,6 +1,6 @@
 """Measure what Toolstile costs: `tox -e bench`, or `python bench/run.py`.
 
-Exit status 1 when something is dearer than it may be.
+Exit status 1 when something is dearer than it may be, or with `--against` than it was.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from measuring import QUICK, THOROUGH, Row
+from against import as_table_against, measure_against
+from measuring import QUICK, THOROUGH, Effort, Row
 from report import as_json, as_table, machine
 
 GROUPS: Final[Mapping[str, str]] = {
@@ -47,6 +48,8 @@ def main() -> int:
     """Measure, show the table, and return the exit status."""
     options = _options()
     effort = QUICK if options.quick else THOROUGH
+    if options.against is not None:
+        return _against(options.against, options.environments, effort)
     rows: list[Row] = []
     for name in options.only or GROUPS:
         print(f"Measuring {name} ...", file=sys.stderr, flush=True)
@@ -57,6 +60,12 @@ def main() -> int:
     if options.json is not None:
         options.json.write_text(as_json(rows, judged=effort.judged), encoding="utf-8")
     return 1 if effort.judged and any(row.over for row in rows) else 0
+
+
+def _against(revision: str, folder: Path, effort: Effort) -> int:
+    found = measure_against(revision, folder, effort)
+    print(f"{machine()}\n\n{as_table_against(revision, found, judged=effort.judged)}")
+    return 1 if effort.judged and any(compared.worse for compared in found.values()) else 0
 
 
 def _options() -> argparse.Namespace:
@@ -71,6 +80,16 @@ def _options() -> argparse.Namespace:
         choices=GROUPS,
         metavar="NAME",
         help=f"measure only this, one of {', '.join(GROUPS)}; may be given several times",
+    )
+    parser.add_argument(
+        "--against", metavar="REV", help="measure a few calls beside an earlier revision instead"
+    )
+    parser.add_argument(
+        "--environments",
+        type=Path,
+        default=Path("build/against"),
+        metavar="DIR",
+        help="keep there what --against builds",
     )
     return parser.parse_args()
 

@@ -12,8 +12,6 @@ from typing import Final, Literal
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Filesystem, ToolContext
-
 Priority = Literal["low", "normal", "high"]
 
 
@@ -134,13 +132,3 @@ def _build_order(  # noqa: PLR0913 - see `create_order`
         lines=lines,
         tags=list(tags),
     )
-
-
-# --- A call that reads what others of its batch write
-
-
-def note(path: str, text: str, context: ToolContext) -> None:
-    """Put a text in the place of a file's, where it differs."""
-    files = context.resources.get(Filesystem)
-    if not files.exists(path) or files.read_bytes(path) != text.encode():
-        files.write_bytes(path, text.encode())

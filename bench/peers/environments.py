@@ -27,18 +27,28 @@ def python_of(peer: Peer, folder: Path) -> Path:
     if not peer.requirements:
         return Path(sys.executable)
     home = folder / peer.runner
-    python = home / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+    python = python_in(home)
     wanted = "\n".join((sys.version, *peer.requirements, *FOR_THE_FLOOR))
     stamp = home / STAMP
     if not stamp.exists() or stamp.read_text(encoding="utf-8") != wanted:
         shutil.rmtree(home, ignore_errors=True)
-        _run(sys.executable, "-m", "venv", str(home))
-        _run(str(python), "-m", "pip", "install", "-q", *peer.requirements, *FOR_THE_FLOOR)
+        run(sys.executable, "-m", "venv", str(home))
+        run(str(python), "-m", "pip", "install", "-q", *peer.requirements, *FOR_THE_FLOOR)
         stamp.write_text(wanted, encoding="utf-8")
     return python
 
 
-def _run(*command: str) -> None:
+def python_in(home: Path) -> Path:
+    """Return the Python of a virtual environment."""
+    return home / ("Scripts/python.exe" if sys.platform == "win32" else "bin/python")
+
+
+def run(*command: str) -> None:
+    """Run a command of an installation.
+
+    Raises:
+        NotInstalledError: If it fails; the message is its own.
+    """
     ended = subprocess.run(command, capture_output=True, text=True, check=False)
     if ended.returncode:
         said = [line for line in ended.stderr.splitlines() if line.startswith("ERROR")]

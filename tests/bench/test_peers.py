@@ -1,5 +1,4 @@
 import asyncio
-import importlib
 import os
 import subprocess
 import sys
@@ -12,18 +11,6 @@ import pytest
 
 BENCH = Path(__file__).parents[2] / "bench"
 RUN = BENCH / "peers" / "run.py"
-MODULES = (
-    "contestant",
-    "findings",
-    "pages",
-    "peers",
-    "rounds",
-    "sampling",
-    "tables",
-    "ways",
-    "worker",
-)
-
 RUNNER = """
 import sys
 from contextlib import contextmanager
@@ -55,20 +42,6 @@ CONTESTANT = Contestant(
 """
 DEAD = "raise SystemExit('The runner has nothing to run.')"
 MUTE = "import time; time.sleep(3600)"
-
-
-@pytest.fixture(scope="module")
-def bench():
-    """Bring in the modules, which are a script's and no package's."""
-    known = set(sys.modules)
-    sys.path[:0] = [str(BENCH / "peers"), str(BENCH)]
-    try:
-        yield SimpleNamespace(**{name: importlib.import_module(name) for name in MODULES})
-    finally:
-        del sys.path[:2]
-        for name in set(sys.modules) - known:
-            if str(BENCH) in str(getattr(sys.modules[name], "__file__", "")):
-                del sys.modules[name]
 
 
 @pytest.fixture
