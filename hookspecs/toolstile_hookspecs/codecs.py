@@ -34,6 +34,8 @@ from toolstile_hookspecs._schema.portable import (
 from toolstile_hookspecs._schema.schema_codec import (
     SchemaCodec as SchemaCodec,
     Unchecked as Unchecked,
+    bounded_validator as bounded_validator,
+    check_schema as check_schema,
 )
 from toolstile_hookspecs._schema.secrets import (
     HIDING as HIDING,

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import pytest
 
@@ -18,6 +19,12 @@ SCHEMA = {
     "additionalProperties": False,
     "$defs": {"depth": {"type": "integer", "minimum": 0}},
 }
+DRAFTS = [
+    "https://json-schema.org/draft/2020-12/schema",
+    "https://json-schema.org/draft/2019-09/schema",
+    "http://json-schema.org/draft-07/schema#",
+    "http://json-schema.org/draft-04/schema#",
+]
 
 
 def codec(schema=SCHEMA):
@@ -226,6 +233,61 @@ class TestPatterns:
         schema = an_object(a={"pattern": "^(a+)+$"}, b={"patternProperties": {"^(b+)+$": False}})
         (told,) = faults_of(schema, {"a": "a" * 60 + "!", "b": {"b" * 60 + "!": 1}})
         assert "does not match '^(a+)+$'" in told
+
+    @pytest.mark.parametrize("draft", [*DRAFTS, "https://example.com/a-draft-of-theirs"])
+    @pytest.mark.parametrize(
+        "place",
+        [
+            lambda part, draft: {"properties": {"v": {**part, "$schema": draft}}},
+            lambda part, draft: {
+                "$schema": draft,
+                "properties": {"v": {"$ref": "#/definitions/text"}, "w": {"$ref": "#"}},
+                "definitions": {"text": {**part, "$schema": draft}},
+            },
+            lambda part, draft: {
+                "$schema": draft,
+                "properties": {"v": {"$ref": "#"}},
+                **part,
+            },
+            lambda part, draft: {
+                "properties": {"v": {"$ref": "#/examples/0"}},
+                "examples": [{**part, "$schema": draft}],
+            },
+        ],
+        ids=["within", "reference", "root", "example"],
+    )
+    def test_none_of_them_takes_long_beneath_a_schema_keyword(self, place, draft):
+        schema = place({"pattern": "^(a+)+$"}, draft)
+        value = {"v": "a" * 24 + "!"}
+        began = time.perf_counter()
+        assert "does not match '^(a+)+$'" in str(codec(schema).fits(value))
+        assert time.perf_counter() - began < 0.5
+        letters = codec(place({"pattern": r"^\p{L}+$"}, draft))
+        assert letters.fits({"v": "abc"}) is None
+        assert letters.fits({"v": "1"}) is not None
+
+    def test_none_of_them_takes_long_within_the_schema_of_a_draft(self):
+        schema = {
+            "$id": "https://example.com/theirs",
+            "$dynamicAnchor": "meta",
+            "$ref": DRAFTS[0],
+            "properties": {"title": {"pattern": r"^\p{L}+$"}},
+        }
+        assert codec(schema).fits({"not": {"title": "abc"}}) is None
+        assert "does not match" in codec(schema).fits({"not": {"title": "1"}})
+
+    def test_a_name_or_value_called_schema_stays(self):
+        held = {"$schema": DRAFTS[0]}
+        schema = an_object(
+            a={"const": held}, b={"enum": [held]}, **{"$schema": {"type": "integer"}}
+        )
+        assert codec(schema).fits({"a": held, "b": held, "$schema": 1}) is None
+        assert len(faults_of(schema, {"a": {}, "b": {}, "$schema": "x"})) == 3
+
+    @pytest.mark.parametrize("draft", [5, {}, None])
+    def test_a_schema_keyword_that_is_no_text_is_refused(self, draft):
+        with pytest.raises(DefinitionError, match=r"not valid at .*schema"):
+            codec({"$schema": draft})
 
     def test_properties_that_patterns_name_are_checked(self):
         schema = {

@@ -69,19 +69,14 @@ class SchemaCodec:
     """
 
     def __init__(self, schema: Mapping[str, Any], *, owner: str) -> None:
-        # Heavy, and most tools are typed.
-        from jsonschema import Draft202012Validator, SchemaError, validators
-        from referencing import Registry
+        from jsonschema import SchemaError  # heavy, and most tools are typed
 
         self._schema = dict(schema)
         self.immutable = False
-        drafts: Any = validators
-        draft: Any = drafts.validator_for(self._schema, default=Draft202012Validator)
         try:
             self._secrecy = secrecy_of(self._schema)
             self._lines = Lines(self._schema)
-            # Formats are not checked: Python's `re` would judge the patterns.
-            draft.check_schema(self._schema, format_checker=None)
+            check_schema(self._schema)
         except SchemaError as error:
             raise DefinitionError(
                 f"{owner}: its JSON Schema is not valid at {error.json_path}: {error.message}; "
@@ -99,9 +94,7 @@ class SchemaCodec:
                     f"{owner}: its JSON Schema refers to {target!r}, which is not in it; copy "
                     "that part into $defs and refer to it as '#/$defs/...'."
                 )
-        nothing_fetched: Registry[Any] = Registry()
-        extended: Any = drafts.extend(draft, _KEYWORDS)
-        self._validator: Any = extended(self._schema, registry=nothing_fetched)
+        self._validator = bounded_validator(self._schema)
 
     def schema(self) -> dict[str, Any]:
         """Return a copy of the schema."""
@@ -280,6 +273,43 @@ _NAMED: Final = ("$id", "$anchor", "$dynamicAnchor")
 
 
 # --- Keywords of its own
+
+
+def check_schema(schema: Schema) -> None:
+    """Check that a JSON Schema is valid in its draft.
+
+    Raises:
+        jsonschema.SchemaError: When it is not.
+    """
+    # Formats are not checked: Python's `re` would judge the patterns.
+    _draft_of(schema).check_schema(schema, format_checker=None)
+
+
+def bounded_validator(schema: Schema) -> Any:
+    """Return jsonschema's validator of a schema, with patterns searched for in bounded time."""
+    from jsonschema import validators
+    from referencing import Registry
+
+    drafts: Any = validators
+    bounded = drafts.extend(_draft_of(schema), _KEYWORDS)
+    # By default each `$schema` that is met exchanges the class, and Python's `re` is back.
+    bounded.evolve = _evolve
+    nothing_fetched: Registry[Any] = Registry()
+    return bounded(schema, registry=nothing_fetched)
+
+
+def _draft_of(schema: Schema) -> Any:
+    from jsonschema import Draft202012Validator, validators
+
+    named: Schema = schema if isinstance(schema.get("$schema"), str) else {}
+    return cast("Any", validators).validator_for(named, default=Draft202012Validator)
+
+
+def _evolve(validator: Any, **changes: Any) -> Any:
+    """Return the validator for another part of a schema, of the same class."""
+    import attrs
+
+    return attrs.evolve(validator, **changes)
 
 
 def _unsearchable(schema: Schema) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from toolstile_hookspecs.codecs import bounded_validator
 from toolstile_hookspecs.tools import Tool
 
 UNKNOWN: Final = "no_such_argument"
@@ -34,8 +35,5 @@ def takes_no_others(tool: Tool[Any, Any]) -> bool:
 
 
 def _takes(part: Any, schema: Mapping[str, Any], value: object) -> bool:
-    from jsonschema import Draft202012Validator  # heavy, and only here
-
-    whole: Any = {"allOf": [part], "$defs": schema.get("$defs", {})}
-    validator: Any = Draft202012Validator(whole)
-    return bool(validator.is_valid(value))
+    whole = {"allOf": [part], "$defs": schema.get("$defs", {})}
+    return bool(bounded_validator(whole).is_valid(value))

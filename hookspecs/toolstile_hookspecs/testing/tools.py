@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import pytest
 
 from toolstile_hookspecs.calls import Stage, Status, ToolCall
+from toolstile_hookspecs.codecs import bounded_validator, check_schema
 from toolstile_hookspecs.limits import Cancellation
 from toolstile_hookspecs.markers import hookimpl
 from toolstile_hookspecs.testing.invalid_arguments import (
@@ -142,11 +143,9 @@ class ToolSuiteContract(Contract):
         )
 
     def test_schemas_are_valid(self, suite: list[AnyTool]) -> None:
-        from jsonschema import Draft202012Validator  # heavy, and only here
-
         for each in suite:
             for codec in (each.params_codec, each.result_codec):
-                Draft202012Validator.check_schema(codec.schema())
+                check_schema(codec.schema())
 
     def test_every_dialect_takes_them(
         self, suite: list[AnyTool], toolstile_tools: MakeBench
@@ -296,10 +295,8 @@ def _arguments(tool: AnyTool, given: Any) -> dict[str, Any]:
 
 def _misfits(tool: AnyTool, value: Any) -> Iterator[str]:
     """Yield where a value is not what the tool's schema says of its results."""
-    from jsonschema import Draft202012Validator  # heavy, and only here
-
     written = tool.result_codec.encode(value)
-    validator: Any = Draft202012Validator(tool.result_codec.schema())
+    validator = bounded_validator(tool.result_codec.schema())
     for error in validator.iter_errors(json.loads(written)):
         yield f"gave {written.decode()}; its type does not allow this: {error.message}"
 

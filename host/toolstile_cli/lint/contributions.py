@@ -16,7 +16,7 @@ from toolstile.plugins.tool_dependencies import names_of_dependencies
 from toolstile.policies.rules import named
 from toolstile.settings.table_validation import fields
 from toolstile_hookspecs import DefinitionError, Diagnostic, Dialect, FunctionTool, Section, Tool
-from toolstile_hookspecs.codecs import NOT_READ_BACK, Codec, pointed
+from toolstile_hookspecs.codecs import NOT_READ_BACK, Codec, check_schema, pointed
 from toolstile_hookspecs.markers import HOOK_PREFIX
 from toolstile_hookspecs.support.docstrings import argument_texts, docstring_of
 from toolstile_hookspecs.support.text import nearest
@@ -157,11 +157,11 @@ def _records(tool: Tool[Any, Any]) -> Iterator[Fault]:
 
 
 def _schemas(tool: Tool[Any, Any]) -> Iterator[Fault]:
-    from jsonschema import Draft202012Validator, SchemaError  # heavy, and only here
+    from jsonschema import SchemaError  # heavy, and only here
 
     for what, codec in (("params", tool.params_codec), ("result", tool.result_codec)):
         try:
-            Draft202012Validator.check_schema(codec.schema())
+            check_schema(codec.schema())
         except PydanticUserError as error:
             yield (
                 f"There is no JSON Schema of its {what}: {error.message.rstrip('.')}.",

@@ -11,6 +11,7 @@ from pydantic import WithJsonSchema
 
 from toolstile_hookspecs import Tool, ToolContext, ToolExample, ToolResult, hookimpl, tool
 from toolstile_hookspecs.testing import ToolSuiteContract
+from toolstile_hookspecs.testing.invalid_arguments import UNKNOWN, wrong_arguments
 
 Check = Callable[..., None]
 
@@ -218,3 +219,25 @@ def test_what_a_call_leaves_that_never_began(check):
             early,
             outside=lambda bench: list(early.kept),
         )
+
+
+@pytest.mark.parametrize("part", [{}, {"$schema": "https://json-schema.org/draft/2020-12/schema"}])
+def test_patterns_of_other_programs_are_searched_for_in_bounded_time(check, part):
+    letters = {**part, "type": "string", "pattern": r"^(\p{L}+)+$"}
+    schema = {"type": "object", "properties": {"a": letters}, "additionalProperties": False}
+
+    def greet(params: dict[str, Any], *, context: ToolContext) -> ToolResult[Any]:
+        return ToolResult.ok(params)
+
+    greeting = Tool[Any, Any](
+        name="greet",
+        description="Greet.",
+        handler=greet,
+        params_schema=schema,
+        result_schema=schema,
+        examples=(ToolExample("Greet", {"a": "Zoë"}, {"a": "Zoë"}),),
+    )
+
+    for name in ("test_schemas_are_valid", "test_values_are_what_their_type_says"):
+        check(name, greeting)
+    assert wrong_arguments(greeting) == {"a": {UNKNOWN: [0]}}
