@@ -287,13 +287,20 @@ def check_schema(schema: Schema) -> None:
 
 def bounded_validator(schema: Schema) -> Any:
     """Return jsonschema's validator of a schema, with patterns searched for in bounded time."""
+    import attrs
     from jsonschema import validators
     from referencing import Registry
 
     drafts: Any = validators
     bounded = drafts.extend(_draft_of(schema), _KEYWORDS)
+    # Listed once, because each part of each value that is checked has a validator.
+    kept = [(field.name, field.alias) for field in attrs.fields(bounded) if field.init]
+
+    def evolve(validator: Any, **changes: Any) -> Any:
+        return bounded(**{alias: getattr(validator, name) for name, alias in kept} | changes)
+
     # By default each `$schema` that is met exchanges the class, and Python's `re` is back.
-    bounded.evolve = _evolve
+    bounded.evolve = evolve
     nothing_fetched: Registry[Any] = Registry()
     return bounded(schema, registry=nothing_fetched)
 
@@ -303,13 +310,6 @@ def _draft_of(schema: Schema) -> Any:
 
     named: Schema = schema if isinstance(schema.get("$schema"), str) else {}
     return cast("Any", validators).validator_for(named, default=Draft202012Validator)
-
-
-def _evolve(validator: Any, **changes: Any) -> Any:
-    """Return the validator for another part of a schema, of the same class."""
-    import attrs
-
-    return attrs.evolve(validator, **changes)
 
 
 def _unsearchable(schema: Schema) -> str | None:
