@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final, Literal, cast
 
 from pydantic import PydanticUserError
 from pydantic_core import from_json
@@ -25,6 +25,23 @@ NAMES: Final = (
     *("filenames", "target", "targets", "destination", "dest", "dst", "source", "sources", "src"),
 )
 """The names of properties that are paths, alone or at the end, as in `file_path`, `outputFile`."""
+
+Use = Literal["", "path", "url", "command"]
+"""The use of a text: as a path, a URL or a command line; empty if its schema does not say."""
+_USES: Final[tuple[tuple[Use, frozenset[str], tuple[str, ...]], ...]] = (
+    (
+        "url",
+        frozenset({"uri", "uri-reference", "iri", "iri-reference", "url"}),
+        ("url", "urls", "uri", "uris", "href", "hrefs", "link", "links", "endpoint"),
+    ),
+    ("path", FORMATS, (*NAMES, "directory", "dir", "folder", "cwd")),
+    (
+        "command",
+        frozenset(),
+        ("command", "commands", "cmd", "cmds", "commandline", "command_line", "shell", "script"),
+    ),
+)
+"""By the use, the formats and the names of its properties; a format counts before a name."""
 
 _COMPOSED: Final = ("anyOf", "oneOf", "allOf", "if", "then", "else")
 _BY_NAME: Final = ("dependentSchemas", "dependencies")
@@ -87,6 +104,19 @@ class PathNames:
 def has_format(schemas: Iterable[Schema]) -> bool:
     """Tell whether a schema says by its format that a value is a path."""
     return any(schema.get("format") in FORMATS for schema in schemas)
+
+
+def use_of(name: str, schemas: Iterable[Schema]) -> Use:
+    """Return how a tool uses the value of a property, by its format or its name.
+
+    Example:
+        >>> use_of("targetUrl", []), use_of("cmd", []), use_of("branch", [])
+        ('url', 'command', '')
+    """
+    formats = {schema.get("format") for schema in schemas}
+    found = [use for use, known, _ in _USES if not known.isdisjoint(formats)]
+    found += [use for use, _, names in _USES if ends_with(name, names)]
+    return found[0] if found else ""
 
 
 def ends_with(name: str, listed: Iterable[str]) -> bool:

@@ -7,7 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from toolstile_hookspecs.codecs import alternatives
 from toolstile_hookspecs.support.text import nearest
+from toolstile_plugins.policies.path_arguments import Use, use_of
 from toolstile_plugins.rules.helpers import SPELLINGS, is_given
 from toolstile_plugins.rules.shapes import (
     ANYTHING,
@@ -38,6 +40,16 @@ _TEXT: Final = Shape(frozenset({"string"}))
 _SPELT: Final = {name: {"type": "string", "spelling": name} for name in SPELLINGS}
 _WORDS: Final = Shape(frozenset({"array"}), schemas=({"items": _SPELT["words"]},))
 _AROUND: Final = {"startsWith": ("", "x"), "endsWith": ("x", ""), "contains": ("x", "x")}
+INSTEAD: Final[Mapping[Use, str]] = {
+    "path": "but a path has several spellings. Write path({0}) in place of {0}.",
+    "url": "but a URL has several spellings. Write host({0}) in place of {0}.",
+    "command": (
+        "but a chained command passes that. Compare the whole line, as in {0} in ['git status'], "
+        "or look for a word in words({0})."
+    ),
+}
+"""By the use of a text, why it is not compared letter by letter, and the function to use."""
+_UNSPELT: Final = (frozenset({'""'}), frozenset({"null"}))
 _STRING, _ARRAY = frozenset({"string"}), frozenset({"array"})
 _SIZED: Final = "string array object bytes"
 _ORDERED: Final = ("number", "string", "boolean", "timestamp", "duration", "bytes")
@@ -48,7 +60,7 @@ PARTS_OF_MOMENTS: Final = (
 
 FUNCTIONS: Final[Mapping[str, tuple[str, Shape]]] = {
     **dict.fromkeys(("contains", "startsWith", "endsWith", "matches"), ("string", _BOOLEAN)),
-    **{name: ("string", replace(_TEXT, schemas=(_SPELT[name],))) for name in ("path", "host")},
+    **{name: ("string", replace(_TEXT, schemas=(_SPELT[name],))) for name in SPELLINGS},
     "words": ("string", _WORDS),
     "size": (_SIZED, _INTEGER),
     "int": ("number string timestamp", _INTEGER),
@@ -83,6 +95,7 @@ class ArgumentChecks:
     Attributes:
         missing: The paths that the schema does not have, with the nearest that it has.
         faults: What else is wrong, each as what the expression does.
+        warnings: Comparisons that another spelling of an argument passes, in their order.
     """
 
     root: Schema
@@ -90,6 +103,7 @@ class ArgumentChecks:
     is_filled: bool
     missing: dict[Place, str | None] = field(default_factory=dict[Place, Any])
     faults: list[str] = field(default_factory=list[str])
+    warnings: dict[str, None] = field(default_factory=dict[str, None])
     _bound: dict[str, Shape] = field(default_factory=dict[str, Shape])
 
     def fault(self, told: str) -> None:
@@ -124,7 +138,8 @@ class ArgumentChecks:
                 first = self._shape(one, facts | facts_of(condition, is_true=True))
                 second = self._shape(other, facts | facts_of(condition, is_true=False))
                 exact = first.exact if first.exact == second.exact else None
-                return replace(first, types=first.types | second.types, place=(), exact=exact)
+                types, use = first.types | second.types, first.use or second.use
+                return replace(first, types=types, place=(), exact=exact, use=use)
             case Operation(name, operands):
                 return self._operation(name, [self._known(each, facts) for each in operands])
 
@@ -160,7 +175,8 @@ class ArgumentChecks:
         if not found.is_required and ("has", place) not in facts:
             shown = ".".join(place) or f"{name} of {owner.label}"
             self.fault(f"reads {shown}, which may be left out; write has({shown}) && ...")
-        return found.shape
+        use = use_of(name, alternatives(found.shape.schemas, self.root))
+        return replace(found.shape, use=use)
 
     def _miss(self, owner: Shape, place: Place) -> None:
         near = nearest(place[-1], names_in(owner, self.root))
@@ -194,13 +210,16 @@ class ArgumentChecks:
         return result
 
     def _operation(self, name: str, operands: list[Shape]) -> Shape:
+        if name in (*_AROUND, "matches", "_==_", "_!=_", "@in"):
+            self._warn(name, operands)
         if name in FUNCTIONS:
             wanted, given = FUNCTIONS[name]
             self._want(operands[0], wanted, f"calls {name}() of")
             for operand in operands[1:]:
                 self._want(operand, "string", f"gives {name}()")
                 self._spell(operands[0], operand, _AROUND.get(name, ("", "")))
-            return replace(given, label=f"{name}(...)")
+            use: Use = operands[0].use if name == "string" else ""
+            return replace(given, label=f"{name}(...)", use=use)
         if name in {"_==_", "_!=_"}:
             self._compare(*operands)
         elif name in {"_<_", "_<=_", "_>_", "_>=_"}:
@@ -214,6 +233,16 @@ class ArgumentChecks:
         else:
             self.fault(f"calls {name}(), which rules do not have")
         return _BOOLEAN
+
+    def _warn(self, name: str, operands: list[Shape]) -> None:
+        """Note where texts are compared letter by letter that programs read in several ways."""
+        for each, other in (operands, operands[::-1]):
+            if other.values in _UNSPELT or each.values is not None or each.use not in INSTEAD:
+                continue
+            if each.use != "command" or name in FUNCTIONS:
+                shown = f"{name}()" if name in FUNCTIONS else name.strip("_@")
+                told = f"compares {each.label} by {shown}, {INSTEAD[each.use].format(each.label)}"
+                self.warnings[told] = None
 
     def _compare(self, one: Shape, other: Shape) -> None:
         if one.types.isdisjoint(other.types):
@@ -263,7 +292,9 @@ class ArgumentChecks:
             is_moment = sum("timestamp" in each.types for each in operands) == 1
             return Shape(frozenset({"timestamp" if is_moment else "duration"}))
         if types in (_STRING, _ARRAY):
-            return Shape(types)
+            used = [each.use for each in operands if each.use]
+            label = " + ".join(each.label for each in operands)
+            return Shape(types, label, use=used[0] if used else "")
         for each in operands:
             self._want(each, "number", "calculates with")
         exact = {each.exact for each in operands}

@@ -18,7 +18,7 @@ from typing import Any, Final
 from toolstile_hookspecs import DefinitionError
 from toolstile_hookspecs.support.text import extra_remedy, nearest
 from toolstile_plugins.rules.argument_checks import FUNCTIONS
-from toolstile_plugins.rules.helpers import host_of, path_in, words_of
+from toolstile_plugins.rules.helpers import host_of, mail_host_of, path_in, words_of
 from toolstile_plugins.rules.syntax_tree import (
     FieldOf,
     Literal,
@@ -48,6 +48,7 @@ CALLED: Final = sorted(
     | {"has", "all", "exists", "exists_one", "filter", "map"}
 )
 """The names of the functions and macros that rules have."""
+_SCHEMES: Final = [Literal(name) for name in ("http", "https", "ws", "wss", "ftp", "ssh", "git")]
 _NOISE: Final = re.compile(r" \(in container ''\)| \[[A-Z_]+\]$| expecting \{.{40,}\}")
 _UNKNOWN: Final = re.compile(r"undeclared reference to '([^']+)'")
 
@@ -155,13 +156,17 @@ def _environment(root: Path | None) -> Any:
     dyn, session = cel.Type.DYN, cel.Type.Map(text, cel.Type.DYN)
     types = {"dyn": dyn, "list": texts, "timestamp": cel.Type.TIMESTAMP, "session": session}
     functions = [
-        cel.FunctionDecl(name, [cel.Overload(name, returned, taken, taken[0] is session, impl)])
-        for name, returned, taken, impl in (
-            ("path", text, [text], partial(path_in, root)),
-            ("host", text, [text], host_of),
-            ("words", texts, [text], words_of),
+        cel.FunctionDecl(
+            name,
+            [cel.Overload(f"{name}{len(of)}", gives, of, of[0] is session, impl) for of in takes],
+        )
+        for name, gives, takes, impl in (
+            ("path", text, [[text]], partial(path_in, root)),
+            ("host", text, [[text], [text, text]], host_of),
+            ("mail_host", text, [[text]], mail_host_of),
+            ("words", texts, [[text]], words_of),
             *(
-                (name, dyn, [session, text], partial(_read, at))
+                (name, dyn, [[session, text]], partial(_read, at))
                 for at, name in enumerate(ON_SESSION)
             ),
         )
@@ -188,6 +193,9 @@ def _literal_faults(tree: Node) -> Iterator[str]:
                 text = f"''.matches({_quoted(given)})"
             case Operation("matches", _):
                 yield "matches() takes its pattern from the rule; write it out"
+                continue
+            case Operation("host", (_, scheme)) if scheme not in _SCHEMES:
+                yield "host() takes a scheme by default from the rule; write it out, as in 'https'"
                 continue
             case Operation(name, (Literal(str() as given),)) if name in CONVERSIONS:
                 text = f"{name}({_quoted(given)}) == {name}({_quoted(given)})"

@@ -22,8 +22,11 @@ _DOUBTFUL: Final = re.compile(
     r"[\\\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}|%\w+%|\$\w|\$\{|\A[~\s\"'`]|[\s\"'`]\Z|[. ](?:/|\Z)"
 )
 _UP: Final = re.compile(r"(?:\A|/)\.\.?(?=/|\Z)")
-_URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://([^/?#]+)(?:[/?#]\S*)?")
-_MAIL: Final = re.compile(r"[A-Za-z0-9.!#$&'*+/=?^_`{|}~-]+@([^@]+)")
+_URL: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://([^/?#]+)(?:[/?#]\S*)?")
+_BARE: Final = re.compile(r"[^/?#:]+(?:[/?#]\S*)?")
+_WITHOUT_HOST: Final = frozenset({"data", "file", "javascript", "mailto", "vbscript"})
+"""Schemes whose programs do not ask the host that stands in such a URL."""
+_MAIL: Final = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._+'=~-]*@([^@]+)")
 _HOST: Final = re.compile(r"(?!-)[a-z0-9_-]{1,63}(?<!-)(?:\.(?!-)[a-z0-9_-]{1,63}(?<!-))*")
 _LONGEST: Final = 253
 _PORT: Final = re.compile(r":[0-9]{0,5}\Z")
@@ -35,23 +38,25 @@ def path_in(root: Path | None, path: str) -> str:
 
     Args:
         root: The directory that it is relative to; links are followed, and names alike are one.
-            Without one it is of the workspace, and only spelt out.
+            Without one it is of the workspace, and only spelt out. Each spelling that is refused
+            without a directory is refused with one.
         path: The path as the call has it.
 
     Raises:
         ValueError: When it leads outside, or programs may read it in several ways.
     """
-    if root is not None:
-        return _in_directory(DirectoryFiles(root), path)
     if not path or _ADDRESS.match(path) or _DOUBTFUL.search(_UP.sub("", path)):
         raise ValueError(f"{path!a} may be read in several ways. Give the plain path.")
     if not path.isascii() and unicodedata.normalize("NFKC", path) != path:
         raise ValueError(f"{path!a} looks like another path. Give it in the form NFKC of Unicode.")
+    given = path
     if path == WORKSPACE or path.startswith(f"{WORKSPACE}/"):
         path = path.removeprefix(WORKSPACE).lstrip("/")
     found = posixpath.normpath(path or ".")
     if found.split("/", 1)[0] == posixpath.pardir:
         raise ValueError(f"{path!a} leads outside of the workspace. Give a path within it.")
+    if root is not None:
+        return _in_directory(DirectoryFiles(root), given)
     return f"/{found.lstrip('/')}" if found.startswith("/") else found
 
 
@@ -64,23 +69,49 @@ def _in_directory(files: DirectoryFiles, path: str) -> str:
     return files.taken_for(posixpath.join(_in_directory(files, above) if above else "", name))
 
 
-def host_of(address: str) -> str:
-    """Return the host of a URL, or of an e-mail address, in lower case.
+def host_of(url: str, scheme: str = "") -> str:
+    """Return the host of a URL in lower case.
+
+    Args:
+        url: The URL.
+        scheme: The scheme of a URL that is given without one; by default the URL has to have it.
 
     Raises:
-        ValueError: When it has none, or programs may read it as another.
+        ValueError: When it has no host, or programs may read it as another.
     """
-    found = _URL.fullmatch(address) or _MAIL.fullmatch(address)
-    host = _PORT.sub("", found[1]).lower().removesuffix(".") if found else ""
+    if scheme and _BARE.fullmatch(url):
+        url = f"{scheme}://{url}"
+    found = _URL.fullmatch(url)
+    host = _PORT.sub("", found[2]) if found and found[1].lower() not in _WITHOUT_HOST else ""
     with suppress(ValueError):
-        if host.startswith("[") and host.endswith("]"):
+        if host.startswith("[") and host.endswith("]") and "%" not in host:
             return f"[{ipaddress.IPv6Address(host[1:-1])}]"
-        if len(host) <= _LONGEST and _HOST.fullmatch(host):
-            return str(ipaddress.IPv4Address(host)) if _NUMERIC.search(host) else host
+        return _plain_host(host)
     raise ValueError(
-        f"{address!a} has no host that all programs agree on. Give scheme://host/path or "
-        "name@host, in ASCII and without a password."
+        f"{url!a} has no host that all programs agree on. Give scheme://host/path, in ASCII and "
+        "without a password."
     )
+
+
+def mail_host_of(address: str) -> str:
+    """Return the host of a plain e-mail address in lower case.
+
+    Raises:
+        ValueError: When it is no plain address, or programs may read it as another.
+    """
+    found = _MAIL.fullmatch(address)
+    with suppress(ValueError):
+        return _plain_host(found[1] if found else "")
+    raise ValueError(
+        f"{address!a} is no address that all programs agree on. Give name@host alone, in ASCII."
+    )
+
+
+def _plain_host(text: str) -> str:
+    host = text.removesuffix(".").lower()
+    if not text.isascii() or len(host) > _LONGEST or not _HOST.fullmatch(host):
+        raise ValueError(text)
+    return str(ipaddress.IPv4Address(host)) if _NUMERIC.search(host) else host
 
 
 def words_of(text: str) -> list[str]:
@@ -94,6 +125,10 @@ SPELLINGS: Final[Mapping[str, tuple[Callable[[str], str], str]]] = {
     "host": (
         lambda text: host_of(f"https://{text}"),
         "write a host alone, in lower case, without scheme, port and path",
+    ),
+    "mail_host": (
+        lambda text: mail_host_of(f"a@{text}"),
+        "write a host alone, in lower case, without a name and @",
     ),
     "path": (
         partial(path_in, None),

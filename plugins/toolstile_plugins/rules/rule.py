@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -18,6 +19,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
 )
+from toolstile_hookspecs.diagnostics import NOTICE
 from toolstile_hookspecs.selectors import ALL
 from toolstile_plugins.policies.path_arguments import schema_of
 from toolstile_plugins.policies.selecting_policy import SelectingPolicy
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from toolstile_plugins.rules.argument_checks import ArgumentChecks
     from toolstile_plugins.rules.expressions import Expression
     from toolstile_plugins.rules.shapes import Place
+
+log = logging.getLogger("toolstile.rules")
 
 Effect = Literal["allow", "ask", "deny"]
 ALLOW: Final = PolicyDecision.allow()
@@ -177,6 +181,11 @@ class RulePolicy(SelectingPolicy):
     ) -> list[str]:
         """Return which paths none of its tools has, and what else is wrong for one of them."""
         fits = {tool.name: self.fit(tool) for tool in tools if self.selects(tool)}
+        raw = {each: name for name, fit in fits.items() if not fit.missing for each in fit.warnings}
+        for warning, name in raw.items():
+            log.warning("Policy %r, for %s: it %s", self.name, name, warning, extra=NOTICE)
+        for fit in fits.values():
+            fit.warnings.clear()
         found: dict[str, str] = {}
         for name, fit in fits.items():
             for fault in () if fit.missing else fit.faults:

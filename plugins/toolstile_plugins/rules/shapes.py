@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from toolstile_hookspecs.codecs import alternatives, of_item, pointed, schemas_among
+from toolstile_plugins.policies.path_arguments import Use, use_of
 
 Schema = Mapping[str, Any]
 Place = tuple[str, ...]
@@ -47,6 +48,7 @@ class Shape:
         schemas: The schemas of the place.
         values: All values there may be, as JSON; None for any of the types.
         exact: The kind of number, `integer` or `double`, where it is always the same.
+        use: How the tool uses the text, as `path`, `url` or `command`; an array, its items.
     """
 
     types: frozenset[str]
@@ -55,6 +57,7 @@ class Shape:
     schemas: tuple[Schema, ...] = ()
     values: frozenset[str] | None = None
     exact: str | None = None
+    use: Use = ""
 
     def without_null(self) -> Shape:
         """Return the shape of the values that are not null."""
@@ -89,7 +92,9 @@ def item_shape(array: Shape, root: Schema) -> Shape:
     found = [*schemas_among(part.get("items") for part in parts)]
     longest = max((len(part.get("prefixItems", ())) for part in parts), default=0)
     found += [schema for index in range(longest) for schema in of_item(parts, index)]
-    return replace(place_shape(found or [{}], root, ()), label=f"an item of {array.label}")
+    item = place_shape(found or [{}], root, ())
+    use = array.use or use_of("", alternatives(item.schemas, root))
+    return replace(item, label=f"an item of {array.label}", use=use)
 
 
 @dataclass(frozen=True, slots=True)

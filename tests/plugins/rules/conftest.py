@@ -9,9 +9,10 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import pytest
+from pydantic import WithJsonSchema
 
 from toolstile import Executor, Host
 from toolstile_hookspecs import Outcome, Tool, ToolCall, ToolContext, ToolResult, tool
@@ -71,6 +72,34 @@ def tidy(path: str, *, context: ToolContext) -> ToolResult[str]:
     return ToolResult.ok(done.text) if done.success else ToolResult.error(done.text)
 
 
+@dataclass(frozen=True)
+class Options:
+    """Options of a command."""
+
+    shell_cmd: str = ""
+
+
+@dataclass(frozen=True)
+class Mode:
+    """A mode, whose source is one of a few."""
+
+    source: Literal["web", "disk"] = "web"
+
+
+@tool(category="side_effect")
+def run(
+    command: str,
+    *,
+    files: list[str],
+    site: Annotated[str, WithJsonSchema({"type": "string", "format": "uri"})],
+    options: Options = Options(),
+    mode: Mode = Mode(),
+    where: Path | None = None,
+) -> str:
+    """Run a command."""
+    return "run"
+
+
 def _accept(params: Any, *, context: ToolContext) -> ToolResult[str]:
     return ToolResult.ok(json.dumps(params))
 
@@ -89,7 +118,7 @@ upload: Tool[Any, Any] = Tool(
     name="upload", description="Upload something.", params_schema=OPEN_SCHEMA, handler=_accept
 )
 
-TOOLS = (send_email, pay, write_note, read_note, fetch, order, tidy, upload)
+TOOLS = (run, send_email, pay, write_note, read_note, fetch, order, tidy, upload)
 
 
 class Office:

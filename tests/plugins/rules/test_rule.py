@@ -103,7 +103,7 @@ def test_an_optional_argument_that_is_null_is_told_from_one_that_is_not(office):
     office.open(
         {
             "tools": ["send_email"],
-            "when": "args.cc != null && args.cc.exists(one, host(one) != 'example.com')",
+            "when": "args.cc != null && args.cc.exists(one, mail_host(one) != 'example.com')",
             "effect": "deny",
         }
     )

@@ -45,6 +45,12 @@ def test_what_provenance_does_not_rule_is_said_once(
     assert capsys.readouterr().err.count("rules no value under 3 characters") == 1
 
 
+def test_none_of_their_rules_is_warned_of(copied: Path, capsys: pytest.CaptureFixture[str]):
+    assert [status(name) for name in NAMES] == [0, 0]
+    assert "has several spellings" not in (told := capsys.readouterr().err)
+    assert "a chained command" not in told
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("name", "policy"), [(n, p) for n in NAMES for p in policies(n)])
 def test_without_a_rule_one_of_its_tests_fails(copied: Path, name: str, policy: str):

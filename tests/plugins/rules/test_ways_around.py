@@ -5,38 +5,39 @@ from __future__ import annotations
 import pytest
 
 from toolstile_hookspecs import Status, ToolCall
+from toolstile_plugins.rules.helpers import path_in
 
 ETC = {"tools": ["write_note"], "when": "path(args.path).startsWith('etc/')", "effect": "deny"}
 OURS = {"tools": ["fetch"], "when": "host(args.url) != 'example.com'", "effect": "deny"}
 
 
-@pytest.mark.parametrize(
-    "path",
-    [
-        *("etc/x", "./etc/x", "a/../etc/x", "etc//x", "/workspace/etc/x", "etc/./x", "etc/a/../x"),
-        *("/workspace//etc/x", "etc/.hidden", "../etc/x", "a/../../work/etc/x"),
-        *("etc\\x", "%65tc/x", "e%74c/x", "~/etc/x", "$HOME/etc/x", "${HOME}/x", "%HOME%/x"),
-        *(
-            "file:etc/x",
-            f"file:{'/' * 3}etc/x",
-            "C:/etc/x",
-            "C:etc/x",
-            " etc/x",
-            '"etc/x"',
-            "etc/x ",
-        ),
-        *(
-            "etc./x",
-            "etc /x",
-            "etc/x.",
-            "\uff45tc/x",
-            "etc\u2215x/\ufb01",
-            "etc/x\0",
-            "etc/\nx",
-            "",
-        ),
-    ],
-)
+PATHS = [
+    *("etc/x", "./etc/x", "a/../etc/x", "etc//x", "/workspace/etc/x", "etc/./x", "etc/a/../x"),
+    *("/workspace//etc/x", "etc/.hidden", "../etc/x", "a/../../work/etc/x"),
+    *("etc\\x", "%65tc/x", "e%74c/x", "~/etc/x", "$HOME/etc/x", "${HOME}/x", "%HOME%/x"),
+    *(
+        "file:etc/x",
+        f"file:{'/' * 3}etc/x",
+        "C:/etc/x",
+        "C:etc/x",
+        " etc/x",
+        '"etc/x"',
+        "etc/x ",
+    ),
+    *(
+        "etc./x",
+        "etc /x",
+        "etc/x.",
+        "\uff45tc/x",
+        "etc\u2215x/\ufb01",
+        "etc/x\0",
+        "etc/\nx",
+        "",
+    ),
+]
+
+
+@pytest.mark.parametrize("path", PATHS)
 def test_no_spelling_of_a_path_leads_around(office, path):
     office.open(ETC)
     assert office("write_note", path=path, text="a").status is Status.DENIED
@@ -48,6 +49,50 @@ def test_no_spelling_of_a_path_leads_around(office, path):
 def test_other_paths_are_free(office, path):
     office.open(ETC)
     assert office("write_note", path=path, text="a").success
+
+
+def is_refused(path, root=None):
+    try:
+        path_in(root, path)
+    except ValueError:
+        return True
+    return False
+
+
+REFUSED = [
+    *(path for path in PATHS if is_refused(path)),
+    *(
+        "etc%2fhosts",
+        "${X}etc/x",
+        "$Xetc/x",
+        "etc\\x",
+        "etc\uff0fx",
+        "\uff0fetc/x",
+        "~root/x",
+        "notes\t",
+    ),
+    *(
+        "a%5cb",
+        "C:\\etc",
+        "notes/x ",
+        "notes/x.",
+        "'notes'",
+        "\\\\?\\etc",
+        "http://a/etc",
+        "%TEMP%/x",
+    ),
+]
+
+
+@pytest.mark.parametrize("path", REFUSED)
+def test_a_directory_takes_no_spelling_that_is_refused_without_one(tmp_path, path):
+    root = tmp_path / "work"
+    (root / "etc").mkdir(parents=True)
+    for name in ("etc/x", "etc\\x", "etc%2fhosts", "notes/x "):
+        (root / name).parent.mkdir(exist_ok=True)
+        (root / name).write_text("x")
+    assert is_refused(path)
+    assert is_refused(path, root)
 
 
 def test_paths_of_a_directory_follow_links_and_names_that_are_alike(office, tmp_path):
@@ -84,12 +129,36 @@ def test_no_spelling_of_a_host_leads_around(office, url):
     "url",
     [
         *("https://example.com", "HTTPS://EXAMPLE.COM/a", "https://example.com.:443/a?b#c"),
-        *("ann@example.com", "ann+news@Example.com"),
     ],
 )
 def test_other_spellings_of_our_own_host_are_free(office, url):
     office.open(OURS)
     assert office("fetch", url=url).success
+
+
+@pytest.mark.parametrize(
+    ("url", "is_free"),
+    [
+        *(("example.com/a", True), ("https://example.com", True), ("Example.com.", True)),
+        *(
+            ("evil.org/@example.com", False),
+            ("example.com\\@evil.org", False),
+            ("//example.com", False),
+        ),
+        *(("ann@example.com", False), ("example.com:80", False), ("javascript:x", False)),
+    ],
+)
+def test_a_scheme_by_default_makes_a_url_of_what_has_none(office, url, is_free):
+    office.open({**OURS, "when": "host(args.url, 'https') != 'example.com'"})
+    assert office("fetch", url=url).success is is_free
+
+
+@pytest.mark.parametrize(
+    "address", ["ann@example.com", "ann+news@Example.com", "evil.org/@example.com"]
+)
+def test_an_address_is_no_url(office, address):
+    office.open(OURS)
+    assert office("fetch", url=address).status is Status.DENIED
 
 
 @pytest.mark.parametrize("amount", [500.1, 501, 5e2 + 1, 10**18, 10**30, 2**63, 1e300])
@@ -146,7 +215,7 @@ def test_a_value_that_is_nested_is_ruled_wherever_it_stands(office):
 
 
 def test_a_value_that_is_split_over_two_arguments_is_ruled_where_the_rule_joins_them(office):
-    one = {"tools": ["pay"], "when": "host(args.to) == 'evil.org'", "effect": "deny"}
+    one = {"tools": ["pay"], "when": "mail_host(args.to) == 'evil.org'", "effect": "deny"}
     both = {"tools": ["pay"], "when": "args.to + '@' + args.memo == 'eve@evil.org'"}
     office.open({**both, "effect": "deny"})
     assert office("pay", amount=1, to="eve", memo="evil.org").status is Status.DENIED

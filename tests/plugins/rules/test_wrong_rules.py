@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs.diagnostics import is_notice
 
 from .conftest import Office
 
@@ -23,7 +24,7 @@ RIGHT: list[dict[str, Any]] = [
     {"tools": ["write_note"], "when": "path(args.path).startsWith('etc/')", "effect": "ask"},
     {"tools": ["read_note"], "when": "args.path.matches('^etc/.*$')", "effect": "deny"},
     {"tools": ["fetch"], "when": "host(args.url) != 'example.com'", "effect": "deny"},
-    {"tools": ["send_email"], "when": "args.to.exists(one, host(one) != 'x.com')"},
+    {"tools": ["send_email"], "when": "args.to.exists(one, mail_host(one) != 'x.com')"},
     {"tools": ["send_email"], "when": "args.cc != null && size(args.cc) > 3", "effect": "deny"},
     {"tools": ["send_email"], "when": "args.priority == 'high' && args.to.size() > 5"},
     {"tools": ["order"], "when": "args.urgent && args.lines.all(line, line.count < 3)"},
@@ -150,7 +151,7 @@ NEVER_GIVEN = [
     ("fetch", "host(args.url) != 'Example.com'"),
     ("fetch", "host(args.url) in ['example.com', 'Example.org']"),
     ("fetch", "host(args.url).endsWith('.Example.com')"),
-    ("send_email", "args.to.all(one, host(one) == 'ann@example.com')"),
+    ("send_email", "args.to.all(one, mail_host(one) == 'ann@example.com')"),
     ("write_note", "path(args.path) == './etc'"),
     ("write_note", "path(args.path) == 'etc/'"),
     ("write_note", "path(args.path).startsWith('/workspace/etc')"),
@@ -165,7 +166,7 @@ NEVER_GIVEN = [
 def test_a_text_that_a_function_never_gives_is_refused(opened, tool, when):
     told = opened({"tools": [tool], "when": when, "effect": "deny"})
     assert told is not None
-    assert re.search(r"\b(host|path|words)\(\) never gives; write ", told)
+    assert re.search(r"\b(host|mail_host|path|words)\(\) never gives; write ", told)
 
 
 @pytest.mark.parametrize(
@@ -180,6 +181,53 @@ def test_a_text_that_a_function_never_gives_is_refused(opened, tool, when):
 )
 def test_a_text_that_a_function_may_give_is_taken(opened, tool, when):
     assert opened({"tools": [tool], "when": when, "effect": "deny"}) is None
+
+
+@pytest.mark.parametrize("scheme", ["args.to", "'https://'", "''", "'a b'"])
+def test_a_scheme_by_default_stands_in_the_rule(opened, scheme):
+    told = opened({"tools": ["pay"], "when": f"host(args.memo, {scheme}) == 'a'", "effect": "deny"})
+    assert told is not None
+    assert "host() takes a scheme by default from the rule; write it out" in told
+
+
+PATH, URL, COMMAND = "Write path(", "Write host(", "in words(args."
+RAW = [
+    ("write_note", "args.path.startsWith('etc/')", PATH),
+    ("write_note", "!args.path.contains('..')", PATH),
+    ("write_note", "args.path == 'etc/hosts'", PATH),
+    ("write_note", "'etc/hosts' != args['path']", PATH),
+    ("write_note", "args.path in ['a', 'b']", PATH),
+    ("write_note", "args.path.matches('^src/') || path(args.path) == 'a'", PATH),
+    ("write_note", "string(args.path).endsWith('.py')", PATH),
+    ("write_note", "('/' + args.path).startsWith('/etc')", PATH),
+    ("fetch", "args.url.startsWith('https://example.com')", URL),
+    ("fetch", "args.url.contains('example.com') && host(args.url) != 'a'", URL),
+    ("fetch", "[args.url].exists(one, one == 'https://example.com/')", ""),
+    ("run", "args.command.startsWith('git ')", COMMAND),
+    ("run", "args.command.matches('^git (status|diff)')", COMMAND),
+    ("run", "args.options.shell_cmd.contains('rm')", COMMAND),
+    ("run", "args.files.all(one, one.startsWith('src/'))", PATH),
+    ("run", "'src' in args.files", PATH),
+    ("run", "has(args.where) && args.where != null && args.where.startsWith('src/')", PATH),
+    ("run", "args.site == 'https://example.com/'", URL),
+    ("write_note", "path(args.path).startsWith('etc/') || path(args.path) in ['a']", ""),
+    ("write_note", "args.path != '' && args.text.contains('x') && size(args.path) > 3", ""),
+    ("fetch", "host(args.url) == 'example.com' || host(args.url).endsWith('.example.com')", ""),
+    ("run", "args.command in ['git status'] || args.command == 'ls'", ""),
+    ("run", "words(args.command).exists(word, word == 'rm')", ""),
+    ("run", "args.mode.source == 'web'", ""),
+]
+
+
+@pytest.mark.parametrize(("tool", "when", "remedy"), RAW)
+def test_what_another_spelling_passes_is_warned_of_as_the_host_opens(
+    opened, caplog, tool, when, remedy
+):
+    assert opened({"tools": [tool], "when": when, "effect": "deny"}) is None
+    told = [each.getMessage() for each in caplog.records if "Policy 'rule@" in each.getMessage()]
+    assert len(told) == bool(remedy), told
+    assert all(f", for {tool}: it compares " in each and remedy in each for each in told)
+    assert all(is_notice(each) for each in caplog.records if each.getMessage() in told)
 
 
 @pytest.mark.parametrize(
