@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import difflib
+import json
+import shlex
 import unicodedata
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
 from functools import partial
-from typing import Final
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import unquote, urlsplit
 
 FINE: Final = 0.00995
 SECOND: Final = 0.9995
@@ -32,14 +37,57 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
-def extra_remedy(extra: str) -> str:
-    """Return how to install what an extra of Toolstile needs.
+def extra_remedy(*extras: str) -> str:
+    """Return how to install what extras of Toolstile need, in this environment."""
+    # With uv, environments have no pip.
+    pip = "python -m pip" if find_spec("pip") else "uv pip"
+    return f"Run: {install_line(*extras, source=_source(), pip=pip)}"
+
+
+def install_line(*extras: str, source: str, pip: str = "python -m pip") -> str:
+    """Return the command that installs Toolstile with some extras.
+
+    Args:
+        *extras: The extras.
+        source: A clone, a wheel, an address, or the project's name for a package index.
+        pip: The installer.
 
     Example:
-        >>> extra_remedy("mcp")
-        "In a clone of Toolstile, run: python -m pip install '.[mcp]'"
+        >>> install_line("mcp", source=".")
+        "python -m pip install '.[mcp]'"
+        >>> install_line(source="path/to/clone")
+        'python -m pip install path/to/clone'
+        >>> install_line("mcp", "otlp", source="git+https://example.com/toolstile@1f2e3d")
+        "python -m pip install 'toolstile[mcp,otlp] @ git+https://example.com/toolstile@1f2e3d'"
     """
-    return f"In a clone of Toolstile, run: python -m pip install '.[{extra}]'"
+    named = f"[{','.join(extras)}]" if extras else ""
+    option = "-e " * source.startswith("-e ")
+    source = source.removeprefix("-e ")
+    needed = f"toolstile{named} @ {source}" if "://" in source else f"{source}{named}"
+    return f"{pip} install {option}{shlex.quote(needed)}"
+
+
+def _source() -> str:
+    """Return where this installation came from, as pip and uv note it."""
+    # Late: it is slow to import, and only missing packages need it.
+    from importlib.metadata import PackageNotFoundError, distribution
+
+    checkout = Path(__file__).parents[3]
+    try:
+        noted: Any = json.loads(distribution("toolstile").read_text("direct_url.json") or "{}")
+    except PackageNotFoundError:
+        return str(checkout) if (checkout / "pyproject.toml").exists() else "path/to/clone"
+    url = noted.get("url")
+    if url is None:
+        return "toolstile"
+    if "vcs_info" in noted:
+        return f"{noted['vcs_info']['vcs']}+{url}@{noted['vcs_info']['commit_id']}"
+    if not url.startswith("file://"):
+        return str(url)
+    path = Path(unquote(urlsplit(str(url)).path))
+    # Because a wheel or a clone may have been removed since, the path is checked.
+    there = str(path) if path.exists() else "path/to/clone"
+    return f"-e {there}" if noted.get("dir_info", {}).get("editable") else there
 
 
 def counted(number: float, thing: str, things: str | None = None) -> str:

@@ -153,7 +153,7 @@ def surroundings() -> Iterator[Diagnostic]:
         yield Diagnostic.warning(
             PROJECT,
             "It is imported, but not installed: no plugin can be found.",
-            "Install it from its checkout: python -m pip install .",
+            extra_remedy(),
         )
         return
     extras: dict[str, list[str]] = {}
@@ -169,7 +169,7 @@ def surroundings() -> Iterator[Diagnostic]:
         else:
             # With a marker it is required on some platforms only.
             report = Diagnostic.note if ";" in requirement else Diagnostic.error
-            remedy = f"pip install --upgrade '{found['name']}{found['bounds']}'"
+            remedy = f"Run: python -m pip install --upgrade '{found['name']}{found['bounds']}'"
             yield report(found["name"], fault, remedy)
     yield from _of_extras(extras)
 

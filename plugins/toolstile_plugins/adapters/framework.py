@@ -8,6 +8,8 @@ from typing import Final
 
 from importlib_metadata import PackageNotFoundError, requires, version
 
+from toolstile_hookspecs.support.text import extra_remedy
+
 _NAME: Final = re.compile(r"[\w.-]+")
 
 
@@ -43,8 +45,8 @@ class FrameworkImport:
         needed = _needed(self._extra)
         here = " and ".join(_installed(_NAME.findall(each)[0]) for each in needed)
         raise ImportError(
-            f"The adapter works with {' and '.join(needed)}, and here is {here} ({error}): "
-            f"install toolstile[{self._extra}].",
+            f"The adapter works with {' and '.join(needed)}, and here is {here} ({error}). "
+            f"{extra_remedy(self._extra)}.",
             name=error.name,
         ) from error
 

@@ -7,6 +7,7 @@ from importlib.util import find_spec
 
 from toolstile_hookspecs import Diagnostic, HostHandle, StateError
 from toolstile_hookspecs.services.approval_store import ApprovalStore, QuestionState
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.inbox.settings import InboxSettings
 
@@ -21,7 +22,7 @@ def diagnosed(settings: InboxSettings, host: HostHandle) -> Iterator[Diagnostic]
         yield Diagnostic.error(
             "inbox",
             "cryptography is not installed, so no question can be sealed.",
-            "Run: pip install 'toolstile[inbox]'",
+            extra_remedy("inbox"),
         )
     if path is not None:
         yield file_finding(path, "inbox")

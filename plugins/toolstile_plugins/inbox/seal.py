@@ -18,6 +18,7 @@ from uuid import uuid4
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, ConfigurationError, StateError, ToolCall
 from toolstile_hookspecs.services.approval_store import AnswerRecord, GrantRecord, Question
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import make_directory_of
 
 if TYPE_CHECKING:
@@ -233,8 +234,9 @@ def _fernet_of(file: Path) -> Fernet:
         # Late: it is heavy, and few hosts have an inbox.
         from cryptography.fernet import Fernet
     except ImportError:
-        msg = "The inbox needs cryptography; install it with: pip install 'toolstile[inbox]'"
-        raise ConfigurationError(msg) from None
+        raise ConfigurationError(
+            f"The inbox needs cryptography, which is not installed. {extra_remedy('inbox')}."
+        ) from None
     if not file.exists():
         _make(file, Fernet.generate_key())
     try:

@@ -9,6 +9,7 @@ from contextlib import closing
 import pytest
 
 from toolstile_hookspecs import DefinitionError, Diagnostic, Severity
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.sandbox import bubblewrap_program
 
 SAID = "hello\n"
@@ -69,11 +70,12 @@ def test_what_is_too_old_or_missing_is_told(doctor, monkeypatch):
         r"pluggy 1\.6\.9 is installed, but >=1\.7(\.0)? is required\.", found["pluggy"]["text"]
     )
     assert re.fullmatch(
-        r"pip install --upgrade 'pluggy>=1\.7(\.0)?'", found["pluggy"]["remedy"].rstrip(".")
+        r"Run: python -m pip install --upgrade 'pluggy>=1\.7(\.0)?'",
+        found["pluggy"]["remedy"].rstrip("."),
     )
     assert found["extra mcp"]["severity"] == "note"
     assert found["extra mcp"]["text"] == "mcp is not installed."
-    assert "pip install '.[mcp]'" in found["extra mcp"]["remedy"]
+    assert found["extra mcp"]["remedy"].rstrip(".") == extra_remedy("mcp")
 
 
 def test_what_is_required_on_some_platforms_only_may_be_missing(doctor, monkeypatch):

@@ -12,6 +12,8 @@ from pathlib import Path
 import pytest
 from importlib_metadata import requires, version
 
+from toolstile_hookspecs.support.text import extra_remedy
+
 ROOT = Path(__file__).parents[3]
 ADAPTERS = {
     "claude_agent": ("claude-agent", "claude_agent_sdk"),
@@ -67,7 +69,7 @@ def test_another_release_is_told_in_one_sentence(adapter: str, module: str) -> N
     name = re.split(r"[<>=]", first)[0]
     assert told.startswith(f"The adapter works with {first}")
     assert f"here is {name} {version(name)}" in told
-    assert told.endswith(f": install toolstile[{extra}].")
+    assert told.endswith(f". {extra_remedy(extra)}.")
 
 
 @pytest.mark.parametrize("adapter", ADAPTERS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 import threading
 import time
@@ -26,6 +27,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolValidationError,
 )
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.asteval import AstevalConfig, AstevalSection
 from toolstile_plugins.asteval.evaluation import symbols
 from toolstile_plugins.asteval.models import EvaluatePython, Write
@@ -504,7 +506,7 @@ def test_an_error_has_type_message_and_line_and_no_traceback():
 
 def test_without_its_library_the_section_refuses_to_be_made(monkeypatch):
     monkeypatch.setitem(sys.modules, "asteval", None)
-    remedy = r"evaluate_python needs asteval, .* pip install '.*\[asteval\]'"
+    remedy = rf"evaluate_python needs asteval, .* {re.escape(extra_remedy('asteval'))}"
     with pytest.raises(ConfigurationError, match=remedy):
         AstevalSection()
     configured = Settings(plugins={"asteval": {}})

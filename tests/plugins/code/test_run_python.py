@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -46,6 +47,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_hookspecs.policies import PolicyDecision
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.code import CodeConfig, CodeSection, code_tool
 
 PATIENCE = 30.0
@@ -514,7 +516,7 @@ def test_no_process_is_left_when_the_host_closes():
 
 def test_without_its_library_a_host_with_scripts_does_not_open(monkeypatch):
     monkeypatch.setitem(sys.modules, "pydantic_monty", None)
-    remedy = r"run_python needs pydantic-monty, .* pip install '.*\[code\]'"
+    remedy = rf"run_python needs pydantic-monty, .* {re.escape(extra_remedy('code'))}"
     with pytest.raises(ConfigurationError, match=remedy):
         CodeSection()
     with pytest.raises(Exception, match=remedy), Host(settings=WITH_CODE):

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from toolstile_hookspecs import Severity
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.otel import exporters, toolstile_diagnose
 from toolstile_plugins.otel.settings import OtelSettings
 
@@ -39,7 +40,7 @@ def test_a_missing_exporter_is_told_with_what_to_install(monkeypatch: pytest.Mon
     monkeypatch.setattr(exporters, "entry_points", lambda **_: ())
     ((_, severity, told),) = found(trace="otlp")
     assert severity is Severity.ERROR
-    assert "pip install '.[otlp]'" in told
+    assert extra_remedy("otlp") in told
 
 
 def test_a_file_has_to_have_its_directory(tmp_path: Path) -> None:

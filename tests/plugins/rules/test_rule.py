@@ -18,6 +18,7 @@ from toolstile_hookspecs import (
     Verdict,
     tool,
 )
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.rules import RulePolicy
 
 BIG = {"tools": ["pay"], "when": "args.amount > 500", "effect": "deny"}
@@ -248,7 +249,7 @@ def test_without_its_library_only_a_rule_is_refused(tmp_path):
         [sys.executable, "-c", WITHOUT, str(file)], capture_output=True, text=True, check=True
     )
     assert "[[policies]] number 1" in done.stdout
-    assert "python -m pip install '.[rules]'" in done.stdout
+    assert extra_remedy("rules") in done.stdout
 
 
 @pytest.mark.slow

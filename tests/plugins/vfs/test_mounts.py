@@ -6,6 +6,7 @@ import builtins
 import importlib
 import io
 import os
+import re
 import stat
 import tarfile
 import zipfile
@@ -26,6 +27,7 @@ from toolstile_hookspecs import (
     Status,
     ToolCall,
 )
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_hookspecs.testing import FilesystemContract
 from toolstile_plugins.vfs import (
     Mount,
@@ -580,9 +582,7 @@ def test_without_fsspec_a_mount_says_what_to_install(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(importlib, "import_module", without)
 
-    with pytest.raises(
-        ResourceError, match=r"needs fsspec\. In a clone of Toolstile, run: python -m pip install"
-    ):
+    with pytest.raises(ResourceError, match=rf"needs fsspec\. {re.escape(extra_remedy('mounts'))}"):
         open_workspace(VfsConfig(mounts=(Mount(source="x", target="docs"),)))
     assert open_workspace(VfsConfig()).list() == []
 

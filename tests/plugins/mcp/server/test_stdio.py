@@ -11,6 +11,8 @@ import sys
 import pytest
 from mcp import Client, StdioServerParameters
 
+from toolstile_hookspecs.support.text import extra_remedy
+
 from .conftest import COMMAND, DESK, LONGEST, MODERN, NEWEST
 
 pytestmark = pytest.mark.slow
@@ -85,7 +87,7 @@ def test_without_the_sdk_it_says_what_to_install(tmp_path, command):
     )
     assert done.returncode == 2
     needed = f"`toolstile {' '.join(command)}` needs the MCP SDK."
-    told = f"{needed} In a clone of Toolstile, run: python -m pip install '.[mcp]'."
+    told = f"{needed} {extra_remedy('mcp')}."
     assert done.stderr == f"toolstile: error: {told}\n"
 
 
