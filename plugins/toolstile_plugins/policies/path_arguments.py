@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any, Final, Literal, cast
+from typing import Any, Final, cast
 
 from pydantic import PydanticUserError
 from pydantic_core import from_json
@@ -26,9 +26,7 @@ NAMES: Final = (
 )
 """The names of properties that are paths, alone or at the end, as in `file_path`, `outputFile`."""
 
-Use = Literal["", "path", "url", "command"]
-"""The use of a text: as a path, a URL or a command line; empty if its schema does not say."""
-_USES: Final[tuple[tuple[Use, frozenset[str], tuple[str, ...]], ...]] = (
+_USES: Final = (
     (
         "url",
         frozenset({"uri", "uri-reference", "iri", "iri-reference", "url"}),
@@ -37,7 +35,7 @@ _USES: Final[tuple[tuple[Use, frozenset[str], tuple[str, ...]], ...]] = (
     ("path", FORMATS, (*NAMES, "directory", "dir", "folder", "cwd")),
     (
         "command",
-        frozenset(),
+        frozenset[str](),
         ("command", "commands", "cmd", "cmds", "commandline", "command_line", "shell", "script"),
     ),
 )
@@ -106,8 +104,8 @@ def has_format(schemas: Iterable[Schema]) -> bool:
     return any(schema.get("format") in FORMATS for schema in schemas)
 
 
-def use_of(name: str, schemas: Iterable[Schema]) -> Use:
-    """Return how a tool uses the value of a property, by its format or its name.
+def use_of(name: str, schemas: Iterable[Schema]) -> str:
+    """Return how a tool uses the value of a property: `path`, `url`, `command`, or empty.
 
     Example:
         >>> use_of("targetUrl", []), use_of("cmd", []), use_of("branch", [])

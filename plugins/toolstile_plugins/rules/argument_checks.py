@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from toolstile_hookspecs.codecs import alternatives
 from toolstile_hookspecs.support.text import nearest
-from toolstile_plugins.policies.path_arguments import Use, use_of
+from toolstile_plugins.policies.path_arguments import use_of
 from toolstile_plugins.rules.helpers import SPELLINGS, is_given
 from toolstile_plugins.rules.shapes import (
     ANYTHING,
@@ -40,7 +40,7 @@ _TEXT: Final = Shape(frozenset({"string"}))
 _SPELT: Final = {name: {"type": "string", "spelling": name} for name in SPELLINGS}
 _WORDS: Final = Shape(frozenset({"array"}), schemas=({"items": _SPELT["words"]},))
 _AROUND: Final = {"startsWith": ("", "x"), "endsWith": ("x", ""), "contains": ("x", "x")}
-INSTEAD: Final[Mapping[Use, str]] = {
+INSTEAD: Final[Mapping[str, str]] = {
     "path": "but a path has several spellings. Write path({0}) in place of {0}.",
     "url": "but a URL has several spellings. Write host({0}) in place of {0}.",
     "command": (
@@ -218,7 +218,7 @@ class ArgumentChecks:
             for operand in operands[1:]:
                 self._want(operand, "string", f"gives {name}()")
                 self._spell(operands[0], operand, _AROUND.get(name, ("", "")))
-            use: Use = operands[0].use if name == "string" else ""
+            use = operands[0].use if name == "string" else ""
             return replace(given, label=f"{name}(...)", use=use)
         if name in {"_==_", "_!=_"}:
             self._compare(*operands)

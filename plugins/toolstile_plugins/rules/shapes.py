@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from toolstile_hookspecs.codecs import alternatives, of_item, pointed, schemas_among
-from toolstile_plugins.policies.path_arguments import Use, use_of
+from toolstile_plugins.policies.path_arguments import use_of
 
 Schema = Mapping[str, Any]
 Place = tuple[str, ...]
@@ -57,7 +57,7 @@ class Shape:
     schemas: tuple[Schema, ...] = ()
     values: frozenset[str] | None = None
     exact: str | None = None
-    use: Use = ""
+    use: str = ""
 
     def without_null(self) -> Shape:
         """Return the shape of the values that are not null."""
