@@ -476,9 +476,29 @@ def test_a_host_does_not_open_without_a_plugin_that_the_configuration_names(
 def test_a_host_logs_what_else_is_wrong_with_plugins(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (tmp_path / "toolstile.toml").write_text("[plugins.nowhere]\na = 1")
+    text = 'optional_plugins = ["nowhere"]\n[plugins.nowhere]\na = 1'
+    (tmp_path / "toolstile.toml").write_text(text)
     with Host(config=tmp_path / "toolstile.toml"):
         assert "has a table for 'nowhere', which is not installed" in caplog.text
+
+
+@pytest.mark.parametrize("discover", [True, ["ledger"], False])
+def test_a_table_of_an_absent_plugin_keeps_the_host_from_opening(
+    discover: bool | list[str],
+) -> None:
+    def opened(name: str, **more: Any) -> None:
+        with Host(settings=Settings(plugins={name: {}}, **more), discover=discover):
+            pass
+
+    told = (
+        r"a table for 'recordr', which is not installed\. Did you mean 'record'\? .*optional_plug"
+    )
+    with pytest.raises(ConfigurationError, match=told):
+        opened("recordr")
+    opened("record")
+    opened("recordr", optional_plugins=["recordr"])
+    opened("my_tool", optional_plugins=["my-tool"])
+    opened("recordr", block=["recordr"])
 
 
 def test_an_unknown_dialect_is_an_error_that_names_the_known() -> None:
@@ -759,7 +779,10 @@ def test_a_plugin_that_can_be_called_may_be_the_approver(approver: Any) -> None:
         ({"plugins": {"vfs": 3}}, "plugins.vfs: expected a table, found the number 3."),
         ({"approve_diff": "add"}, "approve_diff: expected true or false, found the text 'add'."),
         ({"approve_diff": 1}, "approve_diff: expected true or false, found the number 1."),
-        ({"policies": {"kind": "quota"}}, "policies: expected an array, found a table."),
+        (
+            {"policies": {"kind": "quota"}},
+            "policies: expected an array, found a table; did you mean [[policies]]?",
+        ),
         ({"policies": ("quota",)}, "policies[0]: expected a table, found the text 'quota'."),
         ({"prompt_overrides": 3}, "prompt_overrides: expected a path, as text, found the number"),
     ],

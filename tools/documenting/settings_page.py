@@ -16,7 +16,7 @@ from documenting.pages import Page
 from toolstile import Settings
 from toolstile.plugins.contributions import HostKeys
 from toolstile.settings.model import HostTable
-from toolstile.settings.sources import BLOCK, KEYS, TABLES
+from toolstile.settings.sources import BLOCK, KEYS, OPTIONAL, TABLES
 
 Schema = Mapping[str, Any]
 
@@ -39,7 +39,10 @@ def settings_page() -> Page:
     page = Page("Settings")
     page.add(_INTRO)
     page.heading(2, "The host")
-    variables = {key: name for name, key in KEYS.items()} | {"block": BLOCK}
+    variables = {key: name for name, key in KEYS.items()} | {
+        "block": BLOCK,
+        "optional_plugins": OPTIONAL,
+    }
     schema = HostTable.model_json_schema()
     says = _arguments(Settings)
     page.table(

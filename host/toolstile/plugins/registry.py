@@ -364,20 +364,21 @@ class Plugins:
         return report
 
     def _absent(self) -> Iterator[PluginReport]:
-        if not self._discovered:
+        met = {*self._records, *(report.name for report in self._refused)}
+        if not self.settings.plugins.keys() - met and not self._block:
             return
-        met = (*self._records, *(report.name for report in self._refused))
-        known = self._installed.union(met)
+        # Without discovery, the table of an installed plugin may be meant for another host.
+        known = met | (self._installed if self._discovered else {each.name for each in installed()})
         for name in self._block:
-            if name not in known:
+            if self._discovered and name not in known:
                 yield _absent(name, f"{name!r} is switched off, but not installed.", known)
-        spelt = {folded(name) for name in known} | {folded(name) for name in self._block}
+        spelt = {folded(name) for name in (*known, *self._block)}
+        optional = {folded(name) for name in self.settings.optional_plugins}
         for name in self.settings.plugins:
             if folded(name) not in spelt:
                 source = self.settings.source_of(f"plugins.{name}")
-                yield _absent(
-                    name, f"{source} has a table for {name!r}, which is not installed.", known
-                )
+                cause = f"{source} has a table for {name!r}, which is not installed."
+                yield _absent(name, cause, known, optional=folded(name) in optional)
 
     def loaded(self, name: str) -> LoadedPlugin:
         """Return a registered plugin with what it offers.
@@ -438,7 +439,12 @@ def _near(name: str, known: Collection[str], otherwise: str) -> str:
     return f"Did you mean {near!r}?" if near else otherwise
 
 
-def _absent(name: str, cause: str, known: Collection[str]) -> PluginReport:
-    # No more than a warning: one configuration may serve places with different plugins.
+def _absent(
+    name: str, cause: str, known: Collection[str], *, optional: bool = True
+) -> PluginReport:
     remedy = _near(name, known, "Install it, or take its name out.")
-    return PluginSource(name, "configuration").refused("absent", PluginFault(cause, remedy))
+    if not optional:
+        # Because a misspelt table would switch off a record or a rule in silence, it is an error.
+        remedy += f' If it may be absent here, write optional_plugins = ["{name}"] at the top.'
+    fault = PluginFault(cause, remedy, misconfigured=not optional)
+    return PluginSource(name, "configuration").refused("absent", fault)

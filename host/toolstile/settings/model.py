@@ -118,6 +118,7 @@ class HostTable(BaseModel):
     """The keys of `toolstile.toml` or `[tool.toolstile]`; see `Settings`."""
 
     block: tuple[str, ...] = ()
+    optional_plugins: tuple[str, ...] = ()
     timeout: Seconds = DEFAULT_TIMEOUT
     approver: str | None = None
     approval_timeout: Seconds = None
@@ -152,6 +153,8 @@ class Settings(HostTable):
     Args:
         path: The file it was read from, if there is one.
         block: Plugins that are switched off.
+        optional_plugins: Plugins that may be absent although the configuration has a table for
+            them; the table of any other absent plugin is an error.
         timeout: Seconds until a tool's call is given up, None for never; in a file, `"none"`.
         approver: The plugin that answers when a person has to decide.
         approval_timeout: Seconds until an unanswered approval counts as denied, None for never;

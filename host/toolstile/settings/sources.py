@@ -106,6 +106,7 @@ def _unreadable(path: Path, error: OSError) -> ConfigurationError:
 
 
 BLOCK: Final = "TOOLSTILE_BLOCK"
+OPTIONAL: Final = "TOOLSTILE_OPTIONAL_PLUGINS"
 TABLES: Final = "TOOLSTILE_PLUGINS__"
 
 PREFIX: Final = "TOOLSTILE_"
@@ -113,11 +114,13 @@ _OF_FILES: Final = frozenset({"plugin_files", "policies", "policy", "prompt_over
 """Keys that only a file can give."""
 KEYS: Final = {
     f"{PREFIX}{key.upper()}": key
-    for key in sorted({*HostTable.model_fields} - {*_OF_FILES, "block", "plugins"})
+    for key in sorted(
+        {*HostTable.model_fields} - {*_OF_FILES, "block", "optional_plugins", "plugins"}
+    )
 }
 """The variables that stand for a key."""
 _TABLES: Final = TABLES.removeprefix(PREFIX).rstrip("_")
-_SPELT: Final = (*(variable.removeprefix(PREFIX) for variable in (*KEYS, BLOCK)), _TABLES)
+_SPELT: Final = (*(variable.removeprefix(PREFIX) for variable in (*KEYS, BLOCK, OPTIONAL)), _TABLES)
 _ALIKE: Final = 0.8
 """The similarity at which a variable counts as a misspelling of one of ours."""
 _TEXTS: Final = frozenset({"approval_key", "approval_spent", "approver"})
@@ -127,9 +130,9 @@ Keys = tuple[str, ...]
 """The keys that lead to a place in a document."""
 
 
-def blocked(environ: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the plugins that TOOLSTILE_BLOCK switches off."""
-    return tuple(name for part in environ.get(BLOCK, "").split(",") if (name := part.strip()))
+def names_in(environ: Mapping[str, str], variable: str) -> tuple[str, ...]:
+    """Return the plugins that a variable such as TOOLSTILE_BLOCK names, separated by commas."""
+    return tuple(name for part in environ.get(variable, "").split(",") if (name := part.strip()))
 
 
 def overrides(
@@ -156,7 +159,7 @@ def overrides(
             yield variable, (key,), value
         elif variable.startswith(TABLES):
             yield variable, _path(variable, plugins), as_toml(text)
-        elif variable.startswith(PREFIX) and variable != BLOCK:
+        elif variable.startswith(PREFIX) and variable not in {BLOCK, OPTIONAL}:
             _refuse_slip(variable)
 
 
@@ -279,8 +282,9 @@ def load(
         source=Settings(path=path, variables=origins).source_of,
     )
     settled = dict(host)
-    # What a plugin is switched off by holds: nothing switches it on again.
-    settled["block"] = tuple(dict.fromkeys((*host.block, *blocked(variables))))
+    # Names of both places hold: a variable switches no plugin on that the file switches off.
+    for key, variable in (("block", BLOCK), ("optional_plugins", OPTIONAL)):
+        settled[key] = tuple(dict.fromkeys((*settled[key], *names_in(variables, variable))))
     return Settings(path=path, variables=origins, **settled)
 
 

@@ -20,7 +20,7 @@ from pydantic_core import ErrorDetails
 
 from toolstile_hookspecs import ConfigurationError, DefinitionError
 from toolstile_hookspecs.codecs import HIDING, MASK, as_sentence, hide, place
-from toolstile_hookspecs.support.text import suggest
+from toolstile_hookspecs.support.text import nearest, suggest
 
 # --- Known keys
 
@@ -149,6 +149,7 @@ Path = tuple[str | int, ...]
 
 MAX_SHOWN: Final = 80
 _TABLES: Final = "plugins"
+_MEANT_POLICIES: Final = "; did you mean [[policies]]? ([policy] has only the key default)"
 
 
 def validate_table(
@@ -261,7 +262,10 @@ def _fault(
         return place, "is missing"
     hidden = holds_secret(path, model)
     found = "a value that is not shown" if hidden else show(error["input"])
-    return place, f"expected {_expected(error)}, found {found}"
+    is_table = isinstance(error["input"], (Mapping, list))
+    is_policies = is_table and not prefix and path in {("policy",), ("policies",)}
+    hint = _MEANT_POLICIES if is_policies else ""
+    return place, f"expected {_expected(error)}, found {found}{hint}"
 
 
 # pydantic speaks of Python's types, the configuration's reader knows TOML's.
@@ -332,6 +336,10 @@ def _unknown(model: type[Any], path: Path, others: Sequence[str], found: object)
     if not known:
         return "is not a known key; remove it, there are none"
     near, listed = suggest(str(path[-1]), known), ", ".join(known)
+    # Both names are alike, and a misspelt table of a policy has to lead to the one that makes one.
+    alike = _TABLES in fields(model) and nearest(str(path[0]), ("policies", "policy"))
+    if alike and (not near or not path[1:]):
+        return f"is not a known key{_MEANT_POLICIES}"
     if not near and _TABLES in known and isinstance(found, Mapping):
         near = f"; did you mean [{_TABLES}.{path[-1]}], the table of a plugin?"
     return f"is not a known key{near or f'; remove it (known: {listed})'}"

@@ -340,7 +340,8 @@ def _of_plugin(report: PluginReport) -> Diagnostic:
         return Diagnostic.ok(subject, f"It is {report.status}.")
     if report.status == "blocked":
         return Diagnostic.note(subject, report.fault, report.remedy)
-    make = Diagnostic.error if report.status == "failed" else Diagnostic.warning
+    is_error = report.status == "failed" or report.misconfigured
+    make = Diagnostic.error if is_error else Diagnostic.warning
     return make(subject, report.fault, remedy)
 
 

@@ -170,3 +170,23 @@ def test_where_a_setting_that_is_missing_can_be_written_is_told(
     status, _, err = toolstile("--plugin", "needy.py", "tools", plugin=False)
     assert status == 2
     assert err.endswith(f"{told}\n")
+
+
+@pytest.mark.slow
+def test_a_misspelt_table_is_an_error_and_the_commands_that_explain_work(toolstile, folder):
+    (folder / "toolstile.toml").write_text("[plugins.recordr]\nfile = 'calls.jsonl'\n")
+    for command in (["run", "--example"], ["call", "add", '{"a": 1, "b": 2}'], ["tools"]):
+        status, _, err = toolstile(*command)
+        assert status == 2
+        assert "table for 'recordr', which is not installed. Did you mean 'record'?" in err
+    assert toolstile("call", "--help")[0] == toolstile("--help")[0] == 0
+    assert toolstile("completion", "bash")[0] == 0
+    for command in ("plugins", "doctor", "check"):
+        status, out, _ = toolstile(command)
+        assert (status, "recordr" in out) == ({"plugins": 2}.get(command, 1), True), command
+    (folder / "toolstile.toml").write_text(
+        "optional_plugins = ['recordr']\n[plugins.recordr]\nfile = 'calls.jsonl'\n"
+    )
+    status, _, err = toolstile("call", "add", '{"a": 1, "b": 2}')
+    assert status == 0
+    assert "warning: Plugin 'recordr': absent." in err

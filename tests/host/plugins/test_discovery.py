@@ -100,8 +100,9 @@ def test_what_is_blocked_or_configured_and_not_installed_is_reported(good, disco
     table = report_of(plugins, "zq-tool")
     assert (table.source, table.status) == ("configuration", "absent")
     assert table.fault == "the configuration has a table for 'zq-tool', which is not installed."
-    assert table.remedy == "Did you mean 'zq-tools'?"
-    assert not table.misconfigured
+    remedy = 'If it may be absent here, write optional_plugins = ["zq-tool"] at the top.'
+    assert table.remedy == f"Did you mean 'zq-tools'? {remedy}"
+    assert table.misconfigured
     blocked = report_of(plugins, "zq-other")
     assert (blocked.status, blocked.fault) == (
         "absent",

@@ -394,3 +394,36 @@ def test_a_working_directory_that_was_removed_is_told_of(tmp_path, monkeypatch):
     gone.rmdir()
     with pytest.raises(ConfigurationError, match="The working directory is gone"):
         load(environ={})
+
+
+POLICIES = r"; did you mean \[\[policies\]\]\? \(\[policy\] has only the key default\)\.$"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("[[policys]]\nkind = 'quota'", rf"policys: is not a known key{POLICIES}"),
+        ("[policys]\nkind = 'quota'", rf"policys: is not a known key{POLICIES}"),
+        ("polices = []", rf"polices: is not a known key{POLICIES}"),
+        ("[[policy]]\nkind = 'quota'", rf"policy: expected a table, found an array{POLICIES}"),
+        ("[policies]\nkind = 'quota'", rf"policies: expected an array, found a table{POLICIES}"),
+        ("[policy]\nkind = 'quota'", rf"policy\.kind: is not a known key{POLICIES}"),
+        ("[policy]\ndefaults = 'deny'", r"policy\.defaults: .*did you mean 'default'\?$"),
+        ("[policy]\ndefault = 'no'", r"policy\.default: expected 'allow' or 'deny', found"),
+    ],
+)
+def test_a_misspelt_policy_leads_to_the_table_that_makes_one(tmp_path, text, told):
+    file = tmp_path / "toolstile.toml"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigurationError, match=told):
+        load(config=file)
+
+
+def test_optional_plugins_are_those_of_the_file_and_of_the_variable(tmp_path):
+    file = tmp_path / "toolstile.toml"
+    file.write_text('optional_plugins = ["a"]', encoding="utf-8")
+    environ = {"TOOLSTILE_OPTIONAL_PLUGINS": "b, c,a"}
+    assert load(config=file, environ=environ).optional_plugins == ("a", "b", "c")
+    assert load(config=file, environ={}).optional_plugins == ("a",)
+    with pytest.raises(ConfigurationError, match="did you mean TOOLSTILE_OPTIONAL_PLUGINS"):
+        load(config=file, environ={"TOOLSTILE_OPTIONAL_PLUGIN": "b"})
