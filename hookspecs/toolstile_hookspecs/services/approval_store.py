@@ -163,7 +163,10 @@ class ApprovalStore(Protocol):
     waits: bool
 
     def add(self, question: Question, expiry: EventRecord | None = None) -> None:
-        """Keep a question, and the event of its expiry, which is told unless it ends before."""
+        """Keep a question, and the event of its expiry, which is told unless it ends before.
+
+        A question with the ticket of one that is kept changes nothing: two processes ask once.
+        """
 
     def get(self, ticket: str) -> Question | None:
         """Return a question as it is now, or None."""

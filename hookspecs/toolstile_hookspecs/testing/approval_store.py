@@ -135,6 +135,13 @@ class ApprovalStoreContract(Contract):
             assert found.principal.groups == {"staff"}
         assert list(again.questions()) == [question]
 
+    def test_a_ticket_is_kept_once(self, store: ApprovalStore, again: ApprovalStore) -> None:
+        """Two processes that ask about one call at once keep one question."""
+        expiry = EventRecord("s", at(60), b"expired")
+        store.add(question_of(), expiry)
+        again.add(question_of(sealed=b"of another process"), expiry)
+        assert list(again.questions()) == [question_of()]
+
     def test_questions_are_found_by_session_and_state(
         self, store: ApprovalStore, again: ApprovalStore
     ) -> None:

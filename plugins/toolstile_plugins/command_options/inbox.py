@@ -39,6 +39,11 @@ _COMMANDS: Final = {
         'deny 3f1c9a7d2b4e --reason "Ada has left"',
         "tell the model why not",
     ),
+    "withdraw": (
+        "end a question without an answer",
+        "withdraw 3f1c9a7d2b4e",
+        "have the call answered as not carried out",
+    ),
     "edit": (
         "run the call of a question with other arguments",
         """edit 3f1c9a7d2b4e '{"amount": 5}'""",
@@ -51,7 +56,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _HELP
     what = parser.add_subparsers(
-        metavar="list|show|approve|deny|edit|resume|grants|revoke", dest="what", required=True
+        metavar="list|show|approve|deny|edit|withdraw|resume|grants|revoke",
+        dest="what",
+        required=True,
     )
     listing = add_subcommand(
         what,

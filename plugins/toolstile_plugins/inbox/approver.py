@@ -3,27 +3,29 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final, TypeVar
+from hashlib import sha256
+from typing import Any, Final, TypeVar
 from uuid import uuid4
 
 from toolstile_hookspecs import ApprovalAnswer, ApprovalRequest, ToolInvoked, hookimpl
 from toolstile_hookspecs.calls import APPROVAL_TICKET
-from toolstile_hookspecs.services.approval_store import ANSWERED, Question, QuestionState
+from toolstile_hookspecs.services.approval_store import ANSWERED, OPEN, Question, QuestionState
 from toolstile_plugins.approval.grants import Grants
 from toolstile_plugins.approval.question import question_of
 from toolstile_plugins.inbox.beside import Asked, asking, pause, reached_by
 from toolstile_plugins.inbox.events import Events
-from toolstile_plugins.inbox.inbox import LATE, Inbox
+from toolstile_plugins.inbox.inbox import LATE, WITHDRAWN, Inbox
 from toolstile_plugins.inbox.seal import SealedCall
 
 T = TypeVar("T")
 
-NO_LONGER: Final = "The question was withdrawn."
 ENDED_ELSEWHERE: Final = "Another process went on with the call."
+_ENDS: Final = {QuestionState.EXPIRED: LATE, QuestionState.WITHDRAWN: WITHDRAWN}
 _HOLD: Final = timedelta(seconds=30)
 """The time for which a call that waits keeps others from going on in its place, once it died."""
 
@@ -85,6 +87,9 @@ class Approver:
         )
         self._lets_end = ends and request.context.parent is None
         self._waits = not self._lets_end or bool(self._people)
+        # Because a run keeps its call's id, its question is found again in any process.
+        self._joins = self._lets_end or bool(self._asked.owner)
+        self._is_answered = False
         self._end: QuestionState | None = QuestionState.WITHDRAWN
 
     async def ask(self) -> ApprovalAnswer:
@@ -99,12 +104,13 @@ class Approver:
         except asyncio.CancelledError:
             # A thread ends in any case, and the question that it keeps would wait for nobody.
             found = await looking
-            if isinstance(found, Question) and found.call_id == self._request.call.id:
-                self._inbox.end(found, QuestionState.WITHDRAWN)
+            own, end = self._request.call.id, self._end
+            if isinstance(found, Question) and found.call_id == own and end is not None:
+                self._inbox.end(found, end)
             raise
         if isinstance(found, ApprovalAnswer):
             return found
-        if found.state in ANSWERED:
+        if self._is_answered:
             return self._take(found)
         return await self._wait(found) if self._waits else self._later(found)
 
@@ -113,27 +119,48 @@ class Approver:
 
         Otherwise return a question that waits.
         """
-        request, asked, now = self._request, self._asked, self._clock.now()
+        asked, now = self._asked, self._clock.now()
         shown_before: str | None = None
         waiting: Question | None = None
-        for question in self._inbox.store.questions(session_id=request.context.session.id):
-            state = question.state_at(now)
-            if not _is_about(question, request):
+        before = ""
+        for question in self._inbox.store.questions([*QuestionState], session_id=asked.session_id):
+            if not _is_about(question, asked):
                 if _was_approved(question, asked):
                     shown_before = question.diff
-            elif state in ANSWERED and now < question.expires and self._inbox.claim(question, now):
+            elif question.state not in OPEN or now >= question.expires:
+                before = question.ticket
+            elif self._inbox.lost(question) is not None:
+                # Because no answer to it can count, the call is asked about again.
+                self._inbox.end(question, QuestionState.WITHDRAWN)
+                before = question.ticket
+            elif question.state in ANSWERED and self._inbox.claim(question, now):
+                self._is_answered = True
                 return question
-            elif state is QuestionState.WAITING and self._lets_end and waiting is None:
-                # Another call may wait with it meanwhile, for those who are asked beside.
-                waiting = question if not self._waits or self._hold(question, now) else None
+            elif self._joins and waiting is None:
+                waiting = self._joined(question, now)
         if (granted := self._grants.answer_to(asked)) is not None:
             if waiting is not None:
                 self._inbox.end(waiting, QuestionState.WITHDRAWN)
             return granted
-        return waiting or self._keep(replace(asked, shown_before=shown_before))
+        return waiting or self._keep(replace(asked, shown_before=shown_before), before)
 
-    def _keep(self, question: Question) -> Question:
+    def _joined(self, question: Question, now: datetime) -> Question | None:
+        """Return an open question if this call may wait with it, else None."""
+        if self._waits:
+            if self._hold(question, now):
+                return question
+            if not question.owner:
+                return None  # another call waits with it, for those who are asked beside
+        self._end = None  # others rely on the question
+        return question
+
+    def _keep(self, question: Question, before: str) -> Question:
         request = self._request
+        if self._joins and (question.owner or not self._waits):
+            # The same ticket whichever process asks, so that the store keeps one question.
+            about = [*_subject(question), question.owner and question.call_id, before]
+            ticket = sha256(json.dumps([question.session_id, *about], default=str).encode())
+            question = replace(question, ticket=ticket.hexdigest()[:12])
         changes = request.change_set()
         call = SealedCall(
             request.call.name,
@@ -147,7 +174,9 @@ class Approver:
         self._inbox.ask(kept)
         if self._waits:
             self._hold(kept, self._clock.now())
-        return kept
+        stored = self._inbox.store.get(kept.ticket) or kept
+        self._end = self._end if stored.sealed == kept.sealed else None  # another process was first
+        return stored
 
     async def _wait(self, question: Question) -> ApprovalAnswer:
         """Return the answer; meanwhile nobody else can go on with the call, unless this dies."""
@@ -177,15 +206,14 @@ class Approver:
                     self._end = None
                     return self._take(found)
             elif state is not QuestionState.WAITING:
-                self._end = state
-                late = state is QuestionState.EXPIRED
-                return ApprovalAnswer.unanswered(LATE if late else ENDED_ELSEWHERE)
+                self._end = self._end and state
+                return ApprovalAnswer.unanswered(_ENDS.get(state, ENDED_ELSEWHERE))
             elif lets_end:
                 self._end = None
                 await self._off_loop(partial(store.release, question.ticket, self._holder))
                 return self._later(question)
             await pause(asked, max(self._inbox.settings.interval, _APART * len(_waiting)))
-        return ApprovalAnswer.unanswered(NO_LONGER)
+        return ApprovalAnswer.unanswered(WITHDRAWN)
 
     def _hold(self, question: Question, now: datetime) -> bool:
         seconds = _HOLD.total_seconds()
@@ -215,10 +243,14 @@ def told_later(question: Question) -> str:
     return f"{asked} After that, call {question.tool} again with the same arguments."
 
 
-def _is_about(question: Question, request: ApprovalRequest) -> bool:
-    """Tell whether a question is about the same; a run goes on with its own calls itself."""
-    about = (request.tool.name, request.digest, request.context.principal)
-    return (question.tool, question.digest, question.principal) == about and not question.owner
+def _is_about(question: Question, asked: Question) -> bool:
+    """Tell whether a question is about the same; in a run, about the same call."""
+    is_same = question.call_id == asked.call_id if asked.owner else not question.owner
+    return is_same and _subject(question) == _subject(asked)
+
+
+def _subject(question: Question) -> list[Any]:
+    return [question.tool, question.digest, question.principal]
 
 
 def _was_approved(question: Question, asked: Question) -> bool:

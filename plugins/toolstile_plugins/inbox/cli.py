@@ -56,6 +56,9 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
             _list(inbox, args)
         case "show":
             _show(inbox, _named(inbox, args.ticket), args)
+        case "withdraw":
+            ticket = _named(inbox, args.ticket).ticket
+            _tell(inbox.withdraw(ticket, person(), via=VIA), args)
         case "resume":
             return _resume(host, inbox, sessions, args)
         case "grants":
@@ -173,9 +176,10 @@ def _answer(host: HostHandle, inbox: Inbox, args: argparse.Namespace) -> None:
 def _tell(answered: Question, args: argparse.Namespace) -> None:
     if args.out is not None:
         args.out.write(wire_of(answered))
-    elif answered.answer is not None:
-        told = f"{answered.tool} {answered.ticket} is {described_answer(answered.answer)}."
-        _print(printable(told))
+    else:
+        given = answered.answer
+        how = answered.state if given is None else described_answer(given)
+        _print(printable(f"{answered.tool} {answered.ticket} is {how}."))
 
 
 def _named(inbox: Inbox, ticket: str) -> Question:

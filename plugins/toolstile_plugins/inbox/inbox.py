@@ -39,6 +39,7 @@ from toolstile_plugins.inbox.settings import InboxSettings
 log = logging.getLogger("toolstile.inbox")
 
 LATE: Final = "Nobody answered in time."
+WITHDRAWN: Final = "The question was withdrawn."
 FORGED: Final = "The answer that is kept is not genuine."
 _KEY_IS_GONE: Final = (
     "{tool} {ticket} cannot be answered: the key that sealed its approval is gone. Put back the "
@@ -119,9 +120,7 @@ class Inbox:
             StateError: There is no such question, it was altered, the person may not answer it,
                 another answer or the end of its time came first, or the edit does not fit the tool.
         """
-        question = self.store.get(ticket)
-        if question is None:
-            raise StateError(f"There is no question {ticket}. See which wait, then retry.")
+        question = self._named(ticket)
         # Nobody answers what somebody else had them read.
         call = self.seal.call_of(question)
         if (lost := self.lost(question)) is not None:
@@ -156,6 +155,25 @@ class Inbox:
         self.events.to_record()
         return answered
 
+    def withdraw(self, ticket: str, by: Principal, *, via: str) -> Question:
+        """End a question that waits, and return it as it is then; its call is not carried out.
+
+        Raises:
+            StateError: There is no such question, or an answer or the end of its time came first.
+        """
+        question = self._named(ticket)
+        if self.lost(question) is None:
+            # As an answer, because the first answer counts.
+            given = AnswerRecord(Answer.DENIED, by, via, self.clock.now(), WITHDRAWN)
+            return self.keep(question, given)
+        self.end(question, QuestionState.WITHDRAWN)
+        return self._named(ticket)
+
+    def _named(self, ticket: str) -> Question:
+        if (question := self.store.get(ticket)) is None:
+            raise StateError(f"There is no question {ticket}. See which wait, then retry.")
+        return question
+
     def end(self, question: Question, state: QuestionState) -> None:
         """Note that the call of a question has ended, or was given up."""
         event = event_of(question, state, self.clock.now())
@@ -169,7 +187,8 @@ class Inbox:
         One without a genuine proof counts as none.
         """
         if question.answer is None:
-            return ApprovalAnswer.unanswered(LATE)
+            is_withdrawn = question.state is QuestionState.WITHDRAWN
+            return ApprovalAnswer.unanswered(WITHDRAWN if is_withdrawn else LATE)
         try:
             return self.seal.answer_to(question, question.answer)
         except StateError:

@@ -6,7 +6,6 @@ import logging
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Final
 from uuid import uuid4
 
 from toolstile_hookspecs import (
@@ -22,16 +21,12 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.agents.messages import Message, Role, unanswered
 from toolstile_hookspecs.execution.change_set import ChangeSet
-from toolstile_hookspecs.services.approval_store import ANSWERED, Question, QuestionState
+from toolstile_hookspecs.services.approval_store import ANSWERED, OPEN, Question, QuestionState
 from toolstile_plugins.agent.result import RunState, TicketAnswer, WaitingCall, was_carried_out
-from toolstile_plugins.inbox.approver import Ended
 from toolstile_plugins.inbox.inbox import Inbox
 from toolstile_plugins.inbox.seal import SealedCall
 
 log = logging.getLogger("toolstile.inbox")
-
-DECIDED: Final = ANSWERED | {QuestionState.EXPIRED}
-"""The states of a question whose call does not wait any more."""
 
 
 def resume_pending(tools: ExecutorHandle, principal: Principal | None = None) -> list[Outcome]:
@@ -89,9 +84,13 @@ def waiting_run(tools: ExecutorHandle, prompt: Prompt) -> RunState | None:
     Raises:
         StateError: The store cannot be used.
     """
-    questions = tools.resources.get(Inbox).store.questions(session_id=tools.session.id)
-    own = _principal_of(tools)
+    inbox, own = tools.resources.get(Inbox), _principal_of(tools)
+    questions = inbox.store.questions([*QuestionState], session_id=tools.session.id)
     asked = {each.call_id: each for each in questions if each.owner and each.principal == own}
+    for each in [*asked.values()]:
+        joins = inbox.settings.wait == "answer" and each.state is QuestionState.WAITING
+        if joins or inbox.lost(each) is not None:
+            del asked[each.call_id]  # its call is made again, and joins the question or asks anew
     messages = tools.session[Message].all()
     calls = [call for call in unanswered(messages) if call.id in asked]
     if not calls:
@@ -121,14 +120,11 @@ def answers_to(inbox: Inbox, state: RunState) -> dict[str, TicketAnswer]:
     Raises:
         StateError: The store cannot be used.
     """
-    tickets = {waiting.ticket for waiting in state.waiting}
-    questions = inbox.store.questions(session_id=state.session_id)
-    answers: dict[str, TicketAnswer] = {}
-    for due in claimed(inbox, [each for each in questions if each.ticket in tickets]):
-        question, sealed = due.question, due.sealed
-        inbox.settings.part(Ended, Ended).note(inbox, question, question.call_id)
-        answers[question.ticket] = TicketAnswer(sealed.token, due.answer, due.changes)
-    return answers
+    questions = filter(None, (inbox.store.get(waiting.ticket) for waiting in state.waiting))
+    return {
+        due.question.ticket: TicketAnswer(due.sealed.token, due.answer, due.changes)
+        for due in claimed(inbox, questions, ended=True)
+    }
 
 
 @dataclass(frozen=True, slots=True)
@@ -200,21 +196,22 @@ def _principal_of(tools: ExecutorHandle) -> Principal | None:
     return getattr(tools, "principal", None)
 
 
-def claimed(inbox: Inbox, questions: Iterable[Question]) -> Iterator[Due]:
+def claimed(inbox: Inbox, questions: Iterable[Question], *, ended: bool = False) -> Iterator[Due]:
     """Yield the calls whose questions were answered, or not in time, each claimed.
 
-    One that was altered keeps none of the others from going on.
+    One that was altered keeps none of the others from going on. Those that ended are for runs,
+    whose process may have died before the conversation had the result.
     """
     for question in questions:
         now, holder = inbox.clock.now(), uuid4().hex
         state = question.state_at(now)
-        if state not in DECIDED:
+        if state is QuestionState.WAITING:
             continue
         try:
             sealed, answer = inbox.seal.call_of(question), inbox.answer_to(question)
         except StateError as error:
             log.error("%s Its call is left.", error)  # noqa: TRY400 - nobody needs the traceback
             continue
-        if inbox.claim(question, now, holder=holder):
+        if (ended and question.state not in OPEN) or inbox.claim(question, now, holder=holder):
             end = QuestionState.RESUMED if state in ANSWERED else state
             yield Due(question, sealed, answer, end, holder)

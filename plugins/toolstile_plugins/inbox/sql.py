@@ -23,7 +23,8 @@ from toolstile_plugins.inbox.question_json import answer_as_json, question_as_js
 _FOUND: Final = "SELECT question, sealed, state, answer, proof FROM toolstile_questions"
 _ADD: Final = (
     "INSERT INTO toolstile_questions "
-    "(ticket, session_id, created, expires, state, question, sealed) VALUES (?, ?, ?, ?, ?, ?, ?)"
+    "(ticket, session_id, created, expires, state, question, sealed) VALUES (?, ?, ?, ?, ?, ?, ?) "
+    "ON CONFLICT (ticket) DO NOTHING"
 )
 _ANSWER: Final = (
     "UPDATE toolstile_questions SET state = ?, answer = ?, proof = ? "
@@ -91,8 +92,8 @@ class SqlApprovals(ABC):
             question.sealed,
         )
         with self._writing() as connection:
-            connection.execute(_ADD, row)
-            _keep(connection, expiry, question.ticket)
+            if connection.execute(_ADD, row).rowcount:
+                _keep(connection, expiry, question.ticket)
 
     def get(self, ticket: str) -> Question | None:
         """Return a question as it is now, or None."""

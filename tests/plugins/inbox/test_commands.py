@@ -100,6 +100,16 @@ def test_an_approved_call_is_resumed_by_its_process(tools, ticket, capsys):
     assert (kept.answer.by.source, kept.answer.via) == ("os", "command line")
 
 
+def test_a_question_is_withdrawn_and_its_call_is_told(tools, ticket, capsys):
+    assert main(["approvals", "withdraw", ticket]) == 0
+    assert f"pay {ticket} is denied by " in capsys.readouterr().out
+    (outcome,) = resume_pending(tools)
+    assert "The question was withdrawn." in outcome.text
+    assert PAID == []
+    assert main(["approvals", "withdraw", ticket]) != 0
+    assert "The first answer counts." in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("command", "told"),
     [

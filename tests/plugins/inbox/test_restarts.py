@@ -143,6 +143,9 @@ def test_a_question_whose_key_is_gone_is_shown_as_such_and_cannot_be_answered(sh
     assert f"question {ticket}" in capsys.readouterr().out
     # Whoever looks makes no key.
     assert (lose is new_key) != (shared.folder / "inbox" / "inbox.key").exists()
+    assert main([*config, "approvals", "withdraw", ticket]) == 0
+    assert "is withdrawn" in capsys.readouterr().out
+    assert main([*config, "doctor"]) == 0
 
 
 def test_without_a_place_for_used_approvals_the_host_does_not_open(tmp_path):
