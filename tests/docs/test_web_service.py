@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from concurrent.futures import ThreadPoolExecutor
 
 import httpx2
 import pytest
@@ -73,11 +74,41 @@ def test_a_request_that_lacks_something_is_told_so(http, path, more):
 def test_a_run_that_waits_goes_on_waiting_until_it_is_answered(http):
     waits = http.post("/users/mia/requests", json=TWO).json()
     assert [http.post("/users/mia/requests", json=TWO).json() for _ in range(4)] == [waits] * 4
-    other = http.post("/users/mia/requests", json={"id": "r-2", "text": "1 mug"}).json()
-    assert "waits for a person" in other["error"]
-    assert other["asks"] == waits["asks"]
-    http.post(f"/questions/{waits['asks'][0]['ticket']}", json={"approve": True}, headers=BOB)
-    assert http.post("/users/mia/requests", json={"id": "r-2", "text": "1 mug"}).json()["asks"]
+    mug = {"id": "r-2", "text": "1 mug"}
+    for other in [http.post("/users/mia/requests", json=mug).json() for _ in range(2)]:
+        assert "answered after the question" in other["note"]
+        assert other["asks"] == waits["asks"]
+    path = f"/questions/{waits['asks'][0]['ticket']}"
+    (asked,) = http.post(path, json={"approve": True}, headers=BOB).json()["asks"]
+    assert asked["arguments"] == {"number": 1, "product": "mug"}
+    assert http.post("/users/mia/requests", json=mug).json()["asks"] == [asked]
+    told = http.post(f"/questions/{asked['ticket']}", json={"approve": True}, headers=BOB).json()
+    assert told["text"] == "Paid 1 x mug, 12 euros."
+    assert http.post("/users/mia/requests", json=mug).json() == told
+    said = http.get("/users/mia/conversation").json()
+    assert [text for role, text in said if role == "user"] == ["2 kettle", "1 mug"]
+
+
+def test_one_request_of_many_connections_at_once_asks_one_question(http, url):
+    """Each worker gets several of them, as from a client that does not wait."""
+
+    def ask(_):
+        with httpx2.Client(base_url=url, timeout=60) as own:
+            return own.post("/users/ivy/requests", json=TWO)
+
+    with ThreadPoolExecutor(8) as pool:
+        replies = list(pool.map(ask, range(8)))
+    assert {reply.status_code for reply in replies} <= {200, 409}
+    asks = [reply.json()["asks"] for reply in replies if reply.status_code == 200]
+    (asked,) = http.post("/users/ivy/requests", json=TWO).json()["asks"]
+    assert asks == [[asked]] * len(asks)
+    assert [each for each in http.get("/questions").json() if each["ticket"] == asked["ticket"]]
+    http.post(f"/questions/{asked['ticket']}", json={"approve": True}, headers=BOB)
+    with ThreadPoolExecutor(8) as pool:
+        replies = [reply.json() for reply in pool.map(ask, range(8))]
+    assert {"text": PAID} in replies
+    said = http.get("/users/ivy/conversation").json()
+    assert said == [["user", "2 kettle"], ["assistant", PAID]]
 
 
 def events_of(http, user, asked):

@@ -22,8 +22,8 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.agents.messages import CallMade, Message
 from toolstile_hookspecs.agents.provider import ProviderAdapter
 from toolstile_hookspecs.stored_names import stored_as
-from toolstile_plugins.agent import Agent, RunResult, RunState
-from toolstile_plugins.inbox import Inbox, answers_to, waiting_run
+from toolstile_plugins.agent import Agent, RunResult
+from toolstile_plugins.inbox import Inbox
 
 ISSUER = "https://id.example.org"
 PRICES = {"kettle": 45, "mug": 12}
@@ -87,21 +87,12 @@ class Desk:
 
     async def ask(self, user: str, request_id: str, text: str) -> dict[str, Any]:
         """Answer a user's request; one that comes again goes on where it was."""
-        inbox, state = await self._look(user)
-        if state is None:
-            result, _ = await self.agent.aexecute(text, **self._of(user, request_id))
-            return _told(result, inbox)
-        if state.request_id != request_id:
-            return {"error": "Your last request waits for a person.", "asks": _asks(inbox, user)}
-        return await self._go_on(inbox, state)
+        result, _ = await self.agent.aexecute(text, **self._of(user, request_id))
+        return await self._told(result)
 
     async def stream(self, user: str, request_id: str, text: str) -> AsyncIterator[str]:
         """Yield the answer to a request piece by piece, as server-sent events."""
-        inbox, state = await self._look(user)
         try:
-            if state is not None:
-                yield _event("end", await self.ask(user, request_id, text))
-                return
             async with aclosing(self.agent.astream(text, **self._of(user, request_id))) as pieces:
                 async for piece in pieces:
                     match piece:
@@ -112,7 +103,7 @@ class Desk:
                         case ToolInvoked():
                             yield _event("result", [piece.tool_name, piece.status])
                         case RunResult():
-                            yield _event("end", _told(piece, inbox))
+                            yield _event("end", await self._told(piece))
                         case _:
                             pass  # the pieces of a call
         except (PromptEvaluationError, StateError) as error:
@@ -124,41 +115,38 @@ class Desk:
         Raises:
             StateError: Another answer was first, or the question is gone.
         """
-        inbox, _ = await self._look(None)
+        inbox = await self._inbox()
         said, by = Answer.APPROVED if approve else Answer.DENIED, Principal(ISSUER, person)
         question = await asyncio.to_thread(inbox.answer, ticket, said, by, via="the desk")
-        inbox, state = await self._look(question.session_id)
-        return {} if state is None else await self._go_on(inbox, state)
+        try:
+            # Nothing is said: the run takes the answer, and goes on where it was.
+            result, _ = await self.agent.aexecute(None, **self._of(question.session_id))
+        except StateError:
+            return {"kept": ticket}  # a request of the user is under way, and takes the answer
+        return await self._told(result)
 
     async def questions(self) -> list[dict[str, Any]]:
         """Return the questions that wait for a person."""
-        inbox, _ = await self._look(None)
-        return _asks(inbox)
+        return _asks(await self._inbox())
 
     async def conversation(self, user: str) -> list[tuple[str, str]]:
         """Return what was said in the session of a user."""
         async with self.host.executor(session_id=user) as tools:
             return [(each.role, each.text) for each in tools.session[Message].all() if each.text]
 
-    async def _look(self, user: str | None) -> tuple[Inbox, RunState | None]:
-        principal = None if user is None else Principal(ISSUER, user)
-        async with self.host.executor(session_id=user, principal=principal) as tools:
-            return tools.resources.get(Inbox), waiting_run(tools, self.prompt)
+    async def _inbox(self) -> Inbox:
+        async with self.host.executor() as tools:
+            return tools.resources.get(Inbox)
 
-    async def _go_on(self, inbox: Inbox, state: RunState) -> dict[str, Any]:
-        given = self._of(state.session_id, state.request_id)
-        result, _ = await self.agent.aresume(state, answers_to(inbox, state), **given)
-        return _told(result, inbox)
+    async def _told(self, result: RunResult[str]) -> dict[str, Any]:
+        if result.state is None:
+            return {"text": result.text}
+        asks = {"asks": _asks(await self._inbox(), result.session_id)}
+        return asks | ({"note": result.note} if result.note else {})
 
-    def _of(self, user: str, request_id: str) -> Any:
+    def _of(self, user: str, request_id: str | None = None) -> Any:
         context, principal = RunContext(request_id=request_id), Principal(ISSUER, user)
         return {"session_id": user, "principal": principal, "run_context": context}
-
-
-def _told(result: RunResult[str], inbox: Inbox) -> dict[str, Any]:
-    if result.state is None:
-        return {"text": result.text}
-    return {"asks": _asks(inbox, result.session_id)}
 
 
 def _asks(inbox: Inbox, user: str | None = None) -> list[dict[str, Any]]:

@@ -209,7 +209,9 @@ class Store:
                 if self.found(self.newest.slices, kind) is not items:
                     self._move_to(head)
                     raise impure(kind, event)
-            self.put(changed)
+            moved = {kind: items for kind, items in changed.items() if items is not before[kind]}
+            if moved:
+                self.put(moved)
             for kind, kept in logged:
                 self.append_log(kind, kept)
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Sequence
+from typing import Final, NamedTuple
 
 from toolstile_hookspecs import Outcome, SessionProtocol
 from toolstile_hookspecs.agents.messages import (
@@ -15,7 +15,35 @@ from toolstile_hookspecs.agents.messages import (
     Turn,
     unanswered,
 )
+from toolstile_hookspecs.sessions import Append
 from toolstile_plugins.dialects.parse import answer
+
+
+class Said(NamedTuple):
+    """A message on its way into a conversation with which other processes may go on as well."""
+
+    message: Message
+    seen: int | None
+    """The number of messages that the model was shown before a reply."""
+    landed: list[bool]
+    """Holds an item once the message is added."""
+
+
+def add_once(messages: Sequence[Message], said: Said) -> Sequence[Message]:
+    """Reduce by adding a message, unless another process was first."""
+    message = said.message
+    fits = message.request_id is None or not any(
+        each.request_id == message.request_id for each in reversed(messages)
+    )
+    if message.role is Role.ASSISTANT:
+        fits = said.seen == len(messages)
+    elif message.role is Role.TOOL:
+        waiting = {call.id for call in unanswered(messages)}
+        message = Message.results(each for each in message.answers if each.call_id in waiting)
+        fits = bool(message.answers)
+    said.landed.extend([True] if fits else [])
+    return Append([message] if fits else ())
+
 
 UNSAID: Final = "Do what the instructions ask for."
 """The message of a user who says nothing, since the prompt holds all of the request."""
@@ -29,38 +57,60 @@ class Conversation:
     """
 
     def __init__(self, session: SessionProtocol) -> None:
+        self._session = session
         self._messages = session[Message]
+        self._messages.register(Said, add_once)
 
     def all(self) -> Sequence[Message]:
         """Return all messages, oldest first."""
         return self._messages.all()
 
-    def add(self, message: Message) -> None:
-        """Add a message."""
-        self._messages.append(message)
+    def add(self, message: Message, seen: int | None = None) -> bool:
+        """Add a message and take in those of other processes; False if one of these was first."""
+        said = Said(message, seen, [])
+        self._session.dispatch(said)
+        return bool(said.landed)
 
-    def reply(self, turn: Turn) -> None:
-        """Add a reply; no provider takes an empty one back."""
+    def reply(self, turn: Turn, seen: int) -> bool:
+        """Add a reply to so many messages; no provider takes an empty one back.
+
+        Returns:
+            False if another process has gone on since the model was asked: nothing is added.
+        """
         is_paused = turn.stop_reason is StopReason.INCOMPLETE
-        if turn.text.strip() or turn.tool_calls or (is_paused and turn.message.items):
-            self.add(turn.message)
+        is_empty = not (turn.text.strip() or turn.tool_calls or (is_paused and turn.message.items))
+        return is_empty or self.add(turn.message, seen)
 
     def replace(self, messages: Iterable[Message]) -> None:
         """Replace all messages, as compaction does."""
         self._messages.seed(*messages)
 
-    def has_request(self, request_id: str | None) -> bool:
-        """Tell whether a request is part of it, as when its run was killed."""
-        return any(
-            each.role is Role.USER and each.request_id == request_id
-            for each in reversed(self.all())
-        )
+    def request(self, request_id: str | None, text: str | None) -> tuple[str | None, bool]:
+        """Return the id of a request that waits with open calls, and whether it came after them.
 
-    def is_at(self, calls: Iterable[str], request_id: str | None) -> bool:
-        """Tell whether calls are a part of it, and nothing was asked since their request."""
-        made = {call.id for message in self.all() for call in message.calls}
-        asked = [each.request_id for each in self.all() if each.request_id is not None]
-        return made.issuperset(calls) and asked[-1:] in ([], [request_id])
+        Without an id, the same text again is the same request.
+        """
+        is_after = True
+        for message in reversed(self.all()):
+            is_said = message.request_id is not None and message.role is Role.USER
+            if is_said and (
+                message.request_id == request_id or (not request_id and message.text == text)
+            ):
+                return message.request_id, is_after
+            if message.role is Role.ASSISTANT:
+                is_after = False
+                if not message.calls:
+                    break  # requests before it were answered
+        return request_id, True
+
+    def is_at(self, calls: Collection[str]) -> bool:
+        """Tell whether calls are a part of it, and nothing was asked since their results."""
+        for message in reversed(self.all()):
+            if any(answer.call_id in calls for answer in message.answers):
+                break
+            if message.request_id is not None:
+                return False
+        return {call.id for message in self.all() for call in message.calls}.issuperset(calls)
 
     def last_reply(self) -> Message | None:
         """Return the model's reply where nothing was said after it."""
@@ -73,9 +123,7 @@ class Conversation:
 
     def answer(self, answers: Sequence[CallAnswer]) -> None:
         """Add the results of calls, each once; those that have one keep it."""
-        waiting = {call.id for call in self.open_calls()}
-        if new := [given for given in answers if given.call_id in waiting]:
-            self.add(Message.results(new))
+        self.add(Message.results(answers))
 
 
 def in_call_order(messages: Sequence[Message]) -> list[Message]:

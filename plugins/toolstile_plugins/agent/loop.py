@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -22,10 +23,10 @@ from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, S
 from toolstile_hookspecs.sections import OpenedSections
 from toolstile_plugins.agent.budget import BudgetExceeded
 from toolstile_plugins.agent.conversation import answer_of
-from toolstile_plugins.agent.effects import Carry, Loop
+from toolstile_plugins.agent.effects import Carry, Consult, Loop
 from toolstile_plugins.agent.output import OutputError
 from toolstile_plugins.agent.result import Phase, RunFailed, RunResult, was_carried_out
-from toolstile_plugins.agent.run import Run
+from toolstile_plugins.agent.run import Overtaken, Run
 
 _CUT_OFF = (
     "The reply was cut off before this call was whole, so nothing has run. Make it again, and be "
@@ -40,6 +41,8 @@ _GONE_ON = (
     "This run of {run} cannot be resumed: the session {session} does not have its calls, or has "
     "gone on with another request. Resume it in the session in which it waits."
 )
+_PAUSE = Consult(partial(time.sleep, 0.5), 5.0)
+"""The pause before a look at the work of another process."""
 _EMPTY = "Your reply was empty. Give your answer, or call a tool."
 
 _ENDS = {
@@ -63,10 +66,21 @@ def converse(run: Run) -> Loop[RunResult[Any]]:
     Raises:
         RunFailed: When a limit, the provider or a call ends it.
     """
-    if (pending := (yield from _finish_calls(run))) is not None:
-        return pending
-    if (finished := (yield from _begin(run))) is not None:
-        return finished
+    try:
+        return (yield from _converse(run))
+    except Overtaken:
+        yield _PAUSE
+        run.conversation.answer([])
+        left = run.conversation.open_calls()
+        run.look(left)
+        if any(call.id not in run.waits for call in left):
+            raise  # the other process carries them out
+        return (yield from _converse(run))
+
+
+def _converse(run: Run) -> Loop[RunResult[Any]]:
+    if (ended := (yield from _start(run))) is not None:
+        return ended
     while True:
         turn = yield from _reply(run)
         if (told := _ENDS.get(turn.stop_reason)) is not None:
@@ -74,17 +88,32 @@ def converse(run: Run) -> Loop[RunResult[Any]]:
             msg = f"{run.name} ended without an answer: {told}."
             raise RunFailed(msg, turn.stop_reason, Phase.RESPONSE)
         if turn.tool_calls:
-            if waiting := (yield from _carry(run, turn.tool_calls)):
-                return run.pending(waiting)
+            yield from _carry(run, turn.tool_calls)
+            if run.conversation.open_calls():
+                return run.pending()
         elif turn.stop_reason is StopReason.INCOMPLETE:
             continue  # the provider paused, and goes on where it is asked again
         elif (finished := (yield from _accept(run, turn))) is not None:
             return finished
 
 
+def _start(run: Run) -> Loop[RunResult[Any] | None]:
+    """Finish the open calls and say what the user says; return the end of a run that has one."""
+    while True:
+        if (pending := (yield from _finish_calls(run))) is not None:
+            return pending
+        if (finished := (yield from _begin(run))) is not None:
+            return finished
+        if not run.conversation.open_calls():
+            return None
+        # Another process was first, and the model has replied to it.
+
+
 def _begin(run: Run) -> Loop[RunResult[Any] | None]:
     """Say what the user says, once; return the end where the request was answered before."""
-    if not _say(run) and (reply := run.conversation.last_reply()) is not None:
+    if _say(run) or run.conversation.open_calls():
+        return None
+    if (reply := run.conversation.last_reply()) is not None:
         run.text = reply.text
         return (yield from _accept(run, Turn(reply)))
     return None
@@ -92,23 +121,23 @@ def _begin(run: Run) -> Loop[RunResult[Any] | None]:
 
 def _say(run: Run) -> bool:
     """Add what the user says, unless it is there already; tell whether it was added."""
-    request_id = run.context.request_id
-    if run.said is None or run.conversation.has_request(request_id):
+    if run.said is None:
         return False
-    run.conversation.add(Message.user(run.said, request_id))
-    return True
+    return run.conversation.add(Message.user(run.said, run.context.request_id))
 
 
 def _finish_calls(run: Run) -> Loop[RunResult[Any] | None]:
     """Carry out the calls without a result; return the result of a run that goes on waiting."""
     left, answers = run.conversation.open_calls(), run.answers
-    if answers and not left and not run.conversation.is_at(answers, run.context.request_id):
+    run.look(left)
+    if answers and not left and not run.conversation.is_at(answers):
         raise StateError(_GONE_ON.format(run=run.name, session=run.tools.session.id))
     ready = [call for call in left if call.id not in answers or answers[call.id] is not None]
-    waiting = (yield from _carry(run, ready)) if ready else []
-    if waiting or len(ready) < len(left):
+    if ready:
+        yield from _carry(run, ready)
+    if run.conversation.open_calls():
         _say(run)
-        return run.pending(waiting)
+        return run.pending()
     return None
 
 
@@ -166,8 +195,8 @@ def _leave_out(run: Run, turn: Turn) -> None:
     )
 
 
-def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome]]:
-    """Carry out calls as one batch; return the outcomes of those that wait for a person."""
+def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[None]:
+    """Carry out calls as one batch; those that wait for a person stay open."""
     run.check(Phase.TOOL)
     run.beat()
     try:
@@ -180,10 +209,9 @@ def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome]]:
     run.beat()
     run.count_expansions(outcomes)
     told: list[CallAnswer] = []
-    waiting: list[Outcome] = []
     for call, outcome in zip(calls, outcomes, strict=True):
         if isinstance(outcome, Outcome) and outcome.status is Status.PENDING:
-            waiting.append(outcome)
+            run.wait_for(outcome)
         elif isinstance(outcome, VisibilityExpansionRequired):
             told.append(_expanded(run, call, outcome))
         else:
@@ -192,9 +220,8 @@ def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[list[Outcome]]:
         given = yield from run.guidance.feedback(outcomes)
         told = [_with_feedback(answer, given) for answer in told]
     finally:  # whatever interrupts it: what has run has its result
-        run.conversation.answer(told)
+        run.settle(told)
     _raise_first(outcomes)
-    return waiting
 
 
 def _with_feedback(answer: CallAnswer, given: Sequence[Feedback]) -> CallAnswer:

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import StrEnum
 from hashlib import sha256
 from typing import Any, Generic, TypeVar, cast
 
 from pydantic import TypeAdapter, ValidationError
 
-from toolstile_hookspecs import Outcome, PromptEvaluationError, RunContext, StateError
+from toolstile_hookspecs import (
+    Outcome,
+    PromptEvaluationError,
+    RunContext,
+    Stage,
+    StateError,
+    Status,
+    ToolInvoked,
+    ToolResult,
+)
 from toolstile_hookspecs.agents.messages import NO_USAGE, CallMade, Message, StopReason, Usage
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_TICKET
@@ -55,6 +65,16 @@ class WaitingCall:
         ticket = outcome.event.attributes.get(APPROVAL_TICKET) or call.id
         token = outcome.approval_token
         return cls(CallMade(call.id, call.name, text), ticket, _digest(token) if token else "")
+
+    def outcome(self, session_id: str) -> Outcome:
+        """Return the pending outcome of a call that another process made; its token is unknown."""
+        call, result = self.call, ToolResult.error(f"{self.call.name} waits for an approval.")
+        ended = result, Status.PENDING, Stage.APPROVE, session_id, None, datetime.now(UTC), 0.0
+        attributes = {APPROVAL_TICKET: self.ticket}
+        event = ToolInvoked(
+            call.as_call(), None, call.arguments, *ended, attributes=attributes, text=result.message
+        )
+        return Outcome(event)
 
 
 def was_carried_out(outcome: Outcome) -> bool:
@@ -177,8 +197,9 @@ class RunResult(Generic[O]):
         usage: The tokens of all replies, and of failed requests as far as the provider tells.
         turns: The number of replies.
         messages: The conversation of the session.
-        waiting: The outcomes of the calls that wait for a person, with their tokens.
+        waiting: The outcomes of all calls that wait for a person, with the tokens known here.
         state: The state to resume it by, where it waits.
+        note: A remark for the caller whose request is answered after a question that waits.
     """
 
     stop_reason: StopReason
@@ -192,6 +213,7 @@ class RunResult(Generic[O]):
     messages: tuple[Message, ...] = field(default=(), repr=False)
     waiting: tuple[Outcome, ...] = field(default=(), repr=False)
     state: RunState | None = field(default=None, repr=False)
+    note: str = ""
 
     @property
     def tool_calls(self) -> tuple[CallMade, ...]:

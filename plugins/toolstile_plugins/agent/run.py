@@ -24,15 +24,27 @@ from toolstile_hookspecs import (
     Prompt,
     RunContext,
     SessionProtocol,
+    StateError,
+    Status,
     SystemClock,
+    ToolInvoked,
     VisibilityExpansionRequired,
     hide,
     secrets_in,
 )
-from toolstile_hookspecs.agents.messages import NO_USAGE, Message, StopReason, Turn, Usage
+from toolstile_hookspecs.agents.messages import (
+    NO_USAGE,
+    CallAnswer,
+    CallMade,
+    Message,
+    StopReason,
+    Turn,
+    Usage,
+)
 from toolstile_hookspecs.agents.provider import ModelRequest, ProviderAdapter
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
 from toolstile_hookspecs.resources import as_bindings
+from toolstile_hookspecs.services.approval_store import ApprovalStore, QuestionState
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.sessions import Dispatcher, SlicePolicy, append_all
@@ -60,6 +72,15 @@ CONVERSATION: Final = (Message, ModelReplied, *GUIDANCE)
 """The types that each session of an agent has."""
 
 log = logging.getLogger("toolstile.agent")
+
+_OVERTAKEN: Final = (
+    "Another process answers a request of session {session}. Send the request again in a moment."
+)
+_LATER: Final = "The new request is kept, and answered after the question that waits."
+
+
+class Overtaken(StateError):
+    """Another process has gone on with the conversation; nothing of this reply is kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +153,10 @@ class Run:
         self._spans = _spans_of(around)
         self._expansions = 0
         self._asked_at = 0.0
+        self._seen = 0
+        self._note = ""
+        self.waits = {} if state is None else {each.call.id: each for each in state.waiting}
+        """The calls about which a person was asked, by their ids."""
 
     # --- Its executor ---------------------------------------------------------------------------
 
@@ -181,6 +206,45 @@ class Run:
             tracker.count_in(counter, self.clock)
         if tracker is not None and self._state is not None:
             tracker.record(self._state.run_id, self._state.usage, self._price)
+
+    def look(self, calls: Sequence[CallMade]) -> None:
+        """Find out which open calls wait for a person, and the answers that came meanwhile."""
+        if calls and self.said is not None:
+            given = self._given.get("run_context") or RunContext()
+            id_, is_new = self.conversation.request(given.request_id, self.said)
+            self.context = replace(self.context, request_id=id_ or self.context.request_id)
+            self._note = _LATER if is_new else ""
+        left = {call.id for call in calls if self.answers.get(call.id) is None}
+        found = {each.call_id: each for each in self._history() if each.call_id in left}
+        pending = [Outcome(each) for each in found.values() if each.status is Status.PENDING]
+        self.wait_for(*pending)
+        if left and self.tools.resources.get(ApprovalStore, None) is not None:  # type: ignore[type-abstract]
+            from toolstile_plugins.inbox import Inbox, answers_to, waiting_run  # few hosts have one
+
+            state = waiting_run(self.tools, self._prompt)
+            answers = {} if state is None else answers_to(self.tools.resources.get(Inbox), state)
+            for each in () if state is None else state.waiting:
+                if each.call.id in left:
+                    self.waits[each.call.id] = each
+                    self.answers[each.call.id] = answers.get(each.ticket)
+
+    def wait_for(self, *outcomes: Outcome) -> None:
+        """Note calls that wait for a person."""
+        for outcome in outcomes:
+            self.waits[outcome.call.id] = WaitingCall.of(outcome)
+            self.answers[outcome.call.id] = None
+
+    def settle(self, answers: Sequence[CallAnswer]) -> None:
+        """Add the results of calls to the conversation, then end the questions about them."""
+        self.conversation.answer(answers)
+        # Only now, because another process takes up the call of a question that has ended.
+        waited = [self.waits[each.call_id] for each in answers if each.call_id in self.waits]
+        store: Any = waited and self.tools.resources.get(ApprovalStore, None)  # type: ignore[type-abstract]
+        for each in waited if store else ():
+            store.end(each.ticket, QuestionState.RESUMED)
+
+    def _history(self) -> Sequence[ToolInvoked]:
+        return self.tools.session[ToolInvoked].all()
 
     def _session(self, host: HostHandle) -> SessionProtocol | None:
         session = self._given.get("session")
@@ -287,10 +351,15 @@ class Run:
             self._tracker.record(self.context.run_id, self.usage, self._price)
 
     def replied(self, turn: Turn) -> Turn:
-        """Keep a reply and return it."""
+        """Keep a reply and return it.
+
+        Raises:
+            Overtaken: When another process has gone on with the conversation meanwhile.
+        """
         self.turns += 1
         self.text = turn.text
-        self.conversation.reply(turn)
+        if not self.conversation.reply(turn, self._seen):
+            raise Overtaken(_OVERTAKEN.format(session=self.tools.session.id))
         event = ModelReplied(
             **self._ids,
             turn=self.turns,
@@ -311,6 +380,7 @@ class Run:
             if shorter is not messages:
                 self.conversation.replace(shorter)
                 messages = shorter
+        self._seen = len(self.conversation.all())
         return messages
 
     # --- Its end --------------------------------------------------------------------------------
@@ -325,21 +395,22 @@ class Run:
         result: RunResult[Any] = RunResult(stop_reason, self.text, output, error, *so_far, said)
         return result
 
-    def pending(self, outcomes: Sequence[Outcome]) -> RunResult[Any]:
-        """Return the result of a run that waits for people, with the state to resume it by.
-
-        Args:
-            outcomes: The outcomes that wait; calls without an answer wait beside them.
-        """
-        before = () if self._state is None else self._state.waiting
-        still = [each for each in before if self.answers[each.call.id] is None]
-        waiting, session = (*still, *map(WaitingCall.of, outcomes)), self.tools.session
+    def pending(self) -> RunResult[Any]:
+        """Return the result of a run that waits for people, with the state to resume it by."""
+        open_calls, session = self.conversation.open_calls(), self.tools.session
+        waiting = tuple(self.waits[call.id] for call in open_calls if call.id in self.waits)
+        known = {(each.call_id, each.status): Outcome(each) for each in self._history()}
+        outcomes = tuple(
+            known.get((each.call.id, Status.PENDING)) or each.outcome(session.id)
+            for each in waiting
+        )
         is_stored = self._session_id() is not None and SessionStore in self.tools.resources
         # What is stored is found again by its id alone.
         kept = None if is_stored else session.snapshot().to_json()
         ids = self.context.run_id, self.context.request_id or "", self.name, session.id
         state = RunState(*ids, waiting, self.turns, self.usage, kept)
-        return replace(self.result(StopReason.PENDING), waiting=tuple(outcomes), state=state)
+        result = self.result(StopReason.PENDING)
+        return replace(result, waiting=outcomes, state=state, note=self._note)
 
     def fail(self, error: Exception) -> StopReason:
         """Keep the result of a run that has failed, without credentials; return why it ended."""
