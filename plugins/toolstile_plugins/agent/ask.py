@@ -137,7 +137,8 @@ class Screen:
         if result.success and not self._streams:
             self._write(result.text if result.text.endswith("\n") else f"{result.text}\n")
         elif result.stop_reason is StopReason.PENDING:
-            self.say("pending", _PENDING + ", ".join(each.call.name for each in result.waiting))
+            names = ", ".join(each.call.name for each in result.waiting)
+            self.say("pending", f"{_PENDING}{names}. {result.note}".rstrip(" ."))
         elif not result.success:
             self.say("error", result.error or result.stop_reason.value)
 
@@ -177,6 +178,7 @@ def _wire(result: RunResult[str]) -> dict[str, Any]:
         "text": result.text,
         "output": result.output,
         **({} if result.error is None else {"error": result.error}),
+        **({"note": result.note} if result.note else {}),
         "usage": asdict(result.usage),
         "turns": result.turns,
         "stop_reason": result.stop_reason.value,

@@ -21,6 +21,7 @@ from toolstile_hookspecs import (
     ExecutorHandle,
     HostHandle,
     Outcome,
+    Principal,
     Prompt,
     RunContext,
     SessionProtocol,
@@ -219,14 +220,20 @@ class Run:
         pending = [Outcome(each) for each in found.values() if each.status is Status.PENDING]
         self.wait_for(*pending)
         if left and self.tools.resources.get(ApprovalStore, None) is not None:  # type: ignore[type-abstract]
-            from toolstile_plugins.inbox import Inbox, answers_to, waiting_run  # few hosts have one
+            from toolstile_plugins.inbox.inbox import Inbox  # few hosts have one
+            from toolstile_plugins.inbox.resumption import answers_among, asked_about
 
-            state = waiting_run(self.tools, self._prompt)
-            answers = {} if state is None else answers_to(self.tools.resources.get(Inbox), state)
-            for each in () if state is None else state.waiting:
-                if each.call.id in left:
-                    self.waits[each.call.id] = each
-                    self.answers[each.call.id] = answers.get(each.ticket)
+            asked = asked_about(self.tools, [call for call in calls if call.id in left])
+            # Those of others wait: an answer is for the principal of the call alone.
+            own = [each for each in asked.values() if each.principal == self._principal()]
+            answers = answers_among(self.tools.resources.get(Inbox), own)
+            for call in calls:
+                if (question := asked.get(call.id)) is not None:
+                    self.waits[call.id] = WaitingCall(call, question.ticket)
+                    self.answers[call.id] = answers.get(question.ticket)
+
+    def _principal(self) -> Principal | None:
+        return getattr(self.tools, "principal", None)
 
     def wait_for(self, *outcomes: Outcome) -> None:
         """Note calls that wait for a person."""

@@ -207,6 +207,8 @@ class Approver:
                     return self._take(found)
             elif state is not QuestionState.WAITING:
                 self._end = self._end and state
+                if question.owner and state is QuestionState.RESUMED:
+                    return self._later(question)  # the run has the result of the other process
                 return ApprovalAnswer.unanswered(_ENDS.get(state, ENDED_ELSEWHERE))
             elif lets_end:
                 self._end = None

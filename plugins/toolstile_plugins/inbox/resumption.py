@@ -19,7 +19,7 @@ from toolstile_hookspecs import (
     Status,
     ToolCall,
 )
-from toolstile_hookspecs.agents.messages import Message, Role, unanswered
+from toolstile_hookspecs.agents.messages import CallMade, Message, Role, unanswered
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.services.approval_store import ANSWERED, OPEN, Question, QuestionState
 from toolstile_plugins.agent.result import RunState, TicketAnswer, WaitingCall, was_carried_out
@@ -84,15 +84,9 @@ def waiting_run(tools: ExecutorHandle, prompt: Prompt) -> RunState | None:
     Raises:
         StateError: The store cannot be used.
     """
-    inbox, own = tools.resources.get(Inbox), _principal_of(tools)
-    questions = inbox.store.questions([*QuestionState], session_id=tools.session.id)
-    asked = {each.call_id: each for each in questions if each.owner and each.principal == own}
-    for each in [*asked.values()]:
-        joins = inbox.settings.wait == "answer" and each.state is QuestionState.WAITING
-        if joins or inbox.lost(each) is not None:
-            del asked[each.call_id]  # its call is made again, and joins the question or asks anew
-    messages = tools.session[Message].all()
-    calls = [call for call in unanswered(messages) if call.id in asked]
+    messages, own = tools.session[Message].all(), _principal_of(tools)
+    asked = asked_about(tools, open_calls := unanswered(messages))
+    calls = [call for call in open_calls if call.id in asked and asked[call.id].principal == own]
     if not calls:
         return None
     requests = [each for each in messages if each.request_id is not None]
@@ -120,10 +114,31 @@ def answers_to(inbox: Inbox, state: RunState) -> dict[str, TicketAnswer]:
     Raises:
         StateError: The store cannot be used.
     """
-    questions = filter(None, (inbox.store.get(waiting.ticket) for waiting in state.waiting))
+    found = (inbox.store.get(waiting.ticket) for waiting in state.waiting)
+    return answers_among(inbox, filter(None, found))
+
+
+def answers_among(inbox: Inbox, questions: Iterable[Question]) -> dict[str, TicketAnswer]:
+    """Return the answers so far to questions of runs, by ticket; see `answers_to`."""
     return {
         due.question.ticket: TicketAnswer(due.sealed.token, due.answer, due.changes)
         for due in claimed(inbox, questions, ended=True)
+    }
+
+
+def asked_about(tools: ExecutorHandle, calls: Iterable[CallMade]) -> dict[str, Question]:
+    """Return the newest question about each open call of a run, by the id of the call.
+
+    Those are left out whose calls are made again: to wait for an answer, or as a key is gone.
+    """
+    inbox, ids = tools.resources.get(Inbox), {call.id for call in calls}
+    questions = inbox.store.questions([*QuestionState], session_id=tools.session.id)
+    asked = {each.call_id: each for each in questions if each.owner and each.call_id in ids}
+    again = {QuestionState.WAITING} if inbox.settings.wait == "answer" else set[QuestionState]()
+    return {
+        call_id: each
+        for call_id, each in asked.items()
+        if each.state not in again and inbox.lost(each) is None
     }
 
 

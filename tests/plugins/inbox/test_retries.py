@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -12,7 +13,15 @@ import pytest
 
 from toolstile import Host, MarkdownSection, Prompt
 from toolstile.testing import ScriptedModel
-from toolstile_hookspecs import Answer, ApprovalAnswer, RunContext, StateError, Status, ToolCall
+from toolstile_hookspecs import (
+    Answer,
+    ApprovalAnswer,
+    Principal,
+    RunContext,
+    StateError,
+    Status,
+    ToolCall,
+)
 from toolstile_hookspecs.agents.messages import Message, Role
 from toolstile_hookspecs.calls import APPROVAL_TICKET
 from toolstile_hookspecs.services.approval_store import QuestionState
@@ -20,7 +29,7 @@ from toolstile_plugins.agent import Agent, RunResult, TicketAnswer
 from toolstile_plugins.inbox import Inbox, answers_to, resume_pending
 from toolstile_plugins.inbox.resumption import claimed
 
-from .conftest import BOB, PAID, House, inbox_of, only, pay, say
+from .conftest import BOB, PAID, House, inbox_of, only, pay, say, until
 
 PROMPT = Prompt.of("tests", "till", [MarkdownSection(key="till", title="Till", tools=[pay])])
 WAITS_FOR_ADA = "Pay Ada."
@@ -360,3 +369,39 @@ def test_a_call_that_waits_in_a_session_in_memory_is_asked_about_once():
         told, _ = agent.resume(other.state, {"ticket-7": answer}, session=session)
     assert told.text == f"Paid 1 to ada. {NEWS}"
     assert (len(asked), PAID) == (1, ["ada"])
+
+
+def test_the_request_of_another_principal_waits_and_takes_no_answer(house):
+    host = house.host(wait="pending", stored=True, by_default=True)
+    ann, ben = Principal("test", "ann"), Principal("test", "ben")
+    agent = Agent[str](PROMPT, adapter=ScriptedModel(*[clerk] * 9), host=host)
+    first, _ = agent.execute(WAITS_FOR_ADA, principal=ann, **given("r-1"))
+    inbox = inbox_of(house.tools(host))
+    assert tickets(agent.execute(NEWS, principal=ben, **given("r-2"))[0]) == tickets(first)
+    say(inbox)
+    again, _ = agent.execute(NEWS, principal=ben, **given("r-2"))
+    assert (tickets(again), PAID) == (tickets(first), [])
+    told, _ = agent.execute(WAITS_FOR_ADA, principal=ann, **given("r-1"))
+    assert told.text == f"Paid 1 to ada. {NEWS}"
+    assert agent.execute(NEWS, principal=ben, **given("r-2"))[0].text == told.text
+    assert len(inbox.store.questions([*QuestionState])) == 1
+
+
+def test_a_request_joins_the_question_for_which_a_dead_process_waited(house):
+    """With `wait = "answer"`: the process died, and the same request comes to another one."""
+    hosts = [house.host(stored=True, by_default=True) for _ in range(2)]
+    agents = [Agent[str](PROMPT, adapter=ScriptedModel(*[clerk] * 9), host=each) for each in hosts]
+    inbox = inbox_of(house.tools(hosts[0]))
+    with ThreadPoolExecutor(2) as pool:
+        waits = pool.submit(agents[0].execute, WAITS_FOR_ADA, **given("r-1"))
+        until(inbox.waiting)
+        joins = pool.submit(agents[1].execute, WAITS_FOR_ADA, **given("r-1"))
+        time.sleep(0.3)
+        say(inbox)
+        results = [waits.result()[0], joins.result()[0]]
+    # One process made the call; the other one was told so, or that it waits.
+    assert {each.stop_reason for each in results} <= {"end", "pending"}
+    assert {each.text for each in results} <= {"Paid 1 to ada.", ""}
+    assert (PAID, len(inbox.store.questions([*QuestionState]))) == (["ada"], 1)
+    for agent in agents:
+        assert agent.execute(WAITS_FOR_ADA, **given("r-1"))[0].text == "Paid 1 to ada."
