@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs._tools.field_checks import type_faults
 from toolstile_hookspecs.errors import DefinitionError
@@ -25,6 +25,10 @@ class Answer(StrEnum):
     DENIED = "denied"
     EDITED = "edited"
     PENDING = "pending"
+
+
+PERSON_ONLY: Final = "a person, each time"
+"""The mark in `asked_by` of a question that neither a rule nor a grant answers."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,11 @@ class ApprovalRequest:
     change_set: Callable[[], ChangeSet | None] = field(default=lambda: None, repr=False)
     token: Callable[..., str] = field(default=lambda: "", repr=False)
     asked_by: tuple[str, ...] = ()
+
+    @property
+    def by_person(self) -> bool:
+        """True if only a person's answer counts: an approver that asks no person must refuse."""
+        return PERSON_ONLY in self.asked_by
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,8 @@ class PolicyDecision:
         reason: Why not, or why to ask, as the model reads it; or why to allow what is else denied.
         asks: Whether a person has to decide.
         policy: The name of the policy; the host fills it in.
+        by_person: Whether only a person's answer counts. The model does not read the reason.
+        paths: The changed paths to decide on, which the person is shown first.
 
     Example:
         >>> PolicyDecision.deny("Call run_tests first, then retry deploy.").verdict
@@ -47,6 +49,8 @@ class PolicyDecision:
     reason: str | None = None
     asks: bool = False
     policy: str | None = None
+    by_person: bool = False
+    paths: tuple[str, ...] = ()
 
     @classmethod
     def allow(cls) -> PolicyDecision:
@@ -59,9 +63,11 @@ class PolicyDecision:
         return cls(allowed=False, reason=reason)
 
     @classmethod
-    def ask(cls, reason: str) -> PolicyDecision:
+    def ask(
+        cls, reason: str, *, by_person: bool = False, paths: tuple[str, ...] = ()
+    ) -> PolicyDecision:
         """Return the decision that lets a person decide, who reads the reason."""
-        return cls(allowed=True, reason=reason, asks=True)
+        return cls(allowed=True, reason=reason, asks=True, by_person=by_person, paths=paths)
 
     @property
     def verdict(self) -> Verdict:
@@ -128,11 +134,11 @@ POLICY_METHODS: Final = ("check", "on_result")
 class ToolPolicy(Protocol):
     """A rule over calls.
 
-    Optional: `SupportsReserve`, `SupportsFailure` and `SupportsRollback`; `wants_params = False`
-    spares a copy of the params; `selector`, a `ToolSelector`, has it asked about these tools only;
-    `governed` names tools, also as globs, and the host does not open where there is none of them;
-    `misfits(tools, may_come)` tells in words what else fits no tool. `silence` is called as `check`
-    is, and tells why it says nothing of a call.
+    Optional: `SupportsChangeCheck`, `SupportsReserve`, `SupportsFailure` and `SupportsRollback`;
+    `wants_params = False` spares a copy of the params; `selector`, a `ToolSelector`, has it asked
+    about these tools only; `governed` names tools, also as globs, and the host does not open where
+    there is none of them; `misfits(tools, may_come)` tells in words what else fits no tool.
+    `silence` is called as `check` is, and tells why it says nothing of a call.
     """
 
     @property

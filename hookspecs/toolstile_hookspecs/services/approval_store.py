@@ -11,7 +11,7 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
 
-from toolstile_hookspecs.approval import Answer
+from toolstile_hookspecs.approval import PERSON_ONLY, Answer
 from toolstile_hookspecs.execution.principal import Principal
 
 
@@ -106,6 +106,11 @@ class Question:
     answer: AnswerRecord | None = None
     asked_by: tuple[str, ...] = ()
     definition: str = ""
+
+    @property
+    def by_person(self) -> bool:
+        """True if only a person's answer counts, and no grant."""
+        return PERSON_ONLY in self.asked_by
 
     def state_at(self, now: datetime) -> QuestionState:
         """Return its state, which is expired where nobody answered in time."""

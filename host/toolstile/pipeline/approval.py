@@ -29,6 +29,7 @@ from toolstile_hookspecs import (
     Status,
     ToolValidationError,
 )
+from toolstile_hookspecs.approval import PERSON_ONLY
 from toolstile_hookspecs.calls import APPROVAL, APPROVAL_REASON, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolstile_hookspecs.codecs import as_json, as_sentence
 from toolstile_hookspecs.execution.approved import APPROVAL_BY
@@ -169,6 +170,7 @@ def bearer_of(run: ActiveCall) -> TokenSubject:
 
 
 UNANSWERED: Final = "unanswered"
+BY_PERSON: Final = "It changes files that only a person may allow to be changed."
 _WEIGHTS: Final = get_args(Consequence)
 _counting = renewed_in_forks(__name__, "_counting", threading.Lock)
 
@@ -197,6 +199,7 @@ def approve(
     if answer.by:
         run.set_attribute(APPROVAL_BY, answer.by)
     if not answer.answered:
+        _log_unanswered(run, reasons)
         raise CallRejected(
             Status.DENIED, _unanswered(run, reasons, answer, has_run=diff is not None)
         )
@@ -224,6 +227,7 @@ def refuse_unaskable(run: ActiveCall, reasons: Iterable[str], *, has_run: bool =
     """
     if run.executor.approver is None:
         run.set_attribute(APPROVAL, UNANSWERED)
+        _log_unanswered(run, reasons)
         raise CallRejected(
             Status.DENIED,
             f"{_needs(run, reasons)}, and there is nobody to ask. It cannot run here; say so, or "
@@ -291,7 +295,8 @@ def _asked_by(run: ActiveCall, reasons: tuple[str, ...]) -> tuple[str, ...]:
     shown = {mask(run, reason) for reason in reasons}
     named = [(name, reason) for name, reason in told if reason in shown]
     names = [f"{name}: {reason}" if "#" in name else name for name, reason in named]
-    return (*dict.fromkeys(names), *sorted(shown - {reason for _, reason in named}))
+    mark = (PERSON_ONLY,) if shown & _private(run) else ()
+    return (*dict.fromkeys(names), *mark, *sorted(shown - {reason for _, reason in named}))
 
 
 def _token(run: ActiveCall, digest: str, *, seconds: float | None = None) -> str:
@@ -385,7 +390,27 @@ def _settle_call(run: ActiveCall) -> None:
 
 
 def _needs(run: ActiveCall, reasons: Iterable[str]) -> str:
-    return f"{run.name} needs a person's approval ({' '.join(reasons).removesuffix('.')})"
+    told = " ".join(for_model(run, reasons)).removesuffix(".")
+    return f"{run.name} needs a person's approval ({told})"
+
+
+def for_model(run: ActiveCall, reasons: Iterable[str]) -> list[str]:
+    """Return the reasons as the model reads them, without those that are for a person only."""
+    private = _private(run)
+    told = [BY_PERSON if mask(run, each) in private else each for each in reasons]
+    return list(dict.fromkeys(told))
+
+
+def _private(run: ActiveCall) -> set[str | None]:
+    return {each.reason for each in run.decisions if each.by_person}
+
+
+def _log_unanswered(run: ActiveCall, reasons: Iterable[str]) -> None:
+    """Tell the person who reads the log the reasons that the model does not read."""
+    private = _private(run)
+    for reason in reasons:
+        if (told := mask(run, reason)) in private:
+            log.warning("%s was refused. %s", run, told)
 
 
 class _Asked:

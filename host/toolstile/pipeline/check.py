@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -13,6 +14,7 @@ from toolstile.pipeline.approval import (
     approve,
     canonical,
     digest_of,
+    for_model,
     redeem,
     refuse_unaskable,
 )
@@ -31,6 +33,7 @@ from toolstile_hookspecs import (
     Answer,
     ApprovalAnswer,
     ConfigurationError,
+    ConflictError,
     DeadlineExceededError,
     PolicyDecision,
     Stage,
@@ -41,6 +44,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import RETRY, ValueCodec, as_json
 from toolstile_hookspecs.services.counter import Counter
+from toolstile_hookspecs.services.file_changes import SupportsFileChanges
 
 log = logging.getLogger("toolstile.policies")
 ALLOW = PolicyDecision.allow()
@@ -85,7 +89,7 @@ def _check_on(run: ActiveCall, table: DispatchTable, place: int, decision: Any) 
         reasons = [ASKED_BEFORE]
     if reasons and (yield from _is_recalled(run, plan)):
         run.recalled, reasons = True, []
-    if plan.approves_diff:
+    if plan.approves_diff or _was_shown(run):
         run.asks = tuple(reasons)
         if reasons and run.resumption is None:
             run.stage = Stage.APPROVE
@@ -104,6 +108,14 @@ def _check_on(run: ActiveCall, table: DispatchTable, place: int, decision: Any) 
         run.branch.frozen = True
         run.stage = CHECK
         reasons = yield from recheck_policies(run)
+
+
+def _was_shown(run: ActiveCall) -> bool:
+    """Tell whether the call is resumed with the answer to a question about its changes.
+
+    Its earlier checks were answered before it ran, as the place that it took then shows.
+    """
+    return run.resumption is not None and run.resumption.has_place(digest_of(run))
 
 
 def _is_recalled(run: ActiveCall, plan: ToolPlan) -> Staged:
@@ -131,7 +143,7 @@ def check_again(run: ActiveCall) -> Staged:
     yield from check_policies(run)
     asks = [each for each in run.decisions[before:] if each.asks and each.policy not in asked]
     if asks:
-        reasons = " ".join(each.reason or f"Policy {each.policy} asks." for each in asks)
+        reasons = " ".join(for_model(run, [_reason(run, each) for each in asks]))
         why = reasons.removesuffix(".")
         msg = f"{run.name} needs a person's approval now ({why}). Retry it, to have it asked."
         raise CallRejected(Status.DENIED, msg)
@@ -314,7 +326,7 @@ def recheck_policies(run: ActiveCall) -> Staged:
     return (yield from check_policies(run))
 
 
-def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Staged:  # noqa: C901 - one walk
+def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Staged:
     """Ask every rule from a place on; return why a person has to be asked.
 
     The first of them may have been asked: then its decision is given.
@@ -341,19 +353,79 @@ def check_policies(run: ActiveCall, place: int = 0, decision: Any = None) -> Sta
             continue
         if rule is DENIED_BY_DEFAULT and (is_allowed or asks):
             continue
-        if not isinstance(answer, PolicyDecision):
-            found = type(answer).__qualname__
-            log.error("Policy %s answered %s, not a PolicyDecision.", rule.name, found)
-            answer = PolicyDecision.deny(_failed(rule))
-        _note(run, rule, answer)
-        does = "asks" if answer.allowed else f"does not allow {run.name}"
-        reason = answer.reason or f"Policy {rule.name} {does}."
-        (asks if answer.allowed else denials).append(reason)
+        _take_objection(run, rule, answer, denials, asks)
     if denials:
         raise CallRejected(Status.DENIED, "\n".join(dict.fromkeys(denials)))
     if plan.confirms:
         asks.append(f"{run.name} requires confirmation.")
     return list(dict.fromkeys(asks)) if asks else asks
+
+
+def _take_objection(
+    run: ActiveCall, rule: Rule, answer: Any, denials: list[str], asks: list[str]
+) -> None:
+    if not isinstance(answer, PolicyDecision):
+        found = type(answer).__qualname__
+        log.error("Policy %s answered %s, not a PolicyDecision.", rule.name, found)
+        answer = PolicyDecision.deny(_failed(rule))
+    decision = _note(run, rule, answer)
+    (asks if answer.allowed else denials).append(answer.reason or _reason(run, decision))
+
+
+def _reason(run: ActiveCall, decision: PolicyDecision) -> str:
+    does = "asks" if decision.allowed else f"does not allow {run.name}"
+    return decision.reason or f"Policy {decision.policy} {does}."
+
+
+def check_changes(run: ActiveCall, plan: ToolPlan) -> Staged:
+    """Ask the rules about the files that the call has changed; return whether any of them asks.
+
+    Raises:
+        CallRejected: With every reason against the changes.
+    """
+    # Of an earlier attempt, which changed other files.
+    former = [each for each in run.decisions if each.paths]
+    run.decisions = tuple(each for each in run.decisions if each not in former)
+    denials, asks = list[str](), list[str]()
+    run.stage = Stage.VALIDATE
+    run.branch.frozen = True
+    for part in run.scope.participants():
+        # Faster than to ask whether it is an instance of the protocol.
+        if hasattr(branch := getattr(part, "branch", None), "file_changes"):
+            yield from _check_part(run, plan, cast("SupportsFileChanges", branch), denials, asks)
+    run.branch.frozen = False
+    if denials:
+        raise CallRejected(Status.DENIED, "\n".join(dict.fromkeys(denials)))
+    stale = {mask(run, each.reason or "") for each in former}
+    before = [each for each in run.asks if mask(run, each) not in stale]
+    run.asks = tuple(dict.fromkeys([*asks, *before]))
+    return bool(asks)
+
+
+def _check_part(
+    run: ActiveCall,
+    plan: ToolPlan,
+    branch: SupportsFileChanges,
+    denials: list[str],
+    asks: list[str],
+) -> Staged:
+    if not branch.changed:
+        return
+    changes = yield from off_loop(run, branch.file_changes)
+    own = (Rule(each.name, check_changes=each.check_changes) for each in branch.policies)
+    for rule in (*own, *plan.change_checks) if changes else ():
+        question: Any = rule.check_changes
+        ask = partial(question, plan.tool, changes, context=run.context)
+        try:
+            answer = yield from settle(run, (yield from off_loop(run, ask)))
+        except (ConflictError, DeadlineExceededError):
+            raise
+        except Exception:  # noqa: BLE001 - logged without secrets
+            answer = _deny_for_failure(run, rule)
+        if answer is not None and not (isinstance(answer, PolicyDecision) and _plain(answer)):
+            _take_objection(run, rule, answer, denials, asks)
+            if run.decisions[-1].paths:
+                branch.show_first(run.decisions[-1].paths)
 
 
 def _ask_rule(run: ActiveCall, plan: ToolPlan, rule: Rule) -> Any:
@@ -404,10 +476,11 @@ def _plain(decision: PolicyDecision) -> bool:
     return decision.allowed and not decision.asks
 
 
-def _note(run: ActiveCall, rule: Rule, decision: PolicyDecision) -> None:
+def _note(run: ActiveCall, rule: Rule, decision: PolicyDecision) -> PolicyDecision:
     reason = None if decision.reason is None else mask(run, decision.reason)
-    said = PolicyDecision(decision.allowed, reason, decision.asks, rule.name)
+    said = replace(decision, reason=reason, policy=rule.name)
     run.decisions = (*run.decisions, said)
+    return said
 
 
 def _failed(rule: Rule) -> str:

@@ -41,6 +41,7 @@ class ToolPlan:
         on_results: The rules that hear of a success.
         on_rollbacks: The rules that hear of a rollback.
         on_failures: The rules that see a failed result.
+        change_checks: The rules that check the files that a call has changed.
         shares_params: Whether params can be shared, because nothing in them can change.
         shares_value: Whether values can be shared, because nothing in them can change.
         confirms: Whether a person must approve every call.
@@ -62,6 +63,7 @@ class ToolPlan:
     on_results: tuple[Rule, ...]
     on_rollbacks: tuple[Rule, ...]
     on_failures: tuple[Rule, ...]
+    change_checks: tuple[Rule, ...]
     shares_params: bool
     shares_value: bool
     confirms: bool
@@ -130,6 +132,12 @@ def plan_for(
         on_results=tuple(rule for rule in hearing if rule.on_result is not None),
         on_rollbacks=tuple(rule for rule in own if rule.on_rollback is not None),
         on_failures=tuple(rule for rule in hearing if rule.on_failure is not None),
+        # Of all sections: a nested call is checked with its caller, which may be of another one.
+        change_checks=tuple(
+            rule
+            for rule in everywhere
+            if rule.check_changes is not None and (rule.selects is None or rule.selects(tool))
+        ),
         shares_params=tool.params_codec.immutable,
         shares_value=tool.result_codec.immutable,
         confirms=tool.requires_confirmation,
@@ -152,7 +160,14 @@ def with_rules_of(plan: ToolPlan, kin: Iterable[ToolPlan]) -> ToolPlan:
     return plan
 
 
-_RULES: Final = ("checks", "reserves", "on_results", "on_rollbacks", "on_failures")
+_RULES: Final = (
+    "checks",
+    "reserves",
+    "on_results",
+    "on_rollbacks",
+    "on_failures",
+    "change_checks",
+)
 
 
 def _concerned(hooks: Implementations, tool: Tool[Any, Any]) -> Implementations:

@@ -171,6 +171,8 @@ def describe(run: ActiveCall) -> Generator[Step, Any, str]:
     """Return what a call would change, secrets included."""
     parts: list[str] = []
     silent: list[str] = []
+    if first := dict.fromkeys(path for each in run.decisions for path in each.paths):
+        parts.append(_part("decide on", "\n".join(first)))
     changes = run.branch.describe_changes()
     if changes:
         parts.append(_part("session", "\n".join(changes)))

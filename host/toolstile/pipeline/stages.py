@@ -36,6 +36,7 @@ from toolstile.pipeline.call import (
 from toolstile.pipeline.check import (
     check,
     check_again,
+    check_changes,
     refuse_endless,
     reserve,
     rules_to_reserve,
@@ -249,7 +250,10 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
         call.check_limits()
 
     # 9. Validate: the call takes its turn to commit; it conflicts if what it read has changed.
-    if plan.shows_diff:
+    shows_diff = plan.shows_diff
+    if call.scope._parts and call.parent is None:  # noqa: SLF001 # pyright: ignore[reportPrivateUsage] - spares each call a call
+        shows_diff |= yield from check_changes(call, plan)
+    if shows_diff:
         plan = yield from show_and_validate(call, plan)
     else:
         if call.batch is not None or call.acquire_commit_turn() is not None:
@@ -262,11 +266,11 @@ def attempt(call: ActiveCall, table: DispatchTable, plan: ToolPlan) -> Staged:  
         call.branch.validate()
 
     # 10. On result: policies and plugins hear of the success, and may veto it.
-    if plan.on_results or plan.shows_diff:
+    if plan.on_results or shows_diff:
         call.stage = ON_RESULT
         if (answers := tell_result(call, plan)) is not None:
             yield from answers
-        if plan.shows_diff:
+        if shows_diff:
             yield from refuse_changed(call)
 
     # 11. Commit: prepare all that takes part, then commit each; the status tells if one cannot.

@@ -26,6 +26,7 @@ from toolstile_hookspecs import (
     ToolSelector,
 )
 from toolstile_hookspecs.policies import POLICY_METHODS
+from toolstile_hookspecs.services.file_changes import SupportsChangeCheck
 
 Question = Callable[..., Any]
 log = logging.getLogger("toolstile.policies")
@@ -42,6 +43,7 @@ class Rule:
         reserve: `(tool, params, *, context)`, None where it reserves nothing.
         on_rollback: `(tool, params, *, context)`, None where it need not hear of one.
         on_failure: `(tool, params, result, *, context)`, None where it need not see one.
+        check_changes: `(tool, changes, *, context)`, None if it does not check changes of files.
         wants_params: Whether it looks at params at all.
         checks: `(tool)`, whether it checks calls of the tool; None for all tools.
         hears: `(tool)`, whether it hears of successes of the tool; None for all tools.
@@ -55,6 +57,7 @@ class Rule:
     reserve: Question | None = None
     on_rollback: Question | None = None
     on_failure: Question | None = None
+    check_changes: Question | None = None
     wants_params: bool = True
     checks: Question | None = None
     hears: Question | None = None
@@ -97,6 +100,7 @@ def rule_of(policy: ToolPolicy) -> Rule:
         reserve=policy.reserve if isinstance(policy, SupportsReserve) else None,
         on_rollback=policy.on_rollback if isinstance(policy, SupportsRollback) else None,
         on_failure=policy.on_failure if isinstance(policy, SupportsFailure) else None,
+        check_changes=policy.check_changes if isinstance(policy, SupportsChangeCheck) else None,
         wants_params=getattr(policy, "wants_params", True),
         checks=_asked_once(policy, "checks"),
         hears=_asked_once(policy, "hears"),
@@ -246,6 +250,7 @@ def knowing(rule: Rule, originals: Mapping[str, Tool[Any, Any]]) -> Rule:
         reserve=asked(rule.reserve),
         on_rollback=asked(rule.on_rollback),
         on_failure=asked(rule.on_failure, of_own=True),
+        check_changes=asked(rule.check_changes),
         checks=asked(rule.checks),
         hears=asked(rule.hears),
         selects=asked(rule.selects),

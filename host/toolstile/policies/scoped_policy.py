@@ -54,6 +54,7 @@ class PolicyScope:
             rule = dataclasses.replace(
                 rule,
                 check=self._of_principals(rule.check),
+                check_changes=self._of_principals(rule.check_changes),
                 reserve=self._of_principals(rule.reserve),
                 silence=self._of_principals(rule.silence or _no_reason),
             )
@@ -62,6 +63,7 @@ class PolicyScope:
             rule = dataclasses.replace(
                 rule,
                 check=_noting(rule.check, rule.name),
+                check_changes=_noting(rule.check_changes, rule.name),
                 reserve=_noting(rule.reserve, rule.name),
                 on_result=_harmless(rule.on_result, rule.name),
             )

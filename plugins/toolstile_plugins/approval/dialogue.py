@@ -108,6 +108,7 @@ class Dialogue:
         self._terminal = terminal
         self._shown = Shown(request)
         self._has_run = request.diff is not None
+        self._grants = not request.by_person
         self.for_good = False
 
     def run(self) -> ApprovalAnswer:
@@ -131,7 +132,7 @@ class Dialogue:
         match word.lower(), rest:
             case (("y" | "yes"), ""):
                 return ApprovalAnswer.approve()
-            case (("a" | "always"), ""):
+            case (("a" | "always"), "") if self._grants:
                 self.for_good = True
                 return ApprovalAnswer.approve()
             case (("n" | "no"), reason):
@@ -153,7 +154,8 @@ class Dialogue:
     def _question(self) -> str:
         what = "Keep it?" if self._has_run else "Run it?"
         view = ", [v]iew all of it" if self._shown.is_cut else ""
-        return f"{what} [y]es, [n]o, [e]dit, [a]lways for this tool in this session{view}:"
+        always = ", [a]lways for this tool in this session" if self._grants else ""
+        return f"{what} [y]es, [n]o, [e]dit{always}{view}:"
 
     def _show(self, *, everything: bool) -> None:
         from rich.text import Text  # only a question needs it
@@ -163,6 +165,7 @@ class Dialogue:
 
 
 NOBODY = "There is nobody to ask: approval is set to 'none'."
+NO_PERSON = "There is nobody to ask: approval is set to '{}', which asks no person."
 NO_TERMINAL = "There is nobody to ask: no terminal is attached."
 NOT_READING = "Only tools of the category 'read' are approved here."
 LEFT_OPEN = "Nobody answered before the question was withdrawn."
@@ -170,6 +173,8 @@ LEFT_OPEN = "Nobody answered before the question was withdrawn."
 
 def answer(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer:
     """Return the answer to a request."""
+    if request.by_person and settings.mode in {Mode.ALL, Mode.READ}:
+        return ApprovalAnswer.unanswered(NO_PERSON.format(settings.mode))
     match settings.mode:
         case Mode.ALL:
             return ApprovalAnswer.approve()

@@ -62,7 +62,8 @@ class Grant:
     def covers(self, question: Question) -> bool:
         """Tell whether a person has approved what a new question asks about."""
         return (
-            question.created < self.expires
+            not question.by_person
+            and question.created < self.expires
             and (question.tool, question.definition) == (self.tool, self.definition)
             and self.has_run is (question.diff is not None)
             and self.digest in {None, question.digest}

@@ -183,6 +183,8 @@ class InboxGrants:
     def _fault_of(self, grant: Grant, question: Question) -> str | None:
         """Return why the person may not grant what a question asks; None where they may."""
         settings = self.inbox.settings
+        if question.by_person:
+            return "it changes protected files, about which a person is asked each time."
         if (fault := settings.fault_of(grant.by, question)) is not None:
             return fault
         widest = settings.widest_grant

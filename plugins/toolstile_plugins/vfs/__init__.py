@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Binding, Command, ConfigurationError, Diagnostic, Section, hookimpl
+from toolstile_hookspecs import (
+    Binding,
+    Command,
+    ConfigurationError,
+    Diagnostic,
+    Section,
+    hookimpl,
+)
 from toolstile_plugins.command_options.vfs import ARGUMENTS
 from toolstile_plugins.vfs.paths import RESERVED
 from toolstile_plugins.vfs.section import VfsToolsSection, open_workspace, workspace_binding
@@ -60,6 +67,7 @@ def toolstile_diagnose(settings: VfsConfig) -> Iterator[Diagnostic]:
         yield Diagnostic.ok("workspace", "In memory, empty at first.")
     else:
         yield _finding_of_root(settings.root, readonly=settings.readonly)
+    yield Diagnostic.ok("protected paths", _protection(settings))
     for mount in settings.mounts:
         if "://" not in mount.source and not Path(mount.source).expanduser().exists():
             yield Diagnostic.error(
@@ -67,6 +75,18 @@ def toolstile_diagnose(settings: VfsConfig) -> Iterator[Diagnostic]:
                 f"{mount.source} is not there.",
                 "Fix the source in plugins.vfs.mounts.",
             )
+
+
+def _protection(settings: VfsConfig) -> str:
+    from toolstile_plugins.vfs.protected_globs import BY_CONTENT, PROTECTED
+
+    added, allowed = ", ".join(settings.protected), ", ".join(settings.unprotected)
+    globs = " ".join(" ".join(PROTECTED.values()).split())
+    return (
+        f"A person is asked before a call changes {globs}, {BY_CONTENT}"
+        f"{added and f'; also {added}'}{allowed and f'; but not {allowed}'}. To change "
+        "the list, set protected and unprotected in [plugins.vfs]."
+    )
 
 
 def _finding_of_root(root: Path, *, readonly: bool) -> Diagnostic:

@@ -1,13 +1,15 @@
-"""Diffs of a branch, for people."""
+"""The changes of a branch: diffs for people, and lists for policies."""
 
 from __future__ import annotations
 
 import difflib
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
+from toolstile_hookspecs import FileStat
+from toolstile_hookspecs.services.file_changes import FileChange, FileChanges
 from toolstile_plugins.vfs.backends.base import Change
 from toolstile_plugins.vfs.nodes import PERMISSIONS, Content, Node, escaped
 from toolstile_plugins.vfs.text_files import encoding_of, lines_of, looks_binary, text_of
@@ -21,13 +23,15 @@ _MAX_LINES: Final = 5_000
 _MAX_CHARACTERS: Final = 256 * 1024
 
 
-def diff(layer: Layer) -> str:
+def diff(layer: Layer, first: Collection[str] = ()) -> str:
     """Return a unified diff of text files and links; of everything else one line each.
+
+    It begins with some paths, which are shown whole where much has changed.
 
     What changes a mode, and what is new with another one than the usual, says so as git does.
     Where much has changed, one line each stands also for files after the first.
     """
-    changes = layer.changes().made
+    changes = sorted(layer.changes().made, key=lambda change: change.path not in first)
     moved = dict(_moves(layer, changes))
     origins = set(moved.values())
     parts: list[str] = []
@@ -156,6 +160,41 @@ def _mode(node: Node) -> str:
 
 def _object_id(data: bytes) -> str:
     return hashlib.sha1(b"blob %d\0%s" % (len(data), data), usedforsecurity=False).hexdigest()
+
+
+# --- For policies
+
+
+def file_changes(layer: Layer, root: str | None) -> FileChanges:
+    """Return the changes of a layer over a directory of this machine, or over memory."""
+
+    def stat(path: str, before: bool) -> FileStat | None:  # noqa: FBT001 - the contract's
+        node = layer.peek(path, before=before)
+        return None if node is None else node.stat(path, readonly=False)
+
+    def read(path: str, before: bool) -> bytes | None:  # noqa: FBT001 - the contract's
+        node = layer.peek(path, before=before)
+        return None if node is None or node.content is None else node.content.read()
+
+    made = [
+        FileChange(path, stat(path, True), stat(path, False))  # noqa: FBT003 - see above
+        for path, node in sorted(layer.made().items())
+        if not _is_same(layer.before(path), node)
+    ]
+    return FileChanges(made, stat, read, root)
+
+
+def _is_same(before: Node | None, after: Node | None) -> bool:
+    """Tell whether a path is as it was, though something was put there."""
+    if before is None or after is None or before.kind != after.kind:
+        return before is after
+    modes = {node.mode & PERMISSIONS for node in (before, after) if node.mode is not None}
+    if len(modes) > 1 or before.target != after.target or before.kind == "other":
+        return False
+    old, new = before.content, after.content
+    if old is None or new is None or old == new:
+        return True
+    return old.size == new.size and _digest(old) == _digest(new)
 
 
 # --- Texts

@@ -42,7 +42,7 @@ class Pattern:
                 f"The glob pattern has {len(pattern)} characters; {_MAX_CHARACTERS} at most."
             )
         self._directories_only = pattern.endswith("/")
-        self._alternatives = [_compile(alternative) for alternative in _expand(pattern)]
+        self._alternatives = [_compile(alternative) for alternative in alternatives(pattern)]
         if not all(self._alternatives):
             raise ValueError("The glob pattern is empty. Use ** for everything, *.py for some.")
 
@@ -137,7 +137,7 @@ def _compile(pattern: str) -> list[re.Pattern[str] | None]:
     return parts
 
 
-def _expand(pattern: str) -> list[str]:
+def alternatives(pattern: str) -> list[str]:
     """Return a pattern without braces for each choice they give."""
     done: list[str] = []
     pending = [pattern]

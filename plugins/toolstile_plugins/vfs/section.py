@@ -60,7 +60,7 @@ def open_workspace(config: VfsConfig) -> VirtualFilesystem:
         store = _mounted(store, config)
     elif config.readonly:
         store = MountedStore(store, readonly=True)
-    return VirtualFilesystem(store)
+    return VirtualFilesystem(store, config.protected, config.unprotected)
 
 
 def workspace_binding(

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, Final, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.glob import Pattern
@@ -16,6 +16,21 @@ T = TypeVar("T")
 MAX_FILE_SIZE: Final = 10 * 1024 * 1024
 MAX_RESULT_CHARS: Final = 30_000
 
+
+def _checked(check: Callable[[str], T], text: str) -> T:
+    """Return the result of a check; pydantic takes a `ValueError` only."""
+    try:
+        return check(text)
+    except OSError as error:
+        raise ValueError(str(error)) from None
+
+
+def _is_glob(glob: str) -> str:
+    _checked(Pattern, glob)
+    return glob
+
+
+Globs = tuple[Annotated[str, AfterValidator(_is_glob)], ...]
 Positive = Annotated[int, Field(gt=0, strict=True)]
 
 
@@ -39,8 +54,8 @@ class Mount(BaseModel):
 
     source: Annotated[str, Field(min_length=1)]
     target: str
-    include: tuple[str, ...] = ("**",)
-    exclude: tuple[str, ...] = ()
+    include: Globs = ("**",)
+    exclude: Globs = ()
     max_file_size: Positive = MAX_FILE_SIZE
     storage_options: dict[str, Any] = Field(default_factory=dict[str, Any], repr=False)
 
@@ -51,13 +66,6 @@ class Mount(BaseModel):
         if not path:
             raise ValueError('a directory of the workspace, such as "docs"; it cannot be the root')
         return path
-
-    @field_validator("include", "exclude")
-    @classmethod
-    def _globs(cls, globs: tuple[str, ...]) -> tuple[str, ...]:
-        for glob in globs:
-            _checked(Pattern, glob)
-        return globs
 
 
 class VfsConfig(BaseModel):
@@ -71,6 +79,9 @@ class VfsConfig(BaseModel):
         fsync: Whether a commit to disk also survives a loss of power.
         readonly: Whether nothing can be changed.
         confirm_deletes: Whether a person must approve every deletion.
+        protected: Globs of files to change only after a person agreed, beside the list that
+            `toolstile doctor` shows.
+        unprotected: Globs of files on that list that need no question.
 
     Example:
         >>> VfsConfig(root="src", readonly=True).root
@@ -86,6 +97,8 @@ class VfsConfig(BaseModel):
     fsync: bool = False
     readonly: bool = False
     confirm_deletes: bool = True
+    protected: Globs = ()
+    unprotected: Globs = ()
 
     @field_validator("root", mode="before")
     @classmethod
@@ -105,11 +118,3 @@ class VfsConfig(BaseModel):
                         "another; move one of them"
                     )
         return self
-
-
-def _checked(check: Callable[[str], T], text: str) -> T:
-    """Return the result of a check; pydantic takes a `ValueError` only."""
-    try:
-        return check(text)
-    except OSError as error:
-        raise ValueError(str(error)) from None

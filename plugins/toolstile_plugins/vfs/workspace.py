@@ -8,10 +8,11 @@ from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime
-from functools import partial, wraps
-from typing import Any, BinaryIO, Concatenate, Final, Literal, ParamSpec, TypeVar
+from functools import cached_property, partial, wraps
+from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, Final, Literal, ParamSpec, TypeVar
 
 from toolstile_hookspecs import CallRefused, ConflictError, Deadline, StateError, ToolContext
+from toolstile_hookspecs.services.file_changes import FileChanges
 from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_plugins.vfs.backends.base import (
     Base,
@@ -26,11 +27,14 @@ from toolstile_plugins.vfs.backends.base import (
 )
 from toolstile_plugins.vfs.backends.memory import MemoryStore
 from toolstile_plugins.vfs.checkpoints import Checkpoint, Checkpoints
-from toolstile_plugins.vfs.diff import diff
+from toolstile_plugins.vfs.diff import diff, file_changes
 from toolstile_plugins.vfs.nodes import Node, WriteStream
 from toolstile_plugins.vfs.overlay import Overlay
 from toolstile_plugins.vfs.told_changes import redo, told
 from toolstile_plugins.vfs.write_set import Layer, check_emptied, check_seen
+
+if TYPE_CHECKING:
+    from toolstile_plugins.vfs.protected_paths import ProtectedPaths
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -70,6 +74,8 @@ class VirtualFilesystem:
 
     Args:
         store: Its files; `close` closes them.
+        protected: Globs of files to change only after a person agreed, beside the list.
+        unprotected: Globs of files on that list that need no question.
 
     Example:
         >>> files = VirtualFilesystem.in_memory({"a.txt": "one"})
@@ -83,8 +89,11 @@ class VirtualFilesystem:
         'two'
     """
 
-    def __init__(self, store: Store) -> None:
+    def __init__(
+        self, store: Store, protected: Sequence[str] = (), unprotected: Sequence[str] = ()
+    ) -> None:
         self.store = store
+        self._globs = protected, unprotected
         self.waits = store.waits
         self._checkpoints = Checkpoints()
 
@@ -142,7 +151,15 @@ class VirtualFilesystem:
             deadline=context.deadline,
             held=held,
             again=self.branch,
+            protecting=lambda: self._protection,
         )
+
+    @cached_property
+    def _protection(self) -> ProtectedPaths:
+        # Late: most calls change no files.
+        from toolstile_plugins.vfs.protected_paths import ProtectedPaths
+
+        return ProtectedPaths(*self._globs)
 
     def recover(self, decided: Callable[[str], bool | None]) -> None:
         """Finish after a crash what was decided, drop what was not.
@@ -237,13 +254,16 @@ class WorkspaceBranch:
     __slots__ = (
         "_again",
         "_check_exclusive",
+        "_checked",
         "_checkpoints",
         "_deadline",
+        "_first",
         "_held",
         "_layer",
         "_parent",
         "_prepared",
         "_preparing",
+        "_protecting",
         "_replaced",
         "_store",
         "_transaction",
@@ -264,10 +284,12 @@ class WorkspaceBranch:
         deadline: Deadline | None = None,
         held: HeldWorkspace | None = None,
         again: Callable[..., WorkspaceBranch] | None = None,
+        protecting: Callable[[], ProtectedPaths] | None = None,
     ) -> None:
         base: Base = store if parent is None else parent._layer  # noqa: SLF001 - the same class
         self.key: str | None = None
         self._again = again
+        self._protecting = protecting
         self._deadline = deadline
         self._held = held
         self._store = store
@@ -275,6 +297,8 @@ class WorkspaceBranch:
         self._check_exclusive = check_exclusive
         self._checkpoints = checkpoints
         self._replaced: Mapping[str, Node | None] = {}
+        self._checked = False
+        self._first: frozenset[str] = frozenset()
         self._layer: Layer = Layer(base)
         self._preparing = threading.Lock()
         self._prepared: Changes | None = None
@@ -293,7 +317,21 @@ class WorkspaceBranch:
 
     def diff(self) -> str:
         """Return what the call has changed, as a unified diff; empty when nothing is."""
-        return diff(self._layer)
+        return diff(self._layer, self._first)
+
+    def file_changes(self) -> FileChanges:
+        """Return the changed files, for policies to check; no more can be changed after that."""
+        self._checked, self._layer.changed_late = True, False
+        return file_changes(self._layer, getattr(self._store, "root", None))
+
+    @property
+    def policies(self) -> Sequence[ProtectedPaths]:
+        """The policy about protected paths."""
+        return () if self._protecting is None else (self._protecting(),)
+
+    def show_first(self, paths: Sequence[str]) -> None:
+        """Have the diff begin with some paths."""
+        self._first = self._first.union(paths)
 
     def told(self) -> str:
         """Return what the call has changed, and what it looked at, to be made again later."""
@@ -380,6 +418,11 @@ class WorkspaceBranch:
 
     def _prepare_now(self) -> Literal[True] | None:
         changes = self._layer.changes(self.key)
+        if self._checked and self._layer.changed_late:
+            raise CallRefused(
+                "The call changed files after they had been checked, so nothing of it was kept. "
+                "Its handler must have ended all its work when it returns; retry it."
+            )
         if self._parent is not None:
             base = self._parent._layer  # noqa: SLF001 - of the same class
             check_seen(base, changes)

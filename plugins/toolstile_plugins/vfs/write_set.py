@@ -71,6 +71,7 @@ class Layer(Base):
 
     Attributes:
         conflicted: Whether the base was found to have changed.
+        changed_late: Whether something was put or removed since this was set to False.
         watches: The watches over what is read unseen; they are closed with the branch.
     """
 
@@ -81,6 +82,7 @@ class Layer(Base):
         "_made",
         "_made_in",
         "_seen",
+        "changed_late",
         "conflicted",
         "watches",
     )
@@ -94,7 +96,7 @@ class Layer(Base):
         self._made: dict[str, Node | None] = {}
         self._made_in: dict[str, dict[str, None]] = {}
         self._closed: str | None = None
-        self.conflicted = False
+        self.conflicted = self.changed_late = False
         self.watches: tuple[WatchMark, ...] = ()
         # Handlers may use threads, and nested calls that run side by side share this layer.
         self._lock = threading.RLock()
@@ -135,6 +137,16 @@ class Layer(Base):
                 self.conflicted = True
                 raise conflict([path])
             return node
+
+    def peek(self, path: str, *, before: bool = False) -> Node | None:
+        """Return what is at a path, or was before this layer changed it, and pin nothing."""
+        with self._lock:
+            self._check_open()
+            if before and path in self._seen:
+                return self._seen[path]
+            if not before and (path in self._made or self._is_covered(path)):
+                return self._made.get(path)
+            return self._base.look(path)
 
     def names(self, path: str) -> Mapping[str, Kind]:
         """Return what a directory holds."""
@@ -290,6 +302,7 @@ class Layer(Base):
             raise CallClosed(self._closed)
 
     def _set(self, path: str, node: Node | None) -> None:
+        self.changed_late = True
         directory, name = paths.split(path)
         if node is None and self._seen.get(path) is None:
             # Made here and gone again: the base never had it.

@@ -49,6 +49,7 @@ class MountedStore(Store):
         self._sources = {source.mount.target: source for source in sources}
         self._is_readonly = readonly
         mounted = [source.mount.source.removeprefix("file://") for source in sources]
+        self.root = getattr(store, "root", None)
         self.directories = (*store.directories, *(each for each in mounted if "://" not in each))
         # Directories above a target, each with what has to be seen in it.
         self._above: dict[str, dict[str, Kind]] = {}

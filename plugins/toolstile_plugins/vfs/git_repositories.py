@@ -1,0 +1,138 @@
+"""Git repositories in a workspace: where they are, and which files their configuration names."""
+
+# ruff: noqa: PTH111, PTH112, PTH113, PTH118, PTH120 - texts: many names are looked up
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from toolstile_hookspecs.services.file_changes import FileChanges
+from toolstile_plugins.vfs import paths
+
+Entry = tuple[str, str, str, str]
+"""Section, subsection, key and value of a configuration."""
+
+_SECTION: Final = re.compile(r'\[([A-Za-z0-9.-]+)(?: "([^"\\\n]*)")?\]')
+_ENTRY: Final = re.compile(r"[\t ]*([A-Za-z][A-Za-z0-9-]*)[\t ]*(?:=[\t ]*([^\\\n]*))?")
+_PLAIN: Final = re.compile(r"[\w./@+-]+", re.ASCII)
+_NAMED: Final = re.compile(
+    r'^[\t ]*(?:\[[^\]\n]*\])?[\t ]*(hookspath|path|attributesfile)[\t ]*=[\t ]*"?([^"\n;#]*)',
+    re.IGNORECASE | re.MULTILINE,
+)
+_MOST_FILES: Final = 64
+_OBEYED: Final = re.compile(
+    r"(?:hooks|branches|remotes)/.+|config(?:\.worktree)?|commondir|gitdir|info/(?:attributes|grafts)",
+    re.IGNORECASE | re.DOTALL,
+)
+
+
+# --- Repositories
+
+
+def obeyed_by_git(changes: FileChanges, path: str) -> bool:
+    """Tell whether a change makes a directory a repository, or is of a file that one obeys.
+
+    These are repositories whose directory is not called `.git`: bare ones, those of submodules and
+    linked worktrees, or any that a command has renamed.
+    """
+
+    def is_repository(directory: str, *, before: bool) -> bool:
+        def has(name: str) -> bool:
+            return changes.stat(paths.join(directory, name), before) is not None
+
+        return has("HEAD") and (has("commondir") or (has("objects") and has("refs")))
+
+    directory, name = paths.split(path)
+    if name in {"HEAD", "commondir", "objects", "refs"} and (
+        is_repository(directory, before=False) and not is_repository(directory, before=True)
+    ):
+        return True
+    names = path.split("/")
+    places = [at for at in range(len(names)) if _OBEYED.fullmatch("/".join(names[at:]))]
+    return any(
+        is_repository("/".join(names[:at]), before=before)
+        for at in places
+        for before in (True, False)
+    )
+
+
+def named_by_git(directory: str) -> Iterator[str]:
+    """Yield the hooks folder and the included files of the repository in a real directory."""
+    git = f"{directory}/.git"
+    if (link := _text(git)).startswith("gitdir:"):
+        git = os.path.join(directory, link.removeprefix("gitdir:").strip())
+    git = git if os.path.isdir(git) else directory
+    if not os.path.isfile(f"{git}/HEAD"):
+        return
+    common, home = os.path.join(git, _text(f"{git}/commondir").strip()), os.path.expanduser("~")
+    ours = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
+    files = [f"{common}/config", f"{git}/config.worktree", "/etc/gitconfig"]
+    files += [f"{ours}/git/config", f"{home}/.gitconfig"]
+    for file in files:
+        for key, value in _NAMED.findall(_text(file)):
+            is_included = key.lower() == "path"
+            beside = os.path.dirname(file) if is_included else directory
+            yield (named := os.path.join(beside, os.path.expanduser(value.strip())))
+            if is_included and named not in files and len(files) < _MOST_FILES:
+                files.append(named)
+
+
+def _text(file: str) -> str:
+    with suppress(OSError):
+        # A FIFO would never end.
+        return Path(file).read_text("utf-8", "replace") if os.path.isfile(file) else ""
+    return ""
+
+
+# --- Configuration
+
+
+def is_harmless(before: bytes, after: bytes) -> bool:
+    """Tell whether a configuration changed only in the branches that follow known remotes.
+
+    Every line that could be read in another way than the one in which git writes it is a change.
+    """
+    old, new = _entries(before), _entries(after)
+    if old is None or new is None:
+        return False
+    remotes = {name for section, name, key, _ in old if (section, key) == ("remote", "url")}
+    return [each for each in old if not _follows(each)] == [
+        each for each in new if not _follows(each) or not (each in old or _is_known(each, remotes))
+    ]
+
+
+def _follows(entry: Entry) -> bool:
+    section, name, key, _ = entry
+    return section == "branch" and name != "" and key in {"remote", "merge"}
+
+
+def _is_known(entry: Entry, remotes: set[str]) -> bool:
+    *_, key, value = entry
+    if _PLAIN.fullmatch(value) is None:
+        return False
+    return value in remotes if key == "remote" else value.startswith("refs/heads/")
+
+
+def _entries(content: bytes) -> list[Entry] | None:
+    """Return the entries in order; None unless every line is as git writes it."""
+    found: list[Entry] = []
+    section = name = ""
+    for line in content.decode("latin-1").split("\n"):
+        if not line.strip("\t ") or line.lstrip("\t ").startswith(("#", ";")):
+            if line.endswith("\\"):
+                return None
+            continue
+        if (head := _SECTION.fullmatch(line)) is not None:
+            section, name = head[1].lower(), head[2] or ""
+        elif (entry := _ENTRY.fullmatch(line)) is not None and section:
+            # Without a value it is true, with an empty one false.
+            value = "\n" if entry[2] is None else entry[2].rstrip("\t ")
+            found.append((section, name, entry[1].lower(), value))
+        else:
+            return None
+    return found
