@@ -130,6 +130,7 @@ LOGGERS = {
         "policies",
         "policies.names",
         "record",
+        "rules",
         "settings",
         "state",
         "vfs",
