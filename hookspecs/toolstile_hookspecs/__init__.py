@@ -76,6 +76,7 @@ from toolstile_hookspecs.errors import (
     ResourceError as ResourceError,
     SnapshotError as SnapshotError,
     StateError as StateError,
+    ToolError as ToolError,
     ToolstileError as ToolstileError,
     ToolValidationError as ToolValidationError,
     UnboundResourceError as UnboundResourceError,

@@ -80,7 +80,7 @@ class Status(StrEnum):
     SUCCEEDED = "succeeded"
     """Its changes are committed or joined to its parent's, or those of a dry run rolled back."""
     FAILED = "failed"
-    """The handler gave a `ToolResult.error` or raised `ToolValidationError`."""
+    """The handler gave a `ToolResult.error` or raised `ToolError`, or refused arguments."""
     UNKNOWN_TOOL = "unknown_tool"
     """No tool of that name, or one without a handler."""
     INVALID = "invalid"

@@ -13,6 +13,7 @@
     ├── Interrupt                    a handler pauses the run for a person
     ├── CallClosed                   an abandoned or finished call used its session or resources
     ├── CallRefused                  a plugin keeps a call from running or counting
+    ├── ToolError                    a failed result that a handler raises
     ├── EffectUnknownError           a handler cannot tell whether it had its effect
     │   └── ProcessDied              the process of a handler ended without a result
     ├── LedgerError                  the ledger cannot be read or written
@@ -109,6 +110,14 @@ class CallRefused(ToolstileError):
     """A plugin keeps a call from running or counting; the model reads the text as it is.
 
     For `toolstile_snapshot`, `toolstile_execute` and a participant's `prepare`.
+    """
+
+
+class ToolError(ToolstileError):
+    """A failed result that a handler raises; the model reads the text as it is.
+
+    As after a failure that the handler returns, the call counts as without effect: a repeated
+    call runs again.
     """
 
 

@@ -82,8 +82,10 @@ class IdempotencyConfig:
             ended without a record; it only reads. Its params are kept until the record is.
         on_unknown: `fail` refuses a call whose earlier run ended without a record;
             `retry` runs it again.
-        on_error: `release` gives the key back when the handler itself failed;
-            `unknown` keeps it, for handlers that may fail after their effect.
+        on_error: `release` gives the key back after each failure of the handler itself,
+            `unknown` after none. Unset, a failure that the handler returns or raises as
+            `ToolError` gives the key back, and an exception if it shows that nothing was sent;
+            after others the effect is unknown with `reconcile`, and if an answer was lost.
 
     A tool that declares it checks it: what a strategy lacks, or has and ignores, is a
     `DefinitionError` that names the tool.
@@ -99,7 +101,7 @@ class IdempotencyConfig:
     param_keys: tuple[str, ...] = ()
     key_fn: Callable[[Any], str] | None = None
     on_unknown: OnUnknown = "fail"
-    on_error: OnError = "release"
+    on_error: OnError | None = None
     same_params: bool = False
     version: bool = False
     reconcile: Reconcile | None = None

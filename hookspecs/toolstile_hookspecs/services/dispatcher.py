@@ -15,6 +15,8 @@ from enum import StrEnum
 from threading import Event
 from typing import NamedTuple, Protocol, runtime_checkable
 
+from toolstile_hookspecs.services.replay import HandlerState
+
 __all__ = ["CallRunner", "DispatchOutcome", "DispatchState", "DispatchedCall", "Dispatcher"]
 
 
@@ -40,6 +42,7 @@ class DispatchOutcome(NamedTuple):
         value: The value of the result as JSON, None where there is none.
         excluded: Whether the value is kept from the model.
         error: The name of the exception that the handler raised, None for a failure it returned.
+        sent: Whether that exception shows that a request may have been sent; see `HandlerState`.
     """
 
     state: DispatchState
@@ -47,6 +50,12 @@ class DispatchOutcome(NamedTuple):
     value: str | None = None
     excluded: bool = False
     error: str | None = None
+    sent: bool | None = None
+
+    @property
+    def handler_state(self) -> HandlerState:
+        """The end of the handler of a `FAILURE`."""
+        return HandlerState.after(False if self.error is None else self.sent)
 
     def to_json(self) -> str:
         """Return it as JSON, for `from_json`."""

@@ -20,7 +20,16 @@ class HandlerState(StrEnum):
     RETURNED = "returned"
     """It returned a success."""
     FAILED = "failed"
-    """It itself returned a failure or raised an `Exception`."""
+    """It returned a failure, raised `ToolError`, or raised because it could not connect."""
+    RAISED = "raised"
+    """It raised an `Exception` that says nothing of its effect."""
+    LOST = "lost"
+    """It raised because the answer of a service was lost."""
+
+    @classmethod
+    def after(cls, sent: bool | None) -> HandlerState:  # noqa: FBT001 - as `was_sent` returns it
+        """Return the state after an exception, by the answer of `was_sent`."""
+        return {True: cls.LOST, False: cls.FAILED, None: cls.RAISED}[sent]
 
 
 class CallRecord(NamedTuple):

@@ -126,7 +126,8 @@ def _called(run: ActiveCall) -> FailureContext:
     tool = run.plan.tool
     raised = run.handler_state not in (HandlerState.NOT_BEGUN, HandlerState.RETURNED)
     told = run.abandonment is not None and run.abandonment.is_told
-    return FailureContext(run.name, bool(tool.contained), told_to_stop=told, raised=raised)
+    lost = run.handler_state is HandlerState.LOST and tool.category != "read"
+    return FailureContext(run.name, bool(tool.contained), told, raised, lost)
 
 
 def _told(run: ActiveCall, failure: FailureResult) -> str:

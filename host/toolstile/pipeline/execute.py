@@ -13,7 +13,7 @@ from toolstile.pipeline.approval import approve, digest_of
 from toolstile.pipeline.batch import Milestone
 from toolstile.pipeline.call import BEGUN, RETURNED, ActiveCall
 from toolstile.pipeline.check import params_copy_for
-from toolstile.pipeline.failures import CallRejected, without_handler
+from toolstile.pipeline.failures import PAUSES, CallRejected, without_handler
 from toolstile.pipeline.hook_calls import (
     ENDLESS,
     WrapperStack,
@@ -38,6 +38,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.calls import REPLAYED_EFFECT
 from toolstile_hookspecs.support.callables import is_async_callable
+from toolstile_hookspecs.support.network_errors import was_sent
 
 _VALUES = frozenset({int, float, bool, str, dict, list})
 
@@ -193,7 +194,8 @@ def _note_raised(run: ActiveCall, error: BaseException) -> None:
             raise RuntimeError(msg) from error
     elif isinstance(error, Exception) and run.closed is None and not run.was_cancelled:
         # Else nobody waited for it any more.
-        run.handler_state = HandlerState.FAILED
+        is_planned = isinstance(error, (*PAUSES, *run.executor.engine.interrupts))
+        run.handler_state = HandlerState.after(False if is_planned else was_sent(error))
     if not isinstance(error, Exception):
         # Raised within the handler, it interrupts the thread or the task that runs it.
         run.tell_abandoned()

@@ -24,6 +24,7 @@ from toolstile_hookspecs import (
     Stage,
     Status,
     Tool,
+    ToolError,
     ToolResult,
     ToolstileError,
     ToolValidationError,
@@ -36,7 +37,10 @@ MAX_TEXT = 2_000
 _TURNED_BY_PYTHON = (StopIteration, StopAsyncIteration)
 _INVALID = "Invalid arguments"
 _NO_MORE = "It may still be running, but can change nothing any more"
-PASSED_ON = (VisibilityExpansionRequired, PromptEvaluationError, Interrupt)
+# The same call is made again when the run continues.
+PAUSES = (VisibilityExpansionRequired, Interrupt)
+_LOST = "No answer came, so its effect may have happened. Find out before you retry."
+PASSED_ON = (*PAUSES, PromptEvaluationError)
 
 
 class CallRejected(ToolstileError):
@@ -121,12 +125,14 @@ class FailureContext:
         contained: Whether nothing of it outlives a rollback.
         told_to_stop: Whether the callbacks of `on_abandoned` have ended what it runs elsewhere.
         raised: Whether its handler raised, not what answers in its place or takes its result.
+        lost: Whether it raised because the answer of a service was lost.
     """
 
     name: str
     contained: bool
     told_to_stop: bool = False
     raised: bool = False
+    lost: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -316,6 +322,8 @@ def _internal(error: Exception, called: FailureContext) -> FailureResult:
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, _TURNED_BY_PYTHON):
         raised = error.__cause__
     message = f"Internal error in {called.name}: {text_of(raised) or type(raised).__name__}"
+    if called.lost and not called.contained:
+        message = f"{message.rstrip('.')}. {_LOST}"
     return FailureResult(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)
 
 
@@ -338,6 +346,7 @@ _IN_HANDLER: Readers = (
     *_ANYWHERE,
     (ToolValidationError, _said_by_handler),
     (ConditionError, _said_by_handler),
+    (ToolError, _said_by_handler),
     (ProcessDied, _internal),
     (EffectUnknownError, _said_by_handler),
     (TypeError, _badly_called),

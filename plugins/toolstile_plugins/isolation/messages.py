@@ -34,11 +34,13 @@ class Fault:
         name: The name of its class, of the contract or built in.
         arguments: The arguments of its class, as `PortableValues` writes them.
         trace: The traceback on the other side.
+        sent: Whether a request may have been sent before it, as `was_sent` returns it.
     """
 
     name: str
     arguments: list[Any]
     trace: str = ""
+    sent: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,7 @@ from toolstile_hookspecs.codecs import (
     imported_from,
     why_not_written,
 )
+from toolstile_hookspecs.support.network_errors import mark_sent, was_sent
 from toolstile_plugins.isolation.messages import Fault
 
 _RAISED: Final[dict[str, type[BaseException]]] = {
@@ -154,7 +155,7 @@ def fault_of(error: BaseException, trace: str = "") -> Fault:
             given: Any = error.__reduce__()
             arguments = [values.write(part) for part in given[1]]
             type_(*given[1])
-            return Fault(type_.__name__, arguments, trace)
+            return Fault(type_.__name__, arguments, trace, was_sent(error))
     text = text_of(error)
     for base in type_.__mro__:
         if _RAISED.get(base.__name__) is base and base not in _SAYS_LITTLE:
@@ -163,8 +164,8 @@ def fault_of(error: BaseException, trace: str = "") -> Fault:
                 told = f"{type_.__name__}: {text}"
             with suppress(TypeError):  # it takes more than a text
                 base(told)
-                return Fault(base.__name__, [told], trace)
-    return Fault("RuntimeError", [f"{type_.__name__}: {text}"], trace)
+                return Fault(base.__name__, [told], trace, was_sent(error))
+    return Fault("RuntimeError", [f"{type_.__name__}: {text}"], trace, was_sent(error))
 
 
 def raised(fault: Fault) -> BaseException:
@@ -176,7 +177,7 @@ def raised(fault: Fault) -> BaseException:
         error = RuntimeError(f"an exception of its process cannot be read here ({fault.name[:80]})")
     if fault.trace:
         error.add_note(fault.trace)
-    return error
+    return mark_sent(error, fault.sent)
 
 
 def text_of(error: BaseException) -> str:

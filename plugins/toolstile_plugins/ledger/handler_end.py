@@ -4,6 +4,11 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from typing import Any, Final
+
+from toolstile_hookspecs import HandlerState, Tool
+
+_ENDED: Final = frozenset({HandlerState.FAILED, HandlerState.RAISED, HandlerState.LOST})
 
 
 class HandlerEnd:
@@ -33,3 +38,22 @@ class HandlerEnd:
             callbacks, self._callbacks = self._callbacks, []
         for callback in callbacks:
             callback()
+
+
+def gives_key_back(tool: Tool[Any, Any], state: HandlerState, *, asks_tool: bool) -> bool:
+    """Tell whether a handler that failed counts as without effect.
+
+    Args:
+        tool: The tool.
+        state: The end of its handler.
+        asks_tool: Whether something can be asked for the effect.
+    """
+    config = tool.idempotency
+    if state not in _ENDED or config is None:
+        return False
+    if config.on_error is not None:
+        return config.on_error == "release"
+    if state is HandlerState.FAILED:
+        return True
+    is_asked = asks_tool or config.reconcile is not None
+    return not is_asked and (state is HandlerState.RAISED or tool.category == "read")

@@ -22,7 +22,7 @@ from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of
-from toolstile_plugins.ledger.handler_end import HandlerEnd
+from toolstile_plugins.ledger.handler_end import HandlerEnd, gives_key_back
 from toolstile_plugins.ledger.keys import printable_session
 from toolstile_plugins.ledger.reconcile import Reconciler
 
@@ -313,11 +313,12 @@ class Holding:
         return partial(store.doubt, claim.key, claim.effect_id, reason)
 
     def _is_without_effect(self) -> bool:
-        """Tell whether the handler did not begin, or itself says that it failed."""
+        """Tell whether the handler did not begin, or its failure counts as without effect."""
         state = self.control.handler_state
-        if state is HandlerState.FAILED:
-            return self.config.on_error == "release"
-        return state is HandlerState.NOT_BEGUN
+        asks_tool = self.reconciler is not None and self.reconciler.asks_tool
+        return state is HandlerState.NOT_BEGUN or gives_key_back(
+            self.tool, state, asks_tool=asks_tool
+        )
 
     def _come_to_result(self, holder: ToolContext | None) -> bool:
         """Take the result to record; `holder` is the call whose branch takes in the changes."""

@@ -8,6 +8,7 @@ from typing import Any
 from toolstile_hookspecs import Reconciled, Tool, ToolContext, ToolResult
 from toolstile_hookspecs.services.dispatcher import Dispatcher, DispatchOutcome, DispatchState
 from toolstile_hookspecs.services.ledger import LedgerEntry
+from toolstile_plugins.ledger.handler_end import gives_key_back
 
 Ask = Callable[[LedgerEntry, ToolContext], Awaitable[Reconciled]]
 
@@ -51,8 +52,7 @@ def _finding(
             ToolResult(outcome.text, value, exclude_value_from_context=outcome.excluded)
         )
     if outcome.state is DispatchState.FAILURE:
-        config = tool.idempotency
-        is_over = config is not None and config.on_error == "release"
+        is_over = gives_key_back(tool, outcome.handler_state, asks_tool=not only_here)
         return Reconciled.did_not() if is_over else None
     # Also a call that ran elsewhere, of which the dispatcher does not know, may be withdrawn.
     is_certain = outcome.state is DispatchState.NOT_RUN and only_here

@@ -166,7 +166,7 @@ class IdempotencySettings(BaseModel):
         param_keys: The params that make calls the same, for `params`.
         ttl: Seconds for which a result answers, "none" for no limit.
         on_unknown: Whether a call runs again whose effect nobody knows.
-        on_error: Whether a call that failed may be repeated.
+        on_error: Whether a call that failed may be repeated; unset, it depends on the failure.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid")
@@ -176,7 +176,7 @@ class IdempotencySettings(BaseModel):
     param_keys: tuple[str, ...] = ()
     ttl: Duration | Literal["none"] = timedelta(hours=24).total_seconds()
     on_unknown: OnUnknown = "fail"
-    on_error: OnError = "release"
+    on_error: OnError | None = None
 
     @model_validator(mode="after")
     def _fits(self) -> Self:

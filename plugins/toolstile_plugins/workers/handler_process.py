@@ -17,8 +17,9 @@ import traceback
 from collections.abc import Callable
 from typing import Any, BinaryIO, cast
 
-from toolstile_hookspecs import EffectUnknownError, Tool, ToolResult, ToolValidationError
+from toolstile_hookspecs import EffectUnknownError, Tool, ToolError, ToolResult, ToolValidationError
 from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
+from toolstile_hookspecs.support.network_errors import was_sent
 from toolstile_plugins.isolation.child import run_handler
 from toolstile_plugins.isolation.child_process import (
     flush_streams,
@@ -144,7 +145,8 @@ def _failure(error: Exception) -> DispatchOutcome:
     """Return what is told of an exception: its name and text."""
     is_unknown = isinstance(error, EffectUnknownError)
     state = DispatchState.UNKNOWN if is_unknown else DispatchState.FAILURE
-    return DispatchOutcome(state, text_of(error), error=type(error).__name__)
+    name = ToolError.__name__ if isinstance(error, ToolError) else type(error).__name__
+    return DispatchOutcome(state, text_of(error), error=name, sent=was_sent(error))
 
 
 def _outcome(tool: Tool[Any, Any], value: Any) -> DispatchOutcome:

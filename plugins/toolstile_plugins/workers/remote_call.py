@@ -30,6 +30,7 @@ from toolstile_hookspecs.services.dispatcher import (
 )
 from toolstile_hookspecs.services.ledger import CallEffects
 from toolstile_hookspecs.services.start_marks import WORKER_LOST
+from toolstile_hookspecs.support.network_errors import mark_sent
 from toolstile_plugins.isolation.messages import MAX_MESSAGE, MessageError, SocketChannel
 from toolstile_plugins.isolation.parent import call_of, result_of
 from toolstile_plugins.isolation.services import serve
@@ -234,7 +235,7 @@ def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:
         raise _unknown(tool, outcome.text)
     if outcome.error is None:
         return ToolResult.error(outcome.text)
-    raise _raised(outcome.error, outcome.text)
+    raise mark_sent(_raised(outcome.error, outcome.text), outcome.sent)
 
 
 def _is_retried(tool: Tool[Any, Any]) -> bool:

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +23,7 @@ from toolstile_hookspecs import (
     DeadlineExceededError,
     Filesystem,
     Heartbeat,
+    IdempotencyConfig,
     Interrupt,
     StateError,
     Tool,
@@ -113,6 +115,15 @@ class Leaving:
 def add(a: int, b: int = 1) -> Sum:
     """Add two integers."""
     return Sum(a + b, os.getpid())
+
+
+@tool(isolation="process", timeout=30, idempotency=IdempotencyConfig(scope="global"))
+def charge(url: str) -> None:
+    """Charge, and tell the exception of the client in the words of an application."""
+    try:
+        urllib.request.urlopen(url, b"{}", timeout=0.3)
+    except OSError as error:
+        raise StrangeError("The payment failed.", lock=threading.Lock()) from error
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,9 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from tests.hookspecs.failing_services import failing
 
+import toolstile_plugins.ledger as ledger_plugin
 from toolstile_hookspecs import (
     Binding,
     Cancellation,
@@ -34,6 +36,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_plugins.isolation import messages
+from toolstile_plugins.ledger import EffectLedger, MemoryStore as MemoryLedger
 from toolstile_plugins.vfs import VirtualFilesystem
 from toolstile_plugins.vfs.backends.memory import MemoryStore
 
@@ -188,6 +191,20 @@ def test_what_is_not_its_own_leaves_dispatch(
 
     assert notes(yard, handlers) == []
     assert len(yard.events) == 1
+
+
+@pytest.mark.parametrize(("fault", "state"), [("refused", "released"), ("closed", "unknown")])
+def test_what_it_raises_says_whether_something_was_sent(
+    yard: Any, handlers: Any, tmp_path: Path, fault: str, state: str
+) -> None:
+    """The process of the handler sees the whole chain, of which only a text crosses."""
+    ledger = EffectLedger(MemoryLedger())
+    bound = (Binding.instance(EffectLedger, ledger),)
+    yard.open(handlers.charge, plugins=(ledger_plugin,), resources=bound)
+    with failing(fault, tmp_path) as url:
+        outcome = yard.call("charge", url=url)
+    assert "StrangeError: The payment failed" in outcome.text
+    assert outcome.event.attributes["ledger.state"] == state
 
 
 def test_it_reads_and_changes_the_calls_branch(yard: Any, handlers: Any) -> None:

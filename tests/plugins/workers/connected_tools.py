@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,6 +45,16 @@ def files_of(context: ToolContext) -> Filesystem:
 
 def make_tariff(_: object) -> Tariff:
     return Tariff(7, os.getpid())
+
+
+@tool(idempotency=IdempotencyConfig(scope="global"))
+def charge_booked(url: str, *, context: ToolContext) -> None:
+    """Charge, and tell the exception of the client in the words of an application."""
+    files_of(context)
+    try:
+        urllib.request.urlopen(url, b"{}", timeout=0.3)
+    except OSError as error:
+        raise LookupError("The payment failed.") from error
 
 
 @tool(category="write", timeout=60)
@@ -170,6 +181,6 @@ def add(params: Sum, *, context: ToolContext) -> ToolResult[int]:
 ADD = Tool[Sum, int](name="add", description="Add.", handler=add)
 
 ON_WORKERS = [
-    ADD, beat, book, directory, large, log_in, look_long, mark_booked, pay_booked, relay, tariff,
-    trace_id,
+    ADD, beat, book, charge_booked, directory, large, log_in, look_long, mark_booked,
+    pay_booked, relay, tariff, trace_id,
 ]  # fmt: skip

@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import time
+import urllib.request
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from toolstile_hookspecs import (
     IdempotencyConfig,
+    ToolError,
     ToolResult,
     ToolValidationError,
     tool,
@@ -56,6 +58,21 @@ def pay(order: int, seconds: float = 0) -> int:
     note(f"paid {order}")
     time.sleep(seconds)
     return order
+
+
+class CardError(ToolError):
+    """A kind of failure that only this module has."""
+
+
+@tool(idempotency=IdempotencyConfig(scope="global"))
+def charge(url: str, declines: bool = False) -> None:
+    """Charge, and tell the exception of the client in the words of an application."""
+    try:
+        urllib.request.urlopen(url, b"{}", timeout=0.3)
+    except OSError as error:
+        if declines:
+            raise CardError("Not charged. Ask for another card.") from error
+        raise LookupError("The payment failed.") from error
 
 
 @tool(category="write", timeout=1)
@@ -116,4 +133,4 @@ def die() -> None:
     os._exit(3)
 
 
-TOOLS = [where, greet, fail, pay, linger, current_trace, traced, lost, die]
+TOOLS = [where, greet, fail, pay, charge, linger, current_trace, traced, lost, die]

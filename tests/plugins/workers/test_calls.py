@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.hookspecs.failing_services import failing
 
 from toolstile import ConfigurationError, Host, Settings, Status, ToolCall
 from toolstile_hookspecs import Outcome, tool
@@ -75,6 +76,25 @@ def test_handlers_run_in_processes_of_the_worker(shared: Site):
             "contract": "Too much.",
             "other": "Internal error in fail: It is gone.",
         }
+
+
+def test_what_it_raises_says_whether_something_was_sent(shared: Site, tmp_path: Path):
+    """The worker sees the whole chain, of which only a text comes back."""
+
+    def state(**arguments: Any) -> str:
+        outcome = call(host, "charge", **arguments)
+        return f"{outcome.event.attributes['ledger.state']}: {outcome.text}"
+
+    with shared.host() as host:
+        with failing("refused", tmp_path) as url:
+            assert state(url=url) == "released: Internal error in charge: The payment failed."
+        with failing("closed", tmp_path) as url:
+            declined = "released: Not charged. Ask for another card."
+            assert state(url=url, declines=True) == declined
+            assert state(url=url) == (
+                "unknown: Internal error in charge: The payment failed. No answer came, so its "
+                "effect may have happened. Find out before you retry."
+            )
 
 
 def test_a_handler_that_takes_too_long_is_killed(shared: Site):

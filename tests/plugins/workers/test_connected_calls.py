@@ -16,6 +16,7 @@ from typing import Any
 
 import pytest
 from pydantic import SecretStr
+from tests.hookspecs.failing_services import failing
 
 from toolstile import Host, Status, ToolCall
 from toolstile_hookspecs import Binding, Heartbeat, Outcome, StateError
@@ -91,6 +92,16 @@ def test_a_handler_calls_other_tools(host: Host, name: str):
         assert outcome.result.value == expected[name]
         assert entries(tools.session) == ([4] if name == "book" else [])
     assert reports == [("relay", 1, 2, "half")]
+
+
+@pytest.mark.parametrize(("fault", "state"), [("refused", "released"), ("closed", "unknown")])
+def test_what_it_raises_says_whether_something_was_sent(
+    host: Host, tmp_path: Path, fault: str, state: str
+):
+    with failing(fault, tmp_path) as url, host.executor() as tools:
+        outcome = tools.dispatch(ToolCall("charge_booked", {"url": url}))
+    assert "The payment failed" in outcome.text
+    assert outcome.event.attributes["ledger.state"] == state
 
 
 def test_heartbeats_reach_the_host(host: Host):
