@@ -50,7 +50,7 @@ def _seconds_each(url: str, number: int) -> float:
 
 def _claim_and_record(url: str, number: int) -> None:
     from toolstile_hookspecs.services.ledger import Claim, RecordedResult
-    from toolstile_plugins.ledger.keys import new_effect_id
+    from toolstile_hookspecs.support.ids import new_id
     from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
     now = datetime.now(UTC)
@@ -59,7 +59,7 @@ def _claim_and_record(url: str, number: int) -> None:
         print("ready", flush=True)
         sys.stdin.read()
         for _ in range(number):
-            effect_id = new_effect_id()
+            effect_id = new_id()
             claim = Claim(f"bench:{effect_id}", "add", "h" * 64, effect_id, "s", "c", now)
             assert store.claim(claim, now=now) is None
             assert store.finish(claim.key, effect_id, RecordedResult("", b"42"), None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import json
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -18,6 +17,7 @@ from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.limits import Cancellation, Deadline
 from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.results import ToolResult
+from toolstile_hookspecs.support.ids import new_id
 from toolstile_hookspecs.support.text import wire_time
 
 if TYPE_CHECKING:
@@ -45,14 +45,6 @@ DRY_RUN: Final = "toolstile.dry_run"
 """True for a dry run."""
 
 NO_META: Final[Mapping[str, Any]] = MappingProxyType({})
-
-_numbers = itertools.count(1)
-
-
-class MadeUpId(str):
-    """The id of a call to which its provider gave none; it means nothing to anybody else."""
-
-    __slots__ = ()
 
 
 class Stage(StrEnum):
@@ -114,26 +106,35 @@ class ToolCall:
     Args:
         name: The tool, by its name or its wire name.
         arguments: JSON text as the provider sent it, or an object; secrets are in clear.
-        id: The provider's id of the call; made up where it has none.
+        id: The host's id of the call, unique among all hosts and ordered by time. Give an id only
+            if it is unique among the calls of its session; that of a provider need not be.
         cancellation: Keep it to cancel the call from outside.
         deadline: The end of the evaluation, beside the executor's own.
         meta: Data beside the arguments, such as `traceparent`.
+        provider_id: The provider's id of the call, for the answer; "" without one.
 
     Example:
-        >>> ToolCall("add", {"a": 1, "b": 2}, id="call_1").id
-        'call_1'
+        >>> ToolCall("add", {"a": 1, "b": 2}, provider_id="call_0").provider_id
+        'call_0'
     """
 
     name: str
     arguments: str | bytes | Mapping[str, Any] = field(default="{}", repr=False)
-    id: str = field(default_factory=lambda: MadeUpId(f"call-{next(_numbers)}"))
+    id: str = field(default_factory=new_id)
     cancellation: Cancellation | None = None
     deadline: Deadline | None = None
     meta: Mapping[str, Any] = field(default_factory=lambda: NO_META)
+    provider_id: str = ""
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = (self.name, self.arguments, self.id, self.cancellation, self.deadline)
-        return self.__class__, (*fields, dict(self.meta))  # `NO_META` cannot be pickled
+        # `NO_META` cannot be pickled.
+        return self.__class__, (*fields, dict(self.meta), self.provider_id)
+
+    @property
+    def wire_id(self) -> str:
+        """The id by which whoever asked for the call knows it: the provider's, else the host's."""
+        return self.provider_id or self.id
 
 
 @dataclass(frozen=True)

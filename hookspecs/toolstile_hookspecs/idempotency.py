@@ -70,7 +70,7 @@ class IdempotencyConfig:
             `key_fn`, `none` switches it off.
         ttl: How long a recorded result answers; None never expires.
         scope: `session` (this session's id), `global`, `call` (this session's id and the
-            provider's call id), or a name of your own. What has to hold after a restart with
+            host's id of the call), or a name of your own. What has to hold after a restart with
             `session` or `call` needs a session with the same id.
         param_keys: The params that make the key, for `params`.
         key_fn: The function from params to key, for `custom`.

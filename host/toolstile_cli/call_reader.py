@@ -232,7 +232,11 @@ def _call(line: Line, seen: dict[str, int]) -> ToolCall:
         if key not in KEYS:
             near = suggest(key, KEYS)
             raise LineError(f"unknown key {key!r}{f'{near} There' if near else '; there'} {_KNOWN}")
-    return ToolCall(_name(entry), _arguments(entry), id=_id(entry, line, seen))
+    told = _id(entry, line, seen)
+    if "id" in entry:
+        return ToolCall(_name(entry), _arguments(entry), id=told)
+    # The number of a line names a call of this file alone.
+    return ToolCall(_name(entry), _arguments(entry), provider_id=told)
 
 
 def _name(entry: JsonObject) -> str:

@@ -59,7 +59,7 @@ class Ending:
 
     def wire(self) -> dict[str, Any]:
         """Return the envelope with the call's id, and the diff of a dry run, before it."""
-        return {"id": self.call.id, **self.shown, **self.envelope}
+        return {"id": self.call.wire_id, **self.shown, **self.envelope}
 
     @property
     def shown(self) -> dict[str, str]:

@@ -111,7 +111,7 @@ class TableReport(Report):
         self._table = Table(
             terminal,
             [
-                Column("call", widest([printable(call.id) for call in calls], 12), keep="end"),
+                Column("call", widest([printable(call.wire_id) for call in calls], 12), keep="end"),
                 Column("tool", widest([printable(call.name) for call in calls], 24)),
                 Column("outcome", max(len(_outcome(status)) for status in Status) + 2),
                 Column("reached", max(map(len, Stage))),
@@ -164,7 +164,7 @@ class TableReport(Report):
         style = STYLES.get(ending.status, "red")
         signs = SYMBOLS.get(ending.status, FAILURE)
         cells = [
-            Text(printable(ending.call.id), "dim"),
+            Text(printable(ending.call.wire_id), "dim"),
             Text(printable(ending.tool)),
             self._terminal.sign(*signs, _outcome(ending.status), style),
             Text(_reached(ending.stage), "dim"),

@@ -154,15 +154,14 @@ class _Walk:
         arguments = cast(
             "Any", given if isinstance(given, (str, dict)) else json.dumps(given or {})
         )
-        ids = {"id": told} if told else {}
-        self._add(ToolCall(name, arguments or "{}", **ids))
+        self._add(ToolCall(name, arguments or "{}", provider_id=told or ""))
         return True
 
     def _add(self, call: ToolCall) -> None:
         self._read += 1
         if self._is_cut_off and _canonical(call.arguments) == "{}":
             call = replace(call, arguments=CUT_OFF)
-        self.calls.setdefault((call.id, call.name, _canonical(call.arguments)), call)
+        self.calls.setdefault((call.wire_id, call.name, _canonical(call.arguments)), call)
 
 
 def dialect_of(node: object, dialects: Iterable[Dialect]) -> Dialect | None:
@@ -199,7 +198,7 @@ def _is_unread(like: JsonObject, calls: list[ToolCall]) -> bool:
     """Tell whether none of the calls that were read is the one that an object looks like."""
     ids = [str(like[key]) for key in IDS if isinstance(like.get(key), (str, int))]
     if ids:
-        return not any(call.id in ids for call in calls)
+        return not any(call.provider_id in ids for call in calls)
     name = next((like[key] for key in NAMES if key in like), None)
     name = cast("JsonObject", name).get("name") if isinstance(name, dict) else name
     # Gemini's names may begin with an underscore that stands for nothing.

@@ -84,14 +84,17 @@ class CallMade:
     """A call as the model made it.
 
     Args:
-        id: The provider's id of the call.
+        id: The provider's id of the call in a reply of an adapter. The loop keeps the reply with
+            ids of the host's, which no other call has.
         name: The tool, as the model named it.
         arguments: The arguments as JSON text, or as close to it as the model came.
+        provider_id: The provider's id of a call that has the host's; "" without one.
     """
 
     id: str
     name: str
     arguments: str = field(default="{}", repr=False)
+    provider_id: str = ""
 
     @property
     def params(self) -> dict[str, Any]:
@@ -104,7 +107,7 @@ class CallMade:
 
     def as_call(self) -> ToolCall:
         """Return the call that the host carries out."""
-        return ToolCall(self.name, self.arguments, id=self.id)
+        return ToolCall(self.name, self.arguments, id=self.id, provider_id=self.provider_id)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +115,7 @@ class CallAnswer:
     """The result of a call, as the model reads it.
 
     Args:
-        call_id: The provider's id of the call.
+        call_id: The id of the call.
         name: The tool.
         text: The text.
         is_error: Whether the host refused the call or rolled it back.

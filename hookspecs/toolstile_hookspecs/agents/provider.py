@@ -7,7 +7,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Protocol
 
+from toolstile_hookspecs.agents.history import sendable
 from toolstile_hookspecs.agents.messages import Message, Turn, Usage
+from toolstile_hookspecs.codecs import encodable
 from toolstile_hookspecs.errors import PromptEvaluationError
 from toolstile_hookspecs.tools import Tool
 
@@ -17,7 +19,7 @@ class CallDelta:
     """A piece of a call in a stream; a call runs only once its reply is whole.
 
     Args:
-        id: The provider's id of the call.
+        id: The provider's id of the call, the `provider_id` of the call once it is made.
         name: The tool, as the model named it.
         arguments: The next piece of its arguments, as JSON text.
     """
@@ -39,8 +41,8 @@ class ModelRequest:
 
     Args:
         system: The rendered prompt.
-        messages: The conversation, oldest first; the message after a reply with calls has all
-            their results, in call order.
+        messages: The conversation, oldest first, in the form of `sendable`: an adapter puts the
+            calls as they stand there into the provider's own items.
         tools: The tools that the model may call.
         output: The JSON Schema of the answer, None where any text will do.
         settings: The settings of the model that were given, such as `temperature`.
@@ -53,6 +55,11 @@ class ModelRequest:
     output: Mapping[str, Any] | None = None
     settings: Mapping[str, Any] = field(default_factory=dict[str, Any], repr=False)
     timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        """Make the prompt and the conversation such as a provider takes them."""
+        object.__setattr__(self, "system", encodable(self.system))
+        object.__setattr__(self, "messages", sendable(self.messages))
 
 
 class FaultType(StrEnum):

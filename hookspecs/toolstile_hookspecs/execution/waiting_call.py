@@ -22,9 +22,11 @@ class WaitingCall:
         question: The question, and the token that resumes the call; empty once it has gone on.
         answer: The answer, where the framework cannot say all of it.
         digest: The digest of its tool and arguments, where runs may have calls of the same ids.
+        id: The host's id of the call; "" in sessions of earlier releases, where `call_id` is it.
     """
 
     call_id: str
     question: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
     answer: ApprovalAnswer | None = field(default=None, repr=False)
     digest: str = field(default="", repr=False)
+    id: str = ""

@@ -181,7 +181,9 @@ def as_edited(run: ActiveCall, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]
     try:
         arguments = codec.encode(codec.decode(as_json(answer.arguments or "{}")))
         # With what was left out filled in, as defaults may come out differently the next time.
-        return ToolCall(run.call_made.name, arguments.decode(), id=run.call_made.id), arguments
+        made = run.call_made
+        given = arguments.decode()
+        return ToolCall(made.name, given, id=made.id, provider_id=made.provider_id), arguments
     except ToolValidationError as error:
         raise CallRejected(
             Status.INVALID,

@@ -70,9 +70,9 @@ def _server(calls: SessionCalls, *, is_offering: bool) -> McpSdkServerConfig:
         return ListToolsResult.model_validate({"tools": shown})
 
     async def called(_: object, params: CallToolRequestParams) -> CallToolResult:
-        call = ToolCall(params.name, params.arguments or {})
         meta = cast("Mapping[str, Any]", params.meta or {})
-        read = await calls.read(replace(call, id=meta.get(CALL_ID, call.id)))
+        told = meta.get(CALL_ID, "")
+        read = await calls.read(ToolCall(params.name, params.arguments or {}, provider_id=told))
         content = [{"type": "text", "text": read.text}]
         return CallToolResult.model_validate({"content": content, "isError": read.is_error})
 
@@ -188,4 +188,5 @@ def answered(call: Paused, answer: GivenAnswer, tools: ExecutorHandle) -> None:
         answer: The answer of a person.
         tools: The executor of the resumed session.
     """
-    calls_of(tools).answers[call.session_id, call.id] = call.question[TOKEN], answer
+    given = call.call_id or call.id, call.question[TOKEN], answer
+    calls_of(tools).answers[call.session_id, call.id] = given

@@ -26,6 +26,7 @@ from toolstile_hookspecs import (
     Cancellation,
     DefinitionError,
     ExecutorHandle,
+    ForeignCall,
     Outcome,
     Status,
     ToolCall,
@@ -44,7 +45,8 @@ _CALLS: Final = "claude_session_calls"
 AGAIN: Final = "Call it again, unchanged: the session then waits for the answer."
 
 Hooks = dict[HookEvent, list[HookMatcher]]
-_Answered = tuple[str, GivenAnswer]
+_Answered = tuple[str, str, GivenAnswer]
+"""The id under which a call waits, its token and the answer."""
 _Place = tuple[str, str]
 """A session and the id of a call: the forks of a session have the same ids."""
 _Same = tuple[str, str]
@@ -58,11 +60,12 @@ class Paused:
 
     Args:
         session_id: The session, for `ClaudeAgentOptions(resume=...)`.
-        id: The id of the call.
+        id: The id of the call in Claude Code.
         name: Its tool.
         arguments: Its arguments.
         question: The question to a person, the diff where there is one, and the token of the
             answer; give that only to those who may decide.
+        call_id: The host's id of the call; "" in one of an earlier release.
     """
 
     session_id: str
@@ -70,6 +73,7 @@ class Paused:
     name: str
     arguments: Mapping[str, Any] = field(repr=False)
     question: Mapping[str, str] = field(repr=False)
+    call_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -109,7 +113,7 @@ class SessionCalls:
         self.tools = tools
         self.paused: dict[_Place, Paused] = {}
         self.answers: dict[_Place, _Answered] = {}
-        """Tokens and answers of people."""
+        """Answers of people."""
         self._carried: dict[_Place, Carried] = {}
         self._known: dict[_Same, Read | _Answered] = {}
         """Ends of calls, or answers to them, before our server is asked for them."""
@@ -142,6 +146,14 @@ class SessionCalls:
         }
         return cast("Hooks", matchers)
 
+    async def _dispatched(
+        self, call: ToolCall, answered: _Answered | None, using: ForeignCall | None = None
+    ) -> Outcome:
+        if answered is None:
+            return await self.tools.adispatch(call, using=using)
+        id_, token, answer = answered
+        return await self.tools.aresume(replace(call, id=id_), token, answer, using=using)
+
     # --- Our tools
 
     async def read(self, call: ToolCall) -> Read:
@@ -159,9 +171,7 @@ class SessionCalls:
 
     async def _ended(self, call: ToolCall, answered: _Answered | None = None) -> Outcome | Read:
         try:
-            if answered is None:
-                return await self.tools.adispatch(call)
-            return await self.tools.aresume(call, *answered)
+            return await self._dispatched(call, answered)
         except VisibilityExpansionRequired as request:
             return Read(opened(self.tools, request), is_error=False)
         except Exception as error:  # noqa: BLE001 - it ends the session, which is another process
@@ -199,10 +209,7 @@ class SessionCalls:
             foreign_tool(self.tools, call.name, f"foreign_tools([{call.name!r}, ...])")
         except DefinitionError as error:
             return _deny(str(error))
-        if (answered := self.answers.pop(_place(data), None)) is None:
-            dispatched = self.tools.adispatch(call, using=carried.run)
-        else:
-            dispatched = self.tools.aresume(call, *answered, using=carried.run)
+        dispatched = self._dispatched(call, self.answers.pop(_place(data), None), carried.run)
         carried.outcome = asyncio.ensure_future(dispatched)
         try:
             either = (carried.outcome, carried.admitted)
@@ -257,7 +264,9 @@ class SessionCalls:
         if self._deferred.setdefault(session_id, call_id) != call_id:
             return _deny(f"{outcome.text} Another call is waiting: retry this one after that.")
         name, arguments = data["tool_name"], data["tool_input"]
-        self.paused[place] = Paused(session_id, call_id, name, arguments, question(outcome))
+        self.paused[place] = Paused(
+            session_id, call_id, name, arguments, question(outcome), outcome.call.id
+        )
         return _decide(permissionDecision="defer", permissionDecisionReason=outcome.text)
 
     async def _after(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
@@ -316,11 +325,11 @@ def _call(
     data: PreToolUseHookInput | PostToolUseHookInput | PostToolUseFailureHookInput,
 ) -> ToolCall:
     name = data["tool_name"].removeprefix(PREFIX)
-    return ToolCall(name, data["tool_input"], id=data["tool_use_id"])
+    return ToolCall(name, data["tool_input"], provider_id=data["tool_use_id"])
 
 
 def _same(call: ToolCall) -> _Same:
-    return call.id, _key(call.name, call.arguments)
+    return call.wire_id, _key(call.name, call.arguments)
 
 
 def _taken(kept: dict[_Same, _Kept], same: _Same) -> _Kept | None:

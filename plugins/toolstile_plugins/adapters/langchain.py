@@ -8,9 +8,9 @@ of the call. Neither goes by an order, since the calls of a node run side by sid
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, cast
 
@@ -32,7 +32,7 @@ from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
 from toolstile_plugins.adapters.framework import FrameworkImport
 from toolstile_plugins.adapters.shown import TOKEN, offered, opened, question
-from toolstile_plugins.adapters.turns import Turns
+from toolstile_plugins.adapters.turns import Turns, id_in
 
 with FrameworkImport("langchain"):
     from langchain_core.messages import AIMessage, ToolMessage
@@ -47,7 +47,9 @@ TheirTool = BaseTool | Callable[..., Any]
 """A tool of LangChain, or a function that becomes one."""
 
 CALL_ID: Final = "call_id"
-"""The key of a call's id in the question of a call that waits."""
+"""The key of the model's id of a call in the question of a call that waits."""
+OWN_ID: Final = "toolstile_call_id"
+"""The key of the host's id, which an earlier release did not have."""
 NODE_RUN: Final = "langgraph_checkpoint_ns"
 """The key in a call's `meta` of the run of the node that makes it: LangGraph's own name of that."""
 _CONTROL: Final = ControlFlow(failures=(ToolException, ValidationError), pauses=(GraphBubbleUp,))
@@ -283,7 +285,8 @@ class _Calls:
         Raises:
             GraphInterrupt: When it waits for a person.
         """
-        given = node.answer(call.id)
+        given = node.answer(call)
+        call = _as_asked(call, given)
         outcome = self._known(call, node, given)
         if outcome is not None:
             pass
@@ -315,7 +318,8 @@ class _Calls:
         return node.interrupted_by(outcome)
 
     async def _outcome(self, call: ToolCall, node: _NodeRun, using: ForeignCall | None) -> Outcome:
-        given = node.answer(call.id)
+        given = node.answer(call)
+        call = _as_asked(call, given)
         known = self._known(call, node, given)
         if known is not None:
             return known
@@ -334,6 +338,14 @@ class _Calls:
                 )
                 return None if goes_on else Outcome(event)
         return None
+
+
+def _as_asked(call: ToolCall, given: Mapping[str, Any] | None) -> ToolCall:
+    return call if given is None else replace(call, id=_own_id(given))
+
+
+def _own_id(given: Mapping[str, Any]) -> Any:
+    return given.get(OWN_ID, given[CALL_ID])
 
 
 def _answer(given: Mapping[str, Any]) -> ApprovalAnswer:
@@ -381,11 +393,13 @@ class _NodeRun:
     def call(self, tool: str, arguments: Any, call_id: str | None) -> ToolCall:
         """Return a call that the node makes."""
         meta = {} if self.name is None else {NODE_RUN: self.name}
-        if call_id is None:  # called by hand
-            return ToolCall(tool, arguments, meta=meta)
-        return ToolCall(tool, arguments, call_id, meta=meta)
+        if call_id is None or self.name is None:  # called by hand
+            return ToolCall(tool, arguments, meta=meta, provider_id=call_id or "")
+        message_id, ids = self.turn()
+        id_ = id_in(message_id or self.name, call_id, ids, arguments)
+        return ToolCall(tool, arguments, id_, meta=meta, provider_id=call_id)
 
-    def turn(self) -> tuple[Hashable, list[str]]:
+    def turn(self) -> tuple[str | None, list[str]]:
         """Return the id of the message whose calls the graph makes, and the ids of those."""
         try:
             messages = self.values["__pregel_read"]("messages")
@@ -396,7 +410,7 @@ class _NodeRun:
                 return message.id, [call["id"] or "" for call in message.tool_calls]
         return None, []
 
-    def answer(self, call_id: str) -> dict[str, Any] | None:
+    def answer(self, call: ToolCall) -> dict[str, Any] | None:
         """Return the answer with which the graph was resumed, to the last question of a call."""
         if self.name is None:
             return None
@@ -406,7 +420,8 @@ class _NodeRun:
             for given in (*pad.resume, pad.get_null_resume())
             if isinstance(given, dict) and given.keys() >= {TOKEN, CALL_ID}
         ]
-        answers = [given for given in answers if given[CALL_ID] == call_id]
+        known = (call.provider_id, call.id), (call.provider_id, call.provider_id)
+        answers = [given for given in answers if (given[CALL_ID], _own_id(given)) in known]
         if not answers:
             return None
         # An interrupt of their tool takes what comes after it.
@@ -426,7 +441,8 @@ class _NodeRun:
             return outcome
         event = outcome.event
         asked = {
-            CALL_ID: event.call_id,
+            CALL_ID: event.call.wire_id,
+            OWN_ID: event.call_id,
             "tool": event.tool_name,
             "arguments": event.shown_arguments,
             **question(outcome),

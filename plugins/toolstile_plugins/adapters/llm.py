@@ -220,8 +220,7 @@ def _implementation(
 
 
 def _call(name: str, theirs: Any) -> ToolCall:
-    call = ToolCall(name, theirs.arguments)
-    return call if theirs.tool_call_id is None else replace(call, id=theirs.tool_call_id)
+    return ToolCall(name, theirs.arguments, provider_id=theirs.tool_call_id or "")
 
 
 class _Calls:
@@ -238,18 +237,20 @@ class _Calls:
             CallWaits: When it waits for a person.
             CallFailed: When it was refused or rolled back.
         """
-        kept = waiting.waiting(self.tools, call.id)
+        kept = waiting.waiting(self.tools, call.wire_id)
         if kept is None or kept.answer is None:
             return self._seen(self.tools.dispatch(call, using=using))
+        call = waiting.as_kept(call, kept)
         outcome = self.tools.resume(call, kept.question[TOKEN], kept.answer, using=using)
         waiting.went_on(self.tools, kept)
         return self._seen(outcome)
 
     async def later(self, call: ToolCall, using: ForeignCall | None = None) -> Outcome:
         """Dispatch a call; see `now`."""
-        kept = waiting.waiting(self.tools, call.id)
+        kept = waiting.waiting(self.tools, call.wire_id)
         if kept is None or kept.answer is None:
             return self._seen(await self.tools.adispatch(call, using=using))
+        call = waiting.as_kept(call, kept)
         outcome = await self.tools.aresume(call, kept.question[TOKEN], kept.answer, using=using)
         waiting.went_on(self.tools, kept)
         return self._seen(outcome)

@@ -116,7 +116,7 @@ def question(tools: ExecutorHandle, item: ToolApprovalItem) -> Mapping[str, str]
         The question; empty for an interruption by a rule of the tool's own.
     """
     call = _call_of(item)
-    kept = waiting.waiting(tools, call.id, _digest(call))
+    kept = waiting.waiting(tools, call.wire_id, _digest(call))
     return {} if kept is None else kept.question
 
 
@@ -138,7 +138,7 @@ def answer(
         StateError: When no such call waits in the session.
     """
     call = _call_of(item)
-    waiting.answer(tools, call.id, given, _digest(call))
+    waiting.answer(tools, call.wire_id, given, _digest(call))
     state.approve(item)
 
 
@@ -276,12 +276,12 @@ class _Gate:
         self, context: RunContextWrapper[Any], call: ToolCall, made: type[_SomeVisit]
     ) -> _SomeVisit:
         """Dispatch a call with those of its turn; return once it is known whether it waits."""
-        visit = visit_of(call.id)
+        visit = visit_of(call.wire_id)
         if isinstance(visit, made):  # the SDK asks again
             return visit
         visit = made()
-        VISITS.set({**VISITS.get(), call.id: visit})
-        turn = await self._turn(context, call.id)
+        VISITS.set({**VISITS.get(), call.wire_id: visit})
+        turn = await self._turn(context, call.wire_id)
         await visit.begin(self._turns.dispatch(call, turn, turn.ids, visit.using))
         if (outcome := visit.question) is not None:
             visit.is_over = True
@@ -304,9 +304,10 @@ class _Gate:
 
     async def _resumed(self, call: ToolCall, using: ForeignCall | None) -> Outcome:
         """Go on with a call that waited, or dispatch one that the SDK has not asked about."""
-        if (kept := waiting.waiting(self.tools, call.id, _digest(call))) is None:
+        if (kept := waiting.waiting(self.tools, call.wire_id, _digest(call))) is None:
             return await self.tools.adispatch(call, using=using)
         given, token = kept.answer or ApprovalAnswer.approve(), kept.question[TOKEN]
+        call = waiting.as_kept(call, kept)
         outcome = await self.tools.aresume(call, token, given, using=using)
         waiting.went_on(self.tools, kept)
         return outcome
@@ -324,13 +325,14 @@ def _call(name: str, given: str | dict[str, Any], call_id: str) -> ToolCall:
     """Return a call with its arguments as the model wrote them, where they are known."""
     if isinstance(given, str):
         # Some providers send nothing for a tool without arguments.
-        return ToolCall(name, given if given.strip() else "{}", id=call_id)
+        return ToolCall(name, given if given.strip() else "{}", provider_id=call_id)
     text = _arguments()
-    return ToolCall(name, given if text is None or _read(text) != given else text, id=call_id)
+    told = given if text is None or _read(text) != given else text
+    return ToolCall(name, told, provider_id=call_id)
 
 
 def _call_of(item: ToolApprovalItem) -> ToolCall:
-    return ToolCall(item.name or "", item.arguments or "{}", id=item.call_id or "")
+    return ToolCall(item.name or "", item.arguments or "{}", provider_id=item.call_id or "")
 
 
 def _digest(call: ToolCall) -> str:

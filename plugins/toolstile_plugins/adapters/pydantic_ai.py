@@ -25,7 +25,7 @@ from toolstile_hookspecs import (
 from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
 from toolstile_plugins.adapters.framework import FrameworkImport
 from toolstile_plugins.adapters.shown import TOKEN, offered, opened, question
-from toolstile_plugins.adapters.turns import Turns
+from toolstile_plugins.adapters.turns import Turns, id_in
 
 with FrameworkImport("pydantic-ai"):
     from pydantic_ai import (
@@ -244,13 +244,13 @@ class _Calls:
             ApprovalRequired: When the call waits for a person.
         """
         made = _made(ctx)
-        call = _call(name, arguments, ctx)
+        ids = [part.tool_call_id for part in made]
+        call = _call(name, arguments, ctx, ids)
         token = _token(ctx)
         if token is None:
-            ids = [part.tool_call_id for part in made]
             outcome = await self.turns.dispatch(call, (ctx.run_id, ctx.run_step), ids, using)
         else:
-            asked = [part.args_as_dict() for part in made if part.tool_call_id == call.id]
+            asked = [part.args_as_dict() for part in made if part.tool_call_id == call.provider_id]
             answer = ApprovalAnswer.approve()
             if asked and asked[0] != arguments:  # the person has edited them
                 call, answer = replace(call, arguments=asked[0]), ApprovalAnswer.edit(arguments)
@@ -279,13 +279,22 @@ def _made(ctx: RunContext[Any]) -> list[ToolCallPart]:
     return []
 
 
-def _call(name: str, arguments: dict[str, Any], ctx: RunContext[Any]) -> ToolCall:
+def _call(
+    name: str, arguments: dict[str, Any], ctx: RunContext[Any], ids: Sequence[str]
+) -> ToolCall:
     seconds = ctx.remaining_time()
     deadline = None if seconds is None else Deadline.after(seconds)
     given = arguments.get(_TEXT, arguments)
-    if ctx.tool_call_id is None:  # called by hand
-        return ToolCall(name, given, deadline=deadline)
-    return ToolCall(name, given, ctx.tool_call_id, deadline=deadline)
+    told, origin = ctx.tool_call_id or "", _origin(ctx)
+    call = ToolCall(name, given, deadline=deadline, provider_id=told)
+    return replace(call, id=id_in(origin, told, ids, arguments)) if told and origin else call
+
+
+def _origin(ctx: RunContext[Any]) -> str:
+    """Return what tells the reply with a call from all others: its run, and its number in it."""
+    replies = [each for each in ctx.messages if isinstance(each, ModelResponse)]
+    run = replies[-1].run_id if replies else None
+    return f"{run}/{sum(each.run_id == run for each in replies)}" if run else ""
 
 
 def _token(ctx: RunContext[Any]) -> str | None:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from collections import OrderedDict
 from collections.abc import Coroutine, Hashable, Sequence
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from typing import Any, Final
 
 from toolstile_hookspecs import Cancellation, ExecutorHandle, ForeignCall, Outcome, ToolCall
@@ -16,6 +18,23 @@ MAX_TURNS: Final = 256
 """The maximum number of turns that are remembered, so that a repeated call is a single one."""
 
 _Carried = Coroutine[Any, Any, Outcome]
+
+
+def id_in(reply: str, call_id: str, ids: Sequence[str], arguments: object) -> str:
+    """Return an id for a call of a reply that is the same when the framework makes the call again.
+
+    A model may use an id in several replies, and for several calls of one.
+
+    Args:
+        reply: The framework's id of the reply, or of its run.
+        call_id: The model's id of the call.
+        ids: The ids of all calls of the reply.
+        arguments: The arguments of the call.
+    """
+    if ids.count(call_id) <= 1:
+        return f"{reply}/{call_id}"
+    written = json.dumps(arguments, sort_keys=True, default=str)
+    return f"{reply}/{call_id}/{sha256(written.encode()).hexdigest()[:16]}"
 
 
 class Turns:
@@ -57,11 +76,11 @@ class Turns:
         Raises:
             PromptEvaluationError: As `ExecutorHandle.adispatch` raises; so do all others.
         """
-        is_one_of_many = len(ids) > 1 and len({*ids}) == len(ids) and call.id in ids
+        is_one_of_many = len(ids) > 1 and len({*ids}) == len(ids) and call.wire_id in ids
         if not is_one_of_many:
             return await self._tools.adispatch(call, using=using)
         gathered = self._gathered(turn, ids)
-        if gathered.begun or call.id in gathered.come:
+        if gathered.begun or call.wire_id in gathered.come:
             return await self._tools.adispatch(call, using=using)
         # A call whose task has ended before its turn began is ended by this.
         stop = call.cancellation or Cancellation()
@@ -101,7 +120,7 @@ class _Turn:
     def add(self, call: ToolCall, using: ForeignCall | None) -> asyncio.Future[_Carried]:
         """Add a call; return the future of what carries it out, set when the batch begins."""
         future: asyncio.Future[_Carried] = self.loop.create_future()
-        self.come[call.id] = (call, using, future)
+        self.come[call.wire_id] = (call, using, future)
         if len(self.come) == len(self.ids):
             self._begin()
         elif len(self.come) == 1:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from toolstile_hookspecs import ApprovalAnswer, ExecutorHandle, Outcome, StateError
+from toolstile_hookspecs import ApprovalAnswer, ExecutorHandle, Outcome, StateError, ToolCall
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.execution.waiting_call import WaitingCall
 from toolstile_plugins.adapters.shown import question
@@ -12,7 +12,8 @@ from toolstile_plugins.adapters.shown import question
 
 def waits(tools: ExecutorHandle, outcome: Outcome, digest: str = "") -> WaitingCall:
     """Keep a call that waits in its session."""
-    kept = WaitingCall(outcome.call.id, question(outcome), digest=digest)
+    call = outcome.call
+    kept = WaitingCall(call.wire_id, question(outcome), digest=digest, id=call.id)
     tools.session[WaitingCall].append(kept)
     return kept
 
@@ -22,6 +23,11 @@ def waiting(tools: ExecutorHandle, call_id: str, digest: str = "") -> WaitingCal
     call = call_id, digest
     known = tools.session[WaitingCall].where(lambda kept: (kept.call_id, kept.digest) == call)
     return known[-1] if known and known[-1].question else None
+
+
+def as_kept(call: ToolCall, kept: WaitingCall) -> ToolCall:
+    """Return a call that goes on under the id by which it waits."""
+    return replace(call, id=kept.id or kept.call_id)
 
 
 def went_on(tools: ExecutorHandle, kept: WaitingCall) -> None:
@@ -34,7 +40,7 @@ def answer(tools: ExecutorHandle, call_id: str, given: GivenAnswer, digest: str 
 
     Args:
         tools: An executor of its session.
-        call_id: The id of the call.
+        call_id: The id that the model gave to the call.
         given: The answer: an approval, a denial with its reason, or an edit.
         digest: The digest with which it is kept.
 

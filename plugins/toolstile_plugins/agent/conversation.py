@@ -126,29 +126,6 @@ class Conversation:
         self.add(Message.results(answers))
 
 
-def in_call_order(messages: Sequence[Message]) -> list[Message]:
-    """Return a conversation in which one message has all results of a reply, in call order.
-
-    Results of calls that waited for a person come later than those beside them, and than what the
-    user has said meanwhile.
-    """
-    ordered: list[Message] = []
-    for message in messages:
-        if message.role is not Role.TOOL:
-            ordered.append(message)
-            continue
-        after = len(ordered)
-        while ordered[after - 1].role is not Role.ASSISTANT:
-            after -= 1
-        answers = [*message.answers]
-        if after < len(ordered) and ordered[after].role is Role.TOOL:
-            answers += ordered.pop(after).answers
-        place = {call.id: index for index, call in enumerate(ordered[after - 1].calls)}
-        answers.sort(key=lambda answer: place[answer.call_id])
-        ordered.insert(after, Message.results(answers))
-    return ordered
-
-
 def answer_of(call: CallMade, outcome: Outcome | BaseException | str) -> CallAnswer:
     """Return what the model reads of a call."""
     if isinstance(outcome, str):

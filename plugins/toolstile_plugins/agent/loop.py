@@ -183,7 +183,7 @@ def _reply(run: Run) -> Loop[Turn]:
         raise RunFailed(
             f"{run.name} got no reply from {run.adapter.name}: {error}", phase=Phase.RESPONSE
         ) from error
-    run.replied(turn)
+    turn = run.replied(turn)
     run.check(Phase.RESPONSE)
     return turn
 

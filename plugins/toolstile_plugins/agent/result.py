@@ -64,7 +64,8 @@ class WaitingCall:
         text = call.arguments if isinstance(call.arguments, str) else "{}"
         ticket = outcome.event.attributes.get(APPROVAL_TICKET) or call.id
         token = outcome.approval_token
-        return cls(CallMade(call.id, call.name, text), ticket, _digest(token) if token else "")
+        made = CallMade(call.id, call.name, text, call.provider_id)
+        return cls(made, ticket, _digest(token) if token else "")
 
     def outcome(self, session_id: str) -> Outcome:
         """Return the pending outcome of a call that another process made; its token is unknown."""

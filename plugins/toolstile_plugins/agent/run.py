@@ -33,6 +33,7 @@ from toolstile_hookspecs import (
     hide,
     secrets_in,
 )
+from toolstile_hookspecs.agents.history import paired
 from toolstile_hookspecs.agents.messages import (
     NO_USAGE,
     CallAnswer,
@@ -49,9 +50,10 @@ from toolstile_hookspecs.services.approval_store import ApprovalStore, QuestionS
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.sessions import Dispatcher, SlicePolicy, append_all
+from toolstile_hookspecs.support.ids import new_id
 from toolstile_plugins.agent.budget import BudgetExceeded, Price, TokenBudgetTracker, price_of
 from toolstile_plugins.agent.config import AgentConfig, RequestArguments
-from toolstile_plugins.agent.conversation import UNSAID, Conversation, in_call_order
+from toolstile_plugins.agent.conversation import UNSAID, Conversation
 from toolstile_plugins.agent.events import ModelReplied, PromptExecuted, PromptRendered
 from toolstile_plugins.agent.guidance.prompt_guidance import GUIDANCE, Guidance
 from toolstile_plugins.agent.output import OutputType
@@ -358,11 +360,13 @@ class Run:
             self._tracker.record(self.context.run_id, self.usage, self._price)
 
     def replied(self, turn: Turn) -> Turn:
-        """Keep a reply and return it.
+        """Keep a reply, its calls with ids of the host's, and return it.
 
         Raises:
             Overtaken: When another process has gone on with the conversation meanwhile.
         """
+        calls = [replace(call, id=new_id(), provider_id=call.id) for call in turn.tool_calls]
+        turn = replace(turn, message=replace(turn.message, calls=tuple(calls)))
         self.turns += 1
         self.text = turn.text
         if not self.conversation.reply(turn, self._seen):
@@ -381,7 +385,7 @@ class Run:
         return turn
 
     def _messages(self) -> Sequence[Message]:
-        messages: Sequence[Message] = in_call_order(self.conversation.all())
+        messages: Sequence[Message] = paired(self.conversation.all())
         if self.config.compaction is not None:
             shorter = self.config.compaction.compact(messages)
             if shorter is not messages:

@@ -13,9 +13,6 @@ from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.json_schema import Schema, inline, map_subschemas, object_rooted
 from toolstile_plugins.dialects.parse import CUT_OFF, Answer, answer
 
-NO_ID: Final = "gemini.no_id"
-"""In a call's `meta`: the model gave no id, so its answer carries none."""
-
 PARTS: Final = (
     *("text", "functionCall", "function_call", "functionResponse", "function_response"),
     *("inlineData", "inline_data", "fileData", "file_data", "executableCode", "executable_code"),
@@ -124,11 +121,10 @@ def _calls_in(parts: list[Any]) -> list[ToolCall]:
         name, call_id = reading.field(wanted, "name"), reading.field(wanted, "id")
         if isinstance(name, str):
             name = _unescaped(name)
-        meta = {} if call_id else {NO_ID: True}
         # A call whose arguments come in parts is not whole, and more of it may come.
         in_parts = reading.field(wanted, "partialArgs", "partial_args", "willContinue")
         given = CUT_OFF if in_parts else reading.field(wanted, "args")
-        calls.append(reading.call(name, given, call_id, meta))
+        calls.append(reading.call(name, given, call_id))
     return calls
 
 
@@ -137,7 +133,7 @@ def _response(result: Answer) -> dict[str, Any]:
         "name": _escaped(result.name),
         "response": {"output" if result.success else "error": result.whole_text},
     }
-    if result.call is not None and NO_ID not in result.call.meta:
+    if result.call is not None and result.call.provider_id:  # a call without an id has none here
         response["id"] = result.call_id
     return response
 

@@ -19,6 +19,7 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.agents.guidance import GuidedOutcome
+from toolstile_hookspecs.calls import NO_META
 from toolstile_hookspecs.execution.schemas import examples_of
 
 CUT_OFF: Final = "{"
@@ -80,9 +81,8 @@ def call(
 ) -> ToolCall:
     """Return a call; a name that is not a text is empty, so that lookup refuses it."""
     wanted = name if isinstance(name, str) else ""
-    if isinstance(call_id, (str, int)) and call_id != "":
-        return ToolCall(wanted, arguments(given), id=str(call_id), meta=meta or {})
-    return ToolCall(wanted, arguments(given), meta=meta or {})
+    told = str(call_id) if isinstance(call_id, (str, int)) else ""
+    return ToolCall(wanted, arguments(given), meta=meta or NO_META, provider_id=told)
 
 
 def joined(
@@ -96,7 +96,12 @@ def joined(
     calls = calls_in(said)
     if said[-len(reply) :] == reply:
         return calls
-    return [*calls, *(call for call in calls_in(reply) if call not in calls)]
+    known = [_as_given(call) for call in calls if call.provider_id]
+    return [*calls, *(call for call in calls_in(reply) if _as_given(call) not in known)]
+
+
+def _as_given(call: ToolCall) -> tuple[object, ...]:
+    return call.provider_id, call.name, call.arguments
 
 
 def known(
@@ -152,7 +157,7 @@ class Answer:
     """The answer to one call.
 
     Args:
-        call_id: The provider's id of the call.
+        call_id: The provider's id of the call, else the host's.
         name: The tool that was asked for.
         text: The text for the model.
         success: Whether the call succeeded.
@@ -192,7 +197,7 @@ def answer(item: Outcome | BaseException) -> Answer:
         call = getattr(item, "call", None)
         asked = call if isinstance(call, ToolCall) else None
         return Answer(
-            call_id=asked.id if asked is not None else UNKNOWN_ID,
+            call_id=UNKNOWN_ID if asked is None else asked.wire_id,
             name=asked.name if asked is not None else UNKNOWN_ID,
             text=_explain(item),
             success=False,
@@ -202,7 +207,7 @@ def answer(item: Outcome | BaseException) -> Answer:
     value = item.result.value if item.data is not None else None
     contents = value if isinstance(value, Contents) else None
     return Answer(
-        call_id=item.call.id,
+        call_id=item.call.wire_id,
         name=item.call.name,
         text=item.text,
         success=item.success,

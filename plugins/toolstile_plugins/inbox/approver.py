@@ -169,6 +169,7 @@ class Approver:
             # It can be resumed as long as its question is kept.
             request.token(seconds=self._inbox.settings.expiry + self._inbox.settings.keep),
             None if changes is None else changes.to_json(),
+            request.call.provider_id,
         )
         kept = self._inbox.seal.seal_call(question, call)
         self._inbox.ask(kept)

@@ -35,6 +35,7 @@ class SealedCall:
         id: The id of the call.
         token: The token that resumes it.
         changes: The change set that was shown, as JSON.
+        provider_id: The provider's id of the call.
     """
 
     name: str
@@ -42,11 +43,12 @@ class SealedCall:
     id: str
     token: str = field(repr=False)
     changes: str | None = field(default=None, repr=False)
+    provider_id: str = ""
 
     @property
     def call(self) -> ToolCall:
         """The call itself."""
-        return ToolCall(self.name, self.arguments, id=self.id)
+        return ToolCall(self.name, self.arguments, id=self.id, provider_id=self.provider_id)
 
 
 class Seal:
@@ -78,7 +80,7 @@ class Seal:
 
     def seal_call(self, question: Question, call: SealedCall) -> Question:
         """Return a question with its call, sealed together with all that people are shown."""
-        parts = (call.name, call.arguments, call.id, call.token, call.changes)
+        parts = (call.name, call.arguments, call.id, call.token, call.changes, call.provider_id)
         return replace(question, sealed=self._seal("call", *parts, _shown(question)))
 
     def call_of(self, question: Question) -> SealedCall:

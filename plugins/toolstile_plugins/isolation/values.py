@@ -17,7 +17,6 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
     errors,
 )
-from toolstile_hookspecs.calls import MadeUpId
 from toolstile_hookspecs.codecs import (
     Codec,
     PortableValues,
@@ -48,8 +47,6 @@ class HostValues(PortableValues):
 
     def write(self, value: Any, at: str = "value") -> Any:
         """Return a value as plain JSON; raises `SnapshotError`, which says what to do."""
-        if isinstance(value, MadeUpId):
-            return ["record", self._place(MadeUpId, at), {"object": str(value)}]
         if _is_record(type_ := value.__class__):
             return ["record", self._place(type_, at), self._fields(value, at)]
         return super().write(value, at)

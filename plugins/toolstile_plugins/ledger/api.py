@@ -33,7 +33,8 @@ from toolstile_hookspecs.services.ledger import (
     LedgerStore,
     RecordedResult,
 )
-from toolstile_plugins.ledger.keys import as_recorded, new_effect_id
+from toolstile_hookspecs.support.ids import new_id
+from toolstile_plugins.ledger.keys import as_recorded
 from toolstile_plugins.ledger.leases import LeaseKeeper
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
@@ -211,7 +212,7 @@ class EffectLedger:
         now = self._clock.now()
         expires_at = end_of(now, ttl)
         value = None if result.value is None else _as_json(result.value)
-        claim = Claim(idempotency_key, tool_name, _hash_of(params), new_effect_id(), "", "", now)
+        claim = Claim(idempotency_key, tool_name, _hash_of(params), new_id(), "", "", now)
         while (standing := self.store.claim(claim, now=now)) is not None:
             if standing.state is EffectState.CLAIMED:
                 raise LedgerError(

@@ -19,6 +19,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
 from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_hookspecs.support.ids import new_id
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.api import EffectLedger
@@ -26,7 +27,6 @@ from toolstile_plugins.ledger.entries import is_unsettled
 from toolstile_plugins.ledger.keys import (
     encoder,
     keys_of,
-    new_effect_id,
     printable,
     printable_session,
     recorded_hash,
@@ -69,7 +69,7 @@ def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awai
     ledger = context.resources.get(EffectLedger, None)
     if ledger is None or tool.idempotency is None:
         return False
-    key, _ = keys_of(tool, params, context, new_effect_id())
+    key, _ = keys_of(tool, params, context, new_id())
 
     def look() -> bool:
         try:
@@ -90,7 +90,7 @@ def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awai
 
 def _claim_of(holding: Holding, params: Any) -> Claim:
     tool, context = holding.tool, holding.context
-    effect_id = new_effect_id()
+    effect_id = new_id()
     key, params_hash = keys_of(tool, params, context, effect_id)
     call = context.tool_call
     return Claim(

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import secrets
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from functools import lru_cache, partial
 from hashlib import sha256
-from itertools import count
 from typing import Any, Final
 
 import pydantic_core
 from pydantic import TypeAdapter
 
-from toolstile_hookspecs import IdempotencyConfig, Tool, ToolCall, ToolContext
-from toolstile_hookspecs.calls import MadeUpId
+from toolstile_hookspecs import IdempotencyConfig, Tool, ToolContext
 from toolstile_hookspecs.codecs import HIDING, Codec, SchemaCodec, ValueCodec, may_lose
 
 Encode = Callable[[Any], bytes]
@@ -215,7 +211,8 @@ def _scope(scope: str, context: ToolContext, effect_id: str) -> str:
     if scope == "session":
         return _of_session(context.session.id)
     if scope == "call":
-        call_id = _brief(_call_id(context.tool_call, effect_id))
+        call = context.tool_call
+        call_id = effect_id if call is None else _brief(printable(call.id))
         return f"{_of_calls(context.session.id)}/{call_id}"
     return "global" if scope == "global" else f"name/{_brief(printable(scope))}"
 
@@ -251,33 +248,3 @@ def _brief(shown: str) -> str:
         return shown
     # Nothing that `printable` returns begins so.
     return f"\\sha256-{sha256(shown.encode()).hexdigest()}"
-
-
-def _call_id(call: ToolCall | None, effect_id: str) -> str:
-    # An id that nobody gave is met again only by chance: in the next process, say.
-    if call is None or call.id.__class__ is MadeUpId:
-        return f"{'' if call is None else call.id}-{effect_id}"
-    return printable(call.id)
-
-
-class _Ids:
-    """Gives ids that are unique among all processes: random once, then counted."""
-
-    def __init__(self) -> None:
-        self.begin()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self.begin)
-
-    def begin(self) -> None:
-        """Begin a sequence of its own."""
-        self._prefix = secrets.token_hex(11)
-        self._numbers = count()
-
-    def next(self) -> str:
-        return f"{self._prefix}{next(self._numbers):010x}"
-
-
-_ids: Final = _Ids()
-
-new_effect_id: Final = _ids.next
-"""Return an id that no other effect has: 32 hexadecimal digits."""

@@ -25,8 +25,8 @@ from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_hookspecs.services.ledger import LedgerEntry, RecordedResult, SettlesUnknown
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_hookspecs.support.ids import new_id
 from toolstile_plugins.ledger.api import EffectLedger, end_of, with_masks
-from toolstile_plugins.ledger.keys import new_effect_id
 from toolstile_plugins.ledger.reconcile_dispatch import Ask, ask_dispatcher
 from toolstile_plugins.ledger.reconcile_tool import ask_other
 from toolstile_plugins.ledger.settings import LedgerSettings
@@ -106,7 +106,7 @@ class Reconciler:
 
         A call that is given up meanwhile gives the hold back.
         """
-        token, given_up = new_effect_id(), threading.Event()
+        token, given_up = new_id(), threading.Event()
         try:
             if await self._off_loop(partial(self._hold_unless, entry, token, given_up)):
                 await self.inquire(entry, token, context)

@@ -21,9 +21,9 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_hookspecs.services.ledger import LedgerEntry, SettlesUnknown
+from toolstile_hookspecs.support.ids import new_id
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.entries import Due, due_of, store_of
-from toolstile_plugins.ledger.keys import new_effect_id
 from toolstile_plugins.ledger.reconcile import Reconciler, name_of, reconciler_of
 from toolstile_plugins.ledger.settings import LedgerSettings
 
@@ -134,7 +134,7 @@ def looks(
             assert due is not None  # noqa: S101 - it is unsettled
             called = host.catalog.get(entry.claim.tool_name)
             reconciler = reconciler_of(called, ledger, settings, dispatcher)
-            new = new_effect_id()
+            new = new_id()
             is_held = reconciler is not None and reconciler.hold(entry, new, at_once=at_once)
             token = new if is_held else None
             is_seen = alarms is not None and entry.claim.effect_id in alarms

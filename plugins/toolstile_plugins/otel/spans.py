@@ -21,6 +21,7 @@ from toolstile_plugins.otel.attributes import (
     CALL_ID,
     ERROR_TYPE,
     FUNCTION,
+    OWN_CALL_ID,
     SCOPE,
     STAGE,
     TOOL_NAME,
@@ -120,10 +121,11 @@ class CallSpan:
         context, links = parent_of(call) if call.meta else (None, NO_LINKS)
         self._started = started = time_ns()
         self._began = perf_counter_ns()
+        ids = {CALL_ID: encodable(call.wire_id), OWN_CALL_ID: encodable(call.id)}
         self.span = span = self._tracing.tracer.start_span(
             known.span_name,
             context,
-            attributes={**known.attributes, CALL_ID: encodable(call.id)},
+            attributes={**known.attributes, **ids},
             links=links,
             start_time=started,
         )

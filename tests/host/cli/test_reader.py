@@ -38,7 +38,7 @@ def faults(text):
 
 def test_each_line_is_a_call():
     calls = read('{"id": "a", "name": "add", "arguments": {"x": 1}}\n{"id": "b", "name": "sub"}\n')
-    assert [(each.id, each.name, each.arguments) for each in calls] == [
+    assert [(each.wire_id, each.name, each.arguments) for each in calls] == [
         ("a", "add", {"x": 1}),
         ("b", "sub", "{}"),
     ]
@@ -55,7 +55,10 @@ def test_arguments_in_a_string_are_passed_on_as_they_are():
 
 
 def test_a_call_without_an_id_is_named_after_its_line():
-    assert [call.id for call in read('\n{"name": "a"}\n\n{"name": "b"}')] == ["line-2", "line-4"]
+    assert [call.wire_id for call in read('\n{"name": "a"}\n\n{"name": "b"}')] == [
+        "line-2",
+        "line-4",
+    ]
 
 
 def test_windows_line_ends_and_blank_lines_are_fine():

@@ -307,7 +307,7 @@ def test_calls_are_read_once_with_their_arguments(source, lines):
         pytest.skip("a document, not lines")
     (call,) = read(document, lines=lines)
     arguments = call.arguments
-    assert (call.id, call.name) == ("t1", "look")
+    assert (call.wire_id, call.name) == ("t1", "look")
     assert (json.loads(arguments) if isinstance(arguments, str) else arguments) == ARGUMENTS
 
 
@@ -343,12 +343,12 @@ SEVERAL = {
 
 @pytest.mark.parametrize("source", SEVERAL)
 def test_no_part_of_a_conversation_runs_in_place_of_the_whole(source):
-    assert [call.id for call in read(SEVERAL[source], lines=False)] == ["t1", "t2"]
+    assert [call.wire_id for call in read(SEVERAL[source], lines=False)] == ["t1", "t2"]
 
 
 def test_a_call_that_somebody_else_than_the_model_wrote_is_not_run():
     messages = [{"role": "user", "content": [OTHER]}, {"role": "assistant", "content": [TOOL_USE]}]
-    assert [call.id for call in read({"messages": messages}, lines=False)] == ["t1"]
+    assert [call.wire_id for call in read({"messages": messages}, lines=False)] == ["t1"]
 
 
 CUT_SHORT = {
@@ -374,7 +374,7 @@ CUT_SHORT = {
 @pytest.mark.parametrize("source", CUT_SHORT)
 def test_a_call_of_a_reply_that_was_cut_short_is_not_run_without_its_arguments(source):
     (call,) = read(CUT_SHORT[source], lines=False)
-    assert (call.id, call.arguments) == ("t1", "{")
+    assert (call.wire_id, call.arguments) == ("t1", "{")
 
 
 REFUSED = {
@@ -498,7 +498,7 @@ def read_text(text):
 @pytest.mark.parametrize("text", [SAVED, ": ping\r\n\r\n" + SAVED.replace("\n", "\r\n")])
 def test_a_saved_event_stream_is_read(text):
     (call,) = read_text(text)
-    assert (call.id, call.name, call.arguments) == ("t1", "look", TEXT)
+    assert (call.wire_id, call.name, call.arguments) == ("t1", "look", TEXT)
 
 
 def test_the_end_of_a_stream_is_not_data():

@@ -62,7 +62,8 @@ class Session:
         return next(message for message in messages if isinstance(message, ResultMessage))
 
     def ends(self) -> list[tuple[str, Status]]:
-        return [(event.call_id, event.status) for event in self.tools.session[ToolInvoked].all()]
+        events = self.tools.session[ToolInvoked].all()
+        return [(event.call.wire_id, event.status) for event in events]
 
 
 Opened = Callable[..., AbstractContextManager[Session]]
@@ -112,7 +113,7 @@ def test_a_tool_of_claude_code_passes_the_stages(opened: Opened) -> None:
     with opened([[bash("c1", "echo hello")]]) as session:
         assert session.run().result == "done"
         (event,) = session.tools.session[ToolInvoked].all()
-        assert (event.call_id, event.status) == ("c1", Status.SUCCEEDED)
+        assert (event.call.wire_id, event.status) == ("c1", Status.SUCCEEDED)
         assert event.shown_value["stdout"] == "hello"
         assert session.model.read() == {"c1": ("hello", False)}
 

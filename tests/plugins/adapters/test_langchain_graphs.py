@@ -63,7 +63,7 @@ class Desk:
         self.asked: list[str] = []
 
     def later(self, request: ApprovalRequest) -> ApprovalAnswer:
-        self.asked.append(request.call.id)
+        self.asked.append(request.call.wire_id)
         return ApprovalAnswer.pending()
 
     def tools(self) -> list[Any]:
@@ -278,7 +278,8 @@ def test_arguments_that_langgraph_injects_are_none_of_a_call(
         agent = agent_of(ScriptedModel(script=[turn]), governed(theirs, tools), None)
         read = texts(go(agent, GO))
         assert read == {"c1": "Sent to ada.", "c2": "Sent to bob."}
-        shown = {event.call_id: event.shown_arguments for event in tools.session[ToolInvoked].all()}
+        events = tools.session[ToolInvoked].all()
+        shown = {event.call.wire_id: event.shown_arguments for event in events}
         assert shown["c1"] == {"to": "ada"}
     assert sorted(office.given) == [("ada", "c1", 2, "c1"), ("bob", "c2", 2, "c2")]
 
@@ -314,7 +315,7 @@ def test_failures_of_their_tools_are_read_and_the_run_goes_on(
         assert (read["c2"].text, read["c2"].is_error) == ("No.", True)
         assert "name: required, but missing" in read["c3"].text
         assert ended["messages"][-1].text == "done"
-        statuses = {event.call_id: event.status for event in tools.session[ToolInvoked].all()}
+        statuses = {event.call.wire_id: event.status for event in tools.session[ToolInvoked].all()}
         assert statuses == {"c1": Status.FAILED, "c2": Status.FAILED, "c3": Status.INVALID}
 
 
@@ -328,7 +329,7 @@ def test_an_interrupt_of_their_tool_is_theirs(
         agent = agent_of(model, governed(theirs, tools), InMemorySaver())
         (asked,) = go(agent, GO)["__interrupt__"]
         assert asked.value == "All of them?"
-        (event,) = (each for each in tools.session[ToolInvoked].all() if each.call_id == "c1")
+        (event,) = (each for each in tools.session[ToolInvoked].all() if each.call.wire_id == "c1")
         assert (event.status, event.rolled_back) == (Status.RAISED, True)
         ended = go(agent, Command(resume="yes"))
         assert texts(ended) == {"c1": "Sent to all.", "c2": "Sent to ada."}

@@ -56,7 +56,7 @@ def run(page: Path, folder: Path) -> list[tuple[list[tuple[str, str, str]], dict
         files = {file.name: file.read_text() for file in Path("outbox").glob("*")}
         for session, hosts in opened.items():
             made = [
-                (event.call_id, event.tool_name.rpartition("__")[2], event.status.value)
+                (event.call.wire_id, event.tool_name.rpartition("__")[2], event.status.value)
                 for tools in hosts
                 for event in tools.session[ToolInvoked].all()
             ]

@@ -34,7 +34,7 @@ def call(number: int) -> ToolCall:
 
 
 def ended(tools: Executor) -> list[str]:
-    return [event.call_id for event in tools.session[ToolInvoked].all()]
+    return [event.call.wire_id for event in tools.session[ToolInvoked].all()]
 
 
 async def together(
@@ -112,7 +112,7 @@ def test_a_call_that_is_cancelled_as_its_turn_begins_is_ended(tools: Executor) -
         return [each.text if isinstance(each, Outcome) else type(each) for each in ends]
 
     assert asyncio.run(run()) == [asyncio.CancelledError, "2", "3"]
-    statuses = {event.call_id: event.status for event in tools.session[ToolInvoked].all()}
+    statuses = {event.call.wire_id: event.status for event in tools.session[ToolInvoked].all()}
     assert statuses["c2"] is statuses["c3"] is Status.SUCCEEDED
     assert statuses["c1"] in {Status.CANCELLED, Status.RAISED}
 

@@ -33,7 +33,7 @@ class Charge:
     key: str
 
 
-@tool(idempotency=IdempotencyConfig(scope="call"))
+@tool(idempotency=IdempotencyConfig(scope="call", ttl=None))
 def charge(key: str, *, context: ToolContext) -> str:
     """Charge a card, which nothing takes back."""
     context.session[Charge].append(Charge(key))
@@ -48,7 +48,7 @@ def count(*, context: ToolContext) -> int:
     return len(context.session[Charge].all())
 
 
-@tool(requires_confirmation=True, idempotency=IdempotencyConfig(scope="call"))
+@tool(requires_confirmation=True, idempotency=IdempotencyConfig(scope="call", ttl=None))
 def refund(key: str, *, context: ToolContext) -> str:
     """Refund a charge, which a person has to approve."""
     context.session[Charge].append(Charge(key))
@@ -88,6 +88,7 @@ def opened() -> Host:
         plugins={"ledger": {"path": path}, "sessions": {"path": path}},
         approval_key="k" * 40,
         approval_spent=folder / "state.db",
+        approval_expiry=100 * 365 * 24 * 3600.0,
     )
     return Host(
         discover=["ledger", "sessions"],

@@ -19,6 +19,7 @@ from toolstile_hookspecs.agents.guidance import (
     GuidanceContext,
     TaskCompletionResult,
 )
+from toolstile_hookspecs.agents.history import sendable
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
 from toolstile_hookspecs.agents.provider import CallDelta, FaultType, ModelRequest, ProviderError
 from toolstile_plugins.agent import Agent, PromptExecuted, RunFailed, RunResult
@@ -135,7 +136,7 @@ def test_text_arrives_in_pieces_and_the_result_is_that_of_execute(reader: Reader
 
 
 def same(result: RunResult[Any]) -> RunResult[Any]:
-    return replace(result, run_context=None)
+    return replace(result, run_context=None, messages=tuple(sendable(result.messages)))
 
 
 def test_pieces_of_a_call_arrive_before_it_is_made(reader: Reader) -> None:
@@ -143,7 +144,7 @@ def test_pieces_of_a_call_arrive_before_it_is_made(reader: Reader) -> None:
     with Host(discover=False) as host:
         arriving, made, ended, *_ = reader.read(Agent[str](PROMPT, adapter=model, host=host))
 
-    assert arriving == CallDelta(made.id, "add", '{"a": 1, "b": 2}')
+    assert arriving == CallDelta(made.provider_id, "add", '{"a": 1, "b": 2}')
     assert ended.call_id == made.id
 
 

@@ -32,7 +32,7 @@ def test_a_tool_without_examples_shows_none(make_tool):
 )
 def test_calls_are_read_from_messages_and_blocks(reply):
     (call,) = Anthropic().calls(reply)
-    assert (call.id, call.name, call.arguments) == ("toolu_1", "search", {"query": "whale"})
+    assert (call.wire_id, call.name, call.arguments) == ("toolu_1", "search", {"query": "whale"})
 
 
 @pytest.mark.parametrize("given", ["", None, {}])

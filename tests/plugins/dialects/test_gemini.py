@@ -50,7 +50,7 @@ def test_no_tools_make_no_entry():
 )
 def test_calls_are_read_from_responses_contents_and_parts(reply):
     (call,) = Gemini().calls(reply)
-    assert (call.id, call.name, call.arguments) == ("g1", "search", {"query": "whale"})
+    assert (call.wire_id, call.name, call.arguments) == ("g1", "search", {"query": "whale"})
 
 
 def test_a_result_is_output_and_a_failure_is_an_error(search, outcome):
@@ -85,7 +85,7 @@ def test_a_result_is_output_and_a_failure_is_an_error(search, outcome):
 
 def test_a_call_without_an_id_is_answered_without_one(search, outcome):
     (call,) = Gemini().calls([{"functionCall": {"name": "search"}}])
-    assert call.id
+    assert call.wire_id
     assert call.arguments == "{}"
     (message,) = Gemini().results([outcome(ToolResult.ok("x"), tool=search, call=call)])
     assert "id" not in message["parts"][0]["functionResponse"]
@@ -107,5 +107,5 @@ def test_every_tools_name_is_declared_as_a_valid_one_and_read_back(name):
 
 def test_recorded_contents_are_read():
     document = {"contents": [{"role": "user", "parts": [{"text": "Hi."}]}, CONTENT]}
-    assert [call.id for call in Gemini().recorded(document) or []] == ["g1"]
-    assert [call.id for call in Gemini().recorded([CONTENT]) or []] == ["g1"]
+    assert [call.wire_id for call in Gemini().recorded(document) or []] == ["g1"]
+    assert [call.wire_id for call in Gemini().recorded([CONTENT]) or []] == ["g1"]

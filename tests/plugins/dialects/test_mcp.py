@@ -173,7 +173,7 @@ def test_requests_and_their_params_are_read(reply):
 
 
 def test_a_request_gives_the_call_its_id():
-    assert Mcp().calls(REQUEST)[0].id == "7"
+    assert Mcp().calls(REQUEST)[0].provider_id == "7"
 
 
 def test_clients_objects_are_read():
@@ -194,8 +194,8 @@ def test_recorded_requests_are_read_and_other_messages_passed_over():
         REQUEST,
         {"jsonrpc": "2.0", "id": 7, "result": {"content": []}},
     ]
-    assert [call.id for call in Mcp().recorded(document) or []] == ["7"]
-    assert [call.id for call in Mcp().recorded(REQUEST) or []] == ["7"]
+    assert [call.wire_id for call in Mcp().recorded(document) or []] == ["7"]
+    assert [call.wire_id for call in Mcp().recorded(REQUEST) or []] == ["7"]
     assert Mcp().recorded(PARAMS) is None
 
 

@@ -29,7 +29,7 @@ def attributes(value):
 
 
 def seen(calls):
-    return [(call.id, call.name, call.arguments) for call in calls]
+    return [(call.wire_id, call.name, call.arguments) for call in calls]
 
 
 def test_a_tool_is_a_strict_function_where_its_schema_allows(search, with_example):
@@ -160,7 +160,7 @@ def test_the_call_of_a_legacy_message_is_read_with_an_id_made_up(shape):
         for calls in (OpenAI().calls(shape(reply)), OpenAI().recorded(shape(reply)) or []):
             (call,) = calls
             assert (call.name, call.arguments) == ("a", '{"b": 1}')
-            assert call.id
+            assert call.wire_id
 
 
 def test_a_call_that_a_message_holds_in_both_ways_is_read_once():
@@ -181,7 +181,7 @@ def test_recorded_responses_are_read_inputs_first():
     earlier = {**ITEM, "call_id": "c8"}
     output = {"type": "function_call_output", "call_id": "c8", "output": "x"}
     document = {"input": [{"role": "user", "content": "Hi."}, earlier, output], "output": [ITEM]}
-    assert [call.id for call in OpenAI().recorded(document) or []] == ["c8", "c9"]
+    assert [call.wire_id for call in OpenAI().recorded(document) or []] == ["c8", "c9"]
 
 
 def test_both_are_dialects():

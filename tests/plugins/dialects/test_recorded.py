@@ -101,7 +101,7 @@ def test_a_reply_beside_a_conversation_is_read_once(name, before, ids):
     said_by_the_model, document = WITH_REPLIES[name]
     said = [SAID, *map(said_by_the_model, before)]
     calls = READERS[name].recorded(document(said, said_by_the_model("2")))
-    assert [call.id for call in calls or []] == ids
+    assert [call.wire_id for call in calls or []] == ids
 
 
 @pytest.mark.parametrize(("after", "count"), [([], 1), ([SAID], 2)])

@@ -104,7 +104,7 @@ def objects(type_, events):
 
 
 def seen(calls):
-    return [(call.id, call.name, call.arguments) for call in calls]
+    return [(call.wire_id, call.name, call.arguments) for call in calls]
 
 
 @pytest.mark.parametrize("of_client", [False, True], ids=["saved", "objects of the client"])
@@ -174,7 +174,7 @@ def test_an_item_that_is_not_complete_is_refused():
 
 def test_parallel_calls_that_a_server_gives_one_index_are_told_apart_by_their_ids():
     events = chat_stream(chat(call_id="a"), chat(call_id="b"))
-    assert [call.id for call in OpenAI().calls(events)] == ["a", "b"]
+    assert [call.wire_id for call in OpenAI().calls(events)] == ["a", "b"]
 
 
 def test_parts_that_come_by_turns_find_their_calls():
@@ -188,7 +188,7 @@ def test_parts_that_come_by_turns_find_their_calls():
 
 def test_several_streams_one_after_the_other_are_read():
     chats = [*chat_stream(chat()), *chat_stream(chat(stream="t", call_id="b"), stream="t")]
-    assert [call.id for call in OpenAI().calls(chats)] == ["look-0", "b"]
+    assert [call.wire_id for call in OpenAI().calls(chats)] == ["look-0", "b"]
     messages = [*anthropic_stream(anthropic()), *anthropic_stream(anthropic(name="see"))]
     assert [call.name for call in Anthropic().calls(messages)] == ["look", "see"]
 
@@ -198,7 +198,7 @@ def test_the_whole_response_at_the_end_stands_for_its_parts():
     end = {"type": "response.completed", "response": {"output": [item]}}
     later = {"type": "response.completed", "response": {"output": [{**item, "call_id": "b"}]}}
     calls = OpenAIResponses().calls([*responses(), end, later])
-    assert [call.id for call in calls] == ["look-0", "b"]
+    assert [call.wire_id for call in calls] == ["look-0", "b"]
 
 
 def test_the_one_call_from_before_there_were_several_is_joined():

@@ -39,7 +39,6 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
     tool,
 )
-from toolstile_hookspecs.calls import MadeUpId
 from toolstile_hookspecs.sessions import Dispatcher
 from toolstile_plugins.isolation import messages
 from toolstile_plugins.isolation.messages import SocketChannel
@@ -329,14 +328,6 @@ def test_the_outcome_of_a_nested_call_is_as_it_was_or_refused_and_its_event_show
         event = RemoteSession("s", parent)[ToolInvoked].latest()
         assert event.result.value == {"a": 1}
         assert type(event.result.value) is dict
-
-    run(check)
-
-
-def test_the_id_that_was_made_up_for_a_call_says_so():
-    def check(context, parent):
-        event = RemoteControl(parent, "control").call(ToolCall("add")).event
-        assert isinstance(event.call.id, MadeUpId)
 
     run(check)
 

@@ -82,6 +82,7 @@ def test_a_success_is_as_the_conventions_say(traced: Any) -> None:
         "gen_ai.tool.type": "function",
         "gen_ai.tool.description": "Add two integers.",
         "gen_ai.tool.call.id": "call_1",
+        "toolstile.call.id": "call_1",
         "toolstile.outcome": "succeeded",
         "toolstile.session.id": "session-1",
     }

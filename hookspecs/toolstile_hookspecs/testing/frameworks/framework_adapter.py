@@ -97,7 +97,7 @@ class FrameworkAdapterContract(Contract):
             assert not run.read["c1"].is_error
             assert run.text == "done"
             assert scene.desk.effects == ["2 x mug"]
-            assert [(event.call_id, event.status) for event in _events(tools)] == [
+            assert [(event.call.wire_id, event.status) for event in _events(tools)] == [
                 ("c1", Status.SUCCEEDED)
             ]
         seen = set(scene.watcher.stages["c1"])
@@ -160,7 +160,7 @@ class FrameworkAdapterContract(Contract):
             assert [run.read[f"c{n}"].text for n in (3, 1, 2)] == [
                 f"item {n} met 3" for n in (3, 1, 2)
             ]
-            assert [event.call_id for event in _events(tools)] == ["c3", "c1", "c2"]
+            assert [event.call.wire_id for event in _events(tools)] == ["c3", "c1", "c2"]
             if not scene.is_foreign:
                 assert _orders(tools) == ["item 3", "item 1", "item 2"]
 
@@ -193,7 +193,7 @@ class FrameworkAdapterContract(Contract):
             assert run.read["c1"].text == "Erased a.txt."
             assert not run.read["c1"].is_error
             assert run.text == "done"
-            ends = [event.status for event in _events(tools) if event.call_id == "c1"]
+            ends = [event.status for event in _events(tools) if event.call.wire_id == "c1"]
             assert ends[-1] is Status.SUCCEEDED
         assert scene.desk.effects == ["1 x cup", "erased a.txt"]
 

@@ -264,8 +264,8 @@ class _Watcher:
 
     @hookimpl
     def toolstile_trace(self, call: ToolCall) -> _Watched:
-        self.traces[call.id] = trace.get_current_span().get_span_context().trace_id
-        return _Watched(self.stages.setdefault(call.id, []))
+        self.traces[call.wire_id] = trace.get_current_span().get_span_context().trace_id
+        return _Watched(self.stages.setdefault(call.wire_id, []))
 
 
 class _Watched:

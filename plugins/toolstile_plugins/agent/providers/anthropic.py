@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, cast
 
 from toolstile_hookspecs import ConfigurationError, Dialect
-from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Turn, Usage
+from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import Delta, ModelRequest
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, put_into
 from toolstile_plugins.dialects.anthropic import TOOL_USE, Anthropic as AnthropicDialect
 from toolstile_plugins.dialects.openai_strict import strict_schema
 
@@ -54,7 +54,7 @@ class Anthropic(ClientAdapter):
         if isinstance(stop := settings.get("stop_sequences"), str):
             settings["stop_sequences"] = [stop]
         given: dict[str, Any] = {"model": self.model, "max_tokens": MAX_TOKENS, **settings}
-        given["messages"] = _messages(request, self.dialect.name)
+        given["messages"] = _messages(self.portable(request.messages), self.dialect.name)
         system, config = request.system, {} if effort is None else {"effort": effort}
         if (schema := request.output) is not None:
             if strict_schema(dict(schema)) is None:  # open objects, which the API would close
@@ -137,11 +137,12 @@ def _choice(settings: dict[str, Any]) -> dict[str, Any]:
     return told
 
 
-def _messages(request: ModelRequest, dialect: str) -> list[dict[str, Any]]:
+def _messages(messages: Sequence[Message], dialect: str) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
-    for message in request.messages:
+    for message in messages:
         role = "assistant" if message.role is Role.ASSISTANT else "user"
-        content = [*message.items] if message.dialect == dialect else _blocks(message)
+        items = message.items if message.dialect == dialect else ()
+        content = put_into(items, TOOL_USE, [*map(_call, message.calls)]) or _blocks(message)
         if content:
             sent.append({"role": role, "content": content})
     return sent
@@ -152,9 +153,7 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     if message.text.strip():
         blocks.append({"type": "text", "text": message.text})
-    for call in message.calls:
-        told = {"id": call.id, "name": call.name, "input": call.params}
-        blocks.append({"type": TOOL_USE, **told})
+    blocks += map(_call, message.calls)
     for answer in message.answers:
         result = {"type": "tool_result", "tool_use_id": answer.call_id}
         content = {"content": answer.text} if answer.text else {}
@@ -162,11 +161,13 @@ def _blocks(message: Message) -> list[dict[str, Any]]:
     return blocks
 
 
+def _call(call: CallMade) -> dict[str, Any]:
+    return {"type": TOOL_USE, "id": call.id, "name": call.name, "input": call.params}
+
+
 def _item(block: Any) -> dict[str, Any] | None:
     """Return a block as it came, None for one without text, which the API does not take back."""
     item: dict[str, Any] = block.to_dict(mode="json", warnings=False)
-    if item["type"] == TOOL_USE and not isinstance(item["input"], dict):
-        item["input"] = {}
     return item if item["type"] != "text" or item["text"].strip() else None
 
 

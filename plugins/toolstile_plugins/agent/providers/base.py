@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
+from hashlib import sha256
 from importlib import import_module
 from inspect import isawaitable
 from time import monotonic
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Final, Self
 from weakref import WeakKeyDictionary
 
 from toolstile_hookspecs import ConfigurationError, Dialect, HostHandle, hide
-from toolstile_hookspecs.agents.messages import CallMade, Turn, Usage
+from toolstile_hookspecs.agents.messages import CallMade, Message, Turn, Usage
 from toolstile_hookspecs.agents.provider import (
     CallDelta,
     Delta,
@@ -198,9 +201,19 @@ class ClientAdapter(Evaluation, ABC):
         """Return the calls of a reply, with their arguments as text."""
         found = [(call, call.arguments) for call in self.dialect.calls(reply)]
         return tuple(
-            CallMade(call.id, call.name, given if isinstance(given, str) else _json(given))
+            CallMade(call.wire_id, call.name, given if isinstance(given, str) else _json(given))
             for call, given in found
         )
+
+    def portable(self, messages: Sequence[Message]) -> list[Message]:
+        """Return a conversation in which ids of calls at other providers suit this one, too."""
+        ids = {
+            call.id: sha256(call.id.encode()).hexdigest()[:32]
+            for message in messages
+            for call in message.calls
+            if message.dialect != self.dialect.name and not _ID.fullmatch(call.id)
+        }
+        return [_renamed(message, ids) for message in messages] if ids else [*messages]
 
     def used(self, events: Sequence[Any]) -> Usage | None:  # noqa: ARG002 - for those that tell it
         """Return the tokens that the events of an unfinished stream tell of."""
@@ -274,6 +287,27 @@ class ClientAdapter(Evaluation, ABC):
 
 
 _json = partial(json.dumps, ensure_ascii=False)
+_ID: Final = re.compile(r"[a-zA-Z0-9_-]{1,40}")
+"""The ids of calls that all providers take."""
+
+
+def _renamed(message: Message, ids: Mapping[str, str]) -> Message:
+    calls = [replace(call, id=ids.get(call.id, call.id)) for call in message.calls]
+    answers = [
+        replace(each, call_id=ids.get(each.call_id, each.call_id)) for each in message.answers
+    ]
+    return replace(message, calls=tuple(calls), answers=tuple(answers))
+
+
+def put_into(
+    items: Sequence[dict[str, Any]], type_: str, calls: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]] | None:
+    """Return a provider's items with calls in the places of its own, None without such places."""
+    places = [index for index, item in enumerate(items) if item.get("type") == type_]
+    put = [*items]
+    for index, call in zip(places, calls, strict=False):
+        put[index] = {**items[index], **call}
+    return put if len(places) == len(calls) else None
 
 
 def _chain(error: BaseException | None) -> list[BaseException]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import Dialect
@@ -46,7 +46,11 @@ class OpenAIChat(ClientAdapter):
         settings = self.settings(request.settings)
         if (name := chosen_tool(settings)) is not None:
             settings["tool_choice"] = {"type": "function", "function": {"name": name}}
-        given = {"model": self.model, "messages": _messages(request, self.dialect.name), **settings}
+        said = [{"role": "system", "content": request.system}]
+        for message in self.portable(request.messages):
+            own = message.dialect == self.dialect.name
+            said += (own and _own(message)) or _neutral(message)
+        given = {"model": self.model, "messages": said, **settings}
         given = with_tools(given, request, self.dialect)
         if request.output is not None:
             schema = {"name": "answer", **answer_schema(request.output)}
@@ -93,7 +97,7 @@ class OpenAIChat(ClientAdapter):
         said, calls = choice.message, self.calls(reply)
         stop = _STOPS.get(choice.finish_reason, StopReason.TOOL_USE if calls else StopReason.END)
         refusal = getattr(said, "refusal", None)
-        text, items = said.content or refusal or "", (_item(said, calls),)
+        text, items = said.content or refusal or "", (_item(said),)
         message = Message(Role.ASSISTANT, text, calls, (), self.dialect.name, items)
         stop = StopReason.REFUSED if refusal else stop
         return Turn(message, stop, usage, reply.model)
@@ -127,22 +131,29 @@ def usage_of(usage: Any, read: str, written: str) -> Usage | None:
     return Usage(getattr(usage, f"{read}_tokens"), getattr(usage, f"{written}_tokens"), cached)
 
 
-def _messages(request: ModelRequest, dialect: str) -> list[dict[str, Any]]:
-    sent: list[dict[str, Any]] = [{"role": "system", "content": request.system}]
-    for message in request.messages:
-        if message.dialect == dialect:
-            sent += message.items
-            continue
-        if message.role is not Role.TOOL:
-            calls = [_call(call) for call in message.calls]
-            said = {"role": message.role.value, "content": message.text}
-            more = {"content": message.text or None, "tool_calls": calls} if calls else {}
-            sent.append({**said, **more})
-        sent += [
+def _own(message: Message) -> list[dict[str, Any]]:
+    """Return a message as it came, with its calls as they go back; empty where it lacks one."""
+    item = message.items[0] if message.items else dict[str, Any]()
+    made: list[dict[str, Any]] = item.get("tool_calls") or []
+    if not item or len(made) != len(message.calls):
+        return []
+    if not made:
+        return [item]
+    calls = [_call(call) for call in message.calls]
+    for given, call in zip(made, calls, strict=True):
+        call["function"] = {**(given.get("function") or {}), **call["function"]}
+    return [{**item, "tool_calls": [{**old, **new} for old, new in zip(made, calls, strict=True)]}]
+
+
+def _neutral(message: Message) -> list[dict[str, Any]]:
+    if message.role is Role.TOOL:
+        return [
             {"role": "tool", "tool_call_id": answer.call_id, "content": answer.text}
             for answer in message.answers
         ]
-    return sent
+    calls = [_call(call) for call in message.calls]
+    more = {"content": message.text or None, "tool_calls": calls} if calls else {}
+    return [{"role": message.role.value, "content": message.text, **more}]
 
 
 def _call(call: CallMade) -> dict[str, Any]:
@@ -150,14 +161,10 @@ def _call(call: CallMade) -> dict[str, Any]:
     return {"id": call.id, "type": "function", "function": function}
 
 
-def _item(said: Any, made: Sequence[CallMade]) -> dict[str, Any]:
-    """Return a message as it came, without what is null and what reading a stream adds.
-
-    Some servers give calls no id; then it is the one that their results have.
-    """
+def _item(said: Any) -> dict[str, Any]:
+    """Return a message as it came, without what is null and what reading a stream adds."""
     item: dict[str, Any] = said.to_dict(mode="json")
-    for call, known in zip(item.get("tool_calls") or (), made, strict=False):
-        call["id"] = call.get("id") or known.id
+    for call in item.get("tool_calls") or ():
         call.pop("index", None)
         call.get("function", {}).pop("parsed_arguments", None)
     told = {name: value for name, value in item.items() if value is not None and name != "parsed"}

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import Delta, FaultType, ModelRequest, ProviderError
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, put_into
 from toolstile_plugins.agent.providers.openai_chat import (
     OF_TOOLS,
     answer_schema,
@@ -18,6 +18,7 @@ from toolstile_plugins.agent.providers.openai_chat import (
     with_tools,
 )
 from toolstile_plugins.dialects.openai import OpenAIResponses as ResponsesDialect
+from toolstile_plugins.dialects.streams import FUNCTION_CALL
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
 _REASONS: Final = re.compile(r"(o\d|gpt-([5-9]|\d\d)|codex)(?!.*chat)")
@@ -57,7 +58,8 @@ class OpenAIResponses(ClientAdapter):
         if (name := chosen_tool(settings)) is not None:
             settings["tool_choice"] = {"type": "function", "name": name}
         given: dict[str, Any] = {"model": self.model, "store": False}
-        given |= {"instructions": request.system, "input": _input(request, self.dialect.name)}
+        said = _input(self.portable(request.messages), self.dialect.name)
+        given |= {"instructions": request.system, "input": said}
         if effort is not None:
             given["reasoning"] = {"effort": effort}
         if effort is not None or _REASONS.match(self.model):
@@ -122,11 +124,12 @@ class OpenAIResponses(ClientAdapter):
         return ProviderError(f"{self.name}: {error.message}", type_, usage=usage)
 
 
-def _input(request: ModelRequest, dialect: str) -> list[dict[str, Any]]:
+def _input(messages: Sequence[Message], dialect: str) -> list[dict[str, Any]]:
     sent: list[dict[str, Any]] = []
-    for message in request.messages:
-        if message.dialect == dialect:
-            sent += [item for item in message.items if _is_whole(item)]
+    for message in messages:
+        items = message.items if message.dialect == dialect else ()
+        if put := put_into(items, FUNCTION_CALL, [*map(_call, message.calls)]):
+            sent += filter(_is_whole, put)
             continue
         if message.text:
             sent.append({"role": message.role.value, "content": message.text})
@@ -145,4 +148,4 @@ def _is_whole(item: Mapping[str, Any]) -> bool:
 
 def _call(call: CallMade) -> dict[str, Any]:
     given = {"call_id": call.id, "name": call.name, "arguments": call.arguments}
-    return {"type": "function_call", **given}
+    return {"type": FUNCTION_CALL, **given}

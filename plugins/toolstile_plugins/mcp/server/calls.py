@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import logging
 import sys
 from collections.abc import Iterable, Mapping
@@ -82,7 +81,6 @@ class Caller:
         self._deadline = settings.deadline
         self._request_from = settings.request_from
         self._workspace_uri = settings.workspace_uri if settings.workspace else None
-        self._numbers = itertools.count(1)
         self._running: set[asyncio.Task[Any]] = set()
 
     async def answer(
@@ -176,8 +174,7 @@ class Caller:
         return ToolCall(
             name,
             arguments,
-            # A client numbers the requests of a connection; there are others.
-            id=f"{context.request_id}-{next(self._numbers)}",
+            provider_id=str(context.request_id),
             cancellation=Cancellation(),
             deadline=self._deadline_of(meta),
             meta={

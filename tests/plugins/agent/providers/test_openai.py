@@ -275,8 +275,10 @@ def test_calls_without_an_id_get_the_one_that_their_results_have():
     function = {"name": "add", "arguments": '{"a": 1}'}
     calls = [{"id": "", "type": "function", "function": function} for _ in range(2)]
     turn, _ = ask_chat(chat(message={"tool_calls": calls}, finish_reason="tool_calls"))
-    sent = [call["id"] for call in turn.message.items[0]["tool_calls"]]
-    assert sent == [call.id for call in turn.tool_calls]
+    told = Message.results([CallAnswer(call.id, "add", "2") for call in turn.tool_calls])
+    _, body = ask_chat(messages=[USER, turn.message, told])
+    sent = [call["id"] for call in body["messages"][2]["tool_calls"]]
+    assert sent == [message["tool_call_id"] for message in body["messages"][3:]]
     assert len(set(sent)) == 2
 
 

@@ -1,0 +1,1 @@
+"""Strict fakes of providers, for tests of adapters."""
