@@ -168,12 +168,16 @@ def _object_id(data: bytes) -> str:
 def file_changes(layer: Layer, root: str | None) -> FileChanges:
     """Return the changes of a layer over a directory of this machine, or over memory."""
 
+    def look(path: str, before: bool) -> Node | None:  # noqa: FBT001 - the contract's
+        # Pinned, as calls beside this one may make together what none of them makes alone.
+        return layer.first(path) if before else layer.look(path)
+
     def stat(path: str, before: bool) -> FileStat | None:  # noqa: FBT001 - the contract's
-        node = layer.peek(path, before=before)
+        node = look(path, before)
         return None if node is None else node.stat(path, readonly=False)
 
     def read(path: str, before: bool) -> bytes | None:  # noqa: FBT001 - the contract's
-        node = layer.peek(path, before=before)
+        node = look(path, before)
         return None if node is None or node.content is None else node.content.read()
 
     made = [

@@ -21,7 +21,9 @@ _SECTION: Final = re.compile(r'\[([A-Za-z0-9.-]+)(?: "([^"\\\n]*)")?\]')
 _ENTRY: Final = re.compile(r"[\t ]*([A-Za-z][A-Za-z0-9-]*)[\t ]*(?:=[\t ]*([^\\\n]*))?")
 _PLAIN: Final = re.compile(r"[\w./@+-]+", re.ASCII)
 _NAMED: Final = re.compile(
-    r'^[\t ]*(?:\[[^\]\n]*\])?[\t ]*(hookspath|path|attributesfile)[\t ]*=[\t ]*"?([^"\n;#]*)',
+    r"^[\t ]*(?:\[[^\]\n]*\])?[\t ]*(hookspath|path|attributesfile|fsmonitor|\w*command|cmd|"
+    r"askpass|editor|pager|external|clean|smudge|process|textconv|driver|helper|program)"
+    r'[\t ]*=[\t ]*"?!?([^"\n;#\t ][^"\n;#]*)',
     re.IGNORECASE | re.MULTILINE,
 )
 _MOST_FILES: Final = 64
@@ -62,7 +64,10 @@ def obeyed_by_git(changes: FileChanges, path: str) -> bool:
 
 
 def named_by_git(directory: str) -> Iterator[str]:
-    """Yield the hooks folder and the included files of the repository in a real directory."""
+    """Yield the files and folders that the configuration of a repository names.
+
+    These are the hooks folder, included files, and programs such as those of a filter.
+    """
     git = f"{directory}/.git"
     if (link := _text(git)).startswith("gitdir:"):
         git = os.path.join(directory, link.removeprefix("gitdir:").strip())
@@ -78,6 +83,7 @@ def named_by_git(directory: str) -> Iterator[str]:
             is_included = key.lower() == "path"
             beside = os.path.dirname(file) if is_included else directory
             yield (named := os.path.join(beside, os.path.expanduser(value.strip())))
+            yield os.path.join(beside, *value.split()[:1])
             if is_included and named not in files and len(files) < _MOST_FILES:
                 files.append(named)
 

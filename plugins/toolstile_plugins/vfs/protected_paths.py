@@ -23,6 +23,7 @@ from toolstile_plugins.vfs.glob import Pattern
 
 _MOST_SHOWN: Final = 20
 _MOST_FILES: Final = 50_000
+_MANY: Final = 1000
 _FILTER: Final = re.compile(rb"[ \t\]]filter(?:[ \t=\r]|$)")
 _ENVIRONMENT: Final = re.compile(r"(?:.*?/)?(?:\.venv|venv|node_modules)(?=/|$)", re.DOTALL)
 _STARTS: Final = re.compile(
@@ -188,9 +189,14 @@ def _named(changes: FileChanges) -> Iterator[tuple[str, str]]:
         return
     for directory in _folders(changes):
         real = f"{root}/{directory}" if directory else root
-        for name in globs.literal_paths():
-            if os.path.islink(link := f"{real}/{name}"):
-                yield from _within(root, link, f"{paths.join(directory, name)} leads to it")
+        with suppress(OSError), os.scandir(real) as entries:
+            there = {entry.name for entry in islice(entries, _MANY)}
+            for name in globs.literal_paths():
+                # One look at a directory takes less time than one at each name, unless it is large.
+                if (name.partition("/")[0] in there or len(there) == _MANY) and os.path.islink(
+                    link := f"{real}/{name}"
+                ):
+                    yield from _within(root, link, f"{paths.join(directory, name)} leads to it")
         yield from _configured(root, real)
     for above in Path(root).parents:
         yield from _configured(root, str(above))
@@ -202,6 +208,8 @@ def _configured(root: str, directory: str) -> Iterator[tuple[str, str]]:
     for name in ("toolstile.toml", "pyproject.toml"):
         with suppress(OSError):
             content = Path(directory, name).read_bytes()
+            if b"plugin_files" not in content:
+                continue
             table = _own_table(content, is_whole=name == "toolstile.toml")
             files = table.get("plugin_files") if isinstance(table, dict) else None
             for file in cast("list[object]", files) if isinstance(files, list) else ():

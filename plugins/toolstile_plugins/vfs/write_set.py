@@ -138,15 +138,11 @@ class Layer(Base):
                 raise conflict([path])
             return node
 
-    def peek(self, path: str, *, before: bool = False) -> Node | None:
-        """Return what is at a path, or was before this layer changed it, and pin nothing."""
+    def first(self, path: str) -> Node | None:
+        """Return what was at a path before this layer changed it, and pin nothing."""
         with self._lock:
             self._check_open()
-            if before and path in self._seen:
-                return self._seen[path]
-            if not before and (path in self._made or self._is_covered(path)):
-                return self._made.get(path)
-            return self._base.look(path)
+            return self._seen[path] if path in self._seen else self._base.look(path)
 
     def names(self, path: str) -> Mapping[str, Kind]:
         """Return what a directory holds."""

@@ -411,6 +411,27 @@ def test_the_folder_of_hooks_path_and_included_files(repository: House, home: Pa
     assert repository.asks_to_write("src/tools/hooks/x") == ""
 
 
+def test_programs_that_gits_configuration_names(repository: House) -> None:
+    git(repository.root, "config", "filter.clean-up.clean", "./tools/clean.sh --all %f")
+    git(repository.root, "config", "core.fsmonitor", "tools/watch.sh")
+    git(repository.root, "config", "credential.helper", "")
+    for path in ("tools/clean.sh", "tools/watch.sh"):
+        assert repository.asks_to_write(path)
+    assert repository.asks_to_write("tools/build.sh") == ""
+
+
+def test_calls_side_by_side_cannot_make_a_repository_together(at: House) -> None:
+    """None of them makes one alone, and each sees the workspace without the other."""
+    calls = [
+        ToolCall("put", {"path": f"x/{path}", "text": "ref: refs/heads/main"})
+        for path in ("hooks/pre-commit", "HEAD", "objects/keep", "refs/keep")
+    ]
+    outcomes = at.executor.dispatch_all(calls)
+    kept = [getattr(each, "success", False) for each in outcomes]
+    assert at.asked or not all(kept)
+    assert not all((at.root / "x" / name).exists() for name in ("HEAD", "objects", "refs"))
+
+
 def test_the_repository_around_the_workspace_names_folders_in_it(at: House) -> None:
     git(at.root.parent, "init", "-q")
     git(at.root.parent, "config", "core.hooksPath", "workspace/ci/hooks")
