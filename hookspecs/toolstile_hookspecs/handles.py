@@ -13,6 +13,7 @@ from toolstile_hookspecs.calls import Outcome, ToolCall
 from toolstile_hookspecs.errors import VisibilityExpansionRequired
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments, ResumeArguments
 from toolstile_hookspecs.execution.foreign_tools import ForeignCall
+from toolstile_hookspecs.execution.purposes import Purpose
 from toolstile_hookspecs.execution.request import RequestTexts
 from toolstile_hookspecs.limits import Clock
 from toolstile_hookspecs.policies import PolicyStoreLocation
@@ -124,9 +125,11 @@ class HostHandle(Protocol):
     Attributes:
         kept_apart: The folder for policies' records of executors that name none; None for the
             policies' own files. A plugin that answers in the tools' place sets it meanwhile.
+        purpose: How much of the host is opened; plugins open ports only to `"serve"`.
     """
 
     kept_apart: PolicyStoreLocation | None
+    purpose: Purpose
 
     @property
     def catalog(self) -> Catalog:
@@ -208,6 +211,7 @@ class Command:
             wins over file and environment, and cannot change which plugins are loaded.
         defaults: Configuration for this command, by dotted key, below file and environment.
         optional: Whether, with `extends`, the command of another plugin may not be there.
+        purpose: How much of the host it needs open; or a function of the parsed arguments.
 
     Example:
         >>> Command(
@@ -227,3 +231,4 @@ class Command:
     settings: Callable[[argparse.Namespace], Mapping[str, Any]] = lambda _: {}
     defaults: Mapping[str, Any] = field(default_factory=dict[str, Any])
     optional: bool = False
+    purpose: Purpose | Callable[[argparse.Namespace], Purpose] = "call"

@@ -174,7 +174,7 @@ def toolstile_lifespan(
     """Keep something running while the host is open: a connection, a server.
 
     Called when the host opens; left in reverse order when it closes, also after errors.
-    Async ones live on the host's background loop.
+    Async ones live on the host's background loop. To look, a host enters only `@effect_free` ones.
 
     Returns:
         A sync or async context manager, or None. After an exception on entering, those

@@ -40,6 +40,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments, PlainTool
 from toolstile_hookspecs.execution.prompt_resources import PromptResources
+from toolstile_hookspecs.execution.purposes import Purpose
 from toolstile_hookspecs.support.process import OF_PARENT, left_in_forks
 from toolstile_hookspecs.tools import HostDefault
 
@@ -71,6 +72,8 @@ class Host:
         clock: Where time comes from.
         timeout: Seconds for tools that do not say, None for never; else as configured.
         interrupts: Exceptions of other frameworks that leave `dispatch` as they are.
+        purpose: How much of the host opens: `look` starts nothing of the plugins, `call` all that
+            calls need, `serve` ports for others, too.
 
     Raises:
         ConfigurationError: When the configuration, or an argument, is wrong.
@@ -101,10 +104,12 @@ class Host:
         clock: Clock | None = None,
         timeout: float | HostDefault | None = HOST_TIMEOUT,
         interrupts: Iterable[type[BaseException]] = (),
+        purpose: Purpose = "serve",
     ) -> None:
         options = self._options = HostOptions.checked(locals())
         self.configuration = options.configuration()
         self.clock = options.clock or SystemClock()
+        self.purpose: Purpose = options.purpose
         self.resources = options.resources
         self._engine: Engine | None = None
         self._seal: TokenSigner | None = None
@@ -339,7 +344,9 @@ class Host:
                     _reports.warning("%s", report)
             enter_lifespans(self, self._running)
             try:
-                _refuse(self.wrong_rules())
+                if self.purpose != "look":
+                    # Without the tools that come late, a rule may seem to name none.
+                    _refuse(self.wrong_rules())
                 self._sessions = opened(self._bindings, self._running, self.configuration)
             except BaseException:
                 self.close()

@@ -19,7 +19,7 @@ _HOOK: Final = "toolstile_lifespan"
 
 
 def enter_lifespans(host: ExecutorHost, stack: ExitStack, only: str | None = None) -> None:
-    """Enter every plugin's lifespan; leave those entered when one cannot be.
+    """Enter the lifespans that the host's purpose needs; leave those entered when one cannot be.
 
     Args:
         host: The host that the plugins are given.
@@ -33,7 +33,8 @@ def enter_lifespans(host: ExecutorHost, stack: ExitStack, only: str | None = Non
     with ExitStack() as entered:
         for implementation in host.plugins.implementations(_HOOK):
             plugin = implementation.plugin
-            if only in {None, plugin}:
+            is_needed = host.purpose != "look" or implementation.effect_free
+            if is_needed and only in {None, plugin}:
                 try:
                     enter_lifespan(host, entered, implementation)
                 except ToolstileError:

@@ -22,6 +22,7 @@ from toolstile_hookspecs import (
     RunContext,
     Secret,
 )
+from toolstile_hookspecs.execution.purposes import Purpose
 from toolstile_hookspecs.resources import as_bindings
 from toolstile_hookspecs.tools import HostDefault
 
@@ -62,6 +63,7 @@ class HostOptions(_Checked):
     clock: InstanceOf[Clock] | None
     timeout: Any
     interrupts: tuple[type[BaseException], ...]
+    purpose: Purpose
 
     def configuration(self) -> Settings:
         """Return the settings that were given, or those of the file, with the timeout given."""

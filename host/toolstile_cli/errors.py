@@ -7,6 +7,7 @@ import logging
 import sys
 from collections.abc import Callable, Generator
 from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
 from typing import Final, TextIO
 
 from toolstile.host import Host
@@ -53,6 +54,13 @@ def report_faults(host: Host) -> None:
     for report in host.plugins.reports:
         if report.status != "blocked" and report.fault is not None:
             say("warning", str(report))
+
+
+def report_configuration(host: Host) -> None:
+    """Name on stderr a configuration that was found in a parent folder."""
+    path, here = host.configuration.path, Path.cwd()
+    if path is not None and path.parent != here and path.parent in here.parents:
+        say("note", f"the configuration is {path}, of a parent folder.")
 
 
 def report_session(session: Session) -> None:

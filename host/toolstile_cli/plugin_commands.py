@@ -13,6 +13,7 @@ from toolstile.settings import Settings
 from toolstile_cli.errors import say
 from toolstile_cli.options import Parser, main_parser, restore_common_options
 from toolstile_hookspecs import Command, HostHandle, PluginError
+from toolstile_hookspecs.execution.purposes import Purpose
 
 Run = Callable[[Any, argparse.Namespace], int]
 Tell = Callable[[Command, str], None]
@@ -77,6 +78,14 @@ def configure(host: Host, commands: Iterable[Command], args: argparse.Namespace)
     values = {**without_configured(host.configuration, defaults), **given}
     if values:
         host.configure(values)
+
+
+def purpose_of(commands: Iterable[Command], args: argparse.Namespace) -> Purpose:
+    """Return how much of the host the command that runs needs open; `call` if it is built in."""
+    for command in commands:
+        if command.name == args.command and not command.extends:
+            return command.purpose(args) if callable(command.purpose) else command.purpose
+    return "call"
 
 
 def without_configured(settings: Settings, values: Mapping[str, Any]) -> dict[str, Any]:

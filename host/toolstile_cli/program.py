@@ -18,7 +18,13 @@ from toolstile.host import Host
 from toolstile.settings import load
 from toolstile_cli.commands.run import host_for, named_plugins
 from toolstile_cli.console import json_lines
-from toolstile_cli.errors import UsageError, logging_to_stderr, report_faults, say
+from toolstile_cli.errors import (
+    UsageError,
+    logging_to_stderr,
+    report_configuration,
+    report_faults,
+    say,
+)
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.options import (
     COMMANDS,
@@ -29,7 +35,7 @@ from toolstile_cli.options import (
     parse,
     take_common,
 )
-from toolstile_cli.plugin_commands import configure, with_extensions
+from toolstile_cli.plugin_commands import configure, purpose_of, with_extensions
 from toolstile_cli.signals import Stopped, stop_on_signals
 from toolstile_hookspecs import Prompt, ToolstileError
 
@@ -64,9 +70,6 @@ class _LookingHost(Host):
 
     def offered(self, prompt: Prompt, *_: object, **__: object) -> Prompt:
         return prompt
-
-    def wrong_rules(self, *_: object, **__: object) -> list[str]:
-        return []
 
 
 def run_program(arguments: Sequence[str], *, owns_process: bool) -> int:
@@ -114,11 +117,13 @@ def _run(common: argparse.Namespace, rest: list[str], *, owns_process: bool) -> 
         args = parse(parser, rest, common)
         tags = {"tags": common.tag, "without_tags": common.without}
         chosen: dict[str, Any] = {key: given for key, given in tags.items() if given}
-        if args.command in LOOKING:
+        if isinstance(host, _LookingHost):
             chosen |= {"policies": [], "approver": None}
         if chosen:
             host.configure(chosen)
+        host.purpose = purpose_of(commands, args)
         configure(host, commands, args)
+        report_configuration(host)
         if not gc.isenabled():
             # `main` switched it off for the imports; what they made stays out of its way.
             gc.freeze()
@@ -151,6 +156,8 @@ def _make_host(common: argparse.Namespace, rest: list[str]) -> Host | None:
             settings = settings.replaced(plugin_files=files)
             return Host(settings=settings, block=common.block, **options)
         unused = {*LOOKING.get("".join(rest[:1]), ())} - {*map(str, common.plugin)}
+        if rest[:2] == ["ledger", "reconcile"]:
+            unused.clear()  # it asks tools
         common.block = [*common.block, *unused]
         return host_for(common, _LookingHost if unused else Host, **options)
     except ToolstileError as error:

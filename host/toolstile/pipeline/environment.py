@@ -34,6 +34,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.execution.executor_arguments import Progress
+from toolstile_hookspecs.execution.purposes import Purpose
 
 
 class Control(CallOwner, CallControl, Protocol):
@@ -160,6 +161,7 @@ class ExecutorHost(Governed, Protocol):
     configuration: Settings
     resources: tuple[Binding[Any], ...]
     kept_apart: PolicyStoreLocation | None
+    purpose: Purpose
 
     @property
     def engine(self) -> Engine:

@@ -11,6 +11,7 @@ from typing import Any, Final, cast
 import pluggy
 
 from toolstile_hookspecs import Tool, hooks
+from toolstile_hookspecs.execution.purposes import EFFECT_FREE
 from toolstile_hookspecs.markers import CONCERNS, HOOK_PREFIX, PROJECT
 
 
@@ -66,6 +67,7 @@ class Implementation:
         recalls: Tells whether it will answer a call with an earlier result.
         wants_changes: Whether it is given what the call did to the session, which then has to
             be found out.
+        effect_free: Whether it is a lifespan that is entered while a command only looks.
     """
 
     hook: str
@@ -76,6 +78,7 @@ class Implementation:
     applies_to: Callable[[Tool[Any, Any]], bool] | None = None
     recalls: Callable[..., Any] | None = None
     wants_changes: bool = False
+    effect_free: bool = False
 
     @property
     def title(self) -> str:
@@ -103,6 +106,7 @@ def implementation(
         applies_to=applies_to,
         recalls=recalls,
         wants_changes=wants_changes,
+        effect_free=getattr(found.function, EFFECT_FREE, False),
     )
 
 

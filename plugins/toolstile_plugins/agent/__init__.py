@@ -44,7 +44,7 @@ def toolstile_commands() -> list[Command]:
     check, configure = CHECK_DONE, CHECK_DONE.configure
     return [
         Command(ASK.command, ASK.help, run=_run, configure=ASK.configure, settings=asked_for),
-        Command(check.command, check.help, run=_check_done, configure=configure),
+        Command(check.command, check.help, run=_check_done, configure=configure, purpose="look"),
     ]
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Binding, Command, Diagnostic, HostHandle, hookimpl
+from toolstile_hookspecs import Binding, Command, Diagnostic, HostHandle, effect_free, hookimpl
 from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.command_options.database import DATABASE
@@ -58,6 +58,7 @@ def toolstile_resources(settings: DatabaseSettings) -> list[Binding[Any]]:
 
 
 @hookimpl
+@effect_free
 def toolstile_lifespan(settings: DatabaseSettings) -> AbstractContextManager[object]:
     """Close the connections when the host closes."""
     return closing(settings)
@@ -66,7 +67,16 @@ def toolstile_lifespan(settings: DatabaseSettings) -> AbstractContextManager[obj
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile database`."""
-    return [Command(DATABASE.command, DATABASE.help, run=_run, configure=DATABASE.configure)]
+    arguments = DATABASE
+    return [
+        Command(
+            arguments.command,
+            arguments.help,
+            run=_run,
+            configure=arguments.configure,
+            purpose="look",
+        )
+    ]
 
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:

@@ -24,6 +24,7 @@ from toolstile_hookspecs import (
     Filesystem,
     HostHandle,
     ResourceResolver,
+    effect_free,
     hookimpl,
 )
 from toolstile_hookspecs.services.approval_store import ApprovalStore, OffersApprovalKey
@@ -144,6 +145,7 @@ def toolstile_approve(
 
 
 @hookimpl
+@effect_free
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[None]:
     """Hear of calls that end, where a file is configured; close it with the host."""
@@ -165,7 +167,16 @@ def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[N
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile approvals`."""
-    return [Command(APPROVALS.command, APPROVALS.help, run=_run, configure=APPROVALS.configure)]
+    return [
+        Command(
+            APPROVALS.command,
+            APPROVALS.help,
+            run=_run,
+            configure=APPROVALS.configure,
+            # The tools of a server, too, check an edit.
+            purpose=lambda args: "call" if args.what in {"edit", "resume"} else "look",
+        )
+    ]
 
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:

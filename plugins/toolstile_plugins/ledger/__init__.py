@@ -24,6 +24,7 @@ from toolstile_hookspecs import (
     Tool,
     ToolContext,
     applies_to,
+    effect_free,
     hookimpl,
 )
 from toolstile_hookspecs.context import CallControl
@@ -103,12 +104,14 @@ def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
 
 
 @hookimpl
+@effect_free
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
     """Ask about unknown effects while the host is open; close the ledger when it closes."""
     settings.keep_time(host.clock)
     try:
-        if any(tool_reconciles(tool, settings) for tool in host.catalog):
+        asks = host.purpose != "look"
+        if asks and any(tool_reconciles(tool, settings) for tool in host.catalog):
             from toolstile_plugins.ledger.unknown_effects import asked_about  # few hosts need it
 
             with asked_about(host, settings):
@@ -179,7 +182,15 @@ def toolstile_rollback(tool: Tool[Any, Any], context: ToolContext, reason: str) 
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile ledger`."""
-    return [Command(LEDGER.command, LEDGER.help, run=_run, configure=LEDGER.configure)]
+    return [
+        Command(
+            LEDGER.command,
+            LEDGER.help,
+            run=_run,
+            configure=LEDGER.configure,
+            purpose=lambda args: "call" if args.what == "reconcile" else "look",
+        )
+    ]
 
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:

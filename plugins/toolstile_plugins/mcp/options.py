@@ -60,4 +60,6 @@ COMMAND: Final = Command(
     run=_run,
     configure=MCP.configure,
     defaults={"approver": NAME},
+    # `mcp check` connects to the servers by itself.
+    purpose=lambda args: "serve" if args.what is None else "look",
 )

@@ -41,8 +41,8 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: MetricsSettings) -> Generator[None]:
-    """Count the calls of the host while it is open, and serve what was counted."""
-    if settings.port is None:
+    """Count the calls of a host that serves while it is open, and serve the counts."""
+    if settings.port is None or host.purpose != "serve":
         yield
         return
     try:

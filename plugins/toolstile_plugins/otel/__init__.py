@@ -66,7 +66,7 @@ def toolstile_diagnose(settings: OtelSettings) -> Iterator[Diagnostic]:
 def toolstile_commands() -> list[Command]:
     """Let the commands that dispatch calls export their spans."""
     defaults = {_TRACE: ENVIRONMENT} if asked_for(os.environ) else {}
-    return [
+    dispatching = [
         Command(
             command,
             extends=True,
@@ -76,6 +76,15 @@ def toolstile_commands() -> list[Command]:
             defaults=defaults,
         )
         for command, configure, _ in ARGUMENTS
+    ]
+    # They run beside a host, which alone writes its file of spans.
+    untraced = ("tools", "prompt", "plugins", "console", "ledger", "policy", "replay")
+    return [
+        *dispatching,
+        *(
+            Command(name, extends=True, optional=True, settings=lambda _: {_TRACE: None})
+            for name in untraced
+        ),
     ]
 
 

@@ -35,7 +35,7 @@ def offered_commands() -> list[Command]:
         ),
         *(
             Command(name, extends=True, optional=True, settings=_switched_off)
-            for name in ("console", "ledger", "sessions")
+            for name in ("console", "ledger")
         ),
         Command("approvals", extends=True, optional=True, settings=_off_unless_resumed),
         *(
@@ -45,6 +45,7 @@ def offered_commands() -> list[Command]:
                 run=run,
                 configure=arguments.configure,
                 settings=_switched_off,
+                purpose="call" if arguments is REPLAY else "look",
             )
             for arguments, run in ((RECORD, _record), (REPLAY, _replay))
         ),

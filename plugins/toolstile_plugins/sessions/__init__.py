@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from toolstile_hookspecs import Binding, Command, Diagnostic, HostHandle, hookimpl
+from toolstile_hookspecs import Binding, Command, Diagnostic, HostHandle, effect_free, hookimpl
 from toolstile_hookspecs.services.counter import Counter, OffersCounter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.command_options.sessions import SESSIONS
@@ -121,6 +121,7 @@ def toolstile_resources(settings: SessionsSettings) -> list[Binding[Any]]:
 
 
 @hookimpl
+@effect_free
 def toolstile_lifespan(settings: SessionsSettings) -> AbstractContextManager[object]:
     """Close the store when the host closes."""
     return closing(settings)
@@ -129,7 +130,16 @@ def toolstile_lifespan(settings: SessionsSettings) -> AbstractContextManager[obj
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile sessions`."""
-    return [Command(SESSIONS.command, SESSIONS.help, run=_run, configure=SESSIONS.configure)]
+    arguments = SESSIONS
+    return [
+        Command(
+            arguments.command,
+            arguments.help,
+            run=_run,
+            configure=arguments.configure,
+            purpose="look",
+        )
+    ]
 
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:

@@ -20,6 +20,7 @@ from toolstile_hookspecs import (
     ConfigurationError,
     Diagnostic,
     Section,
+    effect_free,
     hookimpl,
 )
 from toolstile_plugins.command_options.vfs import ARGUMENTS
@@ -115,6 +116,7 @@ def _finding_of_root(root: Path, *, readonly: bool) -> Diagnostic:
 
 
 @hookimpl
+@effect_free
 def toolstile_lifespan(settings: VfsConfig) -> None:
     """Refuse a directory that is not there when the host is opened, not when a call needs it."""
     # Before Python 3.14, `Path.is_dir` raises where it cannot look.

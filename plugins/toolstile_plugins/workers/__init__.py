@@ -23,7 +23,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_plugins.command_options.workers import WORKER
-from toolstile_plugins.workers.settings import WorkersSettings
+from toolstile_plugins.workers.settings import WorkersSettings, endpoint
 from toolstile_plugins.workers.tool_modules import needs_host
 
 if TYPE_CHECKING:
@@ -58,8 +58,8 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
 
     with ExitStack() as stack:
         dispatcher = stack.enter_context(closing(dispatcher_of(settings, host)))
-        connections = stack.enter_context(closing(HandlerConnections(settings.address)))
-        if settings.address is not None:
+        connections = stack.enter_context(closing(HandlerConnections(_address(host, settings))))
+        if settings.address is not None and host.purpose == "serve":
             connections.open()
         cancelling = stack.enter_context(ThreadPoolExecutor(thread_name_prefix="toolstile-cancel"))
         if settings.concurrency:
@@ -71,6 +71,14 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
         host.register(calls, _CALLS)
         stack.callback(host.unregister, _CALLS)
         yield
+
+
+def _address(host: HostHandle, settings: WorkersSettings) -> str | None:
+    """Return the address; for a command beside a host, which has the port, with any free port."""
+    if settings.address is None or host.purpose == "serve":
+        return settings.address
+    name, _ = endpoint(settings.address)
+    return f"[{name}]" if ":" in name else name
 
 
 class RemoteCalls:
@@ -116,7 +124,10 @@ class RemoteCalls:
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Add `toolstile worker`."""
-    return [Command(WORKER.command, WORKER.help, run=_run, configure=WORKER.configure)]
+    # It reads the configuration of a host, beside which it runs.
+    return [
+        Command(WORKER.command, WORKER.help, run=_run, configure=WORKER.configure, purpose="look")
+    ]
 
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:

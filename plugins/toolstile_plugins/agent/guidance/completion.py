@@ -120,12 +120,13 @@ def check_done(host: HostHandle, args: argparse.Namespace) -> int:
     Raises:
         StateError: When no session of that name is stored: an empty one may pass all checks.
     """
-    with host.executor() as tools:
-        store = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]  # a protocol
-    known = {info.id for info in store.sessions()} if store is not None else set[str]()
-    if args.session is not None and args.session not in known:
-        msg = f"No session {printable(args.session)!r} is stored here; list those that are with "
-        raise StateError(f"{msg}`toolstile sessions list`.")
+    if args.session is not None:
+        with host.executor() as tools:
+            store = tools.resources.get(SessionStore, None)  # type: ignore[type-abstract]  # a protocol
+        known = {info.id for info in store.sessions()} if store is not None else set[str]()
+        if args.session not in known:
+            told = f"No session {printable(args.session)!r} is stored here"
+            raise StateError(f"{told}; list those that are with `toolstile sessions list`.")
     with host.executor(session_id=args.session) as tools:
         verdict = Guidance(tools, host).check_completion(text=args.text)
     if args.out is not None:
