@@ -45,9 +45,9 @@ PROTECTED: Final[Mapping[str, str]] = {
 
 BY_CONTENT: Final = (
     "**/.gitattributes that names a filter, [tool.toolstile] of **/pyproject.toml, the "
-    "plugin_files of toolstile.toml, the folder of core.hooksPath, files that git's configuration "
-    "includes, the same files in bare and nested repositories, programs and start-up files of a "
-    ".venv, venv or node_modules that was there before the session"
+    "plugin_files of toolstile.toml, the folder of core.hooksPath, files and programs that git's "
+    "configuration names, the same files in bare and nested repositories, programs and start-up "
+    "files of a .venv, venv or node_modules that was there before the session"
 )
 """The paths for which a look at contents decides, in words."""
 

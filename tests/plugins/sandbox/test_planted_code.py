@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.plugins.vfs.test_protected_paths import LISTED
 
 from toolstile import Executor, Host, Settings
 from toolstile_hookspecs import ApprovalRequest, Outcome, Status, ToolCall, ToolContext, tool
@@ -189,6 +190,16 @@ def test_each_way_to_plant_code_is_asked_about(house: Callable[..., House]) -> N
     quiet = [script for script in PLANTED if not at.asks(script)]
     assert quiet == []
     assert at.as_person(["git", "status", "--porcelain"]) == ""
+
+
+@pytest.mark.slow
+@pytest.mark.long
+def test_every_entry_of_the_list_is_asked_about(house: Callable[..., House]) -> None:
+    at = house()
+    shutil.rmtree(at.root)
+    at.root.mkdir()
+    quiet = [path for path in LISTED if not at.asks(f"mkdir -p $(dirname {path}); echo > {path}")]
+    assert quiet == []
 
 
 @pytest.mark.slow

@@ -150,6 +150,27 @@ def test_every_entry_of_the_list_is_asked_about(at: House, way: str) -> None:
     assert list(at.root.rglob("*")) == []
 
 
+@pytest.mark.parametrize("mode", ["all", "read", "none", "auto"])
+@pytest.mark.parametrize("approve_diff", [False, True])
+def test_every_entry_is_refused_by_each_mode_that_reaches_no_person(
+    tmp_path: Path, mode: str, approve_diff: bool
+) -> None:
+    (tmp_path / "work").mkdir()
+    settings = Settings(
+        approver="approval",
+        approve_diff=approve_diff,
+        plugins={"approval": {"mode": mode}, "vfs": {"root": str(tmp_path / "work")}},
+    )
+    with Host(settings=settings) as host, host.executor() as executor:
+        for path in LISTED:
+            call = ToolCall("write_file", {"path": path, "content": "evil"})
+            outcome = executor.dispatch(call)
+            assert outcome.status is Status.DENIED, path
+            assert "only a person may allow" in outcome.text
+            assert path not in outcome.text.replace("write_file", "")
+    assert [each for each in (tmp_path / "work").rglob("*") if each.name != ".toolstile"] == []
+
+
 def test_the_code_of_the_project_is_not_asked_about(at: House) -> None:
     git(at.root, "init", "-q")
     loud = {path: why for path in FREE if (why := at.asks_to_write(path))}
