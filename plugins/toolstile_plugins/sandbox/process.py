@@ -13,7 +13,7 @@ from typing import IO, TYPE_CHECKING, Final
 
 from toolstile_plugins.sandbox.backend import Backend, Running
 from toolstile_plugins.sandbox.command import Command, Ended, Output
-from toolstile_plugins.sandbox.limits import DiskWatch
+from toolstile_plugins.sandbox.disk_watch import DiskWatch
 from toolstile_plugins.sandbox.result import TIMED_OUT
 
 if TYPE_CHECKING:
