@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 from toolstile_hookspecs import Diagnostic
 from toolstile_plugins.sandbox.backend import Running, SandboxUnavailable, start_process
 from toolstile_plugins.sandbox.bubblewrap_program import diagnosed, needed_program, remedy
-from toolstile_plugins.sandbox.command import ROOT, Command
+from toolstile_plugins.sandbox.command import GIT_VARIABLES, ROOT, Command
 from toolstile_plugins.sandbox.limits import Cgroup, limit_process
 from toolstile_plugins.sandbox.scratch import NOTE, Scratch, is_in_memory
 from toolstile_plugins.sandbox.seccomp import program as filter_program
@@ -265,7 +265,8 @@ def _memory_file(content: bytes, opened: ExitStack) -> int:
 
 
 def _variables() -> dict[str, str]:
-    return {"PATH": _PATH, "HOME": "/tmp", "USER": _USER, "LANG": "C.UTF-8", "TERM": "dumb"}  # noqa: S108 - of the sandbox
+    usual = {"PATH": _PATH, "HOME": "/tmp", "USER": _USER, "LANG": "C.UTF-8", "TERM": "dumb"}  # noqa: S108 - of the sandbox
+    return {**usual, **GIT_VARIABLES}
 
 
 def _processes() -> list[str]:

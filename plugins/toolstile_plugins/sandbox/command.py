@@ -4,11 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from toolstile_plugins.sandbox.settings import OUTPUT_BYTES, WHOLE_BYTES, SandboxSettings
 
 ROOT = "/workspace"
 """The workspace, as commands in a sandbox see it."""
+
+GIT_VARIABLES: Final = {
+    "GIT_CONFIG_COUNT": "1",
+    "GIT_CONFIG_KEY_0": "safe.directory",
+    "GIT_CONFIG_VALUE_0": "*",
+}
+"""Variables by which git reads a repository of another user.
+
+git refuses one by default because its configuration may run programs. In a sandbox such a program
+can do no more than the command itself.
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +128,7 @@ class Ended:
         seconds: How long it ran.
         timed_out: Whether it was killed when its time was over.
         notes: The limits that ended it, a sentence each.
+        too_large: Whether it was killed for the size of its files.
     """
 
     exit_code: int
@@ -124,3 +137,4 @@ class Ended:
     seconds: float
     timed_out: bool = False
     notes: tuple[str, ...] = ()
+    too_large: bool = False

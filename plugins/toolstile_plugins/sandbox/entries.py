@@ -29,6 +29,7 @@ class Entry:
         target: The text of a link.
         replaces: Whether a directory is a new one, with nothing of a former one in it.
         special: The name of another kind.
+        size: In bytes, the greater of a file's length and the blocks that it takes.
     """
 
     path: str
@@ -38,6 +39,7 @@ class Entry:
     target: str = ""
     replaces: bool = False
     special: str = ""
+    size: int = 0
 
 
 def entries_of(upper: str) -> Iterator[Entry]:
@@ -100,13 +102,21 @@ def _walk_in(directory: int, path: str) -> Iterator[tuple[Entry, os.stat_result]
 def _entry(directory: int, name: str, path: str, status: os.stat_result) -> Entry:
     mode, modified = stat.S_IMODE(status.st_mode), status.st_mtime_ns
     if stat.S_ISREG(status.st_mode):
-        return Entry(path, "file", mode, modified)
+        return Entry(path, "file", mode, modified, size=size_on_disk(status))
     if stat.S_ISLNK(status.st_mode):
         return Entry(path, "link", mode, modified, os.readlink(name, dir_fd=directory))
     if stat.S_ISCHR(status.st_mode) and status.st_rdev == 0:
         return Entry(path, "gone")
     special = "a FIFO" if stat.S_ISFIFO(status.st_mode) else "a device"
     return Entry(path, "other", special="a socket" if stat.S_ISSOCK(status.st_mode) else special)
+
+
+def size_on_disk(status: os.stat_result) -> int:
+    """Return the greater of a file's length and the blocks that it takes, in bytes.
+
+    A sparse file is long and takes few blocks; its length counts because a copy fills the gaps.
+    """
+    return max(status.st_size, status.st_blocks * 512)
 
 
 def _open(directory: int, name: str) -> int:

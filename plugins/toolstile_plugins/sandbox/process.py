@@ -112,7 +112,7 @@ class CommandRun:
                 if self.is_killed:
                     running.kill()
             steps("running")
-            disk = DiskWatch(layout.upper, self._command.limits.disk)
+            disk = DiskWatch(layout, self._command.limits.disk)
             reason = self._read(running, began + self._command.seconds, disk)
         finally:
             with self._lock:
@@ -131,6 +131,7 @@ class CommandRun:
             time.monotonic() - began,
             timed_out,
             notes,
+            too_large=reason is not None and not timed_out,
         )
 
     def _read(self, running: Running, end: float, disk: DiskWatch) -> str | None:

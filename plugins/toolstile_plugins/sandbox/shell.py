@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs import Filesystem, ToolContext, ToolResult
@@ -22,6 +23,8 @@ from toolstile_plugins.sandbox.result import CommandResult, ShellParams, WholeOu
 from toolstile_plugins.sandbox.scratch import Scratch, base_of
 from toolstile_plugins.sandbox.settings import SandboxSettings
 from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.linked_repository import outside_repository
+from toolstile_plugins.vfs.tools.models import size_of
 from toolstile_plugins.vfs.write_set import shown
 
 RUNS: Final[dict[int, CommandRun]] = {}
@@ -89,9 +92,17 @@ class Shell:
         ended = run.run(layout, self._steps)
         self._steps("harvesting")
         harvest = Harvest(files, layout)
-        if ended.exit_code and self._settings.on_exit == "fail":
+        if ended.too_large or (ended.exit_code and self._settings.on_exit == "fail"):
             return ToolResult.error(self._result(params, ended, harvest, files).render())
-        harvest.take(entries())
+        found = list(entries())
+        if (written := sum(entry.size for entry in found)) > self._settings.disk:
+            # A command may end before a check of its size, or write more after the last one.
+            raise HarvestError(
+                f"The command has written {size_of(written)} into the workspace, where "
+                f"{size_of(self._settings.disk)} are allowed, so none of its changes were kept. "
+                "Write less in one command, then retry."
+            )
+        harvest.take(found)
         self._steps("harvested")
         result = self._result(params, ended, harvest, files)
         return ToolResult.ok(result, message=f"{shlex.join(params.command)} has run.")
@@ -137,6 +148,12 @@ class Shell:
             notes.append(
                 f"Shown as empty, and left as they are: {named}: this user cannot read them."
             )
+        if _lacks_repository(files, ended):
+            notes.append(
+                "git failed because this workspace is a linked worktree or a submodule: its "
+                "repository is outside, where commands cannot write. Continue without git, and "
+                "leave the commit to a person."
+            )
         captured = params.capture_output
         texts, whole = _outputs(files, ended) if captured else ({}, ())
         return CommandResult(
@@ -154,6 +171,16 @@ class Shell:
             captured,
             whole,
         )
+
+
+def _lacks_repository(files: Filesystem, ended: Ended) -> bool:
+    """Tell whether a command failed because git's repository lies outside of the workspace."""
+    directory = files.layers().directory if isinstance(files, SupportsLayers) else None
+    if not ended.exit_code or directory is None:
+        return False
+    repository = outside_repository(Path(directory))
+    told = ended.stderr.text()
+    return repository is not None and ("not a git repository" in told or str(repository) in told)
 
 
 def _outputs(files: Filesystem, ended: Ended) -> tuple[dict[str, str], tuple[WholeOutput, ...]]:

@@ -24,6 +24,7 @@ from toolstile_hookspecs import (
     hookimpl,
 )
 from toolstile_plugins.command_options.vfs import ARGUMENTS
+from toolstile_plugins.vfs.linked_repository import diagnose_repository
 from toolstile_plugins.vfs.paths import RESERVED
 from toolstile_plugins.vfs.section import VfsToolsSection, open_workspace, workspace_binding
 from toolstile_plugins.vfs.settings import Mount, VfsConfig
@@ -68,6 +69,8 @@ def toolstile_diagnose(settings: VfsConfig) -> Iterator[Diagnostic]:
         yield Diagnostic.ok("workspace", "In memory, empty at first.")
     else:
         yield _finding_of_root(settings.root, readonly=settings.readonly)
+        if (finding := diagnose_repository(settings.root)) is not None:
+            yield finding
     yield Diagnostic.ok("protected paths", _protection(settings))
     for mount in settings.mounts:
         if "://" not in mount.source and not Path(mount.source).expanduser().exists():

@@ -20,6 +20,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_plugins.sandbox import ShellParams, ShellSection
+from toolstile_plugins.sandbox.command import GIT_VARIABLES
 
 Open = Callable[..., Any]
 
@@ -157,7 +158,7 @@ def test_a_result_tells_the_command_its_directory_its_duration_and_output(shell)
 def test_the_environment_holds_nothing_of_the_host(shell, monkeypatch):
     monkeypatch.setenv("SECRET_OF_HOST", "s3cret")
     names = {line.partition("=")[0] for line in shell(["env"]).stdout.splitlines()}
-    assert names == {"PATH", "HOME", "USER", "LANG", "TERM", "PWD"}
+    assert names == {"PATH", "HOME", "USER", "LANG", "TERM", "PWD", *GIT_VARIABLES}
 
 
 def test_variables_are_on_no_command_line(shell, tmp_path):
@@ -344,6 +345,60 @@ def test_a_scratch_directory_of_somebody_else_is_told_by_the_call(open_shell: Op
     assert "cannot be laid out" in outcome.text
 
 
+LARGE = {
+    "a file of one instant": "head -c 40M /dev/zero > a; cp a b",
+    "a file that is longer than its blocks": "truncate -s 47M a; truncate -s 47M b",
+    "one file under two names": "head -c 40M /dev/zero > a; ln a b",
+    "a file within a directory": "mkdir d; head -c 40M /dev/zero > d/a; head -c 40M /dev/zero > b",
+}
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "none"])
+@pytest.mark.parametrize("script", LARGE.values(), ids=LARGE)
+def test_a_command_that_wrote_more_than_its_disk_keeps_nothing(open_shell: Open, script, backend):
+    outcome = open_shell(disk=48 << 20, backend=backend).outcome(script)
+    assert outcome.status is Status.FAILED
+    assert "where 48.0 MiB are allowed" in outcome.text or "more than 48.0 MiB" in outcome.text
+    assert open_shell().files() == []
+
+
+def test_a_sparse_file_counts_with_its_length(open_shell: Open):
+    shell = open_shell(disk=48 << 20, backend="none")
+    outcome = shell.outcome("truncate -s 10G a")
+    assert outcome.status is Status.FAILED
+    assert "has written 10.0 GiB" in outcome.text
+    assert shell.files() == []
+
+
+def test_files_that_were_there_before_do_not_count(open_shell: Open):
+    shell = open_shell(disk=48 << 20, backend="none")
+    (shell.root / "old").write_bytes(bytes(60 << 20))
+    assert shell("head -c 30M /dev/zero > new; sleep 0.3").changed == ("A new",)
+
+
+REMOVED = """
+import os, time
+files = []
+for number in range(400):
+    files.append(open("a", "wb"))
+    files[-1].write(bytes(1 << 20))
+    files[-1].flush()
+    os.unlink("a")
+    time.sleep(0.01)
+print("all written")
+"""
+
+
+@pytest.mark.slow
+def test_a_removed_file_that_is_still_open_counts(open_shell: Open):
+    shell = open_shell(disk=48 << 20)
+    outcome = shell.outcome(["/usr/bin/python3", "-c", REMOVED])
+    assert outcome.status is Status.FAILED
+    assert "more than 48.0 MiB" in outcome.text
+    assert "all written" not in outcome.text
+    assert shell.files() == []
+
+
 DEEP = """
 import os, time
 for _ in range(3000):
@@ -361,7 +416,7 @@ def test_what_lies_deep_is_counted_and_removed(open_shell: Open, scratch: Path):
     shell = open_shell(disk=8 << 20)
     outcome = shell.outcome(["/usr/bin/python3", "-c", DEEP])
     assert outcome.status is Status.FAILED
-    assert "128 at most" in outcome.text
+    assert "128 at most" in outcome.text or "more than 8.0 MiB" in outcome.text
     gc.collect()
     assert entries_in(scratch) == []
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO, Final
 
 from toolstile_hookspecs import Diagnostic, ToolValidationError
 from toolstile_plugins.sandbox.backend import Running, SandboxUnavailable
-from toolstile_plugins.sandbox.command import ROOT, Command
+from toolstile_plugins.sandbox.command import GIT_VARIABLES, ROOT, Command
 from toolstile_plugins.sandbox.podman.program import NOTHING_RUNS, Program
 from toolstile_plugins.sandbox.podman.settings import PodmanConfig
 from toolstile_plugins.sandbox.scratch import is_in_memory, is_left
@@ -80,7 +80,7 @@ class Podman:
         # Variables may be secrets: so they are on no command line.
         variables = scratch.path / "variables"
         variables.touch(0o600)
-        variables.write_text(_lines({**_USUAL, **command.env}), encoding="utf-8")
+        variables.write_text(_lines({**_USUAL, **GIT_VARIABLES, **command.env}), encoding="utf-8")
         started = scratch.path / "started"
         options = ["--interactive", "--name", name, "--env-file", os.fspath(variables)]
         options += ["--label", f"{_LABEL}={platform.node()}:{scratch.path}"]
