@@ -14,6 +14,7 @@ from typing import Any, Final, Literal, Protocol
 from weakref import WeakSet
 
 from toolstile_hookspecs import StateError
+from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.directories import make_directory_of
 
 Synchronous = Literal["normal", "full"]
@@ -138,30 +139,21 @@ class SqliteFile:
                 yield self._writer
             return
         self._check_process()
-        with self._deciding:
+        with deferred_interrupts(), self._deciding:
             try:
                 connection = self._connection("_writer")
                 connection.execute("BEGIN IMMEDIATE")
-            except (sqlite3.Error, OSError) as error:
-                self._drop("_writer")
-                raise self._explained(error) from error
-            self._thread = threading.get_ident()
-            try:
+                self._thread = threading.get_ident()
                 yield connection
-            except sqlite3.Error as error:
+                connection.commit()
+            except BaseException as error:
+                # Closed, it undoes what is not committed: from then on others can tell.
                 self._drop("_writer")
-                raise self._explained(error) from error
-            except BaseException:
-                connection.rollback()
+                if isinstance(error, sqlite3.Error if self._thread else (sqlite3.Error, OSError)):
+                    raise self._explained(error) from error
                 raise
             finally:
                 self._thread = None
-            try:
-                connection.commit()
-            except sqlite3.Error as error:
-                # Closed, it undoes what is not committed: from then on others can tell.
-                self._drop("_writer")
-                raise self._explained(error) from error
 
     def open(self) -> None:
         """Open the file, so that its tables are there."""

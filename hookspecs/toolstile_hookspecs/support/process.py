@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from io import FileIO
 from types import FrameType
-from typing import Any, ClassVar, Final, TypeVar
+from typing import Any, Final, TypeVar
 from weakref import WeakSet
 
 # --- Interruptions
@@ -20,74 +20,66 @@ MAX_DEFERRED: Final = 3
 
 
 class _Deferral:
-    """The one deferral of the process: calls of a batch, or of an event loop, overlap in it."""
+    """A handler of SIGINT that keeps signals until the last open block ends, or the third comes."""
 
-    blocks = 0
-    awaited = 0
-    previous: Callable[[int, FrameType | None], Any]
-    signals: ClassVar[list[tuple[int, FrameType | None]]] = []
+    def __init__(self, previous: Callable[[int, FrameType | None], Any]) -> None:
+        self.previous = previous
+        self.blocks = 0
+        self._signals: list[tuple[int, FrameType | None]] = []
+
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        self._signals.append((number, frame))
+        # Another signal may have come in the middle of this one.
+        if len(self._signals) >= MAX_DEFERRED:
+            self.end()
+
+    def end(self) -> None:
+        """Put the previous handler back, if no other is there, then give it the last signal."""
+        current: object = signal.getsignal(signal.SIGINT)
+        if current is self:
+            signal.signal(signal.SIGINT, self.previous)
+        if signals := self._signals:
+            self._signals = []
+            self.previous(*signals[-1])
 
 
 @contextmanager
 def deferred_interrupts() -> Generator[None]:
-    """Defer SIGINT, on the main thread, to the end of the block.
+    """Defer SIGINT, on the main thread, to the end of the last open block.
 
-    A signal that would raise in the middle of a commit raises after it, whatever began later; the
-    third one raises at once, for a person before a commit that hangs. The previous handler is
-    called: asyncio's own works, and an application's.
+    A signal within a commit raises after it; the third one at once, for a person before a commit
+    that hangs. The previous handler gets it: asyncio's own works, and an application's.
     """
     is_main = threading.current_thread() is threading.main_thread()
     handler = signal.getsignal(signal.SIGINT) if is_main else None
     if not callable(handler):
         yield
         return
-    if handler is not _defer:
-        _Deferral.previous = handler
-        _Deferral.blocks = 0
-        _Deferral.signals.clear()
-        signal.signal(signal.SIGINT, _defer)
-    _Deferral.blocks += 1
-    is_late = bool(_Deferral.signals)
+    if not isinstance(handler, _Deferral):
+        handler = _Deferral(handler)
+        signal.signal(signal.SIGINT, handler)
+    handler.blocks += 1
     try:
         yield
     finally:
-        _Deferral.blocks -= 1
-        _Deferral.awaited -= not is_late
-        if not _Deferral.blocks or (_Deferral.signals and not _Deferral.awaited):
-            _raise_deferred()
+        handler.blocks -= 1
+        if not handler.blocks:
+            handler.end()
 
 
 @contextmanager
 def allowed_interrupts() -> Generator[None]:
     """Let SIGINT through for the block, within one that defers it: foreign code runs in it."""
-    blocks = _Deferral.blocks
-    if not blocks or threading.current_thread() is not threading.main_thread():
+    is_main = threading.current_thread() is threading.main_thread()
+    deferral: object = signal.getsignal(signal.SIGINT) if is_main else None
+    if not isinstance(deferral, _Deferral):
         yield
         return
-    _Deferral.blocks = 0
-    _raise_deferred()
     try:
+        deferral.end()
         yield
     finally:
-        signal.signal(signal.SIGINT, _defer)
-        _Deferral.blocks = blocks
-
-
-def _defer(number: int, frame: FrameType | None) -> None:
-    if not _Deferral.signals:
-        _Deferral.awaited = _Deferral.blocks
-    _Deferral.signals.append((number, frame))
-    if len(_Deferral.signals) == MAX_DEFERRED:
-        _raise_deferred()
-
-
-def _raise_deferred() -> None:
-    if not _Deferral.blocks or len(_Deferral.signals) == MAX_DEFERRED:
-        signal.signal(signal.SIGINT, _Deferral.previous)
-    if _Deferral.signals:
-        last = _Deferral.signals[-1]
-        _Deferral.signals.clear()
-        _Deferral.previous(*last)
+        signal.signal(signal.SIGINT, deferral)
 
 
 # --- Forks

@@ -6,8 +6,10 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Awaitable, Iterable, Iterator
+from contextlib import suppress
 from functools import partial
 from itertools import chain
+from traceback import clear_frames
 from typing import Any
 
 from toolstile.drivers.commands import Staged, WaitFor
@@ -26,7 +28,7 @@ from toolstile.plugins.hook_manager import Implementation
 from toolstile.resources.call_scope import Part
 from toolstile.resources.transactional import may_wait
 from toolstile.state.store import Deciding
-from toolstile_hookspecs import DecisionUnknownError, Participant
+from toolstile_hookspecs import Participant
 from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.process import deferred_interrupts
 
@@ -114,7 +116,7 @@ def commit_with_participants(run: ActiveCall) -> Staged:
         participants.append(saving)
     participants.sort(key=_decides)
     deciders = [each for each in participants if _decides(each)]
-    deciding = _deciding(run, participants, deciders)
+    deciding, key = _deciding(run, participants, deciders)
     for each in participants:
         yield from perform(run, each, "prepare", settle)
     if any(not hasattr(each, "contribute") for each in deciders):
@@ -125,18 +127,36 @@ def commit_with_participants(run: ActiveCall) -> Staged:
         run.stage = COMMIT
         run.committed = True
         yield from commit_all(run, left)
-    except DecisionUnknownError:
-        _leave_undecided(run, participants)
-        raise
     except BaseException as error:
-        if not run.branch.kept:
-            if (token := ticket_of(run)) is not None:
-                token.signer.spent.give_back(token.id)
-            raise
-        # It came too late: what takes part is kept with the session first.
-        run.stage = COMMIT
-        run.committed = True
-        yield from commit_all(run, left, error)
+        # First: nothing is put back before the decision is known, whatever interrupts again.
+        run.committed, kept = True, None
+        try:
+            with deferred_interrupts():
+                if not isinstance(error, Exception):
+                    # Its frames may hold a transaction that it has kept from ending.
+                    clear_frames(error.__traceback__)
+                ask = partial(_was_kept, run, deciding, key)
+                if kept := (yield from off_loop(run, partial(run.branch.end_commit, ask))):
+                    run.stage = COMMIT
+                    yield from commit_all(run, left, error)
+        finally:
+            if kept is False:
+                run.committed = False
+                if (token := ticket_of(run)) is not None:
+                    token.signer.spent.give_back(token.id)
+            elif left:
+                _leave_undecided(run, participants)
+        raise
+
+
+def _was_kept(run: ActiveCall, deciding: Deciding | None, key: str | None) -> bool | None:
+    """Ask whoever decides, as recovery after a crash does; None if nobody can tell."""
+    journal = run.executor.journal
+    if journal is not None and deciding is not None:
+        return journal.was_kept(deciding)
+    with suppress(Exception):  # the ledger then says that the effect is unknown
+        return key is not None and bool(run.executor.resources.was_decided(key))
+    return False
 
 
 def prepare_to_join(run: ActiveCall) -> Staged:
@@ -250,8 +270,8 @@ def _commit_each(
 
 def _deciding(
     run: ActiveCall, participants: list[Participant], deciders: list[Participant]
-) -> Deciding | None:
-    """Return the call's decision, whose key all note, for their recovery after a crash.
+) -> tuple[Deciding | None, str | None]:
+    """Return the call's decision, and its key, which all note for their recovery after a crash.
 
     None where the session alone is committed, in memory. The deciders stand at the end.
     """
@@ -262,7 +282,7 @@ def _deciding(
     if journal is None:
         # The first record is the decision; after a crash, those that follow are known as unknown.
         deciding = Deciding(id="", is_durable=True) if contributors else None
-        knowing = [*contributors, *deciders] if noting else []
+        knowing = [*contributors, *deciders]
         key = next((key for each in knowing if (key := getattr(each, "key", None))), None)
     else:
         deciding = Deciding(
@@ -277,7 +297,7 @@ def _deciding(
     if deciding is not None:
         decision_id = None if journal is None else deciding.id
         deciding.contribute = partial(_contribute, run, contributors, decision_id)
-    return deciding
+    return deciding, key
 
 
 def refuse_lone_deciders(run: ActiveCall) -> None:

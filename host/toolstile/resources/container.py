@@ -338,9 +338,9 @@ class Container(OpenScope):
         if isinstance(instance, SupportsRecovery) and any(
             each in self.bindings for each in _DECIDERS
         ):
-            instance.recover(self._decided)
+            instance.recover(self.was_decided)
 
-    def _decided(self, key: str) -> bool | None:
+    def was_decided(self, key: str) -> bool | None:
         """Ask the session store, then the ledger, whether the call of a key was committed."""
         answers = (self.get(each).decided(key) for each in _DECIDERS if each in self.bindings)
         return next((answer for answer in answers if answer is not None), None)

@@ -306,6 +306,13 @@ class Branch(Transaction):
                 if change.doing in {"dispatch", "publish"}:
                     self._store.subscribers.publish(*change.items)
 
+    def end_commit(self, ask: Callable[[], bool | None]) -> bool | None:
+        """Tell whether a commit that raised has kept the changes; no thread keeps them later."""
+        with self.lock:
+            kept = self.kept or ask()
+            self.close(OVER if kept else "The call has failed, so it can change nothing more.")
+            return kept
+
     def rollback(self) -> None:
         """Drop all changes and close.
 

@@ -60,8 +60,8 @@ class Journal(Store):
         # How many items of each LOG slice are recorded.
         self._told: dict[type[Any], int] = {}
         self.unnamed_logs: dict[str, Items] = {}
-        # The decision whose answer was lost.
-        self._doubted: str | None = None
+        # The decision of which only the store knows whether it is kept; its head, number and logs.
+        self._asked: tuple[Deciding, Head, int, dict[type[Any], int]] | None = None
         self._before_files: list[Callable[[], None]] = []
 
     # --- reading
@@ -69,7 +69,8 @@ class Journal(Store):
     @property
     def is_behind(self) -> bool:
         """True when others may have moved the head since."""
-        return self._doubted is not None or self.records.has_moved(self.id, self._number)
+        is_open = self._asked is not None and self._transaction is None
+        return is_open or self.records.has_moved(self.id, self._number)
 
     @property
     def waits(self) -> bool:
@@ -86,13 +87,13 @@ class Journal(Store):
         Raises:
             StateError: The store cannot be read, or cannot tell what became of the last decision.
         """
-        if self._doubted is not None:
-            self._resolve(self._doubted)
+        with deferred_interrupts(), self.lock:
+            self._resolve()
         entries = self.records.after(self.id, self._number)
         if any(entry.has_files for entry in entries):
             for recover in self._before_files:
                 recover()
-        with self.lock:
+        with deferred_interrupts(), self.lock:
             if self._transaction is None:
                 self._take_in(entries)
 
@@ -138,32 +139,41 @@ class Journal(Store):
                 # What a reducer writes is part of the same movement.
                 yield
                 return
-            if self._doubted is not None:
-                self._resolve(self._doubted)
+            self._resolve()
             deciding = deciding or Deciding()
-            entry: Entry | None = None
-            is_over = False
             try:
                 with self.records.deciding(self.id) as transaction:
                     self._take_in(transaction.after(self._number))
                     self._transaction, self._staged = transaction, self.head
                     yield
-                    entry = self._entry(deciding)
-                    if entry is not None:
-                        deciding.contribute(transaction.connection)
-                        transaction.append(entry)
-                    is_over = True
+                    self._ask(transaction, deciding)
+                self._show()
             except Exception as error:
-                if not is_over:
+                if self._asked is None:
                     raise
                 self._read_back(deciding, error)
             finally:
-                staged, self._staged, self._transaction = self._staged, None, None
-            if staged is not None:
-                self.head = staged
-            if entry is not None:
-                self._number = entry.number
-                self._note_logs()
+                self._staged = self._transaction = None
+
+    def _ask(self, transaction: OpenDecision, deciding: Deciding) -> None:
+        before, after = self.head, self._staged
+        assert after is not None  # noqa: S101 - within a decision
+        untold = self._untold()
+        if after is before and not untold and not deciding.is_durable:
+            return
+        text, number = self._changes(before, after, untold), self._number + 1
+        deciding.contribute(transaction.connection)
+        transaction.append(Entry(number, deciding.id, after.epoch, text, deciding.has_files))
+        told = {type_: self._told.get(type_, 0) + len(items) for type_, items in untold.items()}
+        self._asked = (deciding, after, number, told)
+
+    def _show(self) -> None:
+        """Show the recorded head; repeated after an interruption, it does the same."""
+        if self._asked is not None:
+            deciding, self.head, self._number, told = self._asked
+            self._told.update(told)
+            deciding.is_kept = True
+        self._staged = self._transaction = self._asked = None
 
     @property
     def newest(self) -> Head:
@@ -199,15 +209,6 @@ class Journal(Store):
             text = self._changes(Head({}, {}, 0), head, logs, whole=True)
         self.records.condense(self.id, Entry(number, new_decision_id(), head.epoch, text))
         self._condensed = number
-
-    def _entry(self, deciding: Deciding) -> Entry | None:
-        before, after = self.head, self._staged
-        assert after is not None  # noqa: S101 - within a decision
-        untold = self._untold()
-        if after is before and not untold and not deciding.is_durable:
-            return None
-        text = self._changes(before, after, untold)
-        return Entry(self._number + 1, deciding.id, after.epoch, text, deciding.has_files)
 
     def _changes(
         self, before: Head, after: Head, logs: Mapping[Any, Iterable[Any]], **more: bool
@@ -275,10 +276,9 @@ class Journal(Store):
                 found = loaded(PolicyState, changes["records"])
                 update.update((record.policy_name, record) for record in found)
             records = overlaid(head.records, update) if update else head.records
-            self.head = Head(slices, records, entry.epoch)
             for name, items in changes["logs"].items():
                 self._take_in_log(name, items, is_whole=is_whole)
-            self._number = entry.number
+            self.head, self._number = Head(slices, records, entry.epoch), entry.number
             if is_whole:
                 self._condensed = entry.number
 
@@ -327,10 +327,6 @@ class Journal(Store):
         }
         return {type_: items for type_, items in logs.items() if items}
 
-    def _note_logs(self) -> None:
-        for type_, items in self._untold().items():
-            self._told[type_] = self._told.get(type_, 0) + len(items)
-
     def _without_names_of(self, slices: Slices) -> dict[Any, Items]:
         """Return slices without the JSON of those that are there as items."""
         names = {name for type_ in slices if type_ in self._names for name in self._names[type_]}
@@ -338,35 +334,41 @@ class Journal(Store):
 
     # --- lost answers
 
+    def was_kept(self, deciding: Deciding) -> bool | None:
+        """Ask, as after a crash, whether a decision was recorded; None if nobody can tell."""
+        with self.lock:
+            if self._asked is not None and self._asked[0] is deciding:
+                try:
+                    self._resolve()
+                except Exception:  # noqa: BLE001 - the store may be anybody's, and is asked again
+                    return None
+            return deciding.is_kept
+
     def _read_back(self, deciding: Deciding, error: Exception) -> None:
         """Return where the decision was made after all; raise where it was not, or nobody knows."""
         patience = min(PATIENCE, PATIENCE if deciding.patience is None else deciding.patience)
         until = time.monotonic() + patience
-        key = self.records.key_of(deciding.id)
-        while True:
-            try:
-                found = self.records.decided(key)
-            except Exception:  # noqa: BLE001 - the store may be anybody's, and is asked again
-                found = None
-            if found:
-                return
-            if found is False:
-                raise error
+        while (found := self.was_kept(deciding)) is None:
             if time.monotonic() >= until:
-                self._doubted = key
                 raise DecisionUnknownError(
                     f"the session {self.id} could not be told whether it was recorded ({error})"
                 ) from error
             time.sleep(_PAUSE)
+        if not found:
+            raise error
 
-    def _resolve(self, key: str) -> None:
-        found = self.records.decided(key)
+    def _resolve(self) -> None:
+        if self._asked is None:
+            return
+        found = self.records.decided(self.records.key_of(self._asked[0].id))
         if found is None:
             raise StateError(
                 f"Nobody can tell yet what became of the last call of the session "
                 f"{self.id}, so it takes no other. Retry when its store can be read."
             )
-        self._doubted = None
+        if found:
+            self._show()
+        self._asked = None
 
     # --- names
 

@@ -53,6 +53,7 @@ class Deciding:
         is_durable: Whether it is recorded though the session does not change.
         has_files: Whether changes of a workspace belong to it.
         patience: Seconds for which its answer is asked for, once that is lost; None for the usual.
+        is_kept: Whether the session's store is known to have recorded it.
     """
 
     contribute: Callable[[Any], None] = lambda connection: None  # noqa: ARG005 - nobody takes part
@@ -60,6 +61,7 @@ class Deciding:
     is_durable: bool = False
     has_files: bool = False
     patience: float | None = None
+    is_kept: bool = False
 
 
 _START = Head({}, NO_RECORDS, 0)

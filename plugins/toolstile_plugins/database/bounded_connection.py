@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import time
+from contextlib import suppress
 from typing import Any, TypeVar
 
 import psycopg
+from psycopg import generators, waiting
 from psycopg.abc import Params, PQGen
+
+from toolstile_hookspecs.support.process import deferred_interrupts
 
 Cursor = psycopg.Cursor[tuple[Any, ...]]
 T = TypeVar("T")
@@ -32,8 +36,16 @@ class BoundedConnection(psycopg.Connection[tuple[Any, ...]]):
             raise psycopg.DataError(str(error)) from error
 
     def wait(self, gen: PQGen[T], *args: Any, **options: Any) -> T:
-        """Wait as the library does, for a limited time."""
-        return super().wait(_bounded(gen, self.patience), *args, **options)
+        """Wait as the library does, for a limited time; interrupted, until the server is done."""
+        try:
+            bounded, options = _bounded(gen, self.patience), {"interval": 0.1, **options}
+            return waiting.wait(bounded, self.pgconn.socket, *args, **options)
+        except (KeyboardInterrupt, SystemExit):
+            # Else the server could carry it out after it was looked for in vain.
+            with deferred_interrupts(), suppress(psycopg.Error):
+                self.cancel_safe(timeout=5)
+                super().wait(_bounded(generators.fetch_many(self.pgconn), self.patience))
+            raise
 
 
 def _bounded(gen: PQGen[T], patience: float) -> PQGen[T]:

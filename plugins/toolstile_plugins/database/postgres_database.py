@@ -11,6 +11,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from toolstile_hookspecs import ConfigurationError, StateError, hide
+from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.database.schema import Part, Versions
 
@@ -150,10 +151,10 @@ class PostgresDatabase:
                 yield within
                 return
             begin = f"BEGIN ISOLATION LEVEL READ COMMITTED; {self._set_local}{lock}"
-            with self._connected(begin) as (connection, _):
+            with deferred_interrupts(), self._connected(begin) as (connection, _):
                 news: list[str] = []
-                self._here.connection, self._here.news = connection, news
                 try:
+                    self._here.connection, self._here.news = connection, news
                     yield connection
                 finally:
                     self._here.connection = None

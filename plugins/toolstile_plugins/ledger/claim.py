@@ -114,7 +114,7 @@ def _kept(holding: Holding, params: Any) -> bytes | None:
     return encoder(tool)(params)
 
 
-@deferred_interrupts()  # between the claim and the hold on it nobody gives it back
+@deferred_interrupts()
 def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
     """Try once; returns an entry that stands in the way, None when the call holds the key.
 
@@ -124,20 +124,21 @@ def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
         CallRefused: The effect is unknown, or the ledger cannot be read.
     """
     store = holding.ledger.store
+    release = partial(store.release, claim.key, claim.effect_id)
     try:
         standing = _claim(holding, claim, params)
+        if standing is None and not holding.take(claim):
+            # Just then nobody waited for it any more.
+            holding.ledger.leases.settle(release)
     except CallRefused:
         raise
-    except Exception as error:
+    except BaseException as error:
+        # The claim may have been made all the same, and only the answer was lost.
+        holding.ledger.leases.settle_later(release)
+        if not isinstance(error, Exception):
+            raise
         holding.context.set_attribute("ledger.state", "unavailable")
-        if store.waits:
-            # The claim may have been made all the same, and only the answer was lost.
-            release = partial(store.release, claim.key, claim.effect_id)
-            holding.ledger.leases.settle_later(release)
         raise wording.unreadable(holding.tool.name, wording.failure(store, error)) from error
-    if standing is None and not holding.take(claim):
-        # Just then nobody waited for it any more.
-        holding.ledger.leases.settle(partial(store.release, claim.key, claim.effect_id))
     return None if standing is None else as_seen_by(holding.context, standing)
 
 

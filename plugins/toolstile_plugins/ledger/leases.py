@@ -50,9 +50,11 @@ class LeaseKeeper:
         """Write the outcome of a claim, now or as soon as the ledger can be written again."""
         try:
             settling()
-        except Exception as error:  # noqa: BLE001 - the store may be anybody's
-            log.warning("%s It is tried again.", failure(self._store, error))
+        except BaseException as error:
             self.settle_later(settling)
+            if not isinstance(error, Exception):
+                raise
+            log.warning("%s It is tried again.", failure(self._store, error))
 
     def settle_later(self, settling: Settling) -> None:
         """Write the outcome of a claim, on the keeper's own thread."""

@@ -20,6 +20,7 @@ from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry, RecordedResult
 from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of
 from toolstile_plugins.ledger.handler_end import HandlerEnd, gives_key_back
@@ -104,6 +105,7 @@ def _is_within(holder: ToolContext | None, context: ToolContext) -> bool:
 
 
 JOINED_AND_LOST = "The call that made it was rolled back."
+UNDECIDED = "Its store could not tell whether the call was kept."
 
 
 class Hold(Enum):
@@ -177,7 +179,7 @@ class Holding:
         self._result: RecordedResult | None = None
         self._uncommitted: Uncommitted | None = None
         self._holdings = holdings
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
 
     def enter(self, context: ToolContext) -> None:
         """Take the context of the call, another one each time that it runs."""
@@ -248,7 +250,9 @@ class Holding:
         self._is_partial = False
 
     def commit(self) -> None:
-        """Let go of the key."""
+        """Let go of the key; record first what an interrupted decision has left."""
+        if self.contributes:
+            self.contribute(Decision(None, None))
         self._state = _OVER
         self._holdings.pop(self.control, None)
         self._forget()
@@ -259,12 +263,19 @@ class Holding:
         self._holdings.pop(self.control, None)
         if self.claim is not None:
             self.ledger.leases.drop(self.claim.effect_id)
+            self.ledger.leases.settle_later(partial(self._doubt_if_claimed, self.claim))
+
+    def _doubt_if_claimed(self, claim: Claim) -> None:
+        entry = self.ledger.store.get(claim.key)
+        if entry and (entry.claim.effect_id, entry.state) == (claim.effect_id, EffectState.CLAIMED):
+            self.ledger.store.doubt(claim.key, claim.effect_id, UNDECIDED)
 
     def rollback(self) -> None:
         """Settle a nested call that had succeeded; for all others the hook calls `settle`."""
         if self._joined and (self.tool.contained or self._state is not _CLAIMED):
             self.settle(JOINED_AND_LOST)
 
+    @deferred_interrupts()
     def settle(self, reason: str) -> None:
         """Give the key back, or say that the effect is unknown, when the call was rolled back."""
         with self._lock:
