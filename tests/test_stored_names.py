@@ -69,6 +69,7 @@ STORED = {
     "toolstile.session.id",
     "toolstile.stage",
     "toolstile.tool.version",
+    "toolstile.usage.cost",
     # In the database of effects
     "toolstile_effects",
     # In the database of calls on workers, and on its channels

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any, Final, cast
 
@@ -56,6 +56,9 @@ class Usage:
         input_tokens: All that the model read, those from a cache included.
         output_tokens: All that it wrote, its reasoning included.
         cached_tokens: Those of the input that came from a cache.
+        cache_written_tokens: Those of the input that were written to a cache.
+        reasoning_tokens: Those of the output that are reasoning, as far as the provider tells.
+        cost: The cost by the prices of the configuration, None without a price for the model.
 
     Example:
         >>> (Usage(10, 2) + Usage(5, 1)).total_tokens
@@ -65,6 +68,9 @@ class Usage:
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cache_written_tokens: int = 0
+    reasoning_tokens: int = 0
+    cost: float | None = None
 
     @property
     def total_tokens(self) -> int:
@@ -72,8 +78,11 @@ class Usage:
         return self.input_tokens + self.output_tokens
 
     def __add__(self, other: Usage) -> Usage:
-        """Return the sum."""
-        return Usage(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+        """Return the sum; a cost that is unknown adds nothing to one that is known."""
+        costs = [each.cost for each in (self, other) if each.cost is not None]
+        names = [each.name for each in fields(self) if each.name != "cost"]
+        tokens = {name: getattr(self, name) + getattr(other, name) for name in names}
+        return Usage(**tokens, cost=sum(costs) if costs else None)
 
 
 NO_USAGE: Final = Usage()
@@ -170,12 +179,14 @@ class Turn:
         stop_reason: Why the reply ended.
         usage: The tokens, None where the provider does not tell them.
         model: The model that answered, as it calls itself.
+        response_id: The provider's id of the reply, empty where it has none.
     """
 
     message: Message
     stop_reason: StopReason = StopReason.END
     usage: Usage | None = None
     model: str = ""
+    response_id: str = ""
 
     @property
     def text(self) -> str:

@@ -35,6 +35,7 @@ class Price:
         input: The price of input.
         output: The price of output, reasoning included.
         cached: The price of input from a cache, None for that of other input.
+        written: The price of input that is written to a cache, None for that of other input.
 
     Example:
         >>> Price(2.0, 10.0, cached=0.5).of(Usage(1_000_000, 100_000, cached_tokens=400_000))
@@ -44,13 +45,15 @@ class Price:
     input: NonNegativeFloat
     output: NonNegativeFloat
     cached: NonNegativeFloat | None = None
+    written: NonNegativeFloat | None = None
 
     def of(self, usage: Usage) -> float:
         """Return what tokens cost."""
+        read, made = usage.cached_tokens, usage.cache_written_tokens
         cached = self.input if self.cached is None else self.cached
-        fresh = usage.input_tokens - usage.cached_tokens
-        paid = fresh * self.input + usage.cached_tokens * cached + usage.output_tokens * self.output
-        return paid / 1_000_000
+        written = self.input if self.written is None else self.written
+        paid = (usage.input_tokens - read - made) * self.input + read * cached + made * written
+        return (paid + usage.output_tokens * self.output) / 1_000_000
 
 
 class BudgetExceeded(PromptEvaluationError):
@@ -126,7 +129,7 @@ class TokenBudgetTracker:
 
     def __init__(self, budget: Budget) -> None:
         self.budget = budget
-        self._runs: dict[str, tuple[Usage, Price | None]] = {}
+        self._runs: dict[str, Usage] = {}
         self._spent: dict[str, float] = {}
         self._lock = threading.Lock()
         self._counter: tuple[Counter, Clock] | None = None
@@ -142,11 +145,11 @@ class TokenBudgetTracker:
         """Count in a counter from now on, with all that has the key of the budget."""
         self._counter = counter, clock
 
-    def record(self, run_id: str, usage: Usage, price: Price | None = None) -> None:
-        """Note what a run has used so far, and the price of its model."""
+    def record(self, run_id: str, usage: Usage) -> None:
+        """Note what a run has used so far."""
         with self._lock:
-            self._runs[run_id] = usage, price
-        for name, amount in self._amounts(usage, price).items():
+            self._runs[run_id] = usage
+        for name, amount in self._amounts(usage).items():
             self._share(name, amount, f"{run_id}:{name}")
 
     def spend(self, amount: float, unit: str = TOKENS) -> None:
@@ -164,7 +167,7 @@ class TokenBudgetTracker:
     def consumed(self) -> Usage:
         """The tokens of all runs, without what handlers have spent."""
         with self._lock:
-            return sum((usage for usage, _ in self._runs.values()), Usage())
+            return sum(self._runs.values(), Usage())
 
     def remaining(self, unit: str = TOKENS) -> float | None:
         """Return what is left of the unit, such as `input_tokens`; None where nothing limits it."""
@@ -182,16 +185,16 @@ class TokenBudgetTracker:
             counter, clock = self._counter
             return counter.read(f"{self.budget.key}:{name}", now=clock.now())
         with self._lock:
-            runs = [self._amounts(*run)[name] for run in self._runs.values()]
+            runs = [self._amounts(usage)[name] for usage in self._runs.values()]
             return sum(runs) + self._spent.get(name, 0.0)
 
-    def _amounts(self, usage: Usage, price: Price | None) -> dict[str, float]:
+    def _amounts(self, usage: Usage) -> dict[str, float]:
         free = 0 if self.budget.count_cached else usage.cached_tokens
         return {
             "input_tokens": usage.input_tokens - free,
             "output_tokens": usage.output_tokens,
             TOKENS: usage.total_tokens - free,
-            COST: price.of(usage) if price else 0.0,
+            COST: usage.cost or 0.0,
         }
 
     def _share(self, name: str, amount: float, id_: str) -> None:
@@ -204,21 +207,24 @@ class TokenBudgetTracker:
         counter.settle(id_, amount)
 
 
-def price_of(model: str, prices: Mapping[str, Price] | None, host: HostHandle | None) -> Price:
+def price_of(
+    model: str, prices: Mapping[str, Price] | None, host: HostHandle | None, *, needed: bool
+) -> Price | None:
     """Return the price of a model.
 
     Args:
         model: The model.
         prices: The prices by model, None for those of the host's configuration.
         host: The host.
+        needed: Whether a budget limits the cost.
 
     Raises:
-        ConfigurationError: When there is none.
+        ConfigurationError: When a price is needed, and there is none.
     """
     if prices is None and host is not None:
         with suppress(PluginError):  # the host may go without the plugin
             prices = host.settings("agent").prices
-    if (price := (prices or {}).get(model)) is None:
+    if (price := (prices or {}).get(model)) is None and needed:
         raise ConfigurationError(
             f"The budget limits the cost, and there is no price for {model}; add it: "
             f'[plugins.agent.prices."{model}"] with input and output, per million tokens.'

@@ -120,8 +120,8 @@ class Ask:
         heard, tenacity = _Heard(self.listen, stopped), _tenacity()
 
         def attempt() -> Turn:
-            with self._attempt(stopped) as (request, answered):
-                return answered(self.adapter.send(request, heard.listener))
+            with self._attempt(heard.listener, stopped) as (request, listener, answered):
+                return answered(self.adapter.send(request, listener))
 
         sleep = tenacity.sleep_using_event(stopped)
         turn: Turn = tenacity.Retrying(sleep=sleep, **self._policy(tenacity, heard))(attempt)
@@ -131,17 +131,17 @@ class Ask:
         heard, tenacity = _Heard(self.listen, threading.Event()), _tenacity()
 
         async def attempt() -> Turn:
-            with self._attempt() as (request, answered):
-                return answered(await self.adapter.asend(request, heard.listener))
+            with self._attempt(heard.listener) as (request, listener, answered):
+                return answered(await self.adapter.asend(request, listener))
 
         turn: Turn = await tenacity.AsyncRetrying(**self._policy(tenacity, heard))(attempt)
         return turn
 
     @contextmanager
     def _attempt(
-        self, stopped: threading.Event | None = None
-    ) -> Generator[tuple[ModelRequest, Callable[[Turn], Turn]]]:
-        """Give the request, with the time that the deadline leaves, and what reads its reply."""
+        self, listener: Listener | None, stopped: threading.Event | None = None
+    ) -> Generator[tuple[ModelRequest, Listener | None, Callable[[Turn], Turn]]]:
+        """Give the request, with the time that the deadline leaves, its listener and reader."""
         if stopped is not None and stopped.is_set():
             raise RunCancelled
         self.check()
@@ -150,7 +150,9 @@ class Ask:
             left = deadline.remaining()
             given = left if request.timeout is None else min(left, request.timeout)
             request = replace(request, timeout=given)
-        with _UNTRACED if self.spans is None else self.spans.chat(request) as note:
+        untraced = nullcontext((listener, _unchanged))
+        spans = untraced if self.spans is None else self.spans.chat(request, listener)
+        with spans as (timed, note):
 
             def answered(turn: Turn) -> Turn:
                 if turn.usage is None:
@@ -160,7 +162,7 @@ class Ask:
                 return note(turn)
 
             try:
-                yield request, answered
+                yield request, timed, answered
             except ProviderError as error:
                 if error.usage is not None:
                     self.used(error.usage)
@@ -220,7 +222,8 @@ class _Heard:
             self._listen(delta)
 
 
-_UNTRACED: Final = nullcontext[Callable[[Turn], Turn]](lambda turn: turn)
+def _unchanged(turn: Turn) -> Turn:
+    return turn
 
 
 @cache

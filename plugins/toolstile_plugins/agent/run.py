@@ -145,7 +145,6 @@ class Run:
         type_ = prompt.template.output
         self.output = None if type_ is None else OutputType(type_, self.name)
         self.turns = 0 if state is None else state.turns
-        self.usage = NO_USAGE if state is None else state.usage
         self.text = ""
         self.corrections = 0
         self.failed: RunResult[Any] | None = None
@@ -153,6 +152,7 @@ class Run:
         self._deadline = self._end()
         self._tracker = self._budget()
         self._price = self._price_of_model()
+        self.usage = NO_USAGE if state is None else self._priced(state.usage)
         self._spans = _spans_of(around)
         self._expansions = 0
         self._asked_at = 0.0
@@ -208,7 +208,7 @@ class Run:
             counter: Any = tools.resources.get(Counter)  # type: ignore[type-abstract]  # a protocol
             tracker.count_in(counter, self.clock)
         if tracker is not None and self._state is not None:
-            tracker.record(self._state.run_id, self._state.usage, self._price)
+            tracker.record(self._state.run_id, self.usage)
 
     def look(self, calls: Sequence[CallMade]) -> None:
         """Find out which open calls wait for a person, and the answers that came meanwhile."""
@@ -325,10 +325,14 @@ class Run:
         return None if budget is None else TokenBudgetTracker(budget)
 
     def _price_of_model(self) -> Price | None:
-        """Return the price of the model, where the budget limits the cost."""
-        if self._tracker is None or self._tracker.budget.max_cost is None:
-            return None
-        return price_of(self.adapter.model, self.config.prices, self._around.host)
+        needed = self._tracker is not None and self._tracker.budget.max_cost is not None
+        return price_of(self.adapter.model, self.config.prices, self._around.host, needed=needed)
+
+    def _priced(self, usage: Usage) -> Usage:
+        """Return tokens with their cost; of those that have one, it stays."""
+        if self._price is None or usage.cost is not None:
+            return usage
+        return replace(usage, cost=self._price.of(usage))
 
     # --- Its requests and replies ---------------------------------------------------------------
 
@@ -355,9 +359,9 @@ class Run:
         return Ask(self.adapter, request, self.config.retries, *bounds, check, self._use)
 
     def _use(self, usage: Usage) -> None:
-        self.usage += usage
+        self.usage += self._priced(usage)
         if self._tracker is not None:
-            self._tracker.record(self.context.run_id, self.usage, self._price)
+            self._tracker.record(self.context.run_id, self.usage)
 
     def replied(self, turn: Turn) -> Turn:
         """Keep a reply, its calls with ids of the host's, and return it.
@@ -375,7 +379,7 @@ class Run:
             **self._ids,
             turn=self.turns,
             stop_reason=turn.stop_reason,
-            usage=turn.usage,
+            usage=None if turn.usage is None else self._priced(turn.usage),
             duration=self.clock.monotonic() - self._asked_at,
             model=turn.model,
         )

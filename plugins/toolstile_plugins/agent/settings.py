@@ -41,7 +41,7 @@ class AgentSettings(BaseModel):
             that of anything that speaks like it, such as a model on this machine.
         settings: The settings of the model, such as `temperature`; only these are sent.
         max_turns: The most replies of the model in one run.
-        prices: By model, the prices of a million tokens, `input`, `output` and `cached`.
+        prices: By model, the prices of a million tokens, `input`, `output`, `cached` and `written`.
         feedback_providers: Tables with a `kind` of feedback, its fields and those of a trigger.
         task_completion: Tables with a `kind` of checker and its fields; all must pass.
 

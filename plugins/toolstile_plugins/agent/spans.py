@@ -5,21 +5,40 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from time import perf_counter
 from typing import Any, Final
 
+from opentelemetry.metrics import Histogram
 from opentelemetry.trace import Span, SpanKind, Status, StatusCode
 
 from toolstile_hookspecs.agents.messages import Message, StopReason, Turn, Usage
-from toolstile_hookspecs.agents.provider import ModelRequest, ProviderAdapter, ProviderError
+from toolstile_hookspecs.agents.provider import (
+    Delta,
+    Listener,
+    ModelRequest,
+    ProviderAdapter,
+    ProviderError,
+)
 from toolstile_hookspecs.codecs import encodable
 from toolstile_plugins.agent.result import RunFailed
 from toolstile_plugins.otel.attributes import ERROR_TYPE, OPERATION_NAME, Attributes
-from toolstile_plugins.otel.spans import CallTracing
+from toolstile_plugins.otel.spans import BUCKETS, CallTracing
 
 INVOKE_AGENT: Final = "invoke_agent"
 CHAT: Final = "chat"
 FINISH_REASONS: Final = "gen_ai.response.finish_reasons"
 REQUEST_MODEL: Final = "gen_ai.request.model"
+
+_METRICS: Final = {
+    "client.operation.duration": ("s", BUCKETS),
+    "client.operation.time_to_first_chunk": ("s", BUCKETS),
+    "client.operation.time_per_output_chunk": ("s", BUCKETS),
+    "client.token.usage": ("{token}", tuple(4**power for power in range(14))),
+    "invoke_agent.duration": ("s", tuple(0.1 * 2**power for power in range(13))),
+    "invoke_agent.inference_calls": ("{inference_call}", tuple(2**power for power in range(8))),
+    "invoke_agent.tool_calls": ("{tool_call}", tuple(2**power for power in range(8))),
+}
+"""The histograms of the conventions: unit, and upper bounds of the buckets."""
 
 _FINISHES: Final = {
     StopReason.END: "stop",
@@ -40,32 +59,44 @@ class RunSpans:
     def __init__(self, tracing: CallTracing, adapter: ProviderAdapter) -> None:
         self._tracer = tracing.tracer
         self._capture = tracing.capture
+        self._histograms: dict[str, Histogram] = {
+            name: tracing.meter.create_histogram(
+                f"gen_ai.{name}", unit, explicit_bucket_boundaries_advisory=bounds
+            )
+            for name, (unit, bounds) in _METRICS.items()
+        }
         self._shared: Attributes = {
             "gen_ai.provider.name": adapter.name,
             REQUEST_MODEL: adapter.model,
         }
+        self._conversation: Attributes = {}
+        self._requests = self._calls = 0
 
     @contextmanager
     def invoke_agent(
         self, prompt: str, session_id: str
     ) -> Generator[Callable[[StopReason, Usage], None]]:
         """Open the span of the run; give what notes its end."""
-        known = {
-            "gen_ai.agent.name": prompt,
-            "gen_ai.conversation.id": encodable(session_id),
-        }
-        with self._span(INVOKE_AGENT, prompt, SpanKind.INTERNAL, known) as span:
+        self._conversation = {"gen_ai.conversation.id": encodable(session_id)}
+        known = {"gen_ai.agent.name": prompt}
+        with self._span(INVOKE_AGENT, prompt, SpanKind.INTERNAL, known) as (span, measured):
 
             def ended(reason: StopReason, usage: Usage) -> None:
                 span.set_attribute(FINISH_REASONS, [_FINISHES.get(reason, reason.value)])
                 span.set_attributes(_used(usage))
+                self._record("invoke_agent.inference_calls", self._requests, measured)
+                self._record("invoke_agent.tool_calls", self._calls, measured)
 
             yield ended
 
     @contextmanager
-    def chat(self, request: ModelRequest) -> Generator[Callable[[Turn], Turn]]:
-        """Open the span of one request; give what notes its reply and returns it."""
-        with self._span(CHAT, self._shared[REQUEST_MODEL], SpanKind.CLIENT, {}) as span:
+    def chat(
+        self, request: ModelRequest, listener: Listener | None
+    ) -> Generator[tuple[Listener | None, Callable[[Turn], Turn]]]:
+        """Open the span of a request; give a timed listener, and a function that notes a reply."""
+        model = self._shared[REQUEST_MODEL]
+        self._requests += 1
+        with self._span(CHAT, model, SpanKind.CLIENT, {}) as (span, measured):
             if self._capture:
                 told = [_shown(each) for each in request.messages]
                 span.set_attribute(
@@ -77,34 +108,69 @@ class RunSpans:
                 reason = _FINISHES.get(turn.stop_reason, turn.stop_reason.value)
                 span.set_attribute(FINISH_REASONS, [reason])
                 if turn.model:
+                    measured["gen_ai.response.model"] = encodable(turn.model)
                     span.set_attribute("gen_ai.response.model", encodable(turn.model))
+                if turn.response_id:
+                    span.set_attribute("gen_ai.response.id", encodable(turn.response_id))
                 if turn.usage is not None:
-                    span.set_attributes(_used(turn.usage))
+                    self._count(turn.usage, span, measured)
                 if self._capture:
                     said = {**_shown(turn.message), "finish_reason": reason}
                     span.set_attribute("gen_ai.output.messages", json.dumps([said]))
+                self._calls += len(turn.tool_calls)
                 return turn
 
-            yield answered
+            yield self._timed(listener, measured), answered
 
     @contextmanager
-    def _span(self, operation: str, of: str, kind: SpanKind, known: Attributes) -> Generator[Span]:
-        """Open a span, and let it be the current one; note the error that leaves it."""
+    def _span(
+        self, operation: str, of: str, kind: SpanKind, known: Attributes
+    ) -> Generator[tuple[Span, Attributes]]:
+        """Open a span as the current one; note its duration, and the error that leaves it."""
+        measured: Attributes = {OPERATION_NAME: operation, **self._shared, **known}
+        began = perf_counter()
         with self._tracer.start_as_current_span(
             f"{operation} {of}",
             kind=kind,
-            attributes={OPERATION_NAME: operation, **self._shared, **known},
+            attributes={**measured, **self._conversation},
             record_exception=False,
             set_status_on_exception=False,
         ) as span:
             try:
-                yield span
+                yield span, measured
             except BaseException as error:
                 if isinstance(error, ProviderError) and error.usage is not None:
-                    span.set_attributes(_used(error.usage))
-                span.set_attribute(ERROR_TYPE, _error_type(error))
+                    self._count(error.usage, span, measured)
+                measured[ERROR_TYPE] = _error_type(error)
+                span.set_attribute(ERROR_TYPE, measured[ERROR_TYPE])
                 span.set_status(Status(StatusCode.ERROR, encodable(str(error))))
                 raise
+            finally:
+                name = "client.operation" if kind is SpanKind.CLIENT else operation
+                self._record(f"{name}.duration", perf_counter() - began, measured)
+
+    def _timed(self, listener: Listener | None, measured: Attributes) -> Listener | None:
+        """Return a listener that also notes the time of each chunk of a stream."""
+        if listener is None:
+            return None
+        last, name = perf_counter(), "time_to_first_chunk"
+
+        def hear(delta: Delta) -> None:
+            nonlocal last, name
+            now = perf_counter()
+            self._record(f"client.operation.{name}", now - last, measured)
+            last, name = now, "time_per_output_chunk"
+            listener(delta)
+
+        return hear
+
+    def _count(self, usage: Usage, span: Span, measured: Attributes) -> None:
+        span.set_attributes(_used(usage))
+        for type_, tokens in (("input", usage.input_tokens), ("output", usage.output_tokens)):
+            self._record("client.token.usage", tokens, {**measured, "gen_ai.token.type": type_})
+
+    def _record(self, metric: str, amount: float, attributes: Attributes) -> None:
+        self._histograms[metric].record(amount, attributes)
 
 
 def _error_type(error: BaseException) -> str:
@@ -118,11 +184,18 @@ def _error_type(error: BaseException) -> str:
 
 
 def _used(usage: Usage) -> Attributes:
-    return {
+    told: Attributes = {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
         "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
     }
+    # Not every provider tells these: none is not zero.
+    some = {
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_written_tokens or None,
+        "gen_ai.usage.reasoning.output_tokens": usage.reasoning_tokens or None,
+        "toolstile.usage.cost": usage.cost,
+    }
+    return told | {name: value for name, value in some.items() if value is not None}
 
 
 def _shown(message: Message) -> dict[str, Any]:

@@ -24,6 +24,7 @@ TOOL_NAME: Final = "gen_ai.tool.name"
 TOOL_TYPE: Final = "gen_ai.tool.type"
 TOOL_DESCRIPTION: Final = "gen_ai.tool.description"
 CALL_ID: Final = "gen_ai.tool.call.id"
+CONVERSATION_ID: Final = "gen_ai.conversation.id"
 ARGUMENTS: Final = "gen_ai.tool.call.arguments"
 RESULT: Final = "gen_ai.tool.call.result"
 ERROR_TYPE: Final = "error.type"
@@ -91,6 +92,7 @@ def of_event(event: ToolInvoked, *, capture: bool) -> Attributes:
     Lone surrogates are replaced: an exporter leaves out text that holds one.
     """
     attributes: Attributes = {OUTCOME: event.status.value, SESSION_ID: encodable(event.session_id)}
+    attributes[CONVERSATION_ID] = attributes[SESSION_ID]
     if event.status is not Status.SUCCEEDED:
         attributes[STAGE] = event.stage.value
         if (error := error_type(event)) is not None:

@@ -12,13 +12,14 @@ from typing import Any, Final
 from weakref import WeakKeyDictionary
 
 from opentelemetry.context import Context, attach, detach
-from opentelemetry.metrics import MeterProvider
+from opentelemetry.metrics import Meter, NoOpMeterProvider
 from opentelemetry.trace import Span, Status as SpanStatus, StatusCode, Tracer, set_span_in_context
 
 from toolstile_hookspecs import HostHandle, Stage, Status, Tool, ToolCall, ToolInvoked, hookimpl
 from toolstile_hookspecs.codecs import encodable
 from toolstile_plugins.otel.attributes import (
     CALL_ID,
+    CONVERSATION_ID,
     ERROR_TYPE,
     FUNCTION,
     OWN_CALL_ID,
@@ -51,8 +52,7 @@ class Durations:
 
     __slots__ = ("_histogram", "_of_tool")
 
-    def __init__(self, provider: MeterProvider) -> None:
-        meter = provider.get_meter(SCOPE, VERSION)
+    def __init__(self, meter: Meter) -> None:
         self._histogram = meter.create_histogram(
             DURATION,
             unit="s",
@@ -174,35 +174,36 @@ class CallSpan:
 class StagedCallSpan(CallSpan):
     """The span of a call whose stages have spans of their own."""
 
-    __slots__ = ("_stage",)
-
-    _stage: Span | None
+    __slots__ = ("_stages",)
 
     def __enter__(self) -> None:
         """Open the call's span."""
-        self._stage = None
+        self._stages: list[tuple[Span, int]] = []
         super().__enter__()
 
     def __exit__(self, *error: object) -> None:
-        """Close the last stage's span, and the call's."""
-        if self._stage is not None:
-            self._stage.end(self._now())
+        """Close the spans of the stages, and the call's."""
+        ends = [*(began for _, began in self._stages[1:]), self._now()]
+        for (span, _), end in zip(self._stages, ends, strict=False):
+            # Because only the event names the session, no stage's span ends before the call.
+            if self.event is not None:
+                span.set_attribute(CONVERSATION_ID, encodable(self.event.session_id))
+            span.end(end)
         super().__exit__(*error)
 
     def stage(self, stage: Stage) -> None:
-        """Close the span of the stage before, and open the next one's.
+        """Open the span of a stage, which is the end of the stage before.
 
         It is not the current one: spans of handlers belong to the call itself.
         """
         now = self._now()
-        if self._stage is not None:
-            self._stage.end(now)
-        self._stage = self._tracing.tracer.start_span(
+        span = self._tracing.tracer.start_span(
             f"{STAGE} {stage.value}",
             set_span_in_context(self.span),
             attributes={STAGE: stage.value},
             start_time=now,
         )
+        self._stages.append((span, now))
 
     def _now(self) -> int:
         # By the clock of the call's end; the system's clock may be set meanwhile.
@@ -214,7 +215,8 @@ class CallTracing:
 
     def __init__(self, settings: OtelSettings, providers: Providers) -> None:
         self.tracer: Tracer = providers.spans.get_tracer(SCOPE, VERSION)
-        self.durations = None if providers.metrics is None else Durations(providers.metrics)
+        self.meter = (providers.metrics or NoOpMeterProvider()).get_meter(SCOPE, VERSION)
+        self.durations = None if providers.metrics is None else Durations(self.meter)
         self.capture = settings.capture
         self.logs = settings.logs
         self.where = settings.trace

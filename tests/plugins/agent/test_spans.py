@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from toolstile import Host, MarkdownSection, Prompt, tool
+from toolstile import Host, MarkdownSection, Prompt, Settings, tool
 from toolstile.testing import ScriptedModel
 from toolstile_hookspecs import Cancellation
 from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Turn, Usage
@@ -34,7 +35,7 @@ def add(a: int, b: int) -> int:
 
 
 PROMPT = Prompt.of("demo", "sums", [MarkdownSection(key="s", title="Sums", tools=[add])])
-SUMS = [("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})]
+SUMS: Any = [("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})]
 
 
 @pytest.fixture
@@ -99,21 +100,28 @@ def test_requests_and_parallel_calls_are_below_the_span_of_the_run(
 def test_a_request_has_its_tokens_and_the_reason_of_its_end(
     exported: InMemorySpanExporter, host: Host, run: Any
 ) -> None:
-    model = ScriptedModel(SUMS, "Done.", usage=Usage(50, 7, 20))
-    run(Agent(PROMPT, adapter=model, host=host), "Add")
+    usage = Usage(50, 7, 20, 5, 3)
+    asking = ScriptedModel(SUMS, usage=usage).send(ModelRequest("", []))
+    model = ScriptedModel(replace(asking, response_id="r_1"), "Done.")
+    result = run(Agent(PROMPT, adapter=model, host=host), "Add")
 
     first, second = named(exported, CHAT)
     assert dict(first.attributes or {}) == {
         "gen_ai.operation.name": "chat",
         "gen_ai.provider.name": "scripted",
         "gen_ai.request.model": "script",
+        "gen_ai.conversation.id": result.session_id,
         "gen_ai.response.model": "script",
+        "gen_ai.response.id": "r_1",
         "gen_ai.response.finish_reasons": ("tool_call",),
         "gen_ai.usage.input_tokens": 50,
         "gen_ai.usage.output_tokens": 7,
         "gen_ai.usage.cache_read.input_tokens": 20,
+        "gen_ai.usage.cache_creation.input_tokens": 5,
+        "gen_ai.usage.reasoning.output_tokens": 3,
     }
     assert (second.attributes or {})["gen_ai.response.finish_reasons"] == ("stop",)
+    assert "gen_ai.response.id" not in (second.attributes or {})
     assert first.status.status_code is StatusCode.UNSET
 
 
@@ -130,6 +138,17 @@ def test_each_try_has_a_span_and_a_run_that_goes_on_has_no_error(
     [agent] = named(exported, AGENT)
     assert "error.type" not in (agent.attributes or {})
     assert agent.status.status_code is StatusCode.UNSET
+
+
+def test_every_span_of_a_conversation_has_its_id(exported: InMemorySpanExporter, run: Any) -> None:
+    settings = Settings.model_validate({"plugins": {"otel": {"stages": True}}})
+    with Host(discover=["otel"], settings=settings) as host:
+        result = run(Agent(PROMPT, adapter=ScriptedModel(SUMS, "Done."), host=host), "Add")
+
+    spans = exported.get_finished_spans()
+    assert {"toolstile.stage execute", "execute_tool add", CHAT, AGENT} <= {s.name for s in spans}
+    ids = [(span.attributes or {}).get("gen_ai.conversation.id") for span in spans]
+    assert ids == [result.session_id] * len(spans)
 
 
 def raising(_: ModelRequest) -> str:

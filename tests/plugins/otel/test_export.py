@@ -60,7 +60,8 @@ def test_spans_arrive_over_otlp_as_the_conventions_say(receiver: Any) -> None:
     assert len(span.trace_id), len(span.span_id) == (16, 8)
     assert span.parent_span_id == b""
     attributes = receiver.as_dict(span.attributes)
-    assert attributes.pop("toolstile.session.id")
+    session = attributes.pop("toolstile.session.id")
+    assert attributes.pop("gen_ai.conversation.id") == session
     assert attributes == {
         "gen_ai.operation.name": "execute_tool",
         "gen_ai.tool.name": "inside",

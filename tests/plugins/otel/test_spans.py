@@ -85,6 +85,7 @@ def test_a_success_is_as_the_conventions_say(traced: Any) -> None:
         "toolstile.call.id": "call_1",
         "toolstile.outcome": "succeeded",
         "toolstile.session.id": "session-1",
+        "gen_ai.conversation.id": "session-1",
     }
 
 

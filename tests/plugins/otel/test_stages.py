@@ -33,7 +33,10 @@ def test_each_stage_is_a_span_within_the_calls(traced: Any) -> None:
     for span in stages:
         assert span.parent == call.context
         assert call.start_time <= span.start_time <= span.end_time <= call.end_time
-        assert dict(span.attributes) == {"toolstile.stage": span.name.split()[1]}
+        assert dict(span.attributes) == {
+            "toolstile.stage": span.name.split()[1],
+            "gen_ai.conversation.id": "session-1",
+        }
 
 
 def test_they_stay_within_it_when_the_clock_is_set(

@@ -120,7 +120,7 @@ class Anthropic(ClientAdapter):
             dialect, items = "", tuple[Any]()  # half a block is not taken back
             text = text or getattr(said.stop_details, "explanation", None) or ""
         message = Message(Role.ASSISTANT, text, calls, (), dialect, items)
-        return Turn(message, stop, _usage(said.usage), said.model)
+        return Turn(message, stop, _usage(said.usage), said.model, said.id or "")
 
 
 def _choice(settings: dict[str, Any]) -> dict[str, Any]:
@@ -177,4 +177,5 @@ def _usage(used: Any) -> Usage | None:
         return None
     read = used.cache_read_input_tokens or 0
     made = used.cache_creation_input_tokens or 0
-    return Usage(used.input_tokens + read + made, used.output_tokens, read)
+    reasoning = getattr(getattr(used, "output_tokens_details", None), "thinking_tokens", 0)
+    return Usage(used.input_tokens + read + made, used.output_tokens, read, made, reasoning)

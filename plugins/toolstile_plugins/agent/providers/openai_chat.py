@@ -100,7 +100,7 @@ class OpenAIChat(ClientAdapter):
         text, items = said.content or refusal or "", (_item(said),)
         message = Message(Role.ASSISTANT, text, calls, (), self.dialect.name, items)
         stop = StopReason.REFUSED if refusal else stop
-        return Turn(message, stop, usage, reply.model)
+        return Turn(message, stop, usage, reply.model, reply.id or "")
 
 
 def chosen_tool(settings: Mapping[str, Any]) -> str | None:
@@ -126,9 +126,15 @@ def usage_of(usage: Any, read: str, written: str) -> Usage | None:
     """Return the tokens of a reply, under the names that either API has for them."""
     if usage is None:
         return None
-    details = getattr(usage, f"{read}_tokens_details", None)
-    cached = getattr(details, "cached_tokens", None) or 0
-    return Usage(getattr(usage, f"{read}_tokens"), getattr(usage, f"{written}_tokens"), cached)
+
+    def detail(side: str, name: str) -> int:
+        return getattr(getattr(usage, f"{side}_tokens_details", None), name, None) or 0
+
+    # The second name is LiteLLM's.
+    made = detail(read, "cache_write_tokens") or detail(read, "cache_creation_tokens")
+    total, out = (getattr(usage, f"{side}_tokens") for side in (read, written))
+    cached, reasoning = detail(read, "cached_tokens"), detail(written, "reasoning_tokens")
+    return Usage(total, out, cached, made, reasoning)
 
 
 def _own(message: Message) -> list[dict[str, Any]]:

@@ -117,7 +117,7 @@ class OpenAIResponses(ClientAdapter):
         if refusal:
             stop = StopReason.REFUSED
         said = Message(Role.ASSISTANT, text or refusal, calls, (), dialect, tuple(items))
-        return Turn(said, stop, usage, reply.model)
+        return Turn(said, stop, usage, reply.model, reply.id or "")
 
     def _failed(self, error: Any, usage: Usage | None = None) -> ProviderError:
         type_ = _FAULTS.get(error.code, FaultType.REFUSED)

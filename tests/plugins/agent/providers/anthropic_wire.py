@@ -131,10 +131,11 @@ class AnthropicWire:
             "stop_sequence": None,
             "usage": used
             and {
-                "input_tokens": used.input_tokens - used.cached_tokens - 3,
-                "cache_creation_input_tokens": 3,
+                "input_tokens": used.input_tokens - used.cached_tokens - used.cache_written_tokens,
+                "cache_creation_input_tokens": used.cache_written_tokens,
                 "cache_read_input_tokens": used.cached_tokens,
                 "output_tokens": used.output_tokens,
+                "output_tokens_details": {"thinking_tokens": used.reasoning_tokens},
                 "service_tier": "standard",
             },
         }

@@ -187,8 +187,15 @@ def usage(used: Usage) -> Json:
         "prompt_tokens": used.input_tokens,
         "completion_tokens": used.output_tokens,
         "total_tokens": used.total_tokens,
-        "prompt_tokens_details": {"cached_tokens": used.cached_tokens, "audio_tokens": 0},
-        "completion_tokens_details": {"reasoning_tokens": 8, "audio_tokens": 0},
+        "prompt_tokens_details": {
+            "cached_tokens": used.cached_tokens,
+            "cache_write_tokens": used.cache_written_tokens,
+            "audio_tokens": 0,
+        },
+        "completion_tokens_details": {
+            "reasoning_tokens": used.reasoning_tokens,
+            "audio_tokens": 0,
+        },
     }
 
 

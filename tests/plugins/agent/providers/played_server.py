@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import FaultType, ProviderError
 
-USAGE = Usage(120, 30, 20)
+USAGE = Usage(120, 30, 20, 3, 8)
 STATUS = {
     FaultType.RATE_LIMIT: 429,
     FaultType.QUOTA: 429,

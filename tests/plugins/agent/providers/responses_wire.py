@@ -126,9 +126,12 @@ class ResponsesWire:
             "usage": used
             and {
                 "input_tokens": used.input_tokens,
-                "input_tokens_details": {"cached_tokens": used.cached_tokens},
+                "input_tokens_details": {
+                    "cached_tokens": used.cached_tokens,
+                    "cache_write_tokens": used.cache_written_tokens,
+                },
                 "output_tokens": used.output_tokens,
-                "output_tokens_details": {"reasoning_tokens": 8},
+                "output_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
                 "total_tokens": used.total_tokens,
             },
             "metadata": {},
