@@ -20,7 +20,7 @@ from toolstile_plugins.approval.beside import person as user_of_process
 from toolstile_plugins.console.access import Access, Guard, SignedIn, read_form
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.calls import Calls
-from toolstile_plugins.console.feed import Feed
+from toolstile_plugins.console.feed import Feed, SharedFeed
 from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import HERE, Pages
 from toolstile_plugins.console.settings import ConsoleSettings
@@ -77,10 +77,13 @@ class Console:
             effects,
         ]
         rooms = [route for section in sections for route in section.routes()]
+        feeds: dict[str, Feed] = {}
         for section in sections:
             news = section.news if isinstance(section, Calls) else None
-            feed = Feed(section.version, settings.interval, news)
-            rooms.append(Route(f"/events/{section.title.lower()}", feed.serve))
+            name = section.title.lower()
+            feeds[name] = feed = Feed(section.version, settings.interval, news)
+            rooms.append(Route(f"/events/{name}", feed.serve))
+        rooms.append(Route("/events", SharedFeed(feeds).serve))
         self.routes = [
             Route("/", self._door),
             Route("/login", self._login, methods=["POST"]),

@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import aclosing
+from http import HTTPStatus
 from time import thread_time
 from typing import Final
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
@@ -56,10 +60,11 @@ class Feed:
 
     async def serve(self, request: Request) -> StreamingResponse:
         """Return the stream of changes."""
-        return StreamingResponse(self._events(request), media_type="text/event-stream")
-
-    async def _events(self, request: Request) -> AsyncIterator[bytes]:
         told = request.headers.get("last-event-id", "")
+        return StreamingResponse(self.events(request, told), media_type="text/event-stream")
+
+    async def events(self, request: Request, told: str) -> AsyncGenerator[bytes]:
+        """Yield events for a page that was told a version."""
         self._open += 1
         if self._looking is None:
             # It belongs to the loop that serves the pages.
@@ -110,3 +115,42 @@ class Feed:
     def _timed_version(self) -> tuple[str, float]:
         began = thread_time()
         return self._version(), thread_time() - began
+
+
+class SharedFeed:
+    """Joins the streams of all pages of a browser, which opens few connections to a server.
+
+    The query names each stream as `of`: its name, the page's query, and behind `#` the version that
+    the page was told last. Its events have its place in the query before their ids.
+
+    Args:
+        feeds: The streams by name.
+    """
+
+    def __init__(self, feeds: Mapping[str, Feed]) -> None:
+        self._feeds = feeds
+
+    async def serve(self, request: Request) -> StreamingResponse:
+        """Return the joined stream."""
+        streams = [urlsplit(each) for each in request.query_params.getlist("of")]
+        if unknown := [stream.path for stream in streams if stream.path not in self._feeds]:
+            raise HTTPException(HTTPStatus.NOT_FOUND, f"There are no events of {unknown[0]}.")
+        return StreamingResponse(self._events(request, streams), media_type="text/event-stream")
+
+    async def _events(self, request: Request, streams: list[SplitResult]) -> AsyncGenerator[bytes]:
+        events = asyncio.Queue[bytes](1)
+
+        async def pass_on(place: int, stream: SplitResult) -> None:
+            own = Request({**request.scope, "query_string": stream.query.encode()})
+            feed = self._feeds[stream.path]
+            async with aclosing(feed.events(own, stream.fragment)) as found:
+                async for event in found:
+                    await events.put(event.replace(b"id: ", f"id: {place} ".encode(), 1))
+
+        tasks = [asyncio.create_task(pass_on(*each)) for each in enumerate(streams)]
+        try:
+            while True:
+                yield await events.get()
+        finally:
+            for task in tasks:
+                task.cancel()

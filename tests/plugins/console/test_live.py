@@ -44,6 +44,39 @@ def test_nothing_is_looked_at_while_no_page_is_open(desk, visitor):
     until(lambda: not feed.is_looking)
 
 
+def test_the_streams_of_several_pages_are_one_and_go_on_where_each_was(desk, visitor):
+    def told(*of: str) -> Iterator[dict[str, str]]:
+        query = {"of": [*of]}
+        with visitor.client.stream("GET", f"{visitor.room}/events", params=query) as answer:
+            yield from read_events(answer)
+
+    desk.call("read_file", path="old.txt")
+    found = told("waiting", "calls?tool=none", "calls")
+    first = dict(next(found)["id"].split(" ") for _ in range(3))
+    assert first.keys() == {"0", "1", "2"}
+    desk.call("read_file", path="old.txt")
+    news = {event["id"].split(" ")[0]: event for event in (next(found), next(found))}
+    assert "read_file" not in news["1"]["data"]
+    assert "read_file" in news["2"]["data"]
+    found.close()
+
+    later = told(f"calls#{first['2']}", f"waiting#{first['0']}")
+    event = next(later)
+    # Only the first has something new, which is not the whole page.
+    assert (event["id"].split(" ")[0], event["event"]) == ("0", "news")
+    question = desk.ask()
+    assert next(event for event in later if event["id"].startswith("1 "))["data"]
+    later.close()
+    visitor.answer(question, "deny")
+    for section in ("waiting", "calls"):
+        until(lambda section=section: not desk.feed_of(section).is_looking)
+
+
+def test_a_stream_that_is_not_there_is_named(visitor):
+    answer = visitor.get("/events?of=waiting&of=nothing")
+    assert (answer.status_code, answer.text) == (404, "There are no events of nothing.")
+
+
 CALLING = """
 import sys, time
 from pathlib import Path

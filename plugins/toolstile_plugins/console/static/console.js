@@ -2,7 +2,7 @@
 const list = document.getElementById("list");
 const live = document.getElementById("live");
 
-// --- Live: the server tells that something is new, and the page is loaded and merged.
+// --- Live: the server tells that something is new, and the page is loaded and merged; see live.js.
 
 let loading = false, again = false;
 
@@ -52,10 +52,9 @@ function merge(found) {
 }
 
 /** Puts in the rows that the server has sent; where more are there than a page shows, the last go. */
-function take(event) {
-  if (document.hidden) return;
+function take(news) {
   if (loading) { again = true; return; }
-  const page = new DOMParser().parseFromString(`<table>${event.data}</table>`, "text/html");
+  const page = new DOMParser().parseFromString(`<table>${news}</table>`, "text/html");
   for (const row of page.querySelectorAll("tr")) {
     if (document.getElementById(row.id)) continue;
     const next = [...list.children].find((other) => other.dataset.ended <= row.dataset.ended);
@@ -64,23 +63,33 @@ function take(event) {
   while (list.children.length > list.dataset.most) list.lastElementChild.remove();
 }
 
+const STATES = {
+  live: "Live",
+  lost: "Connection lost; trying again",
+  ended: "The console was started anew: open the address that it printed last",
+};
+
 function follow() {
-  const events = new EventSource(list.dataset.events);
-  events.onopen = () => { live.textContent = "Live"; };
-  events.onmessage = refresh;
-  events.addEventListener("news", take);
-  events.onerror = () => {
-    const ended = events.readyState === EventSource.CLOSED;
-    live.textContent = ended
-      ? "The console was started anew: open the address that it printed last"
-      : "Connection lost; trying again";
+  const { base, events } = list.dataset, pipe = new MessageChannel();
+  const script = document.querySelector("script[src$='live.js']").src;
+  const port = window.SharedWorker ? new SharedWorker(script, base).port : pipe.port2;
+  if (port === pipe.port2) join(pipe.port1);
+  const look = () => {
+    port.postMessage(document.hidden ? {} : { base, events });
+    // Nobody has told it what came before.
+    refresh();
   };
+  port.onmessage = ({ data }) => {
+    if (data.state) live.textContent = STATES[data.state];
+    else if (data.news) take(data.news);
+    else refresh();
+  };
+  document.addEventListener("visibilitychange", look);
+  addEventListener("pageshow", look);
+  addEventListener("pagehide", () => port.postMessage({}));
 }
 
-if (list && list.dataset.events) {
-  follow();
-  document.addEventListener("visibilitychange", refresh);
-}
+if (list && list.dataset.events) follow();
 
 setInterval(() => {
   for (const item of document.querySelectorAll("[data-left]")) {
