@@ -178,7 +178,10 @@ def _python_of(revision: str, folder: Path) -> Path:
 def _git(*arguments: str) -> str:
     # A checkout may belong to another user, as it does in many containers.
     command = ("git", "-c", f"safe.directory={ROOT}", "-C", str(ROOT), *arguments)
-    return subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
+    done = subprocess.run(command, check=False, capture_output=True, text=True)
+    if done.returncode:
+        sys.exit(f"git {arguments[0]} failed: {done.stderr.strip()}. Give a revision of this tree.")
+    return done.stdout.strip()
 
 
 def _say(text: str) -> None:

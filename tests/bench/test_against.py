@@ -78,6 +78,15 @@ def test_what_stays_slower_is_worse(bench, monkeypatch, tmp_path):
 
 
 @pytest.mark.slow
+def test_a_revision_that_is_not_there_is_named(tmp_path):
+    command = [sys.executable, ROOT / "bench/run.py", "--environments", tmp_path, "--against"]
+    ended = subprocess.run([*command, "nowhere"], capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (1, "")
+    assert "Give a revision of this tree." in ended.stderr
+    assert "Traceback" not in ended.stderr
+
+
+@pytest.mark.slow
 @pytest.mark.long
 def test_a_revision_is_built_and_visited_beside_the_present_tree(tmp_path):
     if not (ROOT / ".git").exists():
