@@ -23,7 +23,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.agents.messages import NO_USAGE, CallMade, Message, StopReason, Usage
 from toolstile_hookspecs.approval import GivenAnswer
-from toolstile_hookspecs.calls import APPROVAL, APPROVAL_TICKET
+from toolstile_hookspecs.calls import APPROVAL, APPROVAL_TICKET, APPROVAL_TOKEN
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.execution.change_set import ChangeSet
 
@@ -67,15 +67,16 @@ class WaitingCall:
         made = CallMade(call.id, call.name, text, call.provider_id)
         return cls(made, ticket, _digest(token) if token else "")
 
-    def outcome(self, session_id: str) -> Outcome:
-        """Return the pending outcome of a call that another process made; its token is unknown."""
-        call, result = self.call, ToolResult.error(f"{self.call.name} waits for an approval.")
-        ended = result, Status.PENDING, Stage.APPROVE, session_id, None, datetime.now(UTC), 0.0
-        attributes = {APPROVAL_TICKET: self.ticket}
-        event = ToolInvoked(
-            call.as_call(), None, call.arguments, *ended, attributes=attributes, text=result.message
-        )
-        return Outcome(event)
+
+def pending_outcome(call: CallMade, ticket: str, token: str | None, session_id: str) -> Outcome:
+    """Return the pending outcome of a call that another process made."""
+    result = ToolResult.error(f"{call.name} waits for a person's approval.")
+    ended = result, Status.PENDING, Stage.APPROVE, session_id, None, datetime.now(UTC), 0.0
+    attributes = {APPROVAL_TICKET: ticket, APPROVAL_TOKEN: token}
+    event = ToolInvoked(
+        call.as_call(), None, call.arguments, *ended, attributes=attributes, text=result.message
+    )
+    return Outcome(event)
 
 
 def was_carried_out(outcome: Outcome) -> bool:

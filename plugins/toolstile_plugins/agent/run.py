@@ -21,7 +21,6 @@ from toolstile_hookspecs import (
     ExecutorHandle,
     HostHandle,
     Outcome,
-    Principal,
     Prompt,
     RunContext,
     SessionProtocol,
@@ -66,6 +65,7 @@ from toolstile_plugins.agent.result import (
     RunState,
     WaitingCall,
     answers_by_call,
+    pending_outcome,
 )
 
 if TYPE_CHECKING:
@@ -158,7 +158,7 @@ class Run:
         self._asked_at = 0.0
         self._seen = 0
         self._note = ""
-        self.waits = {} if state is None else {each.call.id: each for each in state.waiting}
+        self.waits: dict[str, tuple[WaitingCall, Outcome]] = {}
         """The calls about which a person was asked, by their ids."""
 
     # --- Its executor ---------------------------------------------------------------------------
@@ -207,6 +207,9 @@ class Run:
         if tracker is not None and tracker.budget.key is not None:
             counter: Any = tools.resources.get(Counter)  # type: ignore[type-abstract]  # a protocol
             tracker.count_in(counter, self.clock)
+        for each in () if self._state is None else self._state.waiting:
+            known = pending_outcome(each.call, each.ticket, None, session.id)
+            self.waits[each.call.id] = each, known
         if tracker is not None and self._state is not None:
             tracker.record(self._state.run_id, self.usage)
 
@@ -217,31 +220,36 @@ class Run:
             id_, is_new = self.conversation.request(given.request_id, self.said)
             self.context = replace(self.context, request_id=id_ or self.context.request_id)
             self._note = _LATER if is_new else ""
-        left = {call.id for call in calls if self.answers.get(call.id) is None}
-        found = {each.call_id: each for each in self._history() if each.call_id in left}
-        pending = [Outcome(each) for each in found.values() if each.status is Status.PENDING]
-        self.wait_for(*pending)
+        left = [call for call in calls if self.answers.get(call.id) is None]
         if left and self.tools.resources.get(ApprovalStore, None) is not None:  # type: ignore[type-abstract]
-            from toolstile_plugins.inbox.inbox import Inbox  # few hosts have one
-            from toolstile_plugins.inbox.resumption import answers_among, asked_about
+            self._look_in_inbox(left)
+        history = self.tools.session[ToolInvoked].all() if left else ()
+        newest = {event.call_id: event for event in history}
+        for call in left:
+            event = newest.get(call.id)
+            if event and event.status is Status.PENDING and self.answers.get(call.id) is None:
+                self.wait_for(Outcome(event))
 
-            asked = asked_about(self.tools, [call for call in calls if call.id in left])
-            # Those of others wait: an answer is for the principal of the call alone.
-            own = [each for each in asked.values() if each.principal == self._principal()]
-            answers = answers_among(self.tools.resources.get(Inbox), own)
-            for call in calls:
-                if (question := asked.get(call.id)) is not None:
-                    self.waits[call.id] = WaitingCall(call, question.ticket)
-                    self.answers[call.id] = answers.get(question.ticket)
+    def _look_in_inbox(self, calls: Sequence[CallMade]) -> None:
+        from toolstile_plugins.inbox.inbox import Inbox  # few hosts have one
+        from toolstile_plugins.inbox.resumption import answers_among, asked_about
 
-    def _principal(self) -> Principal | None:
-        return getattr(self.tools, "principal", None)
+        inbox, principal = self.tools.resources.get(Inbox), getattr(self.tools, "principal", None)
+        asked = asked_about(self.tools, calls)
+        # Those of others wait: an answer is for the principal of the call alone.
+        own = [each for each in asked.values() if each.principal == principal]
+        answers = answers_among(inbox, own)
+        for call in calls:
+            if (found := asked.get(call.id)) is not None:
+                token = inbox.seal.call_of(found).token if found in own else None
+                ids = found.ticket, token, self.tools.session.id
+                self.wait_for(pending_outcome(call, *ids))
+                self.answers[call.id] = answers.get(found.ticket)
 
-    def wait_for(self, *outcomes: Outcome) -> None:
-        """Note calls that wait for a person."""
-        for outcome in outcomes:
-            self.waits[outcome.call.id] = WaitingCall.of(outcome)
-            self.answers[outcome.call.id] = None
+    def wait_for(self, outcome: Outcome) -> None:
+        """Note that a call waits for a person."""
+        self.waits[outcome.call.id] = WaitingCall.of(outcome), outcome
+        self.answers[outcome.call.id] = None
 
     def settle(self, answers: Sequence[CallAnswer]) -> None:
         """Add the results of calls to the conversation, then end the questions about them."""
@@ -249,11 +257,8 @@ class Run:
         # Only now, because another process takes up the call of a question that has ended.
         waited = [self.waits[each.call_id] for each in answers if each.call_id in self.waits]
         store: Any = waited and self.tools.resources.get(ApprovalStore, None)  # type: ignore[type-abstract]
-        for each in waited if store else ():
-            store.end(each.ticket, QuestionState.RESUMED)
-
-    def _history(self) -> Sequence[ToolInvoked]:
-        return self.tools.session[ToolInvoked].all()
+        for call, _ in waited if store else ():
+            store.end(call.ticket, QuestionState.RESUMED)
 
     def _session(self, host: HostHandle) -> SessionProtocol | None:
         session = self._given.get("session")
@@ -413,19 +418,17 @@ class Run:
     def pending(self) -> RunResult[Any]:
         """Return the result of a run that waits for people, with the state to resume it by."""
         open_calls, session = self.conversation.open_calls(), self.tools.session
-        waiting = tuple(self.waits[call.id] for call in open_calls if call.id in self.waits)
-        known = {(each.call_id, each.status): Outcome(each) for each in self._history()}
-        outcomes = tuple(
-            known.get((each.call.id, Status.PENDING)) or each.outcome(session.id)
-            for each in waiting
-        )
+        waits = [self.waits[call.id] for call in open_calls if call.id in self.waits]
+        waiting = tuple(call for call, _ in waits)
         is_stored = self._session_id() is not None and SessionStore in self.tools.resources
         # What is stored is found again by its id alone.
         kept = None if is_stored else session.snapshot().to_json()
         ids = self.context.run_id, self.context.request_id or "", self.name, session.id
         state = RunState(*ids, waiting, self.turns, self.usage, kept)
         result = self.result(StopReason.PENDING)
-        return replace(result, waiting=outcomes, state=state, note=self._note)
+        return replace(
+            result, waiting=tuple(known for _, known in waits), state=state, note=self._note
+        )
 
     def fail(self, error: Exception) -> StopReason:
         """Keep the result of a run that has failed, without credentials; return why it ended."""

@@ -130,6 +130,7 @@ def enter(shop: Shop, request: pytest.FixtureRequest) -> Callable[..., RunResult
 def tickets(result: RunResult[str]) -> list[str]:
     assert [each.status for each in result.waiting] == [Status.PENDING] * len(result.waiting)
     assert [each.call.id for each in result.waiting] == [each.id for each in result.tool_calls]
+    assert all(each.approval_token for each in result.waiting)
     return [each.ticket for each in result.state.waiting]
 
 
