@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import re
 import signal
 import socket
 from collections import Counter
@@ -195,3 +196,27 @@ def postgres() -> Iterator[Server]:
 def database(postgres: Server) -> str:
     """The connection string of an empty database."""
     return postgres.make()
+
+
+FOR_OPERATORS = re.compile(
+    r"`?\btoolstile (?:approvals|ask|call|database|doctor|ledger|mcp|record|run|sessions|worker)\b"
+    r"|(?<![\w:/.])/(?:etc|home|opt|private|root|srv|tmp|usr|var|work)/"
+    r"|\b[0-9a-f]{64}\b"
+)
+"""Commands, folders of a machine, and keys of the ledger."""
+
+
+@pytest.fixture
+def model_texts(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Collect every text that a call gives to a model, and refuse those for an operator."""
+    from toolstile.pipeline import event
+
+    publish, texts = event.publish, list[str]()
+
+    def collect(run: Any, table: Any) -> None:
+        publish(run, table)
+        texts.append(run.outcome.text)
+
+    monkeypatch.setattr(event, "publish", collect)
+    yield texts
+    assert [text for text in texts if FOR_OPERATORS.search(text)] == []

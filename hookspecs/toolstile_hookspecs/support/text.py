@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import json
+import re
 import shlex
 import unicodedata
 from collections.abc import Iterable
@@ -88,6 +89,22 @@ def _source() -> str:
     # Because a wheel or a clone may have been removed since, the path is checked.
     there = str(path) if path.exists() else "path/to/clone"
     return f"-e {there}" if noted.get("dir_info", {}).get("editable") else there
+
+
+def for_model(text: str) -> str:
+    """Return a text without commands of `toolstile` and without folders of this machine.
+
+    A model may repeat what it reads to a customer; an operator has the whole text in the log.
+
+    Example:
+        >>> for_model("/var/lib/desk.db is locked. Run `toolstile database check`. Retry.")
+        'desk.db is locked. Retry.'
+    """
+    return re.sub(_FOLDERS, "", re.sub(_COMMANDS, "", text)).strip()
+
+
+_COMMANDS: Final = r"[^.`]*`toolstile [^`]*`[^.]*\.?|[^.]*\btoolstile (?:ledger|approvals) .*"
+_FOLDERS: Final = r"(?<![\w./:~-])/(?:[^\s/'\",;:()]+/)+(?=[^\s/])"
 
 
 def counted(number: float, thing: str, things: str | None = None) -> str:

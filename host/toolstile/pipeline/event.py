@@ -38,6 +38,8 @@ MAX_ARGUMENTS: Final = 500
 LONG_VALUE: Final = 1_000
 """Bytes of JSON from which on a value that is kept as itself is not kept as JSON, too."""
 """Characters shown of arguments that a person has changed."""
+FOR_OPERATOR: Final = "toolstile.for_operator"
+"""The attribute with the advice for an operator, such as a command, which no model reads."""
 log = logging.getLogger("toolstile.pipeline")
 
 _new: Any = object.__new__
@@ -113,6 +115,11 @@ def _settle(run: ActiveCall, error: BaseException) -> None:
         result = ToolResult(message, result.value, success=False)
     run.status, run.result, run.text, run.data = failure.status, result, message, None
     run.error, run.raises = error, failure.raises
+    if isinstance(error, ToolstileError) and (notes := getattr(error, "__notes__", None)):
+        # The model, which may repeat all that it reads to a customer, is not told.
+        told = mask(run, " ".join(notes))
+        run.attributes = {**run.attributes, FOR_OPERATOR: told}
+        log.warning("%s: %s", run, told)
     if failure.level:
         text = f"{run}: {failure.status}: {failure.result.message}"
         if failure.traceback:

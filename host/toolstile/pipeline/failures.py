@@ -31,6 +31,7 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.codecs import in_one_line
+from toolstile_hookspecs.support.text import for_model
 
 MAX_TEXT = 2_000
 # They cannot leave a generator or a coroutine as they are, only as a RuntimeError about it.
@@ -193,6 +194,11 @@ def text_of(error: BaseException) -> str:
         return type(error).__name__
 
 
+def _of_host(error: BaseException) -> str:
+    """Return what an exception of the host says, as far as a customer may read it."""
+    return for_model(text_of(error))
+
+
 def _of_those_in(error: BaseException) -> str:
     """Return what those in a group say, which alone tells but their number."""
     if not isinstance(error, BaseExceptionGroup):
@@ -226,7 +232,7 @@ def _refused_by_plugin(error: Any, called: FailureContext) -> FailureResult:
 
 
 def _kept_by_plugin(error: Exception, called: FailureContext) -> FailureResult:
-    message = f"{called.name} cannot run: {text_of(error)}. This requires human intervention."
+    message = f"{called.name} cannot run: {_of_host(error)}. This requires human intervention."
     # Of what no plugin has raised, a traceback would show the host alone.
     raised = error.__cause__ is not None
     return FailureResult(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=raised)
@@ -295,13 +301,13 @@ def _conflicting(error: Exception, called: FailureContext) -> FailureResult:
 
 def _half_committed(error: Exception, called: FailureContext) -> FailureResult:  # noqa: ARG001 - one shape for all
     interruption = None if isinstance(error.__cause__, Exception) else error.__cause__
-    told = ToolResult.error(text_of(error))
+    told = ToolResult.error(_of_host(error))
     return FailureResult(Status.COMMIT_FAILED, told, logging.ERROR, raises=interruption)
 
 
 def _undecided(error: Exception, called: FailureContext) -> FailureResult:
     message = (
-        f"{called.name} ran, and nobody can tell whether it was kept: {text_of(error)}. Find out "
+        f"{called.name} ran, and nobody can tell whether it was kept: {_of_host(error)}. Find out "
         "what happened before you retry."
     )
     return FailureResult(Status.UNKNOWN, ToolResult.error(message), logging.ERROR)
@@ -321,7 +327,9 @@ def _internal(error: Exception, called: FailureContext) -> FailureResult:
     raised: BaseException = error
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, _TURNED_BY_PYTHON):
         raised = error.__cause__
-    message = f"Internal error in {called.name}: {text_of(raised) or type(raised).__name__}"
+    is_of_host = isinstance(raised, ToolstileError) or not called.raised
+    told = _of_host(raised) if is_of_host else text_of(raised)
+    message = f"Internal error in {called.name}: {told or type(raised).__name__}"
     if called.lost and not called.contained:
         message = f"{message.rstrip('.')}. {_LOST}"
     return FailureResult(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)

@@ -240,7 +240,7 @@ class Approver:
 
 def told_later(question: Question) -> str:
     """Return how the model gets the result of a call that ends for now."""
-    asked = f"A person answers question {question.ticket} (`toolstile approvals`)."
+    asked = f"A person answers question {question.ticket}."
     if question.owner:
         return asked
     return f"{asked} After that, call {question.tool} again with the same arguments."

@@ -6,6 +6,7 @@ import logging
 
 from toolstile_hookspecs import CallRefused, LedgerError
 from toolstile_hookspecs.services.ledger import LedgerEntry, LedgerStore
+from toolstile_hookspecs.support.text import for_model
 
 log = logging.getLogger("toolstile.ledger")
 
@@ -51,30 +52,32 @@ def unknown(entry: LedgerEntry, *, is_asked: bool = False) -> CallRefused:
     """
     name, since = entry.claim.tool_name, entry.claim.created_at
     reason = (entry.reason or "It ended without a record.").rstrip(".")
-    asked = "It is asked about again: retry later. If it stays unknown, a person settles it: "
-    remedy = asked if is_asked else "This requires human intervention: "
-    return CallRefused(
+    asked = "It is asked about again: retry later. If it stays unknown, a person settles it."
+    remedy = asked if is_asked else "This requires human intervention."
+    return _noted(
         f"{name} was not run: the same call was made at {since:%Y-%m-%d %H:%M:%S} UTC, and its "
         f"effect may have happened, but its outcome is unknown ({reason}). It cannot be repeated "
-        f"before somebody has found out. {remedy}"
-        f"toolstile ledger resolve '{entry.claim.key}' --done [--value JSON], or --not-done."
+        f"before somebody has found out. {remedy}",
+        f"toolstile ledger resolve '{entry.claim.key}' --done [--value JSON], or --not-done.",
     )
 
 
 def unreadable(name: str, error: LedgerError) -> CallRefused:
     """Say that an idempotent tool cannot be run without the ledger."""
-    return CallRefused(
-        f"{name} was not run: it may run once only, and that cannot be made sure of. {error} "
-        "Until then this tool cannot be used."
+    return _noted(
+        f"{name} was not run: it may run once only, and that cannot be made sure of. "
+        f"{for_model(str(error))} Until then this tool cannot be used.",
+        str(error),
     )
 
 
 def unwritten(name: str, error: LedgerError) -> CallRefused:
     """Say that the effect has happened, but its record could not be written."""
-    return CallRefused(
+    return _noted(
         f"{name} ran, and its effect outside may have happened, but that could not be recorded, so "
-        f"nothing else of it was kept. {error} Do not repeat the call. This requires human "
-        "intervention."
+        f"nothing else of it was kept. {for_model(str(error))} Do not repeat the call. This "
+        "requires human intervention.",
+        str(error),
     )
 
 
@@ -90,9 +93,16 @@ def lost(name: str) -> CallRefused:
 def unfit(entry: LedgerEntry) -> CallRefused:
     """Say that the recorded value does not fit the tool any more."""
     name = entry.claim.tool_name
-    return CallRefused(
+    return _noted(
         f"{name} has done this already and was not run again, but its recorded value does not fit "
-        "what the tool returns today. This requires human intervention: "
+        "what the tool returns today. This requires human intervention.",
         f"toolstile ledger resolve '{entry.claim.key}' --done --value JSON, with the plugin that "
-        f"offers {name}, loaded by --plugin FILE.py, say."
+        f"offers {name}, loaded by --plugin FILE.py, say.",
     )
+
+
+def _noted(text: str, for_operator: str) -> CallRefused:
+    """Return a refusal with a text for the model, and a note for the event and the log."""
+    refused = CallRefused(text)
+    refused.add_note(for_operator)
+    return refused

@@ -486,8 +486,10 @@ class TestFailures:
         assert bench.states() == ["unknown"]
         again = bench.call("fail")
         assert "may have happened" in again.text
-        assert "toolstile ledger resolve" in again.text
-        assert again.text.endswith("--done [--value JSON], or --not-done.")
+        assert again.text.endswith("This requires human intervention.")
+        told = again.event.attributes["toolstile.for_operator"]
+        assert told.startswith("toolstile ledger resolve '")
+        assert told.endswith("--done [--value JSON], or --not-done.")
         assert again.event.attributes["ledger.state"] == "unknown"
         assert len(ran) == 1
 
