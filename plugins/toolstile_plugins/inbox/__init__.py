@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import logging
 from collections.abc import Awaitable, Generator, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -58,12 +57,10 @@ __all__ = [
     "waiting_run",
 ]
 
-log = logging.getLogger("toolstile.inbox")
-
 ENDED: Final = "inbox_ended"
-NO_INBOX: Final = "There is no inbox in which a person is asked. This requires human intervention."
-_NO_PLACE: Final = (
-    "There is no inbox: path, or beside a database key, is missing in [plugins.inbox]."
+NO_INBOX: Final = (
+    "There is no inbox: path, or beside a database key, is missing in [plugins.inbox]. This "
+    "requires human intervention."
 )
 
 
@@ -137,7 +134,6 @@ def toolstile_approve(
 ) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
     """Keep the question, and wait for its answer or let the call end."""
     if settings.key_file is None:
-        log.warning(_NO_PLACE)
         return ApprovalAnswer.unanswered(NO_INBOX)
     from toolstile_plugins.inbox.approver import Approver, Ended
     from toolstile_plugins.inbox.inbox import Inbox
