@@ -90,7 +90,8 @@ def render_result(result: ToolResult[Any], encoded: bytes | None = None) -> str:
         return result.message
     is_json = encoded is not None and _renders_as_json(value.__class__)
     text = encoded.decode() if encoded is not None and is_json else render_value(value)
-    return f"{result.message}\n{text}" if result.message and text else result.message or text
+    in_words = result.message and text == "[]" and not isinstance(value, str)
+    return "\n".join(part for part in (result.message, "" if in_words else text) if part)
 
 
 def reads_as_json(result: ToolResult[Any]) -> bool:
@@ -111,7 +112,7 @@ def render_value(value: object) -> str:
 
     None is empty; a string stays as it is; a value with `render()` renders itself. A dataclass
     without one becomes JSON, with one warning per type; so do numbers, mappings and pydantic
-    models. A sequence or set is rendered line by line. NaN becomes the JSON string `"NaN"`.
+    models. A sequence or set is rendered line by line, empty as `[]`. NaN becomes `"NaN"`.
 
     Raises:
         TypeError: When `render()` gives no text.
@@ -136,8 +137,7 @@ def _render_plain(value: object) -> str:
     if dataclasses.is_dataclass(value):
         _warn_once(cast("Any", type(value)))
     elif isinstance(value, (Sequence, AbstractSet)) and not isinstance(value, (bytes, bytearray)):
-        items = cast("Sequence[object] | AbstractSet[object]", value)
-        return "\n".join(render_value(item) for item in items)
+        return "\n".join(map(render_value, cast("Sequence[object]", value))) if value else "[]"
     return _json(value)
 
 

@@ -58,13 +58,14 @@ class Ending:
         return self.status is Status.SUCCEEDED
 
     def wire(self) -> dict[str, Any]:
-        """Return the envelope with the call's id, and the diff of a dry run, before it."""
+        """Return the envelope with the call's id, its status, and the diff of a dry run."""
         return {"id": self.call.wire_id, **self.shown, **self.envelope}
 
     @property
     def shown(self) -> dict[str, str]:
-        """The diff of a dry run, which is not a part of the envelope."""
-        return {} if self.diff is None else {"diff": self.diff}
+        """The status, and the diff of a dry run, which are not a part of the envelope."""
+        diff = {} if self.diff is None else {"diff": self.diff}
+        return {"status": str(self.status), **diff}
 
 
 class Endings:

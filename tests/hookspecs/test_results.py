@@ -46,7 +46,7 @@ Pair = namedtuple("Pair", "a b")  # noqa: PYI024 - without types
         (("x", None), "x\n"),
         ({7}, "7"),
         (b"bytes", '"bytes"'),
-        ([], ""),
+        ([], "[]"),
         (MappingProxyType({"a": range(2)}), '{"a":[0,1]}'),
         ([UserDict(a=UserList([1]))], '{"a":[1]}'),
         (Pair(1, 2), "1\n2"),
@@ -84,6 +84,15 @@ def test_the_model_reads_the_message_then_the_value():
     assert ToolResult.ok(Spoken(1)).render() == "a is 1"
     assert ToolResult.ok(message="Done.").render() == "Done."
     assert ToolResult.ok().render() == ""
+
+
+@pytest.mark.parametrize("empty", [[], (), set(), frozenset()])
+def test_an_empty_list_is_read_as_one_unless_the_message_tells_of_it(empty):
+    assert ToolResult.ok(empty).render() == "[]"
+    assert ToolResult.ok([empty, [1]]).render() == "[]\n1"
+    assert ToolResult.ok(empty, message="There are none.").render() == "There are none."
+    assert ToolResult.ok("[]", message="It has:").render() == "It has:\n[]"
+    assert ToolResult.ok("").render() == ""
 
 
 def test_an_excluded_value_is_not_read():

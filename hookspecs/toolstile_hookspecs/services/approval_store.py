@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Literal, Protocol, runtime_checkable
 
 from toolstile_hookspecs.approval import PERSON_ONLY, Answer
+from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.execution.principal import Principal
 
 
@@ -29,6 +30,13 @@ class QuestionState(StrEnum):
     """The call has ended with the answer."""
     WITHDRAWN = "withdrawn"
     """The call was given up before an answer."""
+
+
+class QuestionClosedError(StateError):
+    """A question takes no answer: it has one, its time is over, or it was withdrawn.
+
+    A web service answers with status 409.
+    """
 
 
 ANSWERED = frozenset({QuestionState.APPROVED, QuestionState.DENIED, QuestionState.EDITED})

@@ -11,6 +11,7 @@ import argparse
 import importlib
 from collections.abc import Awaitable, Generator, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
@@ -155,6 +156,10 @@ def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[N
     # Likewise.
     from toolstile_plugins.inbox.approver import Ended
 
+    if find_spec("cryptography") is None:
+        from toolstile_plugins.inbox.seal import without_cryptography  # it says what to install
+
+        raise without_cryptography()
     settings.begin(host)
     host.register(settings.part(Ended, Ended), ENDED)
     try:

@@ -27,6 +27,7 @@ from toolstile_hookspecs.services.approval_store import (
     AnswerRecord,
     ApprovalStore,
     Question,
+    QuestionClosedError,
     QuestionState,
     TakesTokens,
 )
@@ -117,8 +118,9 @@ class Inbox:
             tool: The tool, by which an edit is checked.
 
         Raises:
+            QuestionClosedError: Another answer or the end of its time came first.
             StateError: There is no such question, it was altered, the person may not answer it,
-                another answer or the end of its time came first, or the edit does not fit the tool.
+                or the edit does not fit the tool.
         """
         question = self._named(ticket)
         # Nobody answers what somebody else had them read.
@@ -141,8 +143,8 @@ class Inbox:
         """Keep an answer that may be given, with its event; return the question as it is then.
 
         Raises:
-            StateError: The question was altered, or another answer or the end of its time came
-                first.
+            QuestionClosedError: Another answer or the end of its time came first.
+            StateError: The question was altered.
         """
         secrets = _secrets(json.loads(question.arguments), self.seal.call_of(question))
         reason = given.reason and hide(given.reason, secrets)
@@ -151,7 +153,7 @@ class Inbox:
         given = self.seal.seal_answer(question, given, edited)
         answered = self.store.answer(question.ticket, given, event)
         if answered is None or answered.answer != given:
-            raise StateError(too_late(answered or question, given.at))
+            raise QuestionClosedError(too_late(answered or question, given.at))
         self.events.to_record()
         return answered
 

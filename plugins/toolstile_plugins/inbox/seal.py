@@ -231,14 +231,18 @@ _NOT_GENUINE = (
 )
 
 
+def without_cryptography() -> ConfigurationError:
+    """Return the error of an inbox that can seal nothing."""
+    told = "The inbox needs cryptography, which is not installed."
+    return ConfigurationError(f"{told} {extra_remedy('inbox')}.")
+
+
 def _fernet_of(file: Path) -> Fernet:
     try:
         # Late: it is heavy, and few hosts have an inbox.
         from cryptography.fernet import Fernet
     except ImportError:
-        raise ConfigurationError(
-            f"The inbox needs cryptography, which is not installed. {extra_remedy('inbox')}."
-        ) from None
+        raise without_cryptography() from None
     if not file.exists():
         _make(file, Fernet.generate_key())
     try:

@@ -14,8 +14,6 @@ from toolstile_plugins.mcp.settings import McpSettings
 
 NAME: Final = "mcp"
 
-_MODULES: Final = frozenset({"mcp", "mcp_types"})
-
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:
     settings: McpSettings = host.settings(NAME)
@@ -49,7 +47,7 @@ def _needed_by(command: str) -> Generator[None]:
     try:
         yield
     except ModuleNotFoundError as error:
-        if (error.name or "").partition(".")[0] not in _MODULES:
+        if (error.name or "toolstile").startswith("toolstile"):
             raise
         raise ConfigurationError(f"`{command}` needs the MCP SDK. {extra_remedy('mcp')}.") from None
 

@@ -29,14 +29,14 @@ def test_json_is_the_envelope(toolstile):
     (line,) = out.splitlines()
     envelope = json.loads(line)
     assert (status, err) == (0, "")
-    assert list(envelope) == ["tool", "fetchedAt", "data"]
+    assert list(envelope) == ["status", "tool", "fetchedAt", "data"]
     assert envelope["data"] == 3
 
 
 def test_json_of_a_failure_is_on_stdout_too(toolstile):
     status, out, err = toolstile("call", "nope", "--json")
     assert (status, err) == (1, "")
-    assert list(json.loads(out)) == ["tool", "fetchedAt", "error"]
+    assert list(json.loads(out)) == ["status", "tool", "fetchedAt", "error"]
 
 
 def test_all_faults_of_the_arguments_are_told(toolstile):

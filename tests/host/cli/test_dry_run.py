@@ -92,7 +92,7 @@ def test_json_has_the_diff_beside_the_id(toolstile, calls, pad):
         "session:\n  Line: added Line(text='a')",
         "session:\n  Line: added Line(text='b')",
     ]
-    assert list(lines[0]) == ["id", "diff", "tool", "fetchedAt", "data"]
+    assert list(lines[0]) == ["id", "status", "diff", "tool", "fetchedAt", "data"]
 
 
 def test_without_the_option_there_is_no_diff(toolstile, calls, pad):

@@ -88,9 +88,10 @@ def test_json_is_the_id_and_the_envelope(toolstile, calls):
     status, out, err = toolstile("run", calls(("add", {"a": 1, "b": 2}), ("fail",)), "--json")
     good, bad = envelopes(out)
     assert (status, err) == (1, "")
-    assert list(good) == ["id", "tool", "fetchedAt", "data"]
-    assert list(bad) == ["id", "tool", "fetchedAt", "error"]
+    assert list(good) == ["id", "status", "tool", "fetchedAt", "data"]
+    assert list(bad) == ["id", "status", "tool", "fetchedAt", "error"]
     assert (good["id"], good["tool"], good["data"]) == ("c1", "add", 3)
+    assert (good["status"], bad["status"]) == ("succeeded", "failed")
     assert re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", good["fetchedAt"])
 
 

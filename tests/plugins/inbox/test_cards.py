@@ -12,6 +12,7 @@ from toolstile_hookspecs import (
     Answer,
     PolicyDecision,
     Principal,
+    QuestionClosedError,
     StateError,
     ToolCall,
     hookimpl,
@@ -54,7 +55,9 @@ def test_a_button_that_is_pressed_twice_says_who_was_first(cards):
     values = values_of(cards)
     cards.answer(values["Approve"], EVE)
     for value in values.values():
-        with pytest.raises(StateError, match=r"was approved by eve .* \(chat\)\. The first answer"):
+        with pytest.raises(
+            QuestionClosedError, match=r"was approved by eve .* \(chat\)\. The first answer"
+        ):
             cards.answer(value, BOB)
 
 
