@@ -99,8 +99,8 @@ def was_sent(error: BaseException) -> bool | None:
             found.add(evidence)
         # A library that raises "not connected" from an error knows the phase of that error.
         explains = evidence is _UNSENT or (is_explained and evidence in {None, _RAW})
-        group = cast("Any", each).exceptions if isinstance(each, BaseExceptionGroup) else ()
-        waiting += [(inner, is_explained) for inner in group]
+        if isinstance(cast("object", each), BaseExceptionGroup):
+            waiting += [(inner, is_explained) for inner in cast("Any", each).exceptions]
         waiting += [(earlier, False) for earlier in _earlier(each)]
         # The last is the next: a cause is often the context, too. Of httpcore, so are contexts.
         is_mapped = type(each).__module__.startswith("httpcore")
