@@ -91,7 +91,7 @@ class Executor:
         self.runtime = runtime_of(self.session)
         self.approver: Approver | None = options.approver or host.approver
         self.approval_timeout = configuration.approval_timeout
-        self.max_arguments = configuration.max_arguments
+        self.max_arguments, self.max_text = configuration.max_arguments, configuration.max_text
         self.strict_depends = configuration.strict_depends
         self.deadline = options.deadline
         asks = one_principal(options.principal, options.user_id, options.auth)

@@ -119,6 +119,47 @@ def counted(number: float, thing: str, things: str | None = None) -> str:
     return f"{number:,.15g} {thing if number == 1 else things or f'{thing}s'}"
 
 
+# --- Text for a model
+
+
+MAX_TEXT: Final = 100_000
+"""The most characters of a text, unless the configuration says otherwise."""
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff]")
+
+
+def legible(text: str) -> str:
+    r"""Return a text with its control characters and lone surrogates escaped.
+
+    Providers refuse some of them, and a model cannot see any. Tabs and line breaks stay.
+
+    Example:
+        >>> legible("red: \x1b[31m, end: \x00")
+        'red: \\x1b[31m, end: \\x00'
+        >>> legible("caf\udce9.txt")
+        'caf\\udce9.txt'
+    """
+    return text if text.isprintable() else _CONTROL.sub(lambda found: _escaped(found[0]), text)
+
+
+def cut(text: str, most: int = MAX_TEXT) -> str:
+    """Return a text of at most so many characters: a longer one without its middle.
+
+    Example:
+        >>> print(cut("a" * 100 + "b" * 100, 120))
+        aaaaaaaaaaaaaaaaa
+        [cut here: of 200 characters, 120 may be shown. Ask for less at a time, if needed.]
+        bbbbbbbbbbbbbbbbbb
+    """
+    if len(text) <= most:
+        return text
+    note = (
+        f"\n[cut here: of {len(text):,} characters, {most:,} may be shown. Ask for less at a time, "
+        "if needed.]\n"
+    )
+    room = max(most - len(note), 0)
+    return f"{text[: room // 2]}{note}{text[len(text) - (room + 1) // 2 :]}"
+
+
 # --- Text for a terminal
 
 

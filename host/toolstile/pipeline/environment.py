@@ -117,6 +117,7 @@ class Environment(Protocol):
     approval_timeout: float | None
     on_progress: Progress | None
     max_arguments: int
+    max_text: int
     principal: Principal | None
     auth: Secret | None
     attributes: Mapping[str, Any]

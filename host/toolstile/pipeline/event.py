@@ -33,6 +33,7 @@ from toolstile_hookspecs import (
     ToolstileError,
 )
 from toolstile_hookspecs.codecs import encodable, shorten
+from toolstile_hookspecs.support.text import cut, legible
 
 MAX_ARGUMENTS: Final = 500
 LONG_VALUE: Final = 1_000
@@ -109,7 +110,7 @@ def _settle(run: ActiveCall, error: BaseException) -> None:
     if isinstance(error, asyncio.CancelledError) and run.was_cancelled:
         # On a loop its task is cancelled for that, which goes on to the call that made it.
         failure = replace(failure, status=Status.CANCELLED, result=ToolResult.error(CANCELLED))
-    message = encodable(mask(run, _told(run, failure)))
+    message = cut(legible(mask(run, _told(run, failure))), run.executor.max_text)
     result = failure.result
     if message != result.message:
         result = ToolResult(message, result.value, success=False)

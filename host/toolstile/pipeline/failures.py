@@ -33,7 +33,6 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.codecs import in_one_line
 from toolstile_hookspecs.support.text import for_model
 
-MAX_TEXT = 2_000
 # They cannot leave a generator or a coroutine as they are, only as a RuntimeError about it.
 _TURNED_BY_PYTHON = (StopIteration, StopAsyncIteration)
 _INVALID = "Invalid arguments"
@@ -189,7 +188,7 @@ def _why_interrupted(error: BaseException) -> str:
 def text_of(error: BaseException) -> str:
     """Return what an exception says, as far as a model is told it."""
     try:
-        return f"{error}{_of_those_in(error)}"[:MAX_TEXT]
+        return f"{error}{_of_those_in(error)}"
     except Exception:  # noqa: BLE001 - anybody's exception; its class has to do
         return type(error).__name__
 

@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import json
 import logging
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.failures import CallRejected
 from toolstile.pipeline.hook_calls import WrapperStack, ask
 from toolstile.pipeline.masking import log_failure, note_secrets
 from toolstile.pipeline.plan import DispatchTable, ToolPlan
-from toolstile_hookspecs import Outcome, Status
-from toolstile_hookspecs.codecs import encodable, why_unwritable
+from toolstile_hookspecs import (
+    Content,
+    Contents,
+    EmbeddedResource,
+    Outcome,
+    Status,
+    TextContent,
+)
+from toolstile_hookspecs.codecs import why_unwritable
 from toolstile_hookspecs.results import reads_as_json, render_result
+from toolstile_hookspecs.support.text import cut, legible
 
 log = logging.getLogger("toolstile.pipeline")
 
@@ -49,6 +59,8 @@ def render(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
                 raise CallRejected(Status.ERROR, f"Internal error in {run.name}: {msg}.") from error
         if codec.secret_schema():
             note_secrets(run, value, codec)
+    if run.data is not None and len(run.data) > run.executor.max_text and run.parent is None:
+        _fit(run, plan)
     if (
         run.data is not None
         and not table.renders
@@ -70,11 +82,72 @@ def _render_text(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
     except Exception:  # noqa: BLE001 - logged without secrets
         log_failure(run, log, "Rendering the result of %s failed; it is rendered plainly.", run)
         run.text = _render_plainly(run)
-    if (text := encodable(run.text)) != run.text:
+    if (text := legible(run.text)) != run.text:
         run.text = text
-        run.result = replace(run.result, message=encodable(run.result.message))
+        run.result = replace(run.result, message=legible(run.result.message))
+    # The caller of a nested call may need all of it, and is no model.
+    if len(run.text) > run.executor.max_text and run.parent is None:
+        value = run.result.value
+        if not (run.result.exclude_value_from_context or _is_text(value)):
+            _check_size(run, run.text)
+        run.text = cut(run.text, run.executor.max_text)
     # A dataclass without `render()` reads as JSON, too.
     run.tells_json = run.text.encode() == run.data
+
+
+def _fit(run: ActiveCall, plan: ToolPlan) -> None:
+    """Make a value fit that may be too long; dialects pass on the parts of contents, one by one."""
+    value: Any = run.result.value
+    if value.__class__ is Contents:
+        if value.structured is not None:
+            _check_size(run, json.dumps(value.structured, ensure_ascii=False, default=str))
+        if len(value.render()) > run.executor.max_text:
+            run.result = replace(run.result, value=_shortened(value, run.executor.max_text))
+            run.data = plan.tool.result_codec.encode(run.result.value)
+    elif reads_as_json(run.result) and run.data is not None:
+        _check_size(run, run.data.decode())
+
+
+def _shortened(contents: Contents, most: int) -> Contents:
+    """Return contents with shorter texts, so that they render as so many characters.
+
+    The longest texts lose most. Names and addresses stay whole.
+    """
+    sizes = sorted(len(getattr(part, "text", None) or "") for part in contents.parts)
+    room = share = max(most - len(contents.render()) + sum(sizes), 0)
+    for number, size in enumerate(sizes):
+        share = room // (len(sizes) - number)
+        if size > share:
+            break
+        room -= size
+    return replace(contents, parts=tuple(_shorter(part, share) for part in contents.parts))
+
+
+def _shorter(part: Content, most: int) -> Content:
+    if isinstance(part, (TextContent, EmbeddedResource)) and part.text:
+        return replace(part, text=cut(part.text, most))
+    return part
+
+
+def _check_size(run: ActiveCall, text: str) -> None:
+    """Refuse a structured value that is too long for a model: a part of its JSON has no meaning."""
+    most = run.executor.max_text
+    if len(text) <= most:
+        return
+    tool = run.plan.tool if run.plan is not None else None
+    is_over = tool is None or tool.contained or tool.category == "read"
+    told = "then retry" if is_over else "after you have found out whether its effect happened"
+    raise CallRejected(
+        Status.ERROR,
+        f"{run.name} ran, but its value takes {len(text):,} characters, and a model is given "
+        f"{most:,} at most. Ask for less, {told}.",
+    )
+
+
+def _is_text(value: object) -> bool:
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return all(map(_is_text, cast("Iterable[object]", value)))
+    return value is None or isinstance(value, str) or hasattr(value, "render")
 
 
 @lru_cache(maxsize=1024)

@@ -21,6 +21,7 @@ from pydantic import (
 )
 
 from toolstile.settings.table_validation import validate_table
+from toolstile_hookspecs.support.text import MAX_TEXT
 from toolstile_hookspecs.tools import Category, Consequence
 
 DEFAULT_TIMEOUT: Final = 15.0
@@ -127,6 +128,7 @@ class HostTable(BaseModel):
     approval_spent: Path | None = None
     approve_diff: StrictBool | tuple[str, ...] = False
     max_arguments: Annotated[int, Field(gt=0, strict=True)] = DEFAULT_MAX_ARGUMENTS
+    max_text: Annotated[int, Field(ge=1000, strict=True)] = MAX_TEXT
     history_events: Annotated[int, Field(ge=0, strict=True)] = HISTORY_EVENTS
     history_bytes: Annotated[int, Field(ge=0, strict=True)] = HISTORY_BYTES
     policies: tuple[Annotated[dict[str, Any], AfterValidator(_policy)], ...] = ()
@@ -167,6 +169,8 @@ class Settings(HostTable):
         approve_diff: Whether contained tools run before a person is asked, who is then shown
             what they would change; or names of those for which it holds, also as globs.
         max_arguments: The most bytes that the arguments of a call may have.
+        max_text: The most characters of a call's text for a model. A longer text is cut in its
+            middle; a call whose value is structured and longer fails.
         history_events: The most events of calls that a session keeps, the newest ones; 0 for
             any number.
         history_bytes: The most bytes of arguments, texts and values in these events; 0 for any

@@ -34,6 +34,7 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.approval import GivenAnswer
+from toolstile_hookspecs.support.text import cut, legible
 from toolstile_plugins.adapters.foreign import foreign_tool
 from toolstile_plugins.adapters.shown import opened, question
 
@@ -176,7 +177,7 @@ class SessionCalls:
             return Read(opened(self.tools, request), is_error=False)
         except Exception as error:  # noqa: BLE001 - it ends the session, which is another process
             self._stops[_same(call)] = str(error)
-            return Read(str(error), is_error=True)
+            return Read(cut(legible(str(error))), is_error=True)
 
     async def _before_own(self, data: PreToolUseHookInput) -> SyncHookJSONOutput:
         """Pause the session for a call that a person has to approve."""

@@ -20,6 +20,7 @@ from pydantic_monty import (
 
 from toolstile_hookspecs import Outcome, Status, ToolContext, ToolResult
 from toolstile_hookspecs.codecs import as_sentence
+from toolstile_hookspecs.support.text import cut
 from toolstile_plugins.code.functions import CodeFunction, declarations
 from toolstile_plugins.code.models import ScriptResult
 from toolstile_plugins.code.settings import CodeConfig
@@ -129,7 +130,11 @@ class Script:
             told = f"The value of the script cannot be shown: {as_sentence(str(error))}"
             return ToolResult.error(f"{told}{self._left()} {_AGAIN}")
         if len(text) > self.config.max_output:
-            plain = text[: self.config.max_output] + _CUT
+            if not isinstance(plain, str):
+                told = f"The value of the script takes {len(text):,} characters as JSON, and "
+                told += f"{self.config.max_output:,} are the most. Return less."
+                return ToolResult.error(f"{told}{self._left()} {_AGAIN}")
+            plain = cut(plain, self.config.max_output)
         return ToolResult.ok(ScriptResult(plain, "".join(self._printed)))
 
     def _stopped(self, error: MontyError) -> str:

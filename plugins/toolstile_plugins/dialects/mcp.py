@@ -213,6 +213,10 @@ def _result(result: Answer) -> dict[str, Any]:
         structured = result.contents.structured
     elif output is not None:
         structured = _structured(output, result.data)
+        value = structured.get(WRAPPED) if output.wraps else None
+        if isinstance(value, str) and len(value) > len(result.text) > 0:
+            # The host has cut the text.
+            structured = {WRAPPED: result.text}
     if output is not None:
         structured = {} if structured is None else structured
         if (misfit := _misfit(result.tool, structured)) is not None:

@@ -253,7 +253,6 @@ class ServerSettings(BaseModel):
         timeout: Seconds until a call is given up, "none" for never; else the host's.
         connect_timeout: Seconds until an attempt to connect is given up.
         max_message: The most bytes of one message of the server.
-        max_text: The most characters of a result's texts; what is more is cut.
         max_binary: The most bytes of a result's images and the like; what is more is left out.
         max_tools: The most of its tools that are offered: the first ones.
     """
@@ -277,7 +276,6 @@ class ServerSettings(BaseModel):
     timeout: Duration | Literal["none"] | None = None
     connect_timeout: Duration = 60.0
     max_message: Count = 16 * 1024 * 1024
-    max_text: Count = 100_000
     max_binary: Count = 5_000_000
     max_tools: Count = 500
 

@@ -298,13 +298,13 @@ class TestHandlerState:
 
         assert state_after(fails) is HandlerState.FAILED
 
-    def test_so_is_an_exception(self, state_after):
+    def test_an_exception_that_says_nothing_of_its_effect_is_another_state(self, state_after):
         @tool
         async def fails() -> None:
             """Fail."""
             raise ValueError("no")
 
-        assert state_after(fails) is HandlerState.FAILED
+        assert state_after(fails) is HandlerState.RAISED
 
     def test_a_veto_comes_after_it_returned(self, state_after):
         class Veto:

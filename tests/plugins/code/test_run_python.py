@@ -393,10 +393,23 @@ def test_limits_end_a_script_and_say_which(code, told):
 
 
 def test_long_output_is_cut_where_it_is_told():
-    with running(config=LIMITED) as executor:
-        value = run(executor, "print('a' * 99)\nprint('b')\n'c' * 99").result.value
-        assert value.printed == "a" * 50 + "... (cut; print or return less)"
-        assert value.value == '"' + "c" * 49 + "... (cut; print or return less)"
+    config = CodeConfig(max_output=200, type_check=False)
+    with running(config=config) as executor:
+        value = run(executor, "print('a' * 999)\nprint('b')\n'c' * 999").result.value
+        assert value.printed == "a" * 200 + "... (cut; print or return less)"
+        assert value.value.startswith("ccc")
+        assert "\n[cut here: of 999 characters, 200 may be shown." in value.value
+        assert len(value.value) == 200
+
+
+def test_a_long_value_that_is_no_text_fails_with_its_size():
+    with running([note], config=LIMITED) as executor:
+        outcome = run(executor, "note('x')\n['c' * 99]")
+        assert outcome.text == (
+            "The value of the script takes 103 characters as JSON, and 50 are the most. Return "
+            "less. What it did is rolled back. Change the script, then retry."
+        )
+        assert notes(executor) == []
 
 
 @pytest.mark.parametrize(

@@ -159,7 +159,6 @@ class Calling:
     def _read(self, definition: Definition, result: types.CallToolResult) -> ToolResult[Contents]:
         contents = contents_of(
             result,
-            max_text=self._settings.max_text,
             max_binary=self._settings.max_binary,
             misfit=misfit_of_result(definition, result),
         )

@@ -1,11 +1,10 @@
-"""A server's answers as contents: nothing is lost, and long parts are cut visibly."""
+"""A server's answers as contents; the host shortens their texts."""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 import mcp_types as types
@@ -24,32 +23,29 @@ from toolstile_plugins.mcp.gateway.errors import amount, one_line
 
 PARTS: Final = 1000
 """The most parts of a result."""
+NAMES: Final = 100_000
+"""The most characters of the names, URIs and annotations of a result."""
 
 
 def contents_of(
-    result: types.CallToolResult, *, max_text: int, max_binary: int, misfit: str | None = None
+    result: types.CallToolResult, *, max_binary: int, misfit: str | None = None
 ) -> Contents:
     """Return the contents of a server's answer.
 
     Args:
         result: The answer.
-        max_text: The most characters of all texts; what is structured has as many again, and so
-            have names, URIs and the like.
         max_binary: The most bytes of everything that is not text.
         misfit: Why what is structured is left out, None where it is not.
     """
-    room = _Room(max_text, max_binary)
+    room = _Room(max_binary)
     parts = room.fit_all([_part(block) for block in result.content[:PARTS]], len(result.content))
     structured = result.structured_content
     if structured is not None:
         text, misfit = _json_of(structured, misfit)
         if not parts:
-            parts = room.fit_all([TextContent(text)], 1)
+            parts = [TextContent(text)]
         if misfit is not None:
             parts.append(_note(f"structured result left out: {one_line(misfit)}"))
-            structured = None
-        elif len(text) > max_text:
-            parts.append(_note(f"structured result of {len(text):,} characters left out"))
             structured = None
     return Contents(tuple(parts), structured)
 
@@ -65,9 +61,9 @@ def _json_of(structured: object, misfit: str | None) -> tuple[str, str | None]:
 class _Room:
     """The remaining budget for an answer."""
 
-    def __init__(self, text: int, binary: int) -> None:
-        self._most_text, self._most_binary = text, binary
-        self._text, self._names, self._binary = text, text, binary
+    def __init__(self, binary: int) -> None:
+        self._most_binary = self._binary = binary
+        self._names = NAMES
 
     def fit_all(self, parts: Sequence[Content], of: int) -> list[Content]:
         """Return the parts that fit, of all that there are, with a note of those left out."""
@@ -82,24 +78,19 @@ class _Room:
         if not self._takes_names(part):
             return None
         match part:
-            case TextContent():
-                is_used_up = self._text == 0 and part.text
-                return None if is_used_up else replace(part, text=self._cut(part.text))
             case ImageContent() | AudioContent():
                 return self._binary_or_note(part, part.type, part.data)
-            case EmbeddedResource():
-                if part.blob is not None:
-                    return self._binary_or_note(part, part.uri[:200], part.blob)
-                return part if part.text is None else replace(part, text=self._cut(part.text))
-            case ResourceLink():
-                described = None if part.description is None else self._cut(part.description)
-                return replace(part, description=described)
+            case EmbeddedResource() if part.blob is not None:
+                return self._binary_or_note(part, part.uri[:200], part.blob)
+            case _:
+                return part
 
     def _takes_names(self, part: Content) -> bool:
         """Take room for the names of a part; False where there is not enough."""
         said = "" if part.annotations is None else json.dumps(part.annotations)
         size = len(said) + sum(
-            len(getattr(part, name, None) or "") for name in ("uri", "name", "title", "mime_type")
+            len(getattr(part, name, None) or "")
+            for name in ("uri", "name", "title", "mime_type", "description")
         )
         if size > self._names:
             return False
@@ -115,16 +106,6 @@ class _Room:
             return _note(f"{told}, since a result may have {amount(most)}")
         self._binary -= size
         return part
-
-    def _cut(self, text: str) -> str:
-        kept, whole = text[: self._text], len(text)
-        self._text -= len(kept)
-        if len(kept) == whole:
-            return text
-        return (
-            f"{kept}\n[cut here: {len(kept):,} of {whole:,} characters are shown, since a result "
-            f"may have {self._most_text:,}. Ask for less at a time.]"
-        )
 
 
 def _part(block: types.ContentBlock) -> Content:

@@ -53,6 +53,7 @@ class Yard:
         policies: list[dict[str, Any]] | None = None,
         plugins: dict[str, Any] | None = None,
         approver: Callable[..., Any] | str | None = None,
+        max_text: int = 100_000,
         **options: Any,
     ) -> Executor:
         pins = str(self.folder / "pins.json")
@@ -61,6 +62,7 @@ class Yard:
             plugins={"mcp": mcp, "ledger": {"store": "memory"}, **(plugins or {})},
             policies=tuple(policies or ()),
             timeout=LIMIT,
+            max_text=max_text,
             approver=approver if isinstance(approver, str) else None,
         )
         asked = None if isinstance(approver, str) else approver

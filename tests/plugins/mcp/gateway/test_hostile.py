@@ -136,11 +136,14 @@ def test_a_failure_of_the_tool_is_told_as_it_is(yard):
 
 
 def test_large_results_are_cut_visibly(yard):
-    yard.open({"bad": yard.raw("long", max_text=1000, max_binary=1000)})
+    yard.open({"bad": yard.raw("long", max_binary=1000)}, max_text=1000)
     cut = yard.call("bad_say", text="now")
     assert cut.success
-    assert cut.text.startswith("y" * 1000 + "\n[cut here: 1,000 of 5,000 characters are shown")
+    assert cut.text.startswith("yyy")
+    assert "[cut here: of 5,000 characters, " in cut.text
     assert "[image of 30 kB left out, since a result may have 1 kB]" in cut.text
+    assert len(cut.text) <= 1000
+    assert cut.result.value.render() == cut.text
 
 
 def test_a_structured_result_that_does_not_fit_is_lost_and_its_texts_are_not(yard):
