@@ -122,7 +122,8 @@ class Question:
 
     def state_at(self, now: datetime) -> QuestionState:
         """Return its state, which is expired where nobody answered in time."""
-        is_late = self.state is QuestionState.WAITING and now >= self.expires
+        answered = now if self.answer is None else self.answer.at
+        is_late = self.state in OPEN and answered >= self.expires
         return QuestionState.EXPIRED if is_late else self.state
 
 

@@ -146,6 +146,9 @@ class Inbox:
             QuestionClosedError: Another answer or the end of its time came first.
             StateError: The question was altered.
         """
+        if given.at >= question.expires:
+            # The sealed end counts, whatever the store goes by.
+            raise StateError(too_late(question, given.at))
         secrets = _secrets(json.loads(question.arguments), self.seal.call_of(question))
         reason = given.reason and hide(given.reason, secrets)
         about = {"by": given.by, "via": given.via, "reason": reason}
@@ -188,7 +191,7 @@ class Inbox:
 
         One without a genuine proof counts as none.
         """
-        if question.answer is None:
+        if question.answer is None or question.answer.at >= question.expires:
             is_withdrawn = question.state is QuestionState.WITHDRAWN
             return ApprovalAnswer.unanswered(WITHDRAWN if is_withdrawn else LATE)
         try:

@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 from toolstile_hookspecs import Answer, Principal
 from toolstile_hookspecs.services.approval_store import AnswerRecord, Question, QuestionState
+
+_KINDS: Final[dict[Any, Any]] = {"str": str, "str | None": str | None}
+_TEXTS: Final = {each.name: _KINDS[each.type] for each in fields(Question) if each.type in _KINDS}
+"""The types of the fields of a question that are texts."""
 
 
 def question_as_json(question: Question) -> str:
@@ -44,14 +49,19 @@ def question_of(row: Sequence[Any]) -> Question:
         ValueError: It was altered; or `TypeError`, `LookupError` or `AttributeError`.
     """
     text, sealed, state, answer, proof = row
-    fields = json.loads(text)
+    found = json.loads(text)
     for name in ("reasons", "asked_by"):
-        fields[name] = tuple(fields.get(name, ()))
-    fields["principal"] = _read_principal(fields["principal"])
+        found[name] = tuple(found.get(name, ()))
+    found["principal"] = _read_principal(found["principal"])
     for name in ("created", "expires"):
-        fields[name] = datetime.fromisoformat(fields[name])
+        found[name] = _read_moment(found[name])
     given = None if answer is None else _read_answer(answer, proof)
-    return Question(**fields, sealed=sealed, state=QuestionState(state), answer=given)
+    json.loads(found["arguments"])
+    texts = [(found.get(name, ""), kind) for name, kind in _TEXTS.items()]
+    texts += [(text, str) for text in (*found["reasons"], *found["asked_by"])]
+    if not all(isinstance(text, kind) for text, kind in texts):
+        raise TypeError("a value in it is not a text")
+    return Question(**found, sealed=sealed, state=QuestionState(state), answer=given)
 
 
 def answer_as_json(given: AnswerRecord) -> str:
@@ -64,7 +74,11 @@ def answer_as_json(given: AnswerRecord) -> str:
 def _read_answer(text: str, proof: bytes) -> AnswerRecord:
     answer, (source, id_, groups), via, moment, reason = json.loads(text)
     by = Principal(source, id_, groups)
-    return AnswerRecord(Answer(answer), by, via, datetime.fromisoformat(moment), reason, proof)
+    return AnswerRecord(Answer(answer), by, via, _read_moment(moment), reason, proof)
+
+
+def _read_moment(text: str) -> datetime:
+    return datetime.fromisoformat(text).astimezone(UTC)
 
 
 def _written_principal(principal: Principal | None) -> list[Any] | None:

@@ -184,7 +184,8 @@ class Seal:
             raise StateError(fault)
         from cryptography.fernet import InvalidToken  # as heavy as the rest
 
-        with suppress(InvalidToken):
+        # Whatever stands in a row that somebody changed.
+        with suppress(InvalidToken, TypeError, ValueError):
             opened: list[Any] = json.loads(self._fernet.decrypt(sealed))
             found, *parts = opened
             # What is sealed for one role does not serve in another, as a button for an answer.

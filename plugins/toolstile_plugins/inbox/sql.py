@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
 from contextlib import AbstractContextManager
@@ -19,6 +20,8 @@ from toolstile_hookspecs.services.approval_store import (
     QuestionState,
 )
 from toolstile_plugins.inbox.question_json import answer_as_json, question_as_json, question_of
+
+log = logging.getLogger("toolstile.inbox")
 
 _FOUND: Final = "SELECT question, sealed, state, answer, proof FROM toolstile_questions"
 _ADD: Final = (
@@ -97,15 +100,22 @@ class SqlApprovals(ABC):
 
     def get(self, ticket: str) -> Question | None:
         """Return a question as it is now, or None."""
-        found = self._found("WHERE ticket = ?", ticket)
-        return found[0] if found else None
+        rows = self._read(f"{_FOUND} WHERE ticket = ?", ticket)
+        return self._question(rows[0]) if rows else None
 
     def questions(
         self, states: Collection[QuestionState] = OPEN, *, session_id: str | None = None
     ) -> Sequence[Question]:
         """Return the questions that are kept in some states, the oldest first."""
         which = f"WHERE state IN ({_places(states)}) AND session_id = coalesce(?, session_id)"
-        return self._found(f"{which} ORDER BY created, number", *states, session_id)
+        found: list[Question] = []
+        for row in self._read(f"{_FOUND} {which} ORDER BY created, number", *states, session_id):
+            try:
+                found.append(self._question(row))
+            except StateError as error:
+                # It keeps no other question from an answer.
+                log.warning("%s It is left out.", error)
+        return found
 
     def answer(
         self, ticket: str, given: AnswerRecord, event: EventRecord | None = None
@@ -146,10 +156,7 @@ class SqlApprovals(ABC):
     def grants(self) -> Sequence[GrantRecord]:
         """Return the grants that are kept, the oldest first."""
         rows = self._read(_GRANTS)
-        return [
-            GrantRecord(id_, datetime.fromtimestamp(expires, UTC), sealed)
-            for id_, expires, sealed in rows
-        ]
+        return [GrantRecord(id_, _moment(expires), sealed) for id_, expires, sealed in rows]
 
     def revoke(
         self,
@@ -196,10 +203,10 @@ class SqlApprovals(ABC):
         rows = self._read(f"{_EVENTS} {newest}", now.timestamp(), most)
         return [_event(*row) for _, *row in rows]
 
-    def _found(self, which: str, *values: Any) -> list[Question]:
+    def _question(self, row: Sequence[Any]) -> Question:
         try:
-            return [question_of(row) for row in self._read(f"{_FOUND} {which}", *values)]
-        except (ValueError, TypeError, LookupError, AttributeError) as error:
+            return question_of(row)
+        except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
             place, remedy = self._altered()
             raise StateError(
                 f"A question in {place} was altered and cannot be read: {error!s}. {remedy}, to "
@@ -221,7 +228,15 @@ def _keep_end(connection: Any, event: EventRecord | None, ticket: str) -> None:
 
 
 def _event(session_id: str, due: float, sealed: bytes) -> EventRecord:
-    return EventRecord(session_id, datetime.fromtimestamp(due, UTC), sealed)
+    return EventRecord(session_id, _moment(due), sealed)
+
+
+def _moment(seconds: Any) -> datetime:
+    """Return a time; the first one of all for what is none, as only its sealed part counts."""
+    try:
+        return datetime.fromtimestamp(seconds, UTC)
+    except (TypeError, ValueError, OverflowError, OSError):
+        return datetime.min.replace(tzinfo=UTC)
 
 
 def _places(values: Collection[object]) -> str:

@@ -204,6 +204,80 @@ def test_a_question_that_was_altered_keeps_no_other_call_from_going_on(house, ca
     assert resume_pending(tools) == []
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        "proof = NULL",
+        "proof = 'no proof'",
+        "proof = 7",
+        "answer = NULL",
+        "answer = 'garbage'",
+        "answer = '[]'",
+        "state = 'sold'",
+        "sealed = 'é'",
+        "sealed = 7",
+        "question = 'garbage'",
+        "question = json_set(question, '$.arguments', 'garbage')",
+        "question = json_set(question, '$.diff', 7)",
+        "question = json_set(question, '$.tool', NULL)",
+        "question = json_set(question, '$.reasons', json_array(7))",
+        "question = json_set(question, '$.expires', '2026-01-01')",
+        "question = json_set(question, '$.principal', 7)",
+        "created = 'never'",
+        "expires = 'never'",
+    ],
+)
+def test_a_bad_row_stops_no_other_question(house, change):
+    tools = house.tools(house.host(wait="pending"))
+    for amount in (1, 2, 3, 4):
+        tools.dispatch(ToolCall("pay", {"to": "ada", "amount": amount}))
+    inbox = inbox_of(tools)
+    tickets = [question.ticket for question in inbox.waiting()]
+    for ticket in tickets[:3]:
+        inbox.answer(ticket, Answer.APPROVED, BOB, via="test")
+    with closing(sqlite3.connect(house.folder / "inbox" / "inbox.db")) as file, file:
+        file.execute(f"UPDATE toolstile_questions SET {change} WHERE ticket = ?", (tickets[1],))
+
+    assert tickets[3] in [question.ticket for question in inbox.waiting()]
+    told = [outcome.text for outcome in resume_pending(tools) if outcome.success]
+    assert {"Paid 1 to ada.", "Paid 3 to ada."} <= {*told}
+    inbox.answer(tickets[3], Answer.APPROVED, BOB, via="test")
+    assert [outcome.text for outcome in resume_pending(tools)][-1] == "Paid 4 to ada."
+
+
+def test_an_answer_after_the_sealed_end_does_not_count(house):
+    """Whatever the store goes by: whoever can write it would answer for ever."""
+    tools = house.tools(house.host(wait="pending"))
+    tools.dispatch(CALL)
+    inbox = inbox_of(tools)
+    question = only(inbox)
+    with closing(sqlite3.connect(house.folder / "inbox" / "inbox.db")) as file, file:
+        file.execute("UPDATE toolstile_questions SET expires = 1e12")
+    house.clock.advance((question.expires - house.clock.now()).total_seconds())
+    with pytest.raises(StateError, match="could be answered until"):
+        inbox.answer(question.ticket, Answer.APPROVED, BOB, via="test")
+    late = AnswerRecord(Answer.APPROVED, BOB, "test", house.clock.now())
+    inbox.store.answer(question.ticket, inbox.seal.seal_answer(question, late))
+    (outcome,) = resume_pending(tools)
+    assert (outcome.status, PAID) == (Status.DENIED, [])
+
+
+def test_a_bad_grant_or_event_stops_no_other(house):
+    tools = house.tools(house.host(wait="pending"))
+    tools.dispatch(CALL)
+    inbox = inbox_of(tools)
+    with closing(sqlite3.connect(house.folder / "inbox" / "inbox.db")) as file, file:
+        file.execute("INSERT INTO toolstile_grants (id, expires, sealed) VALUES ('g', 'x', 7)")
+        for due in (-1e300, "'x'"):
+            values = f"VALUES ('s', 'e{due}', {due}, 7)".replace("'e'x''", "'e'")
+            file.execute(
+                f"INSERT INTO toolstile_events (session_id, expiry_of, due, sealed) {values}"
+            )
+    say(inbox)
+    assert [event.act for event in inbox.events.newest(9)][:1] == ["approved"]
+    assert [outcome.success for outcome in resume_pending(tools)] == [True]
+
+
 @pytest.mark.parametrize("altered", [{"by": EVE}, {"via": "card"}, {"reason": "Pay more"}], ids=str)
 def test_nobody_alters_who_answered_and_why(house, altered):
     tools = house.tools(house.host(wait="pending"))
