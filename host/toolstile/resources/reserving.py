@@ -10,6 +10,7 @@ from typing import Any
 from toolstile.resources.bindings import ResourceRegistry
 from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.services.counter import Counter, Reservation
+from toolstile_hookspecs.support.process import deferred_interrupts
 
 log = logging.getLogger("toolstile.policies")
 
@@ -40,7 +41,12 @@ class ReservingResources:
 
     def __exit__(self, raised: object, *_: object) -> None:
         """Give back what was taken if the block has failed; else it counts until it expires."""
-        while raised is not None and self.taken:
+        if raised is not None:
+            self._give_back()
+
+    @deferred_interrupts()
+    def _give_back(self) -> None:
+        while self.taken:
             counter, id_ = self.taken.pop()
             try:
                 counter.settle(id_, 0)
@@ -58,6 +64,7 @@ class _Noting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._counter, name)
 
+    @deferred_interrupts()  # between a reservation and its note nobody gives it back
     def reserve(self, *asked: Any, **named: Any) -> Reservation:
         answer = self._counter.reserve(*asked, **named)
         if answer.granted and answer.is_new:

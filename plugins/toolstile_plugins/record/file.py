@@ -11,7 +11,7 @@ from threading import Lock
 from typing import Final
 
 from toolstile_hookspecs import NOTICE
-from toolstile_hookspecs.support.process import unshared
+from toolstile_hookspecs.support.process import deferred_interrupts, unshared
 from toolstile_plugins.record.hash_chain import BEGINNING, START, read_link, seal
 from toolstile_plugins.record.schema import RecordError
 
@@ -70,7 +70,8 @@ class RecordFile:
                 self._write(line)
             except (KeyboardInterrupt, SystemExit):
                 # Whether it came before the line was written, or after, only the file knows.
-                self._continue()
+                with deferred_interrupts():
+                    self._continue()
                 raise
             self._n, self._last = self._n + 1, own
 

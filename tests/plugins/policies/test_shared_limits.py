@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -303,3 +304,30 @@ def test_a_store_of_the_application_brings_the_counter_along(stored, store):
     with host.executor(session_id="s") as tools:
         assert passes(tools, 3) == [True, True, False]
     assert SqliteCounter(store).read('["q", "global", null, "*"]', now=stored.clock.now()) == 2
+
+
+@pytest.mark.parametrize("times", [1, 2])
+def test_an_interrupt_right_after_a_reservation_leaves_nothing_counted(times: int) -> None:
+    class Interrupted(MemoryCounter):
+        left = times
+
+        def reserve(self, *asked: Any, **named: Any) -> Reservation:
+            answer = super().reserve(*asked, **named)
+            while self.left:
+                self.left -= 1
+                signal.raise_signal(signal.SIGINT)
+            return answer
+
+    wanted: Any = Counter
+    counter = Interrupted()
+    host = Host(
+        discover=False,
+        tools=[ask],
+        policies=[QuotaPolicy(max_calls=1, scope="global")],
+        resources=[Binding.instance(wanted, counter)],
+    )
+    with host, host.executor() as tools:
+        with pytest.raises(KeyboardInterrupt):
+            tools.dispatch(ToolCall("ask", {}))
+        assert tools.dispatch(ToolCall("ask", {})).success
+        assert not tools.dispatch(ToolCall("ask", {})).success

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -305,6 +306,30 @@ def test_a_line_that_ctrl_c_falls_on_tears_no_chain(path, monkeypatch, when, sto
     file.append('{"said":"c"}')
     file.close()
     assert said(path) == (["a", "c"] if when == "before" else ["a", "b", "c"])
+
+
+def test_a_second_ctrl_c_that_falls_on_the_look_at_the_file_tears_no_chain(path, monkeypatch):
+    file = RecordFile(path)
+    file.append('{"said":"a"}')
+    write, pread = os.write, os.pread
+
+    def interrupted(handle, line):
+        monkeypatch.setattr(os, "write", write)
+        write(handle, line)
+        raise KeyboardInterrupt
+
+    def interrupted_again(*asked):
+        monkeypatch.setattr(os, "pread", pread)
+        signal.raise_signal(signal.SIGINT)
+        return pread(*asked)
+
+    monkeypatch.setattr(os, "write", interrupted)
+    monkeypatch.setattr(os, "pread", interrupted_again)
+    with pytest.raises(KeyboardInterrupt):
+        file.append('{"said":"b"}')
+    file.append('{"said":"c"}')
+    file.close()
+    assert said(path) == ["a", "b", "c"]
 
 
 def test_a_fork_writes_nothing_and_leaves_the_file(path):
