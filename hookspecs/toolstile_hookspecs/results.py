@@ -90,8 +90,8 @@ def render_result(result: ToolResult[Any], encoded: bytes | None = None) -> str:
         return result.message
     is_json = encoded is not None and _renders_as_json(value.__class__)
     text = encoded.decode() if encoded is not None and is_json else render_value(value)
-    in_words = result.message and text == "[]" and not isinstance(value, str)
-    return "\n".join(part for part in (result.message, "" if in_words else text) if part)
+    told = result.message and (not text or (text == "[]" and not isinstance(value, str)))
+    return result.message if told else f"{result.message}\n{text}" if result.message else text
 
 
 def reads_as_json(result: ToolResult[Any]) -> bool:

@@ -19,10 +19,10 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolInvoked,
 )
-from toolstile_hookspecs.agents.messages import CallMade, Message
+from toolstile_hookspecs.agents.messages import Message
 from toolstile_hookspecs.agents.provider import ProviderAdapter
 from toolstile_hookspecs.stored_names import stored_as
-from toolstile_plugins.agent import Agent, RunResult
+from toolstile_plugins.agent import Agent, CallMade, RunResult
 from toolstile_plugins.inbox import Inbox
 
 ISSUER = "https://id.example.org"

@@ -19,6 +19,7 @@ examples:
   toolstile ledger reconcile                           ask the tools what became of unknowns
   toolstile ledger invalidate --tool create_order      forget what a tool has done
   toolstile ledger prune                               remove what has expired
+  toolstile ledger move                                take entries into the file of sessions
 """
 _WHICH: Final = "which call: its whole key, or enough of its hash to be the only one"
 
@@ -27,7 +28,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _HELP
     what = parser.add_subparsers(
-        metavar="list|show|resolve|reconcile|invalidate|prune", dest="what", required=True
+        metavar="list|show|resolve|reconcile|invalidate|prune|move", dest="what", required=True
     )
     listing = add_subcommand(
         what,
@@ -92,6 +93,12 @@ def _configure_forgetting(what: Adder) -> None:
         "prune",
         "remove what has expired",
         {"toolstile ledger prune": "remove it, and say how much it was"},
+    )
+    add_subcommand(
+        what,
+        "move",
+        "carry the entries of the ledger's own file over into that of stored sessions",
+        {"toolstile ledger move": "carry them over, once the hosts are stopped"},
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Awaitable, Generator, Iterable, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Final
 
 from pydantic import BaseModel
@@ -16,10 +16,12 @@ from pydantic import BaseModel
 from toolstile_hookspecs import (
     Binding,
     Command,
+    ConfigurationError,
     Decider,
     Diagnostic,
     HostHandle,
     Replay,
+    ResourceResolver,
     Scope,
     Tool,
     ToolContext,
@@ -30,6 +32,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_hookspecs.services.ledger import CallEffects, LedgerStore
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.command_options.ledger import LEDGER
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
@@ -37,7 +40,7 @@ from toolstile_plugins.ledger.claim import claim_or_replay, is_recorded
 from toolstile_plugins.ledger.handler_end import HandlerEnd
 from toolstile_plugins.ledger.participant import Holding
 from toolstile_plugins.ledger.reconcile import reconciler_of, tool_reconciles
-from toolstile_plugins.ledger.settings import LedgerSettings, offered_store
+from toolstile_plugins.ledger.settings import LedgerSettings, offered_store, sessions_file
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 
 __all__ = ["EffectLedger", "LedgerSettings", "MemoryStore", "ToolEffect", "effect_key"]
@@ -78,9 +81,13 @@ def toolstile_settings() -> type[BaseModel]:
 
 @hookimpl
 def toolstile_diagnose(
-    settings: LedgerSettings, bound: Mapping[type[Any], str]
+    host: HostHandle, settings: LedgerSettings, bound: Mapping[type[Any], str]
 ) -> Iterable[Diagnostic]:
     """Find out whether the store can be used."""
+    if LedgerStore not in bound and bound.get(SessionStore) == "sessions":
+        # What keeps it from joining them keeps the host from opening, which is a finding, too.
+        with suppress(ConfigurationError):
+            settings.join(host.settings("sessions").path)
     from toolstile_plugins.ledger.doctor import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings, offering=bound.get(LedgerStore))
@@ -90,7 +97,7 @@ def toolstile_diagnose(
 def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
     """Offer the ledger; a binding of the application replaces it."""
     return [
-        Binding(EffectLedger, lambda resources: settings.ledger(offered_store(resources))),
+        Binding(EffectLedger, lambda resources: _ledger_of(settings, resources)),
         Binding(HandlerEnd, lambda _: HandlerEnd(), Scope.TOOL_CALL),
         Binding[Decider](
             Decider,  # type: ignore[type-abstract]
@@ -103,12 +110,19 @@ def toolstile_resources(settings: LedgerSettings) -> list[Binding[Any]]:
     ]
 
 
+def _ledger_of(settings: LedgerSettings, resources: ResourceResolver) -> EffectLedger:
+    offered = offered_store(resources)
+    if offered is None and (file := sessions_file(resources)) is not None:
+        settings.join(file)
+    return settings.ledger(offered)
+
+
 @hookimpl
 @effect_free
 @contextmanager
 def toolstile_lifespan(host: HostHandle, settings: LedgerSettings) -> Generator[None]:
     """Ask about unknown effects while the host is open; close the ledger when it closes."""
-    settings.keep_time(host.clock)
+    settings.begin(host)
     try:
         asks = host.purpose != "look"
         if asks and any(tool_reconciles(tool, settings) for tool in host.catalog):

@@ -26,6 +26,7 @@ from toolstile_plugins.ledger.entries import (
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.settlement import Finding, settle
 from toolstile_plugins.ledger.stores.memory import PAST
+from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 from toolstile_plugins.ledger.unknown_effects import looks
 
 SHOWN_OF_HASH: Final = 12
@@ -131,6 +132,7 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         "reconcile": _reconcile,
         "invalidate": _invalidate,
         "prune": _prune,
+        "move": _move,
     }
     commands[args.what](host, store, args)
     return 0
@@ -205,6 +207,20 @@ def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) 
 def _prune(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
     removed = store.prune(host.clock.now())
     _tell(args, f"{removed} removed.", {"removed": removed})
+
+
+def _move(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
+    """Carry the entries of the ledger's own file over into that of stored sessions."""
+    settings: LedgerSettings = host.settings("ledger")
+    old = settings.left_behind()
+    moved = 0
+    if old is not None:
+        if not isinstance(store, SqliteStore):
+            store = settings.ledger().store  # the file is not there yet
+        assert isinstance(store, SqliteStore)  # noqa: S101 - it is beside stored sessions
+        moved = store.take_over(old.path)
+    told = f"{moved} moved from {settings.path} to {settings.file}."
+    _tell(args, told if moved else "Nothing is to be moved.", {"moved": moved})
 
 
 def _find(store: LedgerStore, text: str) -> LedgerEntry:

@@ -34,7 +34,7 @@ def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Dia
     found = list(_stores(settings))
     yield from found
     is_empty = settings.store == "memory" or (
-        settings.store == "sqlite" and not settings.path.exists()
+        settings.store == "sqlite" and not settings.file.exists()
     )
     if not is_empty and all(diagnostic.severity is Severity.OK for diagnostic in found):
         try:
@@ -50,9 +50,9 @@ def _stores(settings: LedgerSettings) -> Iterator[Diagnostic]:
         case "memory":
             yield Diagnostic.ok("ledger", "In memory: what was done once is forgotten at the end.")
         case "sqlite":
-            found = file_finding(settings.path, "ledger")
-            opened = found.severity is Severity.OK and settings.path.exists()
-            yield _opened(found, settings.path) if opened else found
+            found = file_finding(settings.file, "ledger")
+            opened = found.severity is Severity.OK and settings.file.exists()
+            yield _opened(found, settings.file) if opened else found
         case "postgres":
             yield _reached(settings)
 

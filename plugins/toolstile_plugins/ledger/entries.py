@@ -30,9 +30,9 @@ def store_of(settings: LedgerSettings, ledger: EffectLedger) -> LedgerStore:
     """
     if not settings.is_empty(ledger):
         return ledger.store
-    found = file_finding(settings.path, "ledger")
+    found = file_finding(settings.file, "ledger")
     if found.severity is Severity.ERROR:
-        raise LedgerError(f"The ledger {settings.path} cannot be used: {found.text} {found.remedy}")
+        raise LedgerError(f"The ledger {settings.file} cannot be used: {found.text} {found.remedy}")
     return MemoryStore()
 
 

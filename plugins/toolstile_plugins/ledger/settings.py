@@ -4,16 +4,28 @@ from __future__ import annotations
 
 import logging
 import threading
+from os.path import realpath
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from toolstile_hookspecs import NOTICE, Clock, ResourceResolver
+from toolstile_hookspecs import (
+    NOTICE,
+    Clock,
+    ConfigurationError,
+    HostHandle,
+    ResourceResolver,
+    SystemClock,
+)
 from toolstile_hookspecs.services.ledger import LedgerStore
+from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.stores.memory import MemoryStore
+
+if TYPE_CHECKING:
+    from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
 log = logging.getLogger("toolstile.ledger")
 
@@ -49,7 +61,7 @@ class LedgerSettings(BaseModel):
 
     Args:
         store: `sqlite` (a file), `memory`, or `postgres` (needs the extra of that name).
-        path: The file of `sqlite`.
+        path: The file of `sqlite`; that of `[plugins.sessions]` if this table names no store.
         url: The connection string of `postgres`.
         synchronous: For `sqlite`: `full` survives also a loss of power. It waits for the disk
             twice a call.
@@ -87,6 +99,8 @@ class LedgerSettings(BaseModel):
     _ledger: EffectLedger | None = PrivateAttr(default=None)
     _offered: LedgerStore | None = PrivateAttr(default=None)
     _clock: Clock | None = PrivateAttr(default=None)
+    _beside: Path | None = PrivateAttr(default=None)
+    _looks: bool = PrivateAttr(default=False)
     _lock: threading.Lock = PrivateAttr(default_factory=threading.Lock)
 
     @model_validator(mode="after")
@@ -97,9 +111,52 @@ class LedgerSettings(BaseModel):
             )
         return self
 
-    def keep_time(self, clock: Clock) -> None:
-        """Set the clock of the ledger."""
-        self._clock = clock
+    def begin(self, host: HostHandle) -> None:
+        """Take the clock and the purpose of the host that is opened with them."""
+        self._clock = host.clock
+        self._looks = host.purpose == "look"
+
+    @property
+    def file(self) -> Path:
+        """The file of `sqlite`: the path, or the file of stored sessions."""
+        return self._beside or self.path
+
+    def join(self, sessions: Path) -> None:
+        """Take the file of stored sessions, where a call is decided, unless a store is named.
+
+        Raises:
+            ConfigurationError: The ledger's own file has entries that still count.
+        """
+        if not self.unused:
+            self._beside = sessions
+            if not self._looks and self.left_behind() is not None:
+                raise ConfigurationError(
+                    f"Stored sessions keep the ledger in {sessions}, and {self.path} has entries "
+                    "that still count: their calls would run again. Stop the hosts that use it, "
+                    f'and run `toolstile ledger move`, or set path = "{self.path}" in both '
+                    "[plugins.ledger] and [plugins.sessions]."
+                )
+
+    def left_behind(self) -> SqliteStore | None:
+        """Return the ledger's own file, beside that of the sessions, if entries in it count."""
+        if (
+            self._beside is None
+            or not self.path.exists()
+            or realpath(self.path) == realpath(self._beside)
+        ):
+            return None
+        # Late: few runs record anything.
+        from toolstile_plugins.ledger.stores.sqlite import SqliteStore
+
+        store, now = SqliteStore(self.path), (self._clock or SystemClock()).now()
+        try:
+            counts = any(
+                each.expires_at is None or each.expires_at > now or each.state == "claimed"
+                for each in store.entries()
+            )
+        finally:
+            store.close()
+        return store if counts else None
 
     @deferred_interrupts()
     def ledger(self, offered: LedgerStore | None = None) -> EffectLedger:
@@ -124,7 +181,7 @@ class LedgerSettings(BaseModel):
         """Where effects are recorded, for a person to read."""
         if self._offered is not None:
             return type(self._offered).__qualname__
-        return str(self.path) if self.store == "sqlite" else self.store
+        return str(self.file) if self.store == "sqlite" else self.store
 
     @property
     def unused(self) -> list[str]:
@@ -134,7 +191,7 @@ class LedgerSettings(BaseModel):
     def is_empty(self, ledger: EffectLedger) -> bool:
         """Tell whether a ledger is in the file of these settings, and there is none yet."""
         is_own = ledger is self._ledger and self._offered is None
-        return is_own and self.store == "sqlite" and not self.path.exists()
+        return is_own and self.store == "sqlite" and not self.file.exists()
 
     def shut(self) -> None:
         """Close the ledger, if it was used."""
@@ -150,7 +207,7 @@ class LedgerSettings(BaseModel):
                 # Late: few runs record anything.
                 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
-                return SqliteStore(self.path, synchronous=self.synchronous, lease=self.lease)
+                return SqliteStore(self.file, synchronous=self.synchronous, lease=self.lease)
             case "postgres":
                 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 
@@ -161,6 +218,17 @@ class LedgerSettings(BaseModel):
 def _described(store: LedgerStore) -> str:
     class_ = type(store)
     return f"{class_.__qualname__} of {class_.__module__}"
+
+
+def sessions_file(resources: ResourceResolver) -> Path | None:
+    """Return the SQLite file of stored sessions, or None."""
+    store = resources.get(SessionStore, None)  # type: ignore[type-abstract]
+    file = getattr(store, "file", None)
+    if file is None:
+        return None
+    from toolstile_plugins.sqlite_file import SqliteFile  # late: few hosts store sessions
+
+    return Path(file.database) if isinstance(file, SqliteFile) else None
 
 
 def offered_store(resources: ResourceResolver) -> LedgerStore | None:

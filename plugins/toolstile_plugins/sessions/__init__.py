@@ -27,8 +27,8 @@ class SessionsSettings(BaseModel):
     """Where sessions are stored, and where limits over several sessions are counted.
 
     Args:
-        path: The file; give the one of `[plugins.ledger]`, so that a call is decided once, with
-            its record. None stores nothing, and counts in this host alone.
+        path: The file, which the ledger takes, too, so that a call is decided once, with its
+            record. None stores nothing, and counts in this host alone.
         synchronous: `full` survives also a loss of power; it waits for the disk at each call.
 
     Example:

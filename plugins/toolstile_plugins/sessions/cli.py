@@ -24,8 +24,7 @@ from toolstile_plugins.sessions.sqlite import fault_of_version
 
 _NO_STORE: Final = (
     "No sessions are stored here. Name in the configuration a file as path in [plugins.sessions], "
-    "and the same one as path in [plugins.ledger], or a database as url in [plugins.database]; "
-    "then retry."
+    "or a database as url in [plugins.database]; then retry."
 )
 
 

@@ -15,9 +15,12 @@ from toolstile_cli.quick_help import quick_help
 
 BENEATH = (
     *(f"approvals {name}" for name in ("list", "show", "approve", "deny", "edit", "resume")),
-    *(f"approvals {name}" for name in ("grants", "revoke")),
+    *(f"approvals {name}" for name in ("grants", "revoke", "withdraw")),
     *(f"database {name}" for name in ("check", "upgrade")),
-    *(f"ledger {name}" for name in ("list", "show", "resolve", "reconcile", "invalidate", "prune")),
+    *(
+        f"ledger {name}"
+        for name in ("list", "show", "resolve", "reconcile", "invalidate", "prune", "move")
+    ),
     *(f"mcp {name}" for name in ("check", "import")),
     *(f"policy {name}" for name in ("explain", "test", "backtest")),
     *(f"record {name}" for name in ("show", "list", "verify")),

@@ -47,6 +47,7 @@ LOOKING: dict[str, tuple[list[str], int]] = {
     "ledger resolve": (["none", "--done"], 2),
     "ledger invalidate": (["none"], 2),
     "ledger prune": ([], 0),
+    "ledger move": ([], 0),
     "mcp check": ([], 0),
     "mcp import": (["client.json"], 0),
     "record list": (["calls.jsonl"], 0),

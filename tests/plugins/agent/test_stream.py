@@ -6,10 +6,11 @@ import asyncio
 import threading
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 
+import toolstile_plugins.agent as agent_plugin
 from toolstile import Host, MarkdownSection, Prompt, PromptTemplate, tool
 from toolstile.testing import ScriptedModel
 from toolstile_hookspecs import Cancellation, RunContext, ToolInvoked
@@ -22,7 +23,7 @@ from toolstile_hookspecs.agents.guidance import (
 from toolstile_hookspecs.agents.history import sendable
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
 from toolstile_hookspecs.agents.provider import CallDelta, FaultType, ModelRequest, ProviderError
-from toolstile_plugins.agent import Agent, PromptExecuted, RunFailed, RunResult
+from toolstile_plugins.agent import Agent, PromptExecuted, RunFailed, RunResult, stream
 from toolstile_plugins.agent.guidance import prompt_guidance
 
 WAIT = 30.0
@@ -290,3 +291,10 @@ def test_a_task_that_reads_a_stream_takes_it_along_when_it_is_cancelled() -> Non
         asyncio.run(main(Agent[str](PROMPT, adapter=model, host=host), tools.session))
 
     assert [event.stop_reason for event in ended] == [StopReason.CANCELLED]
+
+
+def test_all_that_a_stream_yields_is_exported_by_the_plugin():
+    yielded = {each.__name__ for each in get_args(stream.Piece) if each is not str}
+    assert yielded == {"CallDelta", "CallMade", "ToolInvoked"}
+    for name in (*yielded, "RunResult"):
+        assert hasattr(agent_plugin, name), name

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from toolstile_hookspecs import LedgerError
-from toolstile_hookspecs.services.ledger import RecordedResult
+from toolstile_hookspecs.services.ledger import EffectState, RecordedResult
 from toolstile_plugins.ledger.stores.process_identity import Process, monotonic
 from toolstile_plugins.ledger.stores.sql import FINISH, OPEN, Done, Row, SqlStore, finished
 from toolstile_plugins.sqlite_file import (
@@ -100,6 +100,32 @@ class SqliteStore(SqlStore):
         """Record a result in a transaction of a session store, open in the same file."""
         values = finished(key, effect_id, result, expires_at)
         return connection.execute(FINISH, values).rowcount > 0
+
+    def take_over(self, path: Path) -> int:
+        """Move all entries of another file here, and return how many; one that is here stays.
+
+        Raises:
+            LedgerError: A call of the other file is running.
+        """
+        old = SqliteStore(path, lease=self.lease or 0.0)
+        try:
+            if any(entry.state is EffectState.CLAIMED for entry in old.entries()):
+                raise LedgerError(
+                    f"A host runs a call that is recorded in {path}. Stop the host, then retry."
+                )
+            self._run("ATTACH ? AS other", (str(path),))
+            try:
+                # Two transactions: SQLite commits to one file of two first, and neither may lose.
+                taken = self._run(
+                    "INSERT OR IGNORE INTO main.toolstile_effects SELECT * "
+                    "FROM other.toolstile_effects"
+                ).changed
+                self._run("DELETE FROM other.toolstile_effects")
+            finally:
+                self._run("DETACH other")
+        finally:
+            old.close()
+        return taken
 
     def close(self) -> None:
         """Close the file; the next use opens it again. A forked child leaves its parent's open."""
