@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Coroutine, Hashable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Coroutine, Generator, Hashable, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Self, Unpack
 
@@ -425,6 +425,21 @@ class Executor:
         # Dry runs and replays take no places.
         apart = self._kept_apart or self.dry_run
         return counting_apart(found, anew=getattr(apart, "anew", False)) if apart else found
+
+    @contextmanager
+    def lend(self, values: Mapping[type[Any], object], **fields: Any) -> Generator[None]:
+        """Give calls other resources and context fields while a block runs, as of one request.
+
+        Args:
+            values: The resources by type; they are not closed.
+            **fields: Fields of `ToolContext`, such as `adapter` and `heartbeat`.
+        """
+        before, self.context_fields = self.context_fields, {**self.context_fields, **fields}
+        try:
+            with self.resources.lent(values):
+                yield
+        finally:
+            self.context_fields = before
 
     def _event_fields(self, asks: Mapping[str, Any]) -> dict[str, Any]:
         """Return the fields that the events of all its calls have in common."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Self, TypeVar, overload
 
@@ -216,6 +216,24 @@ class Container(OpenScope):
                 self.find(kind)
         with self.lock:
             return [found.value for found in self.known.values()]
+
+    @contextmanager
+    def lent(self, values: Mapping[type[Any], object]) -> Generator[None]:
+        """Bind values of the caller's own while a block runs, in place of other resources."""
+        bindings = self.bindings
+        built = {kind: self.built.pop(kind) for kind in values if kind in self.built}
+        lent: dict[type[Any], Binding[Any]] = {
+            kind: Binding.instance(kind, value) for kind, value in values.items()
+        }
+        self.bindings = {**bindings, **lent}
+        try:
+            yield
+        finally:
+            with self.lock:
+                self.bindings = bindings
+                for kind in values:
+                    self.built.pop(kind, None)
+                self.built.update(built)
 
     def tool_scope(self) -> ToolScope:
         """Enter the scope of one call; its instances are closed when left."""

@@ -256,7 +256,7 @@ class MainLoop(ABC, Generic[R, O]):
 
     def _life(self, run: Run, tools: ExecutorHandle) -> Loop[RunResult[O]]:
         run.begin(tools)
-        with run.under_way() as reasons:
+        with run.lending(), run.under_way() as reasons:
             try:
                 result: RunResult[O] = yield from converse(run)
                 if result.success:

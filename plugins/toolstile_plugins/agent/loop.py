@@ -179,6 +179,8 @@ def _reply(run: Run) -> Loop[Turn]:
     except (RunFailed, ConfigurationError):
         raise
     except Exception as error:
+        # The deadline is the timeout of the request, and ends its retries.
+        run.check(Phase.RESPONSE, error)
         # A fault of the provider, or what an adapter does not classify.
         raise RunFailed(
             f"{run.name} got no reply from {run.adapter.name}: {error}", phase=Phase.RESPONSE

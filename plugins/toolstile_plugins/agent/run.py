@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import sys
 from collections.abc import Callable, Generator, Sequence
@@ -45,6 +46,7 @@ from toolstile_hookspecs.agents.messages import (
 from toolstile_hookspecs.agents.provider import ModelRequest, ProviderAdapter
 from toolstile_hookspecs.execution.executor_arguments import ExecutorArguments
 from toolstile_hookspecs.resources import as_bindings
+from toolstile_hookspecs.sections import OpenedSections
 from toolstile_hookspecs.services.approval_store import ApprovalStore, QuestionState
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.session_store import SessionStore
@@ -71,6 +73,8 @@ from toolstile_plugins.agent.result import (
 if TYPE_CHECKING:
     from toolstile_plugins.agent.spans import RunSpans
 
+OPEN_SECTIONS: Final = "open_sections"
+"""The name of the tool by which a model opens sections."""
 CONVERSATION: Final = (Message, ModelReplied, *GUIDANCE)
 """The types that each session of an agent has."""
 
@@ -154,7 +158,7 @@ class Run:
         self._price = self._price_of_model()
         self.usage = NO_USAGE if state is None else self._priced(state.usage)
         self._spans = _spans_of(around)
-        self._expansions = 0
+        self._expansions = self._vain = 0
         self._asked_at = 0.0
         self._seen = 0
         self._note = ""
@@ -212,6 +216,20 @@ class Run:
             self.waits[each.call.id] = each, known
         if tracker is not None and self._state is not None:
             tracker.record(self._state.run_id, self.usage)
+
+    @contextmanager
+    def lending(self) -> Generator[None]:
+        """Give the calls in an executor that was given what others get from their own."""
+        lend: Any = getattr(self._given.get("executor"), "lend", None)
+        if lend is None:
+            yield
+            return
+        values = {} if self._tracker is None else {BudgetTracker: self._tracker}
+        fields: dict[str, Any] = {"adapter": self.adapter, "run_context": self.context}
+        if (heartbeat := self._given.get("heartbeat")) is not None:
+            fields["heartbeat"] = heartbeat
+        with lend(values, **fields):
+            yield
 
     def look(self, calls: Sequence[CallMade]) -> None:
         """Find out which open calls wait for a person, and the answers that came meanwhile."""
@@ -283,11 +301,11 @@ class Run:
 
     # --- Its bounds -----------------------------------------------------------------------------
 
-    def check(self, phase: Phase = Phase.REQUEST) -> None:
+    def check(self, phase: Phase = Phase.REQUEST, cause: Exception | None = None) -> None:
         """Raise `RunFailed` where the deadline, the budget or a cancellation ends the run."""
         if self._deadline is not None and self._deadline.elapsed():
             msg = f"The deadline of {self.name} has passed after {self.turns} replies."
-            raise RunFailed(msg, StopReason.DEADLINE, phase)
+            raise RunFailed(msg, StopReason.DEADLINE, phase) from cause
         if self._tracker is not None:
             try:
                 self._tracker.check()
@@ -302,12 +320,24 @@ class Run:
         Raises:
             RunFailed: When there are too many; it names the sections.
         """
-        asked = [each for each in outcomes if isinstance(each, VisibilityExpansionRequired)]
+        asked = [keys for each in outcomes if (keys := _asked_for(each)) is not None]
+        opened = OpenedSections.of(self.tools.session)
         self._expansions = self._expansions + 1 if len(asked) == len(outcomes) > 0 else 0
-        if self._expansions > self.config.max_expansions:
-            keys = ", ".join(key for each in asked for key in each.section_keys)
-            msg = f"{self.name}: the model only opens sections, at last {keys}."
-            raise RunFailed(msg, StopReason.ERROR, Phase.TOOL)
+        # The tool refuses a section that is open; a handler may ask for one all the same.
+        vain = [
+            keys
+            for each, keys in ((each, _asked_for(each)) for each in outcomes)
+            if keys is not None and (isinstance(each, Outcome) or opened.issuperset(keys))
+        ]
+        self._vain += bool(vain)
+        for count, last, told in (
+            (self._vain, vain, "asks again and again for sections that it cannot open"),
+            (self._expansions, asked, "only opens sections"),
+        ):
+            if last and count > self.config.max_expansions:
+                keys = ", ".join(key for each in last for key in each)
+                msg = f"{self.name}: the model {told}, at last {keys}."
+                raise RunFailed(msg, StopReason.ERROR, Phase.TOOL)
 
     def beat(self) -> None:
         """Tell that the run is alive."""
@@ -435,8 +465,11 @@ class Run:
         reason = error.stop_reason if isinstance(error, RunFailed) else StopReason.ERROR
         principal = self._given.get("principal")
         secrets = [*secrets_in(None if principal is None else principal.auth)]
+        for event in self.tools.session[ToolInvoked].all():
+            secrets += secrets_in(event.params)
         self.failed = self.result(reason, error=hide(str(error), secrets))
         if isinstance(error, RunFailed):
+            error.args = (self.failed.error, *error.args[1:])
             error.prompt, error.result = self.name, self.failed
         return reason
 
@@ -479,6 +512,21 @@ class Run:
                 self._around.bus.publish(event)
             except Exception:
                 log.exception("A bus raised; %s stays published.", type(event).__name__)
+
+
+def _asked_for(outcome: Outcome | BaseException) -> Sequence[str] | None:
+    """Return the sections that a call asked to open, None for another call."""
+    if isinstance(outcome, VisibilityExpansionRequired):
+        return outcome.section_keys
+    if not isinstance(outcome, Outcome) or outcome.success or outcome.call.name != OPEN_SECTIONS:
+        return None
+    # Once all sections are open, the tool is not offered, and no params are read.
+    arguments: Any = outcome.call.arguments
+    try:
+        given = json.loads(arguments) if isinstance(arguments, str) else arguments
+        return [str(key) for key in given["section_keys"]]
+    except (ValueError, TypeError, KeyError):
+        return ()
 
 
 def _ids(given: RunContext | None, state: RunState | None) -> RunContext:

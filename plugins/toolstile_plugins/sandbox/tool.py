@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from toolstile_hookspecs import (
@@ -11,6 +11,7 @@ from toolstile_hookspecs import (
     Tool,
     ToolContext,
     ToolExample,
+    ToolPolicy,
     ToolResult,
 )
 from toolstile_plugins.sandbox.backend import Backend, backend_of
@@ -48,6 +49,7 @@ class ShellSection(MarkdownSection):
         session: Unused; other suites keep their state in it.
         config: The settings of the sandbox.
         accepts_overrides: Whether the tool's description may be overridden.
+        policies: The rules over the tool.
 
     Example:
         >>> [tool.name for tool in ShellSection().tools]
@@ -60,6 +62,7 @@ class ShellSection(MarkdownSection):
         *,
         config: SandboxSettings | None = None,
         accepts_overrides: bool = True,
+        policies: Sequence[ToolPolicy] = (),
     ) -> None:
         config = config or SandboxSettings()
         backend = backend_of(config)
@@ -73,6 +76,7 @@ class ShellSection(MarkdownSection):
             template=_GUIDANCE.format(exit=kept) + rest,
             tools=(shell_tool(config, backend, accepts_overrides=accepts_overrides),),
             accepts_overrides=accepts_overrides,
+            policies=tuple(policies),
         )
 
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from inspect import isawaitable
 from typing import Any, ClassVar
 
-from toolstile_hookspecs import ConfigurationError, Dialect
+from toolstile_hookspecs import ConfigurationError, Dialect, HostHandle
 from toolstile_plugins.agent.providers.openai_chat import OpenAIChat
 from toolstile_plugins.dialects.openai import OpenAI
 
@@ -22,6 +22,7 @@ class LiteLLM(OpenAIChat):
 
     Args:
         model: The model.
+        host: The open host for `evaluate`.
         **options: Arguments of each `litellm.completion`, such as `api_base` and `api_key`.
     """
 
@@ -30,8 +31,8 @@ class LiteLLM(OpenAIChat):
     library: ClassVar[str] = "litellm"
     takes: ClassVar[Mapping[str, str]] = {**OpenAIChat.takes, "thinking": "thinking"}
 
-    def __init__(self, model: str, **options: Any) -> None:
-        super().__init__(model)
+    def __init__(self, model: str, *, host: HostHandle | None = None, **options: Any) -> None:
+        super().__init__(model, host=host)
         self._options = {**self._options, **options}
 
     def client(self) -> Any:

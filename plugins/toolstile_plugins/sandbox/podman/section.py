@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Annotated, Final, Literal
 
@@ -14,6 +14,7 @@ from toolstile_hookspecs import (
     SessionProtocol,
     Tool,
     ToolContext,
+    ToolPolicy,
     ToolResult,
 )
 from toolstile_plugins.sandbox.backend import backend_of
@@ -59,6 +60,7 @@ class PodmanSandboxSection(MarkdownSection):
         sandbox: The limits of commands, and the other settings of the sandbox.
         workspace: The settings of the workspace and of the file tools, whose rule is
             `ReadBeforeWritePolicy`.
+        policies: The rules over all of the tools; None for `ReadBeforeWritePolicy` over the files.
         parts: The parts to offer: without `files` it fits beside a `VfsToolsSection`, without
             `shell` beside a `ShellSection`.
 
@@ -71,13 +73,14 @@ class PodmanSandboxSection(MarkdownSection):
         (['Workspace', 'Commands'], ['container_python'])
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the settings of its three parts
         self,
         session: SessionProtocol | None = None,  # noqa: ARG002 - the shape of all suites
         *,
         config: PodmanConfig,
         sandbox: SandboxSettings | None = None,
         workspace: VfsConfig | None = None,
+        policies: Sequence[ToolPolicy] | None = None,
         parts: Collection[Part] = PARTS,
     ) -> None:
         options = {"backend": "podman", "options": config.model_dump()}
@@ -87,15 +90,16 @@ class PodmanSandboxSection(MarkdownSection):
             # Late: beside other file tools nobody waits for these.
             from toolstile_plugins.vfs.section import VfsToolsSection
 
-            children.append(VfsToolsSection(config=workspace))
+            children.append(VfsToolsSection(config=workspace, policies=policies))
         if "shell" in parts:
-            children.append(ShellSection(config=settings))
+            children.append(ShellSection(config=settings, policies=policies or ()))
         python = "python" in parts
         super().__init__(
             key="container",
             title="Container",
             template=_GUIDANCE + (_GUIDANCE_OF_PYTHON if python else ""),
             tools=(python_tool(settings),) if python else (),
+            policies=tuple(policies or ()),
             children=tuple(children),
         )
 

@@ -92,3 +92,21 @@ def test_the_plugin_offers_scripts_beside_commands():
     with Host(settings=Settings(plugins=plugins)) as host:
         found = {tool.name for tool in host.prompt.tools()}
     assert found >= {"shell_execute", "container_python", "read_file"}
+
+
+def test_policies_rule_all_of_its_tools():
+    own = ReadBeforeWritePolicy()
+    by_default = PodmanSandboxSection(config=CONFIG)
+    ruled = PodmanSandboxSection(config=CONFIG, policies=[own])
+    without = PodmanSandboxSection(config=CONFIG, policies=())
+
+    def rules(section: Any) -> list[list[Any]]:
+        return [list(each.policies) for each in (section, *section.children)]
+
+    assert [[type(each) for each in found] for found in rules(by_default)] == [
+        [],
+        [ReadBeforeWritePolicy],
+        [],
+    ]
+    assert rules(ruled) == [[own], [own], [own]]
+    assert rules(without) == [[], [], []]
