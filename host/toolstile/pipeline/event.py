@@ -33,6 +33,7 @@ from toolstile_hookspecs import (
     ToolstileError,
 )
 from toolstile_hookspecs.codecs import encodable, shorten
+from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_hookspecs.support.text import cut, legible
 
 MAX_ARGUMENTS: Final = 500
@@ -152,14 +153,16 @@ def _told(run: ActiveCall, failure: FailureResult) -> str:
 
 
 def _take_back(run: ActiveCall, table: DispatchTable, reason: str) -> Staged:
-    try:
-        yield from undo(run)
-    finally:
-        run.rolled_back = run.admitted
-        if run.admitted:
-            tell_rollback(run, table, reason)
-            if run.plan is not None and run.plan.on_failures:
-                tell_failure(run, run.plan.on_failures)
+    # To its end: plugins that were not told would hold for good what the call has claimed.
+    with deferred_interrupts():
+        try:
+            yield from undo(run)
+        finally:
+            run.rolled_back = run.admitted
+            if run.admitted:
+                tell_rollback(run, table, reason)
+                if run.plan is not None and run.plan.on_failures:
+                    tell_failure(run, run.plan.on_failures)
 
 
 def _closing_error(run: ActiveCall, error: BaseException) -> BaseException:

@@ -20,7 +20,7 @@ import pytest
 from toolstile import Executor, Host, Settings, ToolCall
 from toolstile.state.branch import Branch
 from toolstile.state.journal import Journal
-from toolstile_hookspecs import IdempotencyConfig, ToolContext, tool
+from toolstile_hookspecs import IdempotencyConfig, ToolContext, hookimpl, tool
 from toolstile_hookspecs.stored_names import stored_as
 from toolstile_hookspecs.support import process
 from toolstile_plugins.ledger import claim
@@ -286,3 +286,34 @@ def test_so_does_a_long_one(make: Any, way: str, times: int) -> None:
 @pytest.mark.parametrize("way", WAYS)
 def test_so_does_one_over_a_database(make: Any, way: str, times: int, database: str) -> None:
     storm(make(database), way, times, "INSTRUCTION", 3)
+
+
+def test_ctrl_c_while_another_plugin_hears_of_a_rollback_leaves_the_key_free(
+    tmp_path: Path,
+) -> None:
+    class Other:
+        left = 1
+
+        @hookimpl(tryfirst=True)
+        def toolstile_rollback(self) -> None:
+            if self.left:
+                self.left = 0
+                signal.raise_signal(signal.SIGINT)
+
+    @tool(timeout=None, contained=True, idempotency=IdempotencyConfig(scope="global"))
+    def fail_once() -> str:
+        """Fail the first time."""
+        effects["once"] += 1
+        assert effects["once"] > 1
+        return "done"
+
+    effects.clear()
+    settings = Settings(plugins={"ledger": {"path": str(tmp_path / "l.db"), "wait": 1}})
+    with (
+        Host(discover=["ledger"], settings=settings, tools=[fail_once], plugins=[Other()]) as host,
+        host.executor() as tools,
+    ):
+        with pytest.raises(KeyboardInterrupt):
+            tools.dispatch(ToolCall("fail_once", {}))
+        again = tools.dispatch(ToolCall("fail_once", {}))
+        assert again.success, again.text
