@@ -49,9 +49,7 @@ def _run_built_in(name: str, *given: object) -> int:
 
 BUILT_IN: Final = {name: partial(_run_built_in, name) for name in COMMANDS}
 UNOPENED: Final = frozenset({"check", "plugins"})
-_CALLING: Final = (
-    *("asteval", "code", "dialects", "isolation", "mcp", "planning", "workspace_digest"),
-)
+_CALLING: Final = (*("asteval", "code", "dialects", "mcp", "planning", "workspace_digest"),)
 LOOKING: Final = {
     "ledger": _CALLING,
     "record": (*_CALLING, "ledger", "sessions", "vfs"),

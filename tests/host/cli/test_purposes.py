@@ -328,3 +328,14 @@ def test_the_configuration_of_a_parent_folder_is_named_once(toolstile, folder, m
     assert err.count(told) == 1
     named = toolstile("tools", "--config", "../toolstile.toml", plugin=False)
     assert "parent folder" not in named[2]
+
+
+ISOLATED = DESK.replace('@tool(category="read")', '@tool(category="read", isolation="process")')
+
+
+@pytest.mark.parametrize("command", ["ledger", "approvals", "tools"])
+def test_a_tool_in_a_process_of_its_own_keeps_no_command_from_working(toolstile, folder, command):
+    (folder / "isolated.py").write_text(ISOLATED)
+    arguments = ["tools"] if command == "tools" else [command, "list"]
+    _, _, err = toolstile(*arguments, "--plugin", "isolated.py", plugin=False)
+    assert "cannot run" not in err
