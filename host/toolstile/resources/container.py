@@ -223,7 +223,7 @@ class Container(OpenScope):
         bindings = self.bindings
         built = {kind: self.built.pop(kind) for kind in values if kind in self.built}
         lent: dict[type[Any], Binding[Any]] = {
-            kind: Binding.instance(kind, value) for kind, value in values.items()
+            kind: Binding[Any].instance(kind, value) for kind, value in values.items()
         }
         self.bindings = {**bindings, **lent}
         try:
