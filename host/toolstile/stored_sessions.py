@@ -104,9 +104,9 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack, settings: Setti
     wanted: Any = SessionStore
     known = {kind: _known(binding) for kind, binding in by_type.items()}
     locking = {kind: each for kind, each in known.items() if hasattr(each, "locked_file")}
-    has_key, offered = settings.approval_key is not None, None
+    has_key, keyed = settings.approval_key is not None, OffersApprovalKey in by_type
     needs_counter = has_key and settings.approval_spent is None
-    if wanted not in by_type and not locking and not needs_counter:
+    if wanted not in by_type and not (locking or needs_counter or keyed):
         return Sessions(settings)
     from toolstile.resources.bindings import ResourceRegistry  # few hosts store sessions
 
@@ -117,9 +117,11 @@ def opened(bindings: Iterable[Binding[Any]], running: ExitStack, settings: Setti
     store: SessionStore | None = resources.get(wanted, None)
     if store is not None and (fault := _beside(store, resources, settings.approval_spent)):
         raise ConfigurationError(fault)
-    if store is not None and not has_key:
-        offered = resources.get(OffersApprovalKey, None)  # type: ignore[type-abstract]
-        needs_counter = offered is not None
+    # Also where it is not used: a key that others do not share keeps the host from opening.
+    offered: OffersApprovalKey | None = resources.get(OffersApprovalKey, None)  # type: ignore[type-abstract]
+    if store is None or has_key:
+        offered = None
+    needs_counter = needs_counter or offered is not None
     counter: Counter | None = resources.get(Counter, None)  # type: ignore[type-abstract]
     if needs_counter and (counter is None or counter.database is None):
         raise ConfigurationError(_NOT_NOTED if offered is None else _NOT_KEPT)

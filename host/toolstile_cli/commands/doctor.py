@@ -287,6 +287,7 @@ def of_dependencies(host: Host) -> Iterator[Diagnostic]:
     """Yield the findings of the plugins; an exception of one of them is a finding, too."""
     tables = host.configuration.plugins
     secrets = {secret for name, table in tables.items() for secret in secrets_in({name: table})}
+    secrets = {secret for secret in secrets if not _is_path(host, secret)}
     for found in _diagnosed(host):
         # A secret that an author has overlooked is masked all the same.
         yield replace(
@@ -296,6 +297,14 @@ def of_dependencies(host: Host) -> Iterator[Diagnostic]:
             remedy=found.remedy and without_secrets(found.remedy, secrets),
         )
     yield from _of_sessions(host)
+
+
+def _is_path(host: Host, text: str) -> bool:
+    """Tell whether a text is a file in a plugin's settings: an operator has to find also a key."""
+    loaded = (each.name for each in host.plugins.reports if each.status == "loaded")
+    tables = (getattr(host.plugins.settings_of(name), "__dict__", {}) for name in loaded)
+    files = (value for table in tables for value in table.values() if isinstance(value, Path))
+    return any(str(file).endswith(text) for file in files)
 
 
 def _of_sessions(host: Host) -> Iterator[Diagnostic]:

@@ -117,7 +117,8 @@ def diagnosed(
         if fault is None:
             yield Diagnostic.ok(about, f"The tables are of version {part.version}.")
         elif fault == fault_of(part, None):
-            yield Diagnostic.ok(about, "The tables are made when they are first needed.")
+            told = "There are no tables yet; they are made when they are first needed."
+            yield Diagnostic.warning(about, told, fault[1])
         else:
             yield Diagnostic.error(about, *fault)
         if part is LEDGER and fault is None and "ledger" in offering:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
-from collections.abc import Awaitable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Awaitable, Generator, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any, Final
 
@@ -21,14 +21,21 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     Binding,
     Command,
+    ConfigurationError,
     Diagnostic,
     Filesystem,
     HostHandle,
     ResourceResolver,
+    StateError,
     effect_free,
     hookimpl,
 )
-from toolstile_hookspecs.services.approval_store import ApprovalStore, OffersApprovalKey
+from toolstile_hookspecs.services.approval_store import (
+    ApprovalStore,
+    OffersApprovalKey,
+    Question,
+    QuestionState,
+)
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.filesystem import SupportsDirectories
 from toolstile_hookspecs.services.session_store import SessionStore
@@ -120,11 +127,20 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
         counter: Counter | None = resources.get(Counter, None)  # type: ignore[type-abstract]
         return InboxGrants(resources.get(Inbox), counter)
 
+    def offered_key(resources: ResourceResolver) -> Seal:
+        seal, host = Seal(key), settings.host
+        if host is not None and host.purpose != "look":
+            waiting: Sequence[Question] = ()
+            with suppress(StateError, ConfigurationError):  # those who ask are told
+                waiting = store(resources).questions({QuestionState.WAITING})
+            seal.refuse_other(waiting)
+        return seal
+
     return [
         Binding[ApprovalStore](ApprovalStore, store),  # type: ignore[type-abstract]
         Binding[Inbox](Inbox, inbox),
         Binding[InboxGrants](InboxGrants, grants),
-        Binding[OffersApprovalKey].instance(OffersApprovalKey, Seal(key)),  # type: ignore[type-abstract]
+        Binding[OffersApprovalKey](OffersApprovalKey, offered_key),  # type: ignore[type-abstract]
         Binding[Grants](Grants, grants),  # type: ignore[type-abstract]
     ]
 

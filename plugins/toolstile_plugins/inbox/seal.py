@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, datetime
@@ -77,6 +78,24 @@ class Seal:
         _ = self._fernet  # makes the file, or refuses one that is not a key
         key = HKDF(SHA256(), 32, salt=None, info=b"toolstile approvals")
         return key.derive(self._file.read_bytes().strip())
+
+    def refuse_other(self, questions: Sequence[Question]) -> None:
+        """Refuse this key if all of some questions were sealed with another one.
+
+        Raises:
+            ConfigurationError: Naming the file of the key.
+        """
+        # One row that somebody altered keeps no host from opening.
+        sealed = [each for each in questions if each.sealed.startswith(_FERNET)]
+        if sealed and not any(self._opens(each) for each in sealed):
+            raise ConfigurationError(_OTHER_KEY.format(file=self._file, tickets=_names(sealed)))
+
+    def _opens(self, question: Question) -> bool:
+        try:
+            self._open("call", question.sealed, "")
+        except StateError:
+            return False
+        return True
 
     def seal_call(self, question: Question, call: SealedCall) -> Question:
         """Return a question with its call, sealed together with all that people are shown."""
@@ -236,6 +255,19 @@ def without_cryptography() -> ConfigurationError:
     """Return the error of an inbox that can seal nothing."""
     told = "The inbox needs cryptography, which is not installed."
     return ConfigurationError(f"{told} {extra_remedy('inbox')}.")
+
+
+_FERNET: Final = b"gAAAA"
+"""The beginning of what any key has sealed."""
+_OTHER_KEY: Final = (
+    "{file} is not the key with which the questions that wait were sealed, so no answer to them "
+    "could count. Put the key of the hosts that asked there, or end the questions with `toolstile "
+    "approvals withdraw`: {tickets}."
+)
+
+
+def _names(questions: Sequence[Question]) -> str:
+    return ", ".join(each.ticket for each in questions[:10])
 
 
 def _fernet_of(file: Path) -> Fernet:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -166,3 +168,34 @@ def test_an_approver_without_a_key_is_named_when_a_stored_call_waits(tmp_path, c
     with host, host.executor(session_id="s") as tools:
         assert tools.dispatch(CALL).status is Status.PENDING
         assert "give approval_key" in caplog.text
+
+
+def test_a_host_with_another_key_does_not_open_until_it_is_put_back(shared, capsys):
+    assert shared.tools(opened(shared)).dispatch(CALL).status is Status.PENDING
+    config, key = configured(shared), shared.folder / "inbox" / "inbox.key"
+    kept = key.read_bytes()
+    key.unlink()
+    for _ in range(2):
+        with pytest.raises(
+            ConfigurationError, match=r"inbox\.key is not the key .* withdraw`: \w+"
+        ):
+            opened(shared)
+        assert not key.exists()
+    key.write_bytes(kept)
+    opened(shared)
+    key.unlink()
+    main(["--config", str(config), "doctor"])
+    out = capsys.readouterr().out
+    assert str(key) in out
+    main(["--config", str(config), "approvals", "list", "--json"])
+    ticket = json.loads(capsys.readouterr().out)["ticket"]
+    assert main(["--config", str(config), "approvals", "withdraw", ticket]) == 0
+    assert shared.tools(opened(shared)).dispatch(CALL).status is Status.PENDING
+
+
+def test_a_row_that_somebody_altered_keeps_no_host_from_opening(house):
+    tools = house.tools(opened(house))
+    assert tools.dispatch(CALL).status is Status.PENDING
+    with closing(sqlite3.connect(house.folder / "inbox" / "inbox.db")) as file, file:
+        file.execute("UPDATE toolstile_questions SET sealed = ?", (b"garbage",))
+    opened(house)
