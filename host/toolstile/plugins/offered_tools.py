@@ -22,6 +22,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.execution.prompt_tools import SupportsPrompt
 from toolstile_hookspecs.selectors import fits
 from toolstile_hookspecs.support.text import suggest
+from toolstile_hookspecs.tools import CONSEQUENCES
 
 log = logging.getLogger(__name__)
 
@@ -151,6 +152,8 @@ def _corrected(tool: Tool[Any, Any], tables: Mapping[str, ToolCorrection]) -> To
     }
     if not given:
         return tool
+    if given.get("category", tool.category) != tool.category:
+        given.setdefault("consequence", CONSEQUENCES[given["category"]])
     try:
         return replace(tool, **given)
     except DefinitionError as error:

@@ -407,6 +407,18 @@ def test_a_glob_corrects_several_tools_and_a_tool_s_own_table_wins():
     assert shown["look"][0] == "side_effect"
 
 
+def test_another_category_brings_its_own_consequence():
+    tables = {
+        "fax": {"category": "write"},
+        "mail": {"category": "write", "consequence": "high"},
+        "look": {"category": "side_effect"},
+    }
+    given = [make(name, category="side_effect", consequence="low") for name in tables]
+    with Host(discover=False, settings=Settings(tools=tables), tools=given) as host:
+        shown = {each.name: each.consequence for each in host.prompt.tools()}
+    assert shown == {"fax": "medium", "mail": "high", "look": "low"}
+
+
 def test_a_correction_of_no_tool_is_told_with_the_name_that_was_meant(caplog):
     settings = Settings(tools={"fx": {"category": "read"}})
     with Host(discover=False, settings=settings, tools=TAGGED) as host:

@@ -12,7 +12,7 @@ import mcp_types as types
 from mcp import Client, MCPError
 
 from toolstile_hookspecs import HOST_TIMEOUT, Contents, Tool, ToolContext, ToolResult
-from toolstile_hookspecs.tools import Category, Consequence, HostDefault
+from toolstile_hookspecs.tools import CONSEQUENCES, Category, HostDefault
 from toolstile_plugins.mcp.gateway.errors import CUT, cleaned, one_line, told
 from toolstile_plugins.mcp.gateway.repair import THE_REST, AnswerRepair
 from toolstile_plugins.mcp.gateway.schemas import enforceable
@@ -156,16 +156,6 @@ Call = Callable[[Definition, Any, ToolContext], Awaitable[ToolResult[Contents]]]
 """Sends a call to the server."""
 
 
-class Effect(NamedTuple):
-    """The category and the consequence of a tool."""
-
-    category: Category
-    consequence: Consequence
-
-
-UNKNOWN: Final = Effect("side_effect", "medium")
-
-
 def make_tool(
     name: str, server: str, settings: ServerSettings, definition: Definition, call: Call
 ) -> Tool[Any, Contents]:
@@ -178,7 +168,7 @@ def make_tool(
         DefinitionError: When its schema, or what is configured for it, does not fit.
     """
     known = settings.of_tool(definition.name)
-    effect = effect_of(definition, settings)
+    category = known.category or category_of(definition, settings)
 
     async def handler(params: Any, *, context: ToolContext) -> ToolResult[Contents]:
         return await call(definition, params, context)
@@ -189,8 +179,8 @@ def make_tool(
         long_description=long_description(definition) if known.description is None else None,
         handler=handler,
         params_schema=enforceable(definition.input_schema),
-        category=known.category or effect.category,
-        consequence=known.consequence or effect.consequence,
+        category=category,
+        consequence=known.consequence or CONSEQUENCES[category],
         contained=known.category == "read",
         requires_confirmation=known.requires_confirmation,
         idempotency=None if known.idempotency is None else known.idempotency.config(),
@@ -202,21 +192,18 @@ def make_tool(
     )
 
 
-def effect_of(definition: Definition, settings: ServerSettings) -> Effect:
-    """Return the effect that the server's annotations state, as far as they count.
+def category_of(definition: Definition, settings: ServerSettings) -> Category:
+    """Return the category that the server's annotations state, as far as they count.
 
-    What it says nothing of may have any effect; only what it calls harmless by itself is.
+    A tool without annotations may have any effect; only what it calls harmless by itself is.
     """
-    said = definition.annotations
-    if not settings.annotations:
-        return UNKNOWN
+    said = definition.annotations if settings.annotations else {}
     if said.get("readOnlyHint") is True:
-        return Effect("read", "low")
+        return "read"
     if said.get("destructiveHint") is True:
-        return Effect("delete", "high")
-    if said.get("destructiveHint") is False:
-        return Effect("side_effect" if said.get("openWorldHint") is True else "write", "medium")
-    return UNKNOWN
+        return "delete"
+    is_write = said.get("destructiveHint") is False and said.get("openWorldHint") is not True
+    return "write" if is_write else "side_effect"
 
 
 def short_description(server: str, definition: Definition) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from toolstile_hookspecs import FileMatch, Tool, ToolExample
-from toolstile_hookspecs.tools import Category, Consequence
+from toolstile_hookspecs.tools import CONSEQUENCES, Category
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.tools.models import (
     CopyFile,
@@ -30,11 +30,6 @@ from toolstile_plugins.vfs.tools.models import (
 from toolstile_plugins.vfs.tools.read import Reading
 from toolstile_plugins.vfs.tools.write import Writing
 
-_CONSEQUENCES: Final[dict[Category, Consequence]] = {
-    "read": "low",
-    "write": "medium",
-    "delete": "high",
-}
 _DOCS: Final = (Entry("docs/guides", "directory"), Entry("docs/index.md", "file", 1200))
 _TOOLS: Final[dict[str, tuple[Category, str, ToolExample[Any, Any]]]] = {
     "list_directory": (
@@ -140,7 +135,7 @@ def file_tools(config: VfsConfig, *, accepts_overrides: bool = True) -> tuple[To
             description=description,
             handler=getattr(reading, name, None) or getattr(writing, name),
             category=category,
-            consequence=_CONSEQUENCES[category],
+            consequence=CONSEQUENCES[category],
             requires_confirmation=category == "delete" and config.confirm_deletes,
             contained=True,
             tags=("files",),

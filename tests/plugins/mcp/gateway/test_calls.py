@@ -18,6 +18,8 @@ from toolstile_hookspecs import (
     TextContent,
     ToolCall,
 )
+from toolstile_plugins.mcp.gateway.tools import Definition, make_tool
+from toolstile_plugins.mcp.settings import ServerSettings
 
 pytestmark = [pytest.mark.slow, pytest.mark.long_if(driver="sync")]
 ERAS = ("auto", "legacy", "2026-07-28")
@@ -223,6 +225,18 @@ class TestWhatIsConfigured:
         assert (say.description, say.long_description) == ("Shout.", None)
         assert (drop.category, drop.consequence) == ("delete", "high")
         assert (drop.tags, drop.timeout, drop.wire_name) == (("mcp", "x"), None, "drop")
+
+    @pytest.mark.parametrize(
+        ("category", "consequence"),
+        [("read", "low"), ("write", "medium"), ("delete", "high"), ("side_effect", "medium")],
+    )
+    def test_a_category_brings_its_own_consequence(self, category, consequence):
+        settings = ServerSettings(command="x", tools={"drop": {"category": category}})
+        for hint in ("readOnlyHint", "destructiveHint"):
+            schema = {"type": "object"}
+            drop = Definition("drop", None, "Drop it.", schema, None, {hint: True})
+            made = make_tool("one_drop", "one", settings, drop, None)
+            assert (made.category, made.consequence) == (category, consequence)
 
     def test_what_a_server_calls_harmless_is_not_contained(self, yard):
         yard.open({"one": yard.raw("annotated")}, dry_run=True)
