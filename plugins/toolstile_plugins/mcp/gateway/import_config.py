@@ -46,8 +46,10 @@ _TOKEN: Final = re.compile(
 HEADER_FLAGS: Final = frozenset({"-H", "--header"})
 _UNKNOWN: Final = re.compile(
     r"\$\{(?!(?:env:)?[A-Za-z_][A-Za-z0-9_]*\})[^}]*\}|\$\{workspaceFolder\}"
-    r"|\$[A-Za-z_]\w*|\{(?:env|file):[^}]*\}"
+    r"|\$[A-Za-z_]\w*|(?<!\$)\{(?:env|file):[^}]*\}"
 )
+_IS_HTTP: Final = re.compile(r"https?:|(?![A-Za-z][A-Za-z0-9+.-]*:)", re.IGNORECASE)
+"""A URL over HTTP, or one whose scheme a variable has."""
 _COMMENT: Final = re.compile(r'"(?:\\.|[^"\\])*"|//[^\n]*|/\*.*?\*/', re.DOTALL)
 _TRAILING: Final = re.compile(r'"(?:\\.|[^"\\])*"|,(?=\s*[}\]])', re.DOTALL)
 _BARE: Final = re.compile(r"[A-Za-z0-9_-]+")
@@ -108,6 +110,8 @@ def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
     Raises:
         ConfigurationError: When the file cannot be read, or has no servers.
     """
+    if file.suffix in {".yaml", ".yml"}:
+        raise ConfigurationError(f"{file} is YAML, which is not read here. Convert it to JSON.")
     try:
         text = file.read_text("utf-8-sig")
         held: Any = tomllib.loads(text) if file.suffix == ".toml" else json.loads(_plain(text))
@@ -176,12 +180,20 @@ def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     seen: list[tuple[str, object]] = []
     for place in (table, table.get("mcp"), *_mapping(table.get("projects")).values()):
         for name in TABLES:
-            for server, keys in _mapping(_mapping(place).get(name)).items():
+            for server, keys in _by_name(_mapping(place).get(name)).items():
                 is_server = name != "mcp" or _is_server(keys)
                 if isinstance(keys, Mapping) and is_server and (server, keys) not in seen:
                     seen.append((server, cast("object", keys)))
                     found = cast("Mapping[str, Any]", keys)
                     yield server, _with_rules(server, found, table, _mapping(place))
+
+
+def _by_name(servers: object) -> Mapping[str, Any]:
+    """Return servers by their names, also those of a list."""
+    if not isinstance(servers, list):
+        return _mapping(servers)
+    listed = map(_mapping, cast("list[object]", servers))
+    return {str(keys.get("name", keys.get("id", n))): keys for n, keys in enumerate(listed, 1)}
 
 
 def _is_server(keys: object) -> bool:
@@ -208,10 +220,9 @@ def _with_rules(
 
 def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Imported:
     made = Imported(name, {})
-    if _is_toolstile(keys):
-        made.notes.append(
-            f"{_printable(name)} is Toolstile itself, which is not put behind itself."
-        )
+    url = next((keys[key] for key in URLS if isinstance(keys.get(key), str)), None)
+    if (why := _why_left_out(keys, url)) is not None:
+        made.notes.append(f"{_printable(name)} {why}")
         return made
     hide = _Hiding(made, with_values=with_values)
     # Zed puts the program into a table of its own.
@@ -222,7 +233,6 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
     if isinstance(inner, list) and inner:
         program, *args = map(str, cast("list[object]", inner))
         keys = {**keys, "command": program, "args": [*args, *keys.get("args", ())]}
-    url = next((keys[key] for key in URLS if isinstance(keys.get(key), str)), None)
     if url is not None:
         made.keys["url"] = hide.in_url(url)
         sent = {**_mapping(keys.get("http_headers")), **_mapping(keys.get("headers"))}
@@ -245,6 +255,14 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
         told = ", ".join(map(_printable, strange))
         made.notes.append(f"Only the client can fill these in; write them out: {told}.")
     return made
+
+
+def _why_left_out(keys: Mapping[str, Any], url: str | None) -> str | None:
+    if _is_toolstile(keys):
+        return "is Toolstile itself, which is not put behind itself."
+    if url is not None and not _IS_HTTP.match(url):
+        return f"is reached by {url.partition(':')[0]}, which is not spoken here; it is left out."
+    return None
 
 
 def _take_program(made: Imported, keys: Mapping[str, Any], hide: _Hiding) -> None:

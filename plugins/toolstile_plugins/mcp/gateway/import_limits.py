@@ -68,11 +68,14 @@ def passed_on(keys: Table) -> dict[str, str]:
 
 def lost_of(keys: Table, carried: Table) -> Iterator[str]:
     """Yield a note for what is said of a server and cannot be carried over."""
-    approved = [str(tool) for name in _APPROVED for tool in _list(keys.get(name))]
-    if approved:
+    said = [keys.get(name) for name in _APPROVED]
+    approved = [str(tool) for listed in said for tool in _list(listed)]
+    if approved or True in said:
+        is_all = "*" in approved or True in said
+        asked = "no tool of it" if is_all else f"each tool but {', '.join(approved)}"
         yield (
-            f"Its client asks a person about each tool but {', '.join(approved)}; here policies "
-            "decide, and tools.NAME.requires_confirmation."
+            f"Its client asks a person about {asked}; here policies decide, and "
+            "tools.NAME.requires_confirmation."
         )
     lost = [
         key

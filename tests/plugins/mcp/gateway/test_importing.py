@@ -414,3 +414,65 @@ def test_a_note_stays_on_its_line():
     notes = ["lost: a\n[plugins.mcp.servers.b]\ncommand = 'evil'"]
     printed = as_toml(Imported("a", {"command": "x"}, notes=notes))
     assert [*tomllib.loads(printed)["plugins"]["mcp"]["servers"]] == ["a"]
+
+
+def servers_of(tmp_path, held):
+    file = tmp_path / "client.json"
+    file.write_text(json.dumps(held))
+    return read_servers(file)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["${env:KEY}", "--team=${env:KEY}", "https://${env:KEY}.example/", "${env:A}${env:B}"],
+)
+def test_a_variable_that_is_filled_in_is_not_to_be_written_out(tmp_path, text):
+    keys = {"command": "x", "args": [text]}
+    if "://" in text:
+        keys = {"url": text, "headers": {"X": "Bearer ${env:KEY}"}}
+    (server,) = servers_of(tmp_path, {"servers": {"a": keys}})
+    assert server.notes == []
+    assert text in json.dumps(server.keys)
+
+
+@pytest.mark.parametrize("text", ["{env:KEY}x", "${input:key}", "$KEY/x"])
+def test_a_variable_that_only_the_client_fills_in_is_to_be_written_out(tmp_path, text):
+    (server,) = servers_of(tmp_path, {"servers": {"a": {"command": "x", "args": [text]}}})
+    assert "write them out" in server.notes[0]
+
+
+@pytest.mark.parametrize("said", [["*"], ["a", "*"], True])
+@pytest.mark.parametrize("key", ["autoApprove", "alwaysAllow", "auto_approve"])
+def test_a_client_that_asks_about_no_tool_is_told_so(tmp_path, key, said):
+    (server,) = servers_of(tmp_path, {"mcpServers": {"a": {"command": "x", key: said}}})
+    assert server.notes[0].startswith("Its client asks a person about no tool of it; here")
+
+
+@pytest.mark.parametrize("name", ["mcpServers", "servers", "context_servers"])
+def test_servers_in_a_list_are_read_by_their_names(tmp_path, name):
+    listed = [
+        {"name": "a", "command": "x"},
+        {"id": "b", "url": "https://b.example"},
+        {"command": "y"},
+    ]
+    found = servers_of(tmp_path, {name: [*listed, "odd", 3]})
+    assert [(each.name, [*each.keys]) for each in found[:3]] == [
+        ("a", ["command"]),
+        ("b", ["url"]),
+        ("3", ["command"]),
+    ]
+
+
+@pytest.mark.parametrize("suffix", ["yaml", "yml"])
+def test_yaml_is_named_as_unsupported(tmp_path, suffix):
+    file = tmp_path / f"config.{suffix}"
+    file.write_text("mcpServers:\n  a:\n    command: x\n")
+    with pytest.raises(ConfigurationError, match="is YAML, which is not read here"):
+        read_servers(file)
+
+
+@pytest.mark.parametrize("url", ["wss://a.example/mcp", "WS://a.example", "unix:/run/a.sock"])
+def test_a_server_whose_address_is_not_spoken_is_left_out_and_noted(tmp_path, url):
+    (server,) = servers_of(tmp_path, {"mcpServers": {"a": {"url": url, "type": "ws"}}})
+    assert server.keys == {}
+    assert "which is not spoken here; it is left out" in server.notes[0]
