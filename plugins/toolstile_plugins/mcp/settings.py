@@ -53,7 +53,7 @@ class ServeSettings(BaseModel):
         workspace_uri: What the URIs of these begin with.
         max_resource: In bytes; larger files are listed, but cannot be read as resources.
         session_timeout: Seconds for which a session over HTTP is kept while nobody uses it.
-        max_sessions: How many sessions over HTTP are kept at a time, beside those of principals.
+        max_sessions: How many sessions over HTTP a principal keeps at a time, beside its own.
         shared_sessions: Whether clients of the older era, too, have the session of their
             principal: some of them begin a session for every call.
         max_request: In bytes; larger requests over HTTP are refused.

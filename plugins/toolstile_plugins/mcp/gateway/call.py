@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import json
+import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import mcp_types as types
 from mcp import Client, MCPError
 from mcp.client import InputRequiredRoundsExceededError
 from mcp_types import (
     CONNECTION_CLOSED,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
     INVALID_REQUEST,
+    METHOD_NOT_FOUND,
     MISSING_REQUIRED_CLIENT_CAPABILITY,
     PARSE_ERROR,
     REQUEST_TIMEOUT,
@@ -23,6 +28,7 @@ from mcp_types import (
 from pydantic import ValidationError
 
 from toolstile_hookspecs import (
+    NOTICE,
     CallClosed,
     Contents,
     DefinitionError,
@@ -30,6 +36,7 @@ from toolstile_hookspecs import (
     ToolContext,
     ToolResult,
     ToolValidationError,
+    hide,
 )
 from toolstile_hookspecs.codecs import SchemaCodec, Unchecked, in_one_line
 from toolstile_plugins.mcp.gateway.connection import REFUSED, Connection
@@ -45,7 +52,10 @@ from toolstile_plugins.mcp.gateway.transports.http import (
     REDIRECT,
     UNREAD,
 )
+from toolstile_plugins.mcp.gateway.variables import secrets_of
 from toolstile_plugins.mcp.settings import ServerSettings
+
+log = logging.getLogger("toolstile.mcp")
 
 TRACE: Final = ("traceparent", "tracestate", "baggage")
 """The part of a call's `meta` that a server gets: the parent of its spans."""
@@ -60,6 +70,19 @@ _ASKED: Final = re.compile(
     re.IGNORECASE,
 )
 """The words of servers that find out by themselves that they cannot ask."""
+NOT_THERE, BUSY = -32002, 429
+"""Codes of servers for a resource that is missing, and for too many calls."""
+ADVICE: Final[Mapping[int, str]] = {
+    INVALID_REQUEST: "It does not take this call from here. Do without the tool.",
+    METHOD_NOT_FOUND: "It does not offer this here. Do without the tool.",
+    INVALID_PARAMS: "Check the arguments, then retry once.",
+    INTERNAL_ERROR: "The fault is its own. Retry once; if it fails again, do without the tool.",
+    NOT_THERE: "The arguments name something that is not there. Name another, then retry once.",
+    BUSY: "Retry later.",
+    URL_ELICITATION_REQUIRED: "The user has to open an address first. Tell them, and retry then.",
+}
+"""What a model does next, by the code of a server's error."""
+OTHERWISE: Final = "Change what it names, then retry once, or do without the tool."
 UNANSWERED: Final = frozenset({CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT})
 """Errors that are not the server's answer, but stand for one that cannot come."""
 
@@ -179,15 +202,25 @@ class Calling:
             if error.code == CONNECTION_CLOSED and not error.message.startswith(CUT):
                 why = self._connection.lose(client, why)
             raise self._unknown(definition, why) from error
+        if error.data:
+            told = hide(one_line(json.dumps(error.data), 1000), secrets_of(self._settings))
+            log.warning("%s: %s sent with its error: %s", tool, self._server, told, extra=NOTICE)
+        delay = _delay(error.data)
         if error.message.startswith((REDIRECT, NOT_TAKEN)):
             return ToolResult.error(
                 f"The MCP server {self._server} did not take {tool}: {why.rstrip('.')}. Retry "
-                "later; if it stays so, this requires human intervention."
+                f"{delay or 'later'}; if it stays so, this requires human intervention."
             )
         if error.message == REFUSED:
             return ToolResult.error(self._asked())
         said = one_line(error.message, 1000).rstrip(".")
-        remedy = self._asked() if asked else "Check the arguments, then retry once."
+        remedy = ADVICE.get(error.code, OTHERWISE)
+        if error.code == URL_ELICITATION_REQUIRED:
+            remedy += "".join(f" It is {url}" for url in _addresses(error.data))
+        elif asked:
+            remedy = self._asked()
+        elif delay:
+            remedy = f"Retry {delay}."
         return ToolResult.error(
             f"The MCP server {self._server} refused {tool}: {said} (code {error.code}). {remedy}"
         )
@@ -225,6 +258,22 @@ def reporter(context: ToolContext, home: asyncio.AbstractEventLoop) -> Report:
             home.call_soon_threadsafe(tell, done, total, message, context=its_own)
 
     return report
+
+
+def _delay(data: object) -> str:
+    """Return when a server wants a call again, as in `after 30 s`; empty if it does not say."""
+    found = cast("Mapping[str, object]", data) if isinstance(data, Mapping) else {}
+    for name, value in found.items():
+        if re.sub(r"[^a-z]", "", name.lower()) in {"retryafter", "retryafterseconds"}:
+            text = one_line(str(value), 40)
+            return f"after {text}{' s' if text.replace('.', '', 1).isdigit() else ''}"
+    return ""
+
+
+def _addresses(data: object) -> list[str]:
+    """Return the first addresses in the data of an error that a person can open."""
+    found = re.findall(r'"(https?://[^"\\\s]{1,500})"', json.dumps(data))
+    return [cleaned(each) for each in found[:3]]
 
 
 def _short(error: Exception) -> str:

@@ -125,6 +125,9 @@ async def list_tools(client: Client, repair: AnswerRepair, most: int) -> Listing
 
 
 def _take(tool: types.Tool, found: dict[str, Definition], left_out: dict[str, str]) -> None:
+    if tool.execution is not None and tool.execution.task_support == "required":
+        left_out[tool.name] = "it runs as a task only, which this gateway does not do"
+        return
     try:
         found.setdefault(tool.name, definition_of(tool))
     except (RecursionError, ValueError):

@@ -12,7 +12,7 @@ import sys
 from collections.abc import AsyncGenerator, Callable, Generator
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Final, Self, cast
+from typing import Any, Final, Self, cast
 
 import uvicorn
 from mcp.server.auth.middleware.auth_context import AuthContextMiddleware
@@ -316,7 +316,7 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
         most=settings.max_sessions,
     )
     server = HostServer(host, settings, NamedSessions(sessions, shared=settings.shared_sessions))
-    manager = StreamableHTTPSessionManager(
+    manager = _FairManager(
         server.protocol,
         session_idle_timeout=settings.session_timeout,
         max_request_body_size=settings.max_request,
@@ -351,6 +351,20 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
         middleware=middleware,
         lifespan=lifespan,
     )
+
+
+class _FairManager(StreamableHTTPSessionManager):
+    """Counts the sessions of each principal for itself: one that opens many keeps no other out."""
+
+    def _admit_session(self, requestor: Any) -> Any:
+        kept = len(self._server_instances)
+        if requestor is not None:
+            kept = sum(owner == requestor for owner in self._session_owners.values())
+        most, self.max_sessions = self.max_sessions, None
+        try:
+            return None if most and kept >= most else super()._admit_session(requestor)
+        finally:
+            self.max_sessions = most
 
 
 class _Guard:

@@ -75,7 +75,7 @@ class Sessions:
         open_executor: Makes what a session's calls are dispatched by.
         clock: Where time comes from.
         timeout: Seconds for which a session is kept while nobody uses it.
-        most: How many with a handle are kept at a time.
+        most: How many with a handle are kept at a time for a principal.
     """
 
     def __init__(
@@ -165,8 +165,9 @@ class Sessions:
 
     def _keep(self, key: Key) -> None:
         self.sweep()
-        # Nobody is shut out of their own session by those who begin many others.
-        if key[1] is not None and len(self._kept) >= self._most:
+        # A principal that begins many sessions keeps no other out, nor itself out of its own.
+        begun = sum(owner == key[0] and handle is not None for owner, handle in self._kept)
+        if key[1] is not None and begun >= self._most:
             raise MCPError(INTERNAL_ERROR, FULL)
         self._kept[key] = ServedSession(self._open_executor(key[0], None))
         self._touch(key)
@@ -202,7 +203,7 @@ UNKNOWN: Final = (
     "There is no such session: it has ended, or it is not yours. Begin another with "
     f"_meta[{SESSION_META!r}] = {NEW!r}."
 )
-FULL: Final = "This server keeps as many sessions as it can. Try again later."
+FULL: Final = "This server keeps as many of your sessions as it may. End one, or try again later."
 
 
 @dataclass(frozen=True, slots=True)

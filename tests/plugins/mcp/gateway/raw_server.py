@@ -105,6 +105,10 @@ TOOLS = {
         "sing",
         None,
     ],
+    "tasks": [
+        tool("bake", execution={"taskSupport": "required"}),
+        tool("say", execution={"taskSupport": "optional"}),
+    ],
     "upgraded": [tool("say")],
     "replaced": [tool("say")],
     "crowd": [tool(f"say{number}") for number in range(30)],
@@ -214,7 +218,7 @@ def answer(message):
 
 def call(params, number):
     text = params["arguments"].get("text", "")
-    special = SPECIAL.get(MODE) if text == "now" or MODE == "structured" else None
+    special = SPECIAL.get(MODE) if text == "now" or MODE in {"structured", "refuses_as"} else None
     (special or say)(number, text)
 
 
@@ -288,6 +292,10 @@ def ask(number, text):
 def refuse(number, text):
     error = {"code": -32602, "message": "no \x1b[31mway"}
     send({"jsonrpc": "2.0", "id": number, "error": error})
+
+
+def refuse_as(number, text):
+    send({"jsonrpc": "2.0", "id": number, "error": json.loads(text)})
 
 
 def refuse_beside(number, text):
@@ -380,6 +388,7 @@ SPECIAL = {
     "asks_and_fails": ask,
     "deaf": stay_busy,
     "refuses": refuse,
+    "refuses_as": refuse_as,
     "refuses_beside": refuse_beside,
     "fails": fail,
     "long": answer_at_length,

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from toolstile_hookspecs import ApprovalAnswer, Status, ToolCall
+from toolstile_hookspecs.diagnostics import is_notice
 
 from .conftest import LIMIT
 
@@ -118,6 +119,50 @@ def test_errors_of_the_protocol_are_told_without_escapes(yard):
     refused = yard.call("bad_say", text="now")
     assert refused.status is Status.FAILED
     assert "The MCP server bad refused say: no way (code -32602)" in refused.text
+
+
+SIGN_IN = "https://desk.example/sign-in?state=a"
+ADVISED = [
+    ({"code": -32602}, "Check the arguments, then retry once."),
+    ({"code": -32601}, "It does not offer this here. Do without the tool."),
+    ({"code": -32600}, "It does not take this call from here. Do without the tool."),
+    ({"code": -32603}, "Retry once; if it fails again, do without the tool."),
+    ({"code": -32002}, "Name another, then retry once."),
+    ({"code": 429}, "Retry later."),
+    ({"code": 429, "data": {"retryAfter": 30}}, "Retry after 30 s."),
+    ({"code": -32010, "data": {"Retry-After": "1.5"}}, "Retry after 1.5 s."),
+    ({"code": -32011, "data": {"retry_after_seconds": "noon"}}, "Retry after noon."),
+    ({"code": -32012, "data": {"url": SIGN_IN}}, "Change what it names, then retry once, or do"),
+    (
+        {"code": -32042, "data": {"elicitations": [{"mode": "url", "url": SIGN_IN}]}},
+        f"Tell them, and retry then. It is {SIGN_IN}",
+    ),
+    ({"code": -32042}, "The user has to open an address first. Tell them, and retry then."),
+    ({"code": -32603, "data": ["\u202e", {"a": "x" * 9999}]}, "The fault is its own."),
+]
+
+
+def test_each_code_of_an_error_has_advice_of_its_own(yard, caplog):
+    yard.open({"bad": yard.raw("refuses_as", env={"DESK": "hunter2"})})
+    for error, advice in ADVISED:
+        caplog.clear()
+        refused = yard.call("bad_say", text=json.dumps({"message": "no", **error}))
+        code = error["code"]
+        assert f"The MCP server bad refused say: no (code {code}). " in refused.text
+        assert advice in refused.text
+        assert ("Check the arguments" in refused.text) is (code == -32602)
+        logged = [each.getMessage() for each in caplog.records if is_notice(each)]
+        assert len(logged) == ("data" in error), logged
+        assert SIGN_IN not in json.dumps(error) or SIGN_IN in logged[0]
+    yard.call("bad_say", text=json.dumps({"code": 1, "message": "no", "data": {"a": "hunter2"}}))
+    assert "hunter2" not in caplog.text
+
+
+def test_a_tool_that_runs_as_a_task_only_is_left_out_and_checked(yard):
+    yard.open({"bad": yard.raw("tasks")})
+    assert yard.names() == ["bad_say"]
+    (upstream,) = yard.host.settings("mcp").gateway.upstreams
+    assert upstream.faults == {"bake": "it runs as a task only, which this gateway does not do"}
 
 
 def test_an_error_that_programs_give_for_anything_ends_no_other_call(yard):

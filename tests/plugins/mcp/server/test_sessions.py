@@ -12,9 +12,11 @@ from typing import Any
 
 import pytest
 from hypothesis import given, strategies as st
+from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from toolstile_hookspecs import ResourceError
+from toolstile_plugins.mcp.server.http import _FairManager
 from toolstile_plugins.mcp.server.sessions import FULL, UNKNOWN, Sessions
 
 HOUR = 3600.0
@@ -177,10 +179,11 @@ def test_the_answer_of_a_call_is_given_though_its_session_cannot_be_closed(sessi
     assert opener.open == set()
 
 
+PRINCIPALS = ("ada", "bert", None)
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(["begin", "use", "end", "wait"]),
-        st.sampled_from(["ada", "bert", None]),
+        st.sampled_from(PRINCIPALS),
         st.integers(0, 5),
     ),
     max_size=40,
@@ -203,7 +206,7 @@ def test_whatever_happens_a_handle_leads_to_its_session_or_to_none(steps):
             try:
                 begun.append((principal, sessions.begin(principal), opener.made))
             except MCPError:
-                assert len(sessions) == 4
+                assert sum(owner == principal for owner, _, _ in begun) >= 4
         else:
             try:
                 found = _number(sessions, principal, handle)
@@ -211,4 +214,24 @@ def test_whatever_happens_a_handle_leads_to_its_session_or_to_none(steps):
                 continue
             assert (principal, handle, found) == begun[which]
             assert found == number
-        assert len(opener.open) == len(sessions) <= 4
+        assert len(opener.open) == len(sessions) <= 4 * len(PRINCIPALS)
+
+
+@pytest.mark.parametrize("nobody", [None, "eve"])
+def test_a_principal_that_begins_many_sessions_keeps_no_other_out(sessions, nobody):
+    for _ in range(3):
+        sessions.begin(nobody)
+    with pytest.raises(MCPError, match=re.escape(FULL)):
+        sessions.begin(nobody)
+    assert [_number(sessions, "ada", sessions.begin("ada")) for _ in range(3)] == [4, 5, 6]
+
+
+def test_nor_does_it_over_the_transport_of_the_older_era():
+    manager = _FairManager(Server("desk"), max_sessions=2)
+    admitted: Any = manager._admit_session
+    assert [admitted(who) is not None for who in ("eve", "eve", "eve", "ada", "ada", "ada")] == [
+        *(True, True, False),
+        *(True, True, False),
+    ]
+    assert manager.max_sessions == 2
+    assert admitted(None) is None

@@ -185,7 +185,8 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
         if b'"jsonrpc"' in body:
             status, kind = response.status_code, response.headers.get("content-type", "")
             return httpx2.Response(status, headers={"content-type": kind}, content=bytes(body))
-        return _error(f"{NOT_TAKEN}{self._site.explain(NO_ANSWER)}")
+        wait = response.headers.get("retry-after")
+        return _error(f"{NOT_TAKEN}{self._site.explain(NO_ANSWER)}", wait and {"retryAfter": wait})
 
 
 def _is_declined(response: httpx2.Response) -> bool:
@@ -195,9 +196,9 @@ def _is_declined(response: httpx2.Response) -> bool:
     )
 
 
-def _error(message: str) -> httpx2.Response:
+def _error(message: str, data: object = None) -> httpx2.Response:
     """Return an answer that the SDK takes for an error of the one request."""
-    error = {"code": INTERNAL_ERROR, "message": message}
+    error = {"code": INTERNAL_ERROR, "message": message, "data": data}
     answer = {"jsonrpc": "2.0", "id": None, "error": error}
     return httpx2.Response(HTTPStatus.SERVICE_UNAVAILABLE, json=answer)
 
