@@ -9,7 +9,7 @@ import logging
 import re
 from collections.abc import Callable, Mapping
 from functools import lru_cache
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import mcp_types as types
 from mcp import Client, MCPError
@@ -70,15 +70,13 @@ _ASKED: Final = re.compile(
     re.IGNORECASE,
 )
 """The words of servers that find out by themselves that they cannot ask."""
-NOT_THERE, BUSY = -32002, 429
-"""Codes of servers for a resource that is missing, and for too many calls."""
 ADVICE: Final[Mapping[int, str]] = {
     INVALID_REQUEST: "It does not take this call from here. Do without the tool.",
     METHOD_NOT_FOUND: "It does not offer this here. Do without the tool.",
     INVALID_PARAMS: "Check the arguments, then retry once.",
     INTERNAL_ERROR: "The fault is its own. Retry once; if it fails again, do without the tool.",
-    NOT_THERE: "The arguments name something that is not there. Name another, then retry once.",
-    BUSY: "Retry later.",
+    -32002: "The arguments name something that is not there. Name another, then retry once.",
+    429: "Retry later.",
     URL_ELICITATION_REQUIRED: "The user has to open an address first. Tell them, and retry then.",
 }
 """What a model does next, by the code of a server's error."""
@@ -203,8 +201,8 @@ class Calling:
                 why = self._connection.lose(client, why)
             raise self._unknown(definition, why) from error
         if error.data:
-            told = hide(one_line(json.dumps(error.data), 1000), secrets_of(self._settings))
-            log.warning("%s: %s sent with its error: %s", tool, self._server, told, extra=NOTICE)
+            data = hide(one_line(json.dumps(error.data), 1000), secrets_of(self._settings))
+            log.warning("%s: %s sent with its error: %s", tool, self._server, data, extra=NOTICE)
         delay = _delay(error.data)
         if error.message.startswith((REDIRECT, NOT_TAKEN)):
             return ToolResult.error(
@@ -216,7 +214,8 @@ class Calling:
         said = one_line(error.message, 1000).rstrip(".")
         remedy = ADVICE.get(error.code, OTHERWISE)
         if error.code == URL_ELICITATION_REQUIRED:
-            remedy += "".join(f" It is {url}" for url in _addresses(error.data))
+            address = re.search(r'"(https?://[^"\\\s]{1,500})"', json.dumps(error.data))
+            remedy += f" It is {address[1]}" if address else ""
         elif asked:
             remedy = self._asked()
         elif delay:
@@ -262,18 +261,11 @@ def reporter(context: ToolContext, home: asyncio.AbstractEventLoop) -> Report:
 
 def _delay(data: object) -> str:
     """Return when a server wants a call again, as in `after 30 s`; empty if it does not say."""
-    found = cast("Mapping[str, object]", data) if isinstance(data, Mapping) else {}
-    for name, value in found.items():
-        if re.sub(r"[^a-z]", "", name.lower()) in {"retryafter", "retryafterseconds"}:
-            text = one_line(str(value), 40)
-            return f"after {text}{' s' if text.replace('.', '', 1).isdigit() else ''}"
-    return ""
-
-
-def _addresses(data: object) -> list[str]:
-    """Return the first addresses in the data of an error that a person can open."""
-    found = re.findall(r'"(https?://[^"\\\s]{1,500})"', json.dumps(data))
-    return [cleaned(each) for each in found[:3]]
+    found = re.search(
+        r'"retry\W?_?after\w*": "?([\w :,.+-]{1,40})', json.dumps(data), re.IGNORECASE
+    )
+    text = found[1].strip() if found else ""
+    return text and f"after {text}{' s' if text.replace('.', '', 1).isdigit() else ''}"
 
 
 def _short(error: Exception) -> str:

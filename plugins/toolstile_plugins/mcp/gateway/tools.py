@@ -200,7 +200,7 @@ def category_of(definition: Definition, settings: ServerSettings) -> Category:
 
     A tool without annotations may have any effect; only what it calls harmless by itself is.
     """
-    said = definition.annotations if settings.annotations else {}
+    said: Mapping[str, Any] = definition.annotations if settings.annotations else {}
     if said.get("readOnlyHint") is True:
         return "read"
     if said.get("destructiveHint") is True:
