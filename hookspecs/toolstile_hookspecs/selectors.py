@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
@@ -19,6 +19,13 @@ from toolstile_hookspecs.tools import Category, Consequence, Tool
 
 SUGGESTED: Final = 2
 ALL: Final = "*"
+CONSEQUENCES: Final[Mapping[Category, Consequence]] = {
+    "read": "low",
+    "write": "medium",
+    "delete": "high",
+    "side_effect": "medium",
+}
+"""The consequence of a category, where nothing else is known of a tool."""
 
 
 class _Fields(TypedDict):

@@ -46,13 +46,6 @@ R_co = TypeVar("R_co", covariant=True)
 
 Category = Literal["read", "write", "delete", "side_effect"]
 Consequence = Literal["low", "medium", "high"]
-CONSEQUENCES: Final[Mapping[Category, Consequence]] = {
-    "read": "low",
-    "write": "medium",
-    "delete": "high",
-    "side_effect": "medium",
-}
-"""The consequence of a category, where nothing else is known of a tool."""
 Concurrency = Literal["parallel", "serial"]
 Isolation = Literal["thread", "process"]
 

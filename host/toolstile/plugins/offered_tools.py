@@ -20,9 +20,8 @@ from toolstile_hookspecs import (
     ToolSelector,
 )
 from toolstile_hookspecs.execution.prompt_tools import SupportsPrompt
-from toolstile_hookspecs.selectors import fits
+from toolstile_hookspecs.selectors import CONSEQUENCES, fits
 from toolstile_hookspecs.support.text import suggest
-from toolstile_hookspecs.tools import CONSEQUENCES
 
 log = logging.getLogger(__name__)
 

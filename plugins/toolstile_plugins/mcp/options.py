@@ -58,6 +58,8 @@ COMMAND: Final = Command(
     run=_run,
     configure=MCP.configure,
     defaults={"approver": NAME},
-    # `mcp check` connects to the servers by itself.
-    purpose=lambda args: "serve" if args.what is None else "look",
+    # A check connects to the servers, which a host that only looks does not.
+    purpose=lambda args: (
+        "serve" if args.what is None else "call" if args.what == "check" else "look"
+    ),
 )

@@ -12,7 +12,8 @@ import mcp_types as types
 from mcp import Client, MCPError
 
 from toolstile_hookspecs import HOST_TIMEOUT, Contents, Tool, ToolContext, ToolResult
-from toolstile_hookspecs.tools import CONSEQUENCES, Category, HostDefault
+from toolstile_hookspecs.selectors import CONSEQUENCES
+from toolstile_hookspecs.tools import Category, HostDefault
 from toolstile_plugins.mcp.gateway.errors import CUT, cleaned, one_line, told
 from toolstile_plugins.mcp.gateway.repair import THE_REST, AnswerRepair
 from toolstile_plugins.mcp.gateway.schemas import enforceable

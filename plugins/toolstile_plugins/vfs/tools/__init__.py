@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from toolstile_hookspecs import FileMatch, Tool, ToolExample
-from toolstile_hookspecs.tools import CONSEQUENCES, Category
+from toolstile_hookspecs.selectors import CONSEQUENCES
+from toolstile_hookspecs.tools import Category
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.tools.models import (
     CopyFile,
