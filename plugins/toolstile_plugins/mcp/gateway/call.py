@@ -79,7 +79,7 @@ ADVICE: Final[Mapping[int, str]] = {
     429: "Retry later.",
     URL_ELICITATION_REQUIRED: "The user has to open an address first. Tell them, and retry then.",
 }
-"""What a model does next, by the code of a server's error."""
+"""The next step of a model, by the code of a server's error."""
 OTHERWISE: Final = "Change what it names, then retry once, or do without the tool."
 UNANSWERED: Final = frozenset({CONNECTION_CLOSED, PARSE_ERROR, REQUEST_TIMEOUT})
 """Errors that are not the server's answer, but stand for one that cannot come."""
