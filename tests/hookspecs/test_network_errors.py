@@ -109,7 +109,8 @@ def of_httpx(name: str) -> Exception:
         (caused(RuntimeError(), ToolError("Not charged.")), None),
         (caused(RuntimeError(), EffectUnknownError("Cut.")), True),
         (ExceptionGroup("two", [KeyError(), of_httpx("ReadError")]), True),
-        (ExceptionGroup("two", [KeyError(), of_httpx("ConnectError")]), False),
+        (ExceptionGroup("two", [KeyError(), of_httpx("ConnectError")]), None),
+        (ExceptionGroup("two", [of_httpx("ConnectError"), ConnectionRefusedError()]), False),
         (ExceptionGroup("two", [of_httpx("ReadError"), of_httpx("ConnectError")]), True),
         # A second attempt, or another service, in the `except` block of the first.
         (raised(ConnectionRefusedError(), while_handling=ConnectionResetError()), True),

@@ -100,7 +100,13 @@ def was_sent(error: BaseException) -> bool | None:
         # A library that raises "not connected" from an error knows the phase of that error.
         explains = evidence is _UNSENT or (is_explained and evidence in {None, _RAW})
         if isinstance(cast("object", each), BaseExceptionGroup):
-            waiting += [(inner, is_explained) for inner in cast("Any", each).exceptions]
+            inner = cast("Any", each).exceptions
+            if is_explained:
+                waiting += [(one, True) for one in inner]
+            else:
+                # One that is known to have sent nothing tells nothing of the others.
+                answers = {was_sent(one) for one in inner}
+                found.add(_BY_MARK[True in answers or (None if None in answers else False)])
         waiting += [(earlier, False) for earlier in _earlier(each)]
         # The last is the next: a cause is often the context, too. Of httpcore, so are contexts.
         is_mapped = type(each).__module__.startswith("httpcore")
