@@ -113,5 +113,5 @@ def _clean(value: Any) -> Any:
     if isinstance(value, dict):
         return {encodable(key): _clean(each) for key, each in cast("_Item", value).items()}
     if isinstance(value, list):
-        return [_clean(each) for each in value]
+        return [*map(_clean, cast("Sequence[Any]", value))]
     return encodable(value) if isinstance(value, str) else value

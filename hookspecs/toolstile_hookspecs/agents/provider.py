@@ -29,8 +29,19 @@ class CallDelta:
     arguments: str = field(default="", repr=False)
 
 
-Delta = str | CallDelta
-"""A piece of a reply in a stream: of its text, or of a call."""
+@dataclass(frozen=True, slots=True)
+class ThoughtDelta:
+    """A piece of the thoughts before an answer; they are no part of its text.
+
+    Args:
+        text: The next piece.
+    """
+
+    text: str
+
+
+Delta = str | CallDelta | ThoughtDelta
+"""A piece of a reply in a stream: of its text, of a call, or of thoughts."""
 Listener = Callable[[Delta], object]
 """Called with each piece as it arrives."""
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 
 from toolstile_hookspecs import ToolInvoked as ToolInvoked
 from toolstile_hookspecs.agents.messages import CallMade as CallMade
-from toolstile_hookspecs.agents.provider import CallDelta as CallDelta
+from toolstile_hookspecs.agents.provider import (
+    CallDelta as CallDelta,
+    ThoughtDelta as ThoughtDelta,
+)
 from toolstile_plugins.agent.agent import Agent as Agent, MainLoop as MainLoop
 from toolstile_plugins.agent.budget import (
     Budget as Budget,

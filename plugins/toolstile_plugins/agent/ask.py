@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from toolstile_hookspecs import ConfigurationError, Heartbeat, HostHandle, ToolInvoked, hookimpl
 from toolstile_hookspecs.agents.messages import StopReason
-from toolstile_hookspecs.agents.provider import Delta, ProviderAdapter
+from toolstile_hookspecs.agents.provider import Delta, ProviderAdapter, ThoughtDelta
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.agent.agent import Agent
@@ -33,6 +33,7 @@ _NOT_STORED: Final = (
     "in [plugins.sessions], or a database as url in [plugins.database]."
 )
 _STOPPED: Final = "what was running is rolled back; nothing is asked any more."
+_THINKS: Final = "toolstile: thinks: "
 _PENDING: Final = "a call waits for the answer of a person, who was asked elsewhere: "
 
 
@@ -89,7 +90,7 @@ class Screen:
     def __init__(self, *, is_quiet: bool) -> None:
         self._is_quiet = is_quiet
         self._streams = not is_quiet and sys.stdout.isatty()
-        self._in_line = False
+        self._in_line = self._in_thought = False
         self._events: list[ToolInvoked] = []
 
     @property
@@ -100,7 +101,8 @@ class Screen:
     def end_line(self) -> None:
         """End a line that text has begun."""
         if self._in_line:
-            self._write("\n")
+            self._write("\n", sys.stderr if self._in_thought else sys.stdout)
+        self._in_thought = False
 
     @contextmanager
     def watching(self, host: HostHandle) -> Generator[None]:
@@ -147,12 +149,21 @@ class Screen:
         return [{"id": event.call_id, **event.envelope()} for event in self._events]
 
     def _hear(self, delta: Delta) -> None:
-        if isinstance(delta, str):
+        if isinstance(delta, ThoughtDelta) and not self._in_thought:
+            self.end_line()
+            self._in_thought = True
+            self._write(_THINKS, sys.stderr)
+        elif isinstance(delta, str) and self._in_thought:
+            self.end_line()
+        if isinstance(delta, ThoughtDelta):
+            self._write(delta.text, sys.stderr)
+        elif isinstance(delta, str):
             self._write(delta)
 
-    def _write(self, text: str) -> None:
-        sys.stdout.write(printable(text, keep="\n\t"))
-        sys.stdout.flush()
+    def _write(self, text: str, stream: Any = None) -> None:
+        stream = stream or sys.stdout
+        stream.write(printable(text, keep="\n\t"))
+        stream.flush()
         if text:
             self._in_line = not text.endswith("\n")
 

@@ -8,6 +8,7 @@ from typing import Any, Final
 from toolstile_hookspecs import ToolValidationError
 from toolstile_hookspecs.agents.messages import StopReason
 from toolstile_hookspecs.codecs import Codec
+from toolstile_plugins.agent.providers.thoughts import typed_part
 from toolstile_plugins.agent.result import Phase, RunFailed
 
 _FENCE: Final = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
@@ -51,8 +52,9 @@ class OutputType:
         Raises:
             OutputError: With all faults at once, when it does not fit.
         """
-        fenced = _FENCE.match(text)
-        given = fenced.group(1) if fenced else text
+        given = typed_part(text)
+        fenced = _FENCE.match(given)
+        given = fenced.group(1) if fenced else given
         try:
             return self._codec.decode(_unwrapped(given) if self._is_wrapped else given)
         except (ToolValidationError, ValueError) as error:

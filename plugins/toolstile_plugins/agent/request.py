@@ -20,6 +20,7 @@ from toolstile_hookspecs.agents.provider import (
     ModelRequest,
     ProviderAdapter,
     ProviderError,
+    ThoughtDelta,
     ThrottleError,
 )
 from toolstile_hookspecs.support.text import extra_remedy
@@ -215,7 +216,8 @@ class _Heard:
         self.listener: Listener | None = None if listen is None else self._hear
 
     def _hear(self, delta: Delta) -> None:
-        self.anything = True
+        # Thoughts may be told again.
+        self.anything |= not isinstance(delta, ThoughtDelta)
         if self._stopped.is_set():
             raise RunCancelled  # which ends the stream
         if self._listen is not None:

@@ -59,6 +59,17 @@ def mapping(thing: object) -> Mapping[str, Any]:
     return cast("dict[str, Any]", dumped) if isinstance(dumped, dict) else {}
 
 
+def text_of(content: object) -> str:
+    """Return the text of a message, which some servers send in parts."""
+    told = [content] if isinstance(content, str) else map(_text_of, items(content))
+    return "".join(told)
+
+
+def _text_of(part: object) -> str:
+    text = field(part, "text", "refusal") if not isinstance(part, str) else part
+    return text if isinstance(text, str) else ""
+
+
 def arguments(value: object) -> str | bytes | Mapping[str, Any]:
     """Return a call's arguments: text and objects as they are, nothing and `""` as `{}`.
 

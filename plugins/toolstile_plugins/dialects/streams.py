@@ -6,6 +6,9 @@ parsing refuses it, so it never runs without its arguments.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,6 +36,7 @@ class PartialCall:
         given: The arguments that came whole, before any part.
         parts: The parts of its arguments.
         ended: Whether the end has arrived.
+        made_id: An id for a call that comes without one.
     """
 
     name: Any = None
@@ -40,11 +44,19 @@ class PartialCall:
     given: Any = None
     parts: list[str] = field(default_factory=list[str])
     ended: bool = False
+    made_id: str = ""
 
     def add(self, part: object) -> None:
         """Add a part of the arguments, where there is one."""
         if isinstance(part, str):
             self.parts.append(part)
+
+    @property
+    def is_whole(self) -> bool:
+        """True where the parts so far are an object."""
+        with suppress(ValueError):
+            return isinstance(json.loads("".join(self.parts)), dict)
+        return False
 
     @property
     def arguments(self) -> Any:
@@ -55,43 +67,94 @@ class PartialCall:
 # --- The Messages API
 
 
+class AnthropicMessage:
+    """A message of the Messages API whose events arrive.
+
+    Attributes:
+        message: The message so far, without its content.
+        blocks: The blocks so far; of a call, the `input` is kept apart.
+        calls: The calls so far, by the places of their blocks.
+    """
+
+    def __init__(self) -> None:
+        self.message: dict[str, Any] = {}
+        self.blocks: list[dict[str, Any]] = []
+        self.calls: dict[int, PartialCall] = {}
+        self._places: dict[Any, int] = {}
+
+    def add(self, event: object) -> tuple[Mapping[str, Any], PartialCall | None]:
+        """Take an event; return the text that it adds to a block, and the call that it is of."""
+        index = _key(reading.field(event, "index"))
+        match _type_of(event):
+            case "message_start":
+                self._places = {}
+                self._note(reading.field(event, "message"))
+            case "content_block_start":
+                self._places[index] = len(self.blocks)
+                return {}, self._begin(dict(reading.mapping(reading.field(event, "content_block"))))
+            case "content_block_delta" if self._places:
+                # Some servers number the parts otherwise than the blocks, or not at all.
+                place = self._places.get(index, len(self.blocks) - 1)
+                return self._join(place, reading.mapping(reading.field(event, "delta")))
+            case "content_block_stop" if self._places:
+                place = self._places.get(index, len(self.blocks) - 1)
+                if place in self.calls:
+                    self.calls[place].ended = True
+            case "message_delta":
+                self._note(reading.field(event, "delta"))
+                self._note({"usage": reading.mapping(reading.field(event, "usage"))})
+                made = [place for place in self._places.values() if place in self.calls]
+                if made and self.message.get("stop_reason") in CUT_SHORT:
+                    # The end of the block has arrived all the same.
+                    self.calls[max(made)].ended = False
+            case _:
+                pass
+        return {}, None
+
+    def content(self) -> list[dict[str, Any]]:
+        """Return the blocks, those of calls with their arguments as text."""
+        inputs = {place: {"input": call.arguments} for place, call in self.calls.items()}
+        return [block | inputs.get(place, {}) for place, block in enumerate(self.blocks)]
+
+    def _note(self, told: object) -> None:
+        known = dict(reading.mapping(told))
+        usage: dict[str, Any] = {
+            **self.message.get("usage", {}),
+            **(known.pop("usage", None) or {}),
+        }
+        self.message |= known | {"usage": usage}
+
+    def _begin(self, block: dict[str, Any]) -> PartialCall | None:
+        self.blocks.append(block)
+        if block.get("type") != "tool_use":
+            return None
+        call = PartialCall(block.get("name"), block.get("id"), block.get("input"))
+        self.calls[len(self.blocks) - 1] = call
+        return call
+
+    def _join(
+        self, place: int, delta: Mapping[str, Any]
+    ) -> tuple[Mapping[str, Any], PartialCall | None]:
+        block = self.blocks[place]
+        for name in ("text", "thinking", "signature"):
+            if name in delta:
+                block[name] = (block.get(name) or "") + delta[name]
+        if "citation" in delta:
+            block["citations"] = [*(block.get("citations") or ()), delta["citation"]]
+        call = self.calls.get(place)
+        if call is not None:
+            call.add(delta.get("partial_json"))
+        return delta, call
+
+
 def anthropic_blocks(events: list[Any]) -> list[dict[str, Any]] | None:
     """Return the `tool_use` blocks of a stream of the Messages API, None for anything else."""
     if not any(_type_of(event) in ANTHROPIC_EVENTS for event in events):
         return None
-    calls: list[PartialCall] = []
-    by_index: dict[Any, PartialCall] = {}
+    message = AnthropicMessage()
     for event in events:
-        if _type_of(event) == "message_start":
-            by_index = {}
-        _add_anthropic(event, calls, by_index)
-    return [
-        {"type": "tool_use", "id": call.call_id, "name": call.name, "input": call.arguments}
-        for call in calls
-    ]
-
-
-def _add_anthropic(
-    event: object, calls: list[PartialCall], by_index: dict[Any, PartialCall]
-) -> None:
-    index, delta = _key(reading.field(event, "index")), reading.field(event, "delta")
-    match _type_of(event):
-        case "content_block_start":
-            by_index.pop(index, None)
-            block = reading.field(event, "content_block")
-            if _type_of(block) == "tool_use":
-                told = [reading.field(block, name) for name in ("name", "id", "input")]
-                by_index[index] = PartialCall(*told)
-                calls.append(by_index[index])
-        case "content_block_delta" if index in by_index:
-            by_index[index].add(reading.field(delta, "partial_json"))
-        case "content_block_stop" if index in by_index:
-            by_index[index].ended = True
-        case "message_delta" if by_index and reading.field(delta, "stop_reason") in CUT_SHORT:
-            # The end of the block has arrived all the same.
-            list(by_index.values())[-1].ended = False
-        case _:
-            pass
+        message.add(event)
+    return [block for block in message.content() if block.get("type") == "tool_use"]
 
 
 # --- Chat Completions
@@ -110,37 +173,60 @@ def chat_message(chunks: list[Any]) -> dict[str, Any] | None:
     ]
     if not first or any(reading.field(choice, "delta") is None for _, choice in first):
         return None
-    calls: list[tuple[object, object, PartialCall]] = []
+    calls = ChatCalls()
     for stream, choice in first:
         delta = reading.field(choice, "delta")
         for part in reading.items(reading.field(delta, "tool_calls")):
-            _add_chat(calls, stream, part)
+            calls.add(part, stream)
         if (legacy := reading.field(delta, FUNCTION_CALL)) is not None:
-            _add_chat(calls, stream, {"index": "legacy", "function": legacy})
+            calls.add({"index": "legacy", "function": legacy}, stream)
         if (reason := reading.field(choice, "finish_reason")) is not None:
-            ended = [call for owner, _, call in calls if owner == stream]
+            ended = [call for owner, _, call in calls.known if owner == stream]
             for call in ended:
                 call.ended = reason not in CHAT_CUT_SHORT or call is not ended[-1]
-    return {"role": "assistant", "tool_calls": [_chat_call(call) for *_, call in calls]}
+    return {"role": "assistant", "tool_calls": [_chat_call(call) for *_, call in calls.known]}
 
 
-def _add_chat(
-    calls: list[tuple[object, object, PartialCall]], stream: object, part: object
-) -> None:
-    index, call_id = reading.field(part, "index"), reading.field(part, "id")
-    function = reading.field(part, "function")
-    if function is None:
-        return
-    call = next((call for *key, call in reversed(calls) if key == [stream, index]), None)
-    # Some servers give each call the same index, or none, and tell them apart by their ids.
-    if call is None or (call_id and call.call_id and call_id != call.call_id):
-        call = PartialCall()
-        calls.append((stream, index, call))
-    call.call_id = call.call_id or call_id
-    call.name = call.name or reading.field(function, "name")
-    arguments = reading.field(function, "arguments")
-    call.given = call.given or reading.mapping(arguments)
-    call.add(arguments)
+class ChatCalls:
+    """The calls of streams of Chat Completions, however their servers number them.
+
+    Some give each call the same index or none, repeat ids and names in every part, or give ids
+    twice or not at all.
+
+    Attributes:
+        known: The calls so far, each with its stream and its index there.
+    """
+
+    def __init__(self) -> None:
+        self.known: list[tuple[object, object, PartialCall]] = []
+
+    def add(self, part: object, stream: object = None) -> PartialCall | None:
+        """Add a part; return its call, None for a part of anything else."""
+        function = reading.field(part, "function")
+        if function is None:
+            return None
+        index, call_id = reading.field(part, "index"), reading.field(part, "id")
+        name, given = (reading.field(function, each) for each in ("name", "arguments"))
+        call = self._found(stream, index, call_id or None, is_named=bool(name))
+        if call is None or (name and given and call.is_whole):
+            call = PartialCall()
+            self.known.append((stream, index, call))
+        call.call_id = call.call_id or call_id
+        call.name = call.name or name
+        call.given = call.given or reading.mapping(given)
+        call.add(given)
+        return call
+
+    def _found(
+        self, stream: object, index: object, call_id: object, *, is_named: bool
+    ) -> PartialCall | None:
+        here = [(at, call) for owner, at, call in reversed(self.known) if owner == stream]
+        if not (is_named or call_id) and index is None:
+            return here[0][1] if here else None
+        fitting = (call for at, call in here if at == index)
+        if call_id is not None:
+            fitting = (call for call in fitting if call.call_id in {None, "", call_id})
+        return next(fitting, None)
 
 
 def _chat_call(call: PartialCall) -> dict[str, Any]:

@@ -97,6 +97,14 @@ def messages(request: dict[str, Any]) -> list[tuple[str, str | None]]:
     return [(each["role"], each.get("content")) for each in request["messages"]]
 
 
+def test_a_person_sees_thoughts_as_thoughts(desk: Desk) -> None:
+    thinking = said("<think>\nLook first.\n</think>\n\nNothing is there.")
+    with serving(ChatWire(), thinking) as served, terminals() as start:
+        at = start("ask", "What is there?", *model(served), **desk.options)
+        at.expect("toolstile: thinks: \nLook first.\nNothing is there.")
+        assert at.end()[0] == 0
+
+
 def test_a_person_sees_the_text_as_it_comes_and_approves_a_call(desk: Desk) -> None:
     with serving(ChatWire(), LOOKED, SENT, said("All is sent.")) as served, terminals() as start:
         at = start("ask", "Send the map.", *model(served), **desk.options)

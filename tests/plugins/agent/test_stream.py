@@ -295,6 +295,6 @@ def test_a_task_that_reads_a_stream_takes_it_along_when_it_is_cancelled() -> Non
 
 def test_all_that_a_stream_yields_is_exported_by_the_plugin():
     yielded = {each.__name__ for each in get_args(stream.Piece) if each is not str}
-    assert yielded == {"CallDelta", "CallMade", "ToolInvoked"}
+    assert yielded == {"CallDelta", "CallMade", "ThoughtDelta", "ToolInvoked"}
     for name in (*yielded, "RunResult"):
         assert hasattr(agent_plugin, name), name

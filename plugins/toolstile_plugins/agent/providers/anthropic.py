@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, cast
+from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import ConfigurationError, Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
-from toolstile_hookspecs.agents.provider import Delta, ModelRequest
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, put_into
+from toolstile_hookspecs.agents.provider import Delta, ModelRequest, ThoughtDelta
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, delta_of, put_into
+from toolstile_plugins.agent.providers.provider_errors import fault_in
+from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.anthropic import TOOL_USE, Anthropic as AnthropicDialect
 from toolstile_plugins.dialects.openai_strict import strict_schema
+from toolstile_plugins.dialects.streams import AnthropicMessage
 
 MAX_TOKENS: Final = 16_000
 """The bound of a reply where no setting gives one; the API requires one."""
@@ -46,6 +49,7 @@ class Anthropic(ClientAdapter):
         **{name: name for name in _TAKEN},
         "stop": "stop_sequences",
     }
+    reader: ClassVar[type[Any]] = AnthropicMessage
 
     def arguments(self, request: ModelRequest) -> dict[str, Any]:
         """Return the arguments of `messages.create`."""
@@ -69,58 +73,59 @@ class Anthropic(ClientAdapter):
         return {**given, **{name: value for name, value in told.items() if value}}
 
     def method(self, client: Any) -> Callable[..., Any]:
-        """Return `messages.create`, or `messages.stream` for a stream."""
+        """Return `messages.create`."""
 
-        def create(*, stream: bool = False, **given: Any) -> Any:
+        def create(**given: Any) -> Any:
             # Without a timeout, the library refuses to wait for a long reply.
-            given.setdefault("timeout", client.timeout)
-            return (client.messages.stream if stream else client.messages.create)(**given)
+            return client.messages.create(**{"timeout": client.timeout, **given})
 
         return create
 
     def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
-        """Yield the text or the call that an event adds."""
-        match event.type:
-            case "text":
-                yield event.text
-            case "content_block_start" if (block := event.content_block).type == TOOL_USE:
-                yield stream.call(event.index, "", block.id, block.name)
-            case "content_block_delta" if event.delta.type == "input_json_delta":
-                yield stream.call(event.index, event.delta.partial_json)
-            case _:
-                pass
+        """Yield the text, the thought or the call that an event adds."""
+        told, call = stream.reader.add(event)
+        if call is not None:
+            yield delta_of(call, told.get("partial_json"))
+        elif thought := told.get("thinking"):
+            yield ThoughtDelta(thought)
+        elif text := told.get("text"):
+            yield text
 
-    def whole(self, events: list[Any]) -> Any:
-        """Return the events; the last one has the whole message."""
-        return events if events[-1].type == "message_stop" else None
+    def whole(self, stream: StreamedReply) -> Any:
+        """Return the message."""
+        reader: AnthropicMessage = stream.reader
+        return {**reader.message, "content": reader.content()} if reader.message else None
 
-    def used(self, events: Sequence[Any]) -> Usage | None:
-        """Return the tokens that the first event of a stream tells of: the input, above all."""
-        begun = next((event for event in events if event.type == "message_start"), None)
-        return None if begun is None else _usage(begun.message.usage)
+    def used(self, stream: StreamedReply) -> Usage | None:
+        """Return the tokens that a stream tells of: the input from its first event on."""
+        return _usage(stream.reader.message.get("usage"))
 
     def fault(self, error: Exception) -> Exception | None:
-        """Return a fault, also for arguments in a stream that can never become JSON."""
+        """Return a fault, or the error of a client without a key."""
         if isinstance(error, TypeError) and "authentication method" in str(error):
             return ConfigurationError("Anthropic's client has no key. Set ANTHROPIC_API_KEY.")
-        return self.cut_off() if type(error) is ValueError else super().fault(error)
+        return super().fault(error)
 
     def turn(self, reply: Any) -> Turn:
-        """Read a message, or the events of one."""
-        said: Any = cast("Any", reply)[-1].message if isinstance(reply, list) else reply
-        if said.stop_reason is None:
-            raise self.cut_off(_usage(said.usage))
-        # Not from the message of a stream: the library completes arguments that broke off.
-        calls = self.calls(reply)
-        stop = _STOPS.get(said.stop_reason, StopReason.TOOL_USE if calls else StopReason.END)
-        text = "".join(block.text for block in said.content if block.type == "text")
-        items = tuple(filter(None, map(_item, said.content)))
+        """Read a message."""
+        dump = getattr(reply, "to_dict", None)  # a stream has come to a dict
+        said: dict[str, Any] = reply if dump is None else dump(mode="json", warnings=False)
+        usage = _usage(said.get("usage"))
+        if error := said.get("error"):
+            raise fault_in(error, self.name, usage)
+        if said.get("stop_reason") is None:
+            raise self.cut_off(usage)
+        calls, content = self.calls(said), said["content"]
+        stop = _STOPS.get(said["stop_reason"], StopReason.TOOL_USE if calls else StopReason.END)
+        text = "".join(block["text"] for block in content if block["type"] == "text")
+        # The API does not take a text back that is empty.
+        items = tuple(each for each in content if each["type"] != "text" or each["text"].strip())
         dialect = self.dialect.name
         if stop in _CUT:
             dialect, items = "", tuple[Any]()  # half a block is not taken back
-            text = text or getattr(said.stop_details, "explanation", None) or ""
+            text = text or reading.field(said.get("stop_details"), "explanation") or ""
         message = Message(Role.ASSISTANT, text, calls, (), dialect, items)
-        return Turn(message, stop, _usage(said.usage), said.model, said.id or "")
+        return Turn(message, stop, usage, said["model"], said.get("id") or "")
 
 
 def _choice(settings: dict[str, Any]) -> dict[str, Any]:
@@ -165,17 +170,10 @@ def _call(call: CallMade) -> dict[str, Any]:
     return {"type": TOOL_USE, "id": call.id, "name": call.name, "input": call.params}
 
 
-def _item(block: Any) -> dict[str, Any] | None:
-    """Return a block as it came, None for one without text, which the API does not take back."""
-    item: dict[str, Any] = block.to_dict(mode="json", warnings=False)
-    return item if item["type"] != "text" or item["text"].strip() else None
-
-
-def _usage(used: Any) -> Usage | None:
+def _usage(used: Mapping[str, Any] | None) -> Usage | None:
     """Return the tokens; the API does not count those of the cache to the input."""
-    if used is None:
+    if not used:
         return None
-    read = used.cache_read_input_tokens or 0
-    made = used.cache_creation_input_tokens or 0
-    reasoning = getattr(getattr(used, "output_tokens_details", None), "thinking_tokens", 0)
-    return Usage(used.input_tokens + read + made, used.output_tokens, read, made, reasoning)
+    read, made = (used.get(f"cache_{each}_input_tokens") or 0 for each in ("read", "creation"))
+    reasoning = (used.get("output_tokens_details") or {}).get("thinking_tokens") or 0
+    return Usage(used["input_tokens"] + read + made, used["output_tokens"], read, made, reasoning)

@@ -30,7 +30,9 @@ from toolstile_hookspecs.agents.provider import (
 )
 from toolstile_hookspecs.support.text import extra_remedy, suggest
 from toolstile_plugins.agent.evaluation import Evaluation
-from toolstile_plugins.agent.providers.provider_errors import fault_of
+from toolstile_plugins.agent.providers.provider_errors import chain_of, fault_of
+from toolstile_plugins.agent.providers.thoughts import InlineThoughts, without_thoughts
+from toolstile_plugins.dialects.streams import PartialCall
 
 
 class ClientAdapter(Evaluation, ABC):
@@ -54,6 +56,7 @@ class ClientAdapter(Evaluation, ABC):
         library: The client library, and the extra that brings it.
         clients: The names of its sync and its async client.
         takes: From each setting of a model that it takes to the provider's name for it.
+        reader: The class of what reads one stream, for `deltas` and `whole`.
     """
 
     name: ClassVar[str]
@@ -61,6 +64,7 @@ class ClientAdapter(Evaluation, ABC):
     library: ClassVar[str]
     clients: ClassVar[tuple[str, str]]
     takes: ClassVar[Mapping[str, str]]
+    reader: ClassVar[type[Any]] = dict
 
     def __init__(
         self,
@@ -98,8 +102,8 @@ class ClientAdapter(Evaluation, ABC):
         """Return what an event of a stream adds to the reply."""
 
     @abstractmethod
-    def whole(self, events: list[Any]) -> Any:
-        """Return the reply that the events of a stream come to, None without its end."""
+    def whole(self, stream: StreamedReply) -> Any:
+        """Return the reply that a stream has come to, None without its end."""
 
     @abstractmethod
     def turn(self, reply: Any) -> Turn:
@@ -111,12 +115,11 @@ class ClientAdapter(Evaluation, ABC):
 
     def send(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
         """Send one request and read its reply; see `ProviderAdapter`."""
-        given, client, events = self._timed(request), self.client(), list[Any]()
+        given, client, reply = self._timed(request), self.client(), StreamedReply(self, listen)
         end = None if request.timeout is None else monotonic() + request.timeout
-        with self._faults(client, events):
+        with self._faults(client, reply):
             if listen is None:
                 return self._read(self.method(client)(**given))
-            reply = StreamedReply(self, listen, events)
             with self.method(client)(**given, stream=True) as stream:
                 for event in stream:
                     reply.add(event)
@@ -127,12 +130,12 @@ class ClientAdapter(Evaluation, ABC):
 
     async def asend(self, request: ModelRequest, listen: Listener | None = None) -> Turn:
         """Send one request and read its reply; see `ProviderAdapter`."""
-        given, client, events = self._timed(request), self.async_client(), list[Any]()
-        with self._faults(client, events):
+        given, client = self._timed(request), self.async_client()
+        reply = StreamedReply(self, listen)
+        with self._faults(client, reply):
             async with asyncio.timeout(request.timeout):
                 if listen is None:
                     return self._read(await self.method(client)(**given))
-                reply = StreamedReply(self, listen, events)
                 opened = self.method(client)(**given, stream=True)
                 async with await opened if isawaitable(opened) else opened as stream:
                     async for event in stream:
@@ -215,8 +218,8 @@ class ClientAdapter(Evaluation, ABC):
         }
         return [_renamed(message, ids) for message in messages] if ids else [*messages]
 
-    def used(self, events: Sequence[Any]) -> Usage | None:  # noqa: ARG002 - for those that tell it
-        """Return the tokens that the events of an unfinished stream tell of."""
+    def used(self, stream: StreamedReply) -> Usage | None:  # noqa: ARG002 - for those that tell it
+        """Return the tokens that an unfinished stream tells of."""
         return None
 
     def keys(self, client: Any) -> list[str]:
@@ -258,26 +261,28 @@ class ClientAdapter(Evaluation, ABC):
         if reply is None:
             raise self.cut_off()
         try:
-            return self.turn(reply)
-        except (AttributeError, TypeError) as error:  # such as the page of another server
+            turn = self.turn(reply)
+        except (AttributeError, KeyError, TypeError) as error:  # such as the page of another server
             msg = f"{self.name}: what came is not a reply of its API."
             raise ProviderError(msg, FaultType.REFUSED) from error
+        text = without_thoughts(turn.text)
+        return replace(turn, message=replace(turn.message, text=text))
 
     @contextmanager
-    def _faults(self, client: Any, events: Sequence[Any]) -> Generator[None]:
+    def _faults(self, client: Any, stream: StreamedReply) -> Generator[None]:
         """Raise errors of the client as faults; no text of them has its key."""
         try:
             yield
         except Exception as error:
             fault = error if isinstance(error, ProviderError) else self.fault(error)
             if isinstance(fault, ProviderError):
-                fault.usage = fault.usage or self.used(events)
+                fault.usage = fault.usage or self.used(stream)
             if fault is None:
                 raise
             if url := self._options.get("base_url"):  # which may be the wrong one
                 fault.args = (f"{fault} (asked at {str(url).rpartition('@')[2]})",)
             keys = self.keys(client)
-            for told in (fault, *_chain(error)):
+            for told in (fault, *chain_of(error)):
                 texts = {k: hide(v, keys) for k, v in vars(told).items() if type(v) is str}
                 vars(told).update(texts)
                 told.args = (hide(str(told), keys),)
@@ -310,40 +315,39 @@ def put_into(
     return put if len(places) == len(calls) else None
 
 
-def _chain(error: BaseException | None) -> list[BaseException]:
-    """Return an exception and those behind it, which a log shows with it."""
-    chain: list[BaseException] = []
-    while error is not None and error not in chain:  # `raise error from error` makes a circle
-        chain.append(error)
-        error = error.__cause__ or error.__context__
-    return chain
-
-
 class StreamedReply:
-    """The events of one stream; what they add to the reply is passed on."""
+    """The events of one stream; what they add to the reply is passed on.
 
-    def __init__(self, adapter: ClientAdapter, listen: Listener, events: list[Any]) -> None:
+    Attributes:
+        events: The events so far.
+        reader: The adapter's own reader of this stream.
+    """
+
+    def __init__(self, adapter: ClientAdapter, listen: Listener | None) -> None:
+        self.events: list[Any] = []
+        self.reader: Any = adapter.reader()
         self._adapter = adapter
-        self._listen = listen
-        self._events = events
-        self._calls: dict[Any, CallDelta] = {}
+        self._listen = listen or str
+        self._thoughts = InlineThoughts()
 
     def add(self, event: Any) -> None:
         """Take the next event."""
-        self._events.append(event)
+        self.events.append(event)
         for delta in self._adapter.deltas(event, self):
-            self._listen(delta)
-
-    def call(
-        self, index: Any, arguments: str | None, id_: str | None = "", name: str | None = ""
-    ) -> CallDelta:
-        """Return a piece of a call; only the first one at an index has an id and a name."""
-        begun = self._calls.setdefault(index, CallDelta(id_ or "", name or ""))
-        return CallDelta(begun.id, begun.name, arguments or "")
+            for piece in self._thoughts.split(delta) if isinstance(delta, str) else (delta,):
+                self._listen(piece)
 
     def whole(self) -> Any:
         """Return the reply, None where its end did not come."""
-        return self._adapter.whole(self._events) if self._events else None
+        for piece in self._thoughts.rest():
+            self._listen(piece)
+        return self._adapter.whole(self) if self.events else None
+
+
+def delta_of(call: PartialCall, arguments: object) -> CallDelta:
+    """Return a piece of a call."""
+    given = arguments if isinstance(arguments, str) else ""
+    return CallDelta(call.call_id or call.made_id, call.name or "", given)
 
 
 class _Kept:

@@ -8,6 +8,7 @@ from inspect import isawaitable
 from typing import Any, ClassVar
 
 from toolstile_hookspecs import ConfigurationError, Dialect, HostHandle
+from toolstile_plugins.agent.providers.base import StreamedReply
 from toolstile_plugins.agent.providers.openai_chat import OpenAIChat
 from toolstile_plugins.dialects.openai import OpenAI
 
@@ -60,9 +61,9 @@ class LiteLLM(OpenAIChat):
         named = (value for name, value in os.environ.items() if name.endswith(("_KEY", "_TOKEN")))
         return [*super().keys(client), *named]
 
-    def whole(self, events: list[Any]) -> Any:
+    def whole(self, stream: StreamedReply) -> Any:
         """Return what LiteLLM makes of its chunks."""
-        return self.imported().stream_chunk_builder(events)
+        return self.imported().stream_chunk_builder(stream.events)
 
     def fault(self, error: Exception) -> Exception | None:
         """Return a fault, or the error of a setting that the model behind does not take."""

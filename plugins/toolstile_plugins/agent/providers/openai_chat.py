@@ -7,10 +7,14 @@ from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
-from toolstile_hookspecs.agents.provider import Delta, ModelRequest
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply
+from toolstile_hookspecs.agents.provider import Delta, ModelRequest, ThoughtDelta
+from toolstile_hookspecs.support.ids import new_id
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, delta_of
+from toolstile_plugins.agent.providers.provider_errors import fault_in
 from toolstile_plugins.dialects.openai import OpenAI
 from toolstile_plugins.dialects.openai_strict import strict_schema
+from toolstile_plugins.dialects.parse import field, text_of
+from toolstile_plugins.dialects.streams import ChatCalls
 
 OF_TOOLS: Final = ("tool_choice", "parallel_tool_calls")
 """Settings that the API refuses where no tool is offered."""
@@ -40,6 +44,7 @@ class OpenAIChat(ClientAdapter):
     library: ClassVar[str] = "openai"
     clients: ClassVar[tuple[str, str]] = ("OpenAI", "AsyncOpenAI")
     takes: ClassVar[Mapping[str, str]] = {name: name for name in _TAKEN}
+    reader: ClassVar[type[Any]] = ChatCalls
 
     def arguments(self, request: ModelRequest) -> dict[str, Any]:
         """Return the arguments of `chat.completions.create`."""
@@ -70,21 +75,39 @@ class OpenAIChat(ClientAdapter):
         return create
 
     def deltas(self, event: Any, stream: StreamedReply) -> Iterator[Delta]:
-        """Yield what a chunk adds; of several choices the first counts."""
+        """Yield what a chunk adds; of several choices the first counts.
+
+        The chunk is put right for the library, which takes each index, id and name as it comes.
+        """
+        event.choices = event.choices or list[Any]()
         for choice in event.choices[:1]:
-            said = choice.delta
+            said: Any = choice.delta
+            if not isinstance(content := said.content, str | None):
+                said.content = text_of(content)
+            if thought := field(said, "reasoning_content", "reasoning"):
+                yield ThoughtDelta(str(thought))
             if text := said.content or getattr(said, "refusal", None):
                 yield text
-            for call in said.tool_calls or ():
-                given = call.function
-                yield stream.call(call.index, given.arguments, call.id, given.name)
+            for part in said.tool_calls or ():
+                yield from self._placed(part, stream.reader)
 
-    def whole(self, events: list[Any]) -> Any:
+    def _placed(self, part: Any, calls: ChatCalls) -> Iterator[Delta]:
+        made = len(calls.known)
+        if (call := calls.add(part)) is None:
+            return
+        part.index = next(n for n, (*_, each) in enumerate(calls.known) if each is call)
+        if len(calls.known) == made:
+            part.id = part.function.name = None
+        else:
+            part.id = call.made_id = part.id or new_id()
+        yield delta_of(call, part.function.arguments)
+
+    def whole(self, stream: StreamedReply) -> Any:
         """Return what the client library makes of its chunks."""
         from openai.lib.streaming.chat import ChatCompletionStreamState  # of an extra
 
         state: Any = ChatCompletionStreamState()
-        for chunk in events:
+        for chunk in stream.events:
             state.handle_chunk(chunk)
         return state.current_completion_snapshot
 
@@ -92,13 +115,15 @@ class OpenAIChat(ClientAdapter):
         """Read a completion; of several choices the first counts."""
         choice = next(iter(reply.choices or ()), None)
         usage = usage_of(reply.usage, "prompt", "completion")
+        if error := field(reply, "error") or field(choice, "error"):
+            raise fault_in(error, self.name, usage)
         if choice is None or choice.finish_reason in {None, "error"}:
             raise self.cut_off(usage)
         said, calls = choice.message, self.calls(reply)
         stop = _STOPS.get(choice.finish_reason, StopReason.TOOL_USE if calls else StopReason.END)
         refusal = getattr(said, "refusal", None)
-        text, items = said.content or refusal or "", (_item(said),)
-        message = Message(Role.ASSISTANT, text, calls, (), self.dialect.name, items)
+        text = text_of(said.content) or refusal or ""
+        message = Message(Role.ASSISTANT, text, calls, (), self.dialect.name, (_item(said),))
         stop = StopReason.REFUSED if refusal else stop
         return Turn(message, stop, usage, reply.model, reply.id or "")
 
@@ -169,7 +194,7 @@ def _call(call: CallMade) -> dict[str, Any]:
 
 def _item(said: Any) -> dict[str, Any]:
     """Return a message as it came, without what is null and what reading a stream adds."""
-    item: dict[str, Any] = said.to_dict(mode="json")
+    item: dict[str, Any] = said.to_dict(mode="json", warnings=False)
     for call in item.get("tool_calls") or ():
         call.pop("index", None)
         call.get("function", {}).pop("parsed_arguments", None)

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import Dialect
-from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
-from toolstile_hookspecs.agents.provider import Delta, FaultType, ModelRequest, ProviderError
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, put_into
+from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
+from toolstile_hookspecs.agents.provider import Delta, ModelRequest, ThoughtDelta
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, delta_of, put_into
 from toolstile_plugins.agent.providers.openai_chat import (
     OF_TOOLS,
     answer_schema,
@@ -17,8 +17,10 @@ from toolstile_plugins.agent.providers.openai_chat import (
     usage_of,
     with_tools,
 )
+from toolstile_plugins.agent.providers.provider_errors import fault_in
 from toolstile_plugins.dialects.openai import OpenAIResponses as ResponsesDialect
-from toolstile_plugins.dialects.streams import FUNCTION_CALL
+from toolstile_plugins.dialects.parse import field
+from toolstile_plugins.dialects.streams import FUNCTION_CALL, PartialCall
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
 _REASONS: Final = re.compile(r"(o\d|gpt-([5-9]|\d\d)|codex)(?!.*chat)")
@@ -30,10 +32,6 @@ _TAKEN: Final = (
     *OF_TOOLS,
 )
 _ENDS: Final = frozenset({"response.completed", "response.incomplete", "response.failed"})
-_FAULTS: Final = {
-    "rate_limit_exceeded": FaultType.RATE_LIMIT,
-    "server_error": FaultType.UNAVAILABLE,
-}
 
 
 class OpenAIResponses(ClientAdapter):
@@ -82,28 +80,36 @@ class OpenAIResponses(ClientAdapter):
         match event.type:
             case "response.output_text.delta" | "response.refusal.delta":
                 yield event.delta
-            case "response.output_item.added" if event.item.type == "function_call":
-                call = event.item
-                yield stream.call(event.output_index, call.arguments, call.call_id, call.name)
+            case "response.reasoning_summary_text.delta" | "response.reasoning_text.delta":
+                yield ThoughtDelta(event.delta)
+            case "response.output_item.added" if event.item.type == FUNCTION_CALL:
+                call = PartialCall(event.item.name, event.item.call_id)
+                stream.reader[field(event, "output_index") or event.item.id] = call
+                yield delta_of(call, event.item.arguments)
             case "response.function_call_arguments.delta":
-                yield stream.call(event.output_index, event.delta)
+                key = field(event, "output_index") or field(event, "item_id")
+                yield delta_of(stream.reader.get(key) or PartialCall(), event.delta)
             case _:
                 pass
 
-    def whole(self, events: list[Any]) -> Any:
-        """Return the response that the last event brings."""
-        last = events[-1]
+    def whole(self, stream: StreamedReply) -> Any:
+        """Return the response that the last event brings; some servers leave its items out."""
+        last = stream.events[-1]
         if last.type == "error":
-            raise self._failed(last)
-        return last.response if last.type in _ENDS else None
+            raise fault_in(last, self.name)
+        if last.type not in _ENDS:
+            return None
+        done = (each for each in stream.events if each.type == "response.output_item.done")
+        last.response.output = last.response.output or [each.item for each in done]
+        return last.response
 
     def turn(self, reply: Any) -> Turn:
         """Read a response."""
         usage = usage_of(reply.usage, "input", "output")
+        if reply.error or reply.status == "failed":
+            raise fault_in(reply.error or reply.status, self.name, usage)
         if reply.status in {"queued", "in_progress", "cancelled"}:
             raise self.cut_off(usage)
-        if reply.status == "failed":
-            raise self._failed(reply.error, usage)
         calls, items = self.calls(reply), [item.to_dict(mode="json") for item in reply.output]
         parts = [part for item in items for part in item.get("content") or ()]
         text = "".join(part["text"] for part in parts if part["type"] == "output_text")
@@ -118,10 +124,6 @@ class OpenAIResponses(ClientAdapter):
             stop = StopReason.REFUSED
         said = Message(Role.ASSISTANT, text or refusal, calls, (), dialect, tuple(items))
         return Turn(said, stop, usage, reply.model, reply.id or "")
-
-    def _failed(self, error: Any, usage: Usage | None = None) -> ProviderError:
-        type_ = _FAULTS.get(error.code, FaultType.REFUSED)
-        return ProviderError(f"{self.name}: {error.message}", type_, usage=usage)
 
 
 def _input(messages: Sequence[Message], dialect: str) -> list[dict[str, Any]]:

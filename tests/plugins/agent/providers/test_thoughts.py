@@ -1,0 +1,58 @@
+"""Thoughts before an answer are told from it, however the stream cuts them."""
+
+from __future__ import annotations
+
+import pytest
+
+from toolstile_hookspecs.agents.provider import Delta, ThoughtDelta
+from toolstile_plugins.agent.providers.thoughts import (
+    InlineThoughts,
+    typed_part,
+    without_thoughts,
+)
+
+TEXTS = {
+    "none": ("It is < 3.", "", "It is < 3."),
+    "think": ("<think>\nHm.\n</think>\n\nYes.", "\nHm.\n", "Yes."),
+    "space before": (" \n<think>Hm.</think>Yes.", "Hm.", "Yes."),
+    "thinking": ("<thinking>a < b </think> c</thinking>Yes.", "a < b </think> c", "Yes."),
+    "later": ("Yes. <think>no</think>", "", "Yes. <think>no</think>"),
+    "no end": ("<think>Hm", "Hm", ""),
+    "nothing else": ("<think>Hm</think>\n", "Hm", ""),
+    "almost": ("<thin", "", "<thin"),
+    "two": ("<think>a</think><think>b</think>c", "a", "<think>b</think>c"),
+    "blank": ("  ", "", "  "),
+    "empty": ("", "", ""),
+}
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 7, 100])
+@pytest.mark.parametrize("name", TEXTS)
+def test_a_stream_is_split_as_its_text_is(name: str, size: int) -> None:
+    whole, thoughts, text = TEXTS[name]
+    reader, heard = InlineThoughts(), list[Delta]()
+    for start in range(0, len(whole), size):
+        heard += reader.split(whole[start : start + size])
+    heard += reader.rest()
+    assert "".join(each for each in heard if isinstance(each, str)) == text
+    assert "".join(each.text for each in heard if isinstance(each, ThoughtDelta)) == thoughts
+    assert without_thoughts(whole) == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"n": 1}',
+        '<think>{"n": 2}</think>{"n": 1}',
+        'It is {"n": 2}?</think>\n{"n": 1}',
+        '<think>a</think> <think>b</think> {"n": 1}',
+        '<reasoning>\nIt is [2].\n</reasoning>\n{"n": 1}',
+    ],
+)
+def test_a_typed_answer_is_read_after_all_thoughts(text: str) -> None:
+    assert typed_part(text) == '{"n": 1}'
+
+
+def test_a_typed_answer_may_speak_of_thoughts() -> None:
+    text = '{"text": "<think>a</think>b</think>"}'
+    assert typed_part(text) == text
