@@ -269,8 +269,8 @@ BUDGETS = {
     "faults that strangers found": {
         "contract": 1100,
         "host": 800,
-        "lines": 3200,  # 1,500
-        "statements": 1800,
+        "lines": 3900,  # 1,500
+        "statements": 2100,
         "files": 26,
     },
 }
