@@ -159,6 +159,19 @@ class ProviderAdapterContract(Contract):
         last = ask(adapter, asking(*told, second, Message.user("Thank you.")))
         assert last.text == "Good-bye."
 
+    def test_it_goes_on_after_broken_arguments_and_ids_that_come_again(self, play: Play) -> None:
+        """The provider's own items go back with the calls as the request has them."""
+        broken = [
+            CallMade("call_0", "look_up", given) for given in ('{"word": "one"}', '{"word": "t')
+        ]
+        reply = Turn(Message(Role.ASSISTANT, calls=(*broken,)), StopReason.TOOL_USE, Usage(20, 5))
+        adapter, messages = play(reply, reply, saying("Done.")), [USER]
+        for _ in range(2):
+            said = adapter.send(asking(*messages)).message
+            answers = [CallAnswer(call.id, call.name, "a word") for call in said.calls]
+            messages += [said, Message.results(answers)]
+        assert adapter.send(asking(*messages)).text == "Done."
+
     @pytest.mark.parametrize("dialect", ["", "of-another-provider"])
     def test_it_goes_on_with_the_conversation_of_another(
         self, play: Play, ask: Ask, dialect: str

@@ -78,10 +78,11 @@ class AnthropicApi:
             "stop_sequence": None,
             "usage": used
             and {
-                "input_tokens": used.input_tokens - used.cached_tokens,
-                "cache_creation_input_tokens": 0,
+                "input_tokens": used.input_tokens - used.cached_tokens - used.cache_written_tokens,
+                "cache_creation_input_tokens": used.cache_written_tokens,
                 "cache_read_input_tokens": used.cached_tokens,
                 "output_tokens": used.output_tokens,
+                "output_tokens_details": {"thinking_tokens": used.reasoning_tokens},
             },
         }
 

@@ -71,7 +71,7 @@ class ChatApi:
             "created": 1_764_000_000,
             "model": "fake",
             "choices": [{"index": 0, "message": message, "finish_reason": finish}],
-            "usage": turn.usage and _usage(turn.usage),
+            "usage": turn.usage and usage(turn.usage, "prompt", "completion"),
         }
 
     def events(self, reply: Json, body: Json) -> Events:
@@ -103,10 +103,13 @@ class ChatApi:
         return error(fault)
 
 
-def _usage(used: Usage) -> Json:
+def usage(used: Usage, read: str, written: str) -> Json:
+    """Return tokens under the names that either API of OpenAI has for them."""
+    made = {"cached_tokens": used.cached_tokens, "cache_write_tokens": used.cache_written_tokens}
     return {
-        "prompt_tokens": used.input_tokens,
-        "completion_tokens": used.output_tokens,
+        f"{read}_tokens": used.input_tokens,
+        f"{written}_tokens": used.output_tokens,
         "total_tokens": used.total_tokens,
-        "prompt_tokens_details": {"cached_tokens": used.cached_tokens},
+        f"{read}_tokens_details": made,
+        f"{written}_tokens_details": {"reasoning_tokens": used.reasoning_tokens},
     }

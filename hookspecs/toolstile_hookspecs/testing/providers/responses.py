@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from toolstile_hookspecs.agents.messages import StopReason, Turn
 from toolstile_hookspecs.agents.provider import ProviderError
-from toolstile_hookspecs.testing.providers.chat import error
+from toolstile_hookspecs.testing.providers.chat import error, usage
 from toolstile_hookspecs.testing.providers.server import Events, Json, pieces
 from toolstile_hookspecs.testing.providers.strict import CallsInOrder
 
@@ -53,7 +53,6 @@ class ResponsesApi:
             ids = {"id": f"fc_{number}_{index}", "call_id": call.id or f"call_{number}_{index}"}
             made = {"type": "function_call", "name": call.name, "arguments": call.arguments}
             output.append({**ids, **made, **status})
-        used = turn.usage
         return {
             "id": f"resp_{number}",
             "object": "response",
@@ -66,14 +65,7 @@ class ResponsesApi:
             "tool_choice": "auto",
             "tools": [],
             **status,
-            "usage": used
-            and {
-                "input_tokens": used.input_tokens,
-                "input_tokens_details": {"cached_tokens": used.cached_tokens},
-                "output_tokens": used.output_tokens,
-                "output_tokens_details": {"reasoning_tokens": 0},
-                "total_tokens": used.total_tokens,
-            },
+            "usage": turn.usage and usage(turn.usage, "input", "output"),
         }
 
     def events(self, reply: Json, body: Json) -> Events:

@@ -14,16 +14,14 @@ from typing import Any, Protocol
 
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import FaultType, ProviderError
+from toolstile_hookspecs.testing.providers.server import (
+    Events,
+    Json,
+    ProviderApi,
+    event_text,
+)
 
 USAGE = Usage(120, 30, 20, 3, 8)
-STATUS = {
-    FaultType.RATE_LIMIT: 429,
-    FaultType.QUOTA: 429,
-    FaultType.TIMEOUT: 408,
-    FaultType.UNAVAILABLE: 500,
-    FaultType.REFUSED: 400,
-}
-Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -69,31 +67,17 @@ def called(*calls: tuple[str, Any], text: str = "", stop: StopReason = StopReaso
     return Turn(Message(Role.ASSISTANT, text, made), stop, USAGE)
 
 
-class Wire(Protocol):
+class Wire(ProviderApi, Protocol):
     """The shapes of one API.
 
     Attributes:
-        path: Its path.
         slips: Requests broken on purpose: each changes what is sent, by the fault it makes.
     """
 
-    path: str
     slips: Mapping[str, Callable[[Json], None]]
 
     def fault(self, body: Json, sent: Sequence[Json]) -> str | None:
         """Return how a request breaks the protocol, beside the replies that were sent before."""
-        ...
-
-    def reply(self, turn: Turn, number: int, body: Json) -> Json:
-        """Return a turn as a whole reply."""
-        ...
-
-    def events(self, reply: Json, body: Json) -> list[tuple[str | None, Json | str]]:
-        """Return a reply as the events of a stream: their names and their data."""
-        ...
-
-    def error(self, fault: ProviderError) -> tuple[int, Json]:
-        """Return the status and the body of a fault."""
         ...
 
 
@@ -192,19 +176,18 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(text)
 
-    def _stream(self, entry: Scripted, events: list[tuple[str | None, Json | str]]) -> None:
+    def _stream(self, entry: Scripted, events: Events) -> None:
         self.send_response(200)
         self.send_header("Content-Type", "text/event-stream; charset=utf-8")
         self.send_header("Transfer-Encoding", "chunked")
         self.end_headers()
         half = getattr(entry, "after", None) or len(events) // 2
-        for number, (name, data) in enumerate(events):
+        for number, event in enumerate(events):
             if number == half and isinstance(entry, (Cut, Hang)):
                 break
             if number == half and isinstance(entry, Paused):
                 entry.go_on.wait()
-            text = data if isinstance(data, str) else json.dumps(data)
-            self._chunk((f"event: {name}\n" if name else "") + f"data: {text}\n\n")
+            self._chunk(event_text(event))
         if isinstance(entry, Hang):
             self._wait_for_end()
         if isinstance(entry, Hang) or (isinstance(entry, Cut) and not entry.is_clean):
@@ -243,8 +226,3 @@ def serving(wire: Wire, *script: Scripted) -> Iterator[Played]:
         thread.join()
         server.cut_off()
         server.server_close()
-
-
-def pieces(text: str, size: int = 5) -> list[str]:
-    """Return a text in pieces, as streams bring it."""
-    return [text[start : start + size] for start in range(0, len(text), size)]

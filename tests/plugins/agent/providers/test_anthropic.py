@@ -15,6 +15,7 @@ from tests.plugins.agent.providers.providers import PROVIDERS, Provider
 from toolstile import Host, MarkdownSection, Prompt, tool
 from toolstile_hookspecs.agents.messages import Message, StopReason
 from toolstile_hookspecs.agents.provider import FaultType, ModelRequest, ProviderError
+from toolstile_hookspecs.testing.providers.server import Events
 from toolstile_plugins.agent import Agent
 from toolstile_plugins.agent.providers.anthropic import MAX_TOKENS, Anthropic
 
@@ -145,9 +146,9 @@ def test_a_fault_in_the_midst_of_a_stream_may_be_retried(
     play: Callable[..., Any], error: str, fault: FaultType
 ):
     class Failing(AnthropicWire):
-        def events(self, reply: Json, body: Json) -> list[tuple[str | None, Json | str]]:
+        def events(self, reply: Json, body: Json) -> Events:
             told = {"type": "error", "error": {"type": error, "message": "Later."}}
-            return [*super().events(reply, body)[:3], ("error", told)]
+            return [*super().events(reply, body)[:3], told]
 
     adapter, _ = play(said("Words."), wire=Failing)
     with pytest.raises(ProviderError, match=r"anthropic: Later\. \(asked at ") as raised:

@@ -350,7 +350,7 @@ def test_a_stream_gives_the_items_that_a_whole_reply_gives():
     made = called(("add", {"a": 1}), ("add", {"a": 2}), text="Let me see.")
 
     def streamed(body: Any) -> Any:
-        return [data for _, data in wire.events(wire.reply(made, 1, body), body)[:-1]]
+        return wire.events(wire.reply(made, 1, body), body)[:-1]
 
     whole, _ = ask_chat(lambda body: wire.reply(made, 1, body))
     heard: list[Delta] = []

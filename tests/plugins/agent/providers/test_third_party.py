@@ -13,7 +13,7 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import pytest
-from tests.plugins.agent.providers.played_server import STATUS, Json, serving
+from tests.plugins.agent.providers.played_server import serving
 
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
@@ -25,6 +25,7 @@ from toolstile_hookspecs.agents.provider import (
     ProviderError,
 )
 from toolstile_hookspecs.testing import ProviderAdapterContract
+from toolstile_hookspecs.testing.providers.server import STATUS, Json
 from toolstile_plugins.agent.providers import adapter_named
 
 
