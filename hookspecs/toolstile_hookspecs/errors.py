@@ -38,9 +38,11 @@ class ToolstileError(Exception):
 
     Attributes:
         call: The `ToolCall` it came from, where `dispatch_all` returned it in its place.
+        for_operator: Advice such as a command, for the event and the log; no model reads it.
     """
 
     call: object = None
+    for_operator: str = ""
 
 
 class DefinitionError(ToolstileError, ValueError):

@@ -22,6 +22,7 @@ from toolstile.plugins.tool_dependencies import names_of_dependencies
 from toolstile.policies.approval_tokens import RedeemedToken, TokenRefused, TokenSubject
 from toolstile.resources.transactional import ExclusivePart
 from toolstile_hookspecs import (
+    NOTICE,
     Answer,
     ApprovalAnswer,
     ApprovalRequest,
@@ -410,7 +411,7 @@ def _log_unanswered(run: ActiveCall, reasons: Iterable[str]) -> None:
     private = _private(run)
     for reason in reasons:
         if (told := mask(run, reason)) in private:
-            log.warning("%s was refused. %s", run, told)
+            log.warning("%s was refused. %s", run, told, extra=NOTICE)
 
 
 class _Asked:

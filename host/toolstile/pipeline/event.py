@@ -24,6 +24,7 @@ from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.plan import DispatchTable
 from toolstile.state.replay import NOTHING
 from toolstile_hookspecs import (
+    NOTICE,
     CallClosed,
     HandlerState,
     Outcome,
@@ -37,9 +38,9 @@ from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_hookspecs.support.text import cut, legible
 
 MAX_ARGUMENTS: Final = 500
+"""Characters shown of arguments that a person has changed."""
 LONG_VALUE: Final = 1_000
 """Bytes of JSON from which on a value that is kept as itself is not kept as JSON, too."""
-"""Characters shown of arguments that a person has changed."""
 FOR_OPERATOR: Final = "toolstile.for_operator"
 """The attribute with the advice for an operator, such as a command, which no model reads."""
 log = logging.getLogger("toolstile.pipeline")
@@ -117,11 +118,11 @@ def _settle(run: ActiveCall, error: BaseException) -> None:
         result = ToolResult(message, result.value, success=False)
     run.status, run.result, run.text, run.data = failure.status, result, message, None
     run.error, run.raises = error, failure.raises
-    if isinstance(error, ToolstileError) and (notes := getattr(error, "__notes__", None)):
+    if isinstance(error, ToolstileError) and error.for_operator:
         # The model, which may repeat all that it reads to a customer, is not told.
-        told = mask(run, " ".join(notes))
+        told = mask(run, error.for_operator)
         run.attributes = {**run.attributes, FOR_OPERATOR: told}
-        log.warning("%s: %s", run, told)
+        log.warning("%s: %s", run, told, extra=NOTICE)
     if failure.level:
         text = f"{run}: {failure.status}: {failure.result.message}"
         if failure.traceback:

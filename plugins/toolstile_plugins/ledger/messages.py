@@ -102,7 +102,7 @@ def unfit(entry: LedgerEntry) -> CallRefused:
 
 
 def _noted(text: str, for_operator: str) -> CallRefused:
-    """Return a refusal with a text for the model, and a note for the event and the log."""
+    """Return a refusal with a text for the model, and advice for the event and the log."""
     refused = CallRefused(text)
-    refused.add_note(for_operator)
+    refused.for_operator = for_operator
     return refused

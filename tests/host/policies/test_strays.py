@@ -170,7 +170,7 @@ def test_policies_of_a_renamed_plugin_know_its_tools_by_their_own_names(
         def toolstile_sections(self) -> list[MarkdownSection[Any]]:
             return [wiki([guard("save_page", "my_show_page", name="own")])]
 
-    settings = Settings(plugins={"pages": {"prefix": "my_"}})
+    settings = Settings(plugins={"pages": {"prefix": "my_"}}, optional_plugins=("pages",))
     with Host(discover=False, settings=settings, policies=[guard("my_save_page")]) as host:
         host.register(Pages(), "pages")
         dispatch(host)
