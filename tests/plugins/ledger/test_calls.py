@@ -218,12 +218,14 @@ class TestScopes:
             bench.dispatch(ToolCall("order", {"item": "tea"}, id="call_1"))
             assert len(done) == made
 
-    def test_ids_that_nobody_gave_are_never_the_same(self, bench):
+    def test_a_call_that_is_dispatched_again_is_the_same_and_one_made_like_it_is_not(self, bench):
         order, done = ordering(IdempotencyConfig(scope="call"))
         bench.open(order)
         call = ToolCall("order", {"item": "tea"})
         bench.dispatch(call)
-        bench.dispatch(call)
+        assert bench.dispatch(call).event.replayed
+        assert len(done) == 1
+        bench.dispatch(ToolCall("order", {"item": "tea"}))
         assert len(done) == 2
 
 
