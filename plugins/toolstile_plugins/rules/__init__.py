@@ -12,16 +12,21 @@ from typing import Any, Final
 from toolstile_hookspecs import Command, HostHandle, hookimpl
 from toolstile_plugins.command_options.policy import POLICY
 from toolstile_plugins.rules.asked_for import AskedForPolicy
-from toolstile_plugins.rules.provenance import ProvenancePolicy
+from toolstile_plugins.rules.provenance import ConfidentialPolicy, ProvenancePolicy
 from toolstile_plugins.rules.rule import RulePolicy
 
-__all__ = ["AskedForPolicy", "ProvenancePolicy", "RulePolicy"]
+__all__ = ["AskedForPolicy", "ConfidentialPolicy", "ProvenancePolicy", "RulePolicy"]
 
 
 @hookimpl
 def toolstile_policies() -> dict[str, type[Any]]:
     """Offer the kinds."""
-    return {"asked_for": AskedForPolicy, "provenance": ProvenancePolicy, "rule": RulePolicy}
+    return {
+        "asked_for": AskedForPolicy,
+        "confidential": ConfidentialPolicy,
+        "provenance": ProvenancePolicy,
+        "rule": RulePolicy,
+    }
 
 
 _OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "replay")}

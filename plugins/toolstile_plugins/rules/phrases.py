@@ -194,4 +194,9 @@ def index_of(texts: tuple[str, ...]) -> PhraseIndex:
     index = PhraseIndex()
     for text in texts:
         index.add(0, plain(text))
+        for token in text.split():
+            # A full stop ends an address also where the next sentence follows at once.
+            address, _, word = token.rpartition(".")
+            if word[:1].isupper() and links(address):
+                index.add(0, plain(address))
     return index

@@ -1,10 +1,10 @@
-"""The policy on where values come from: the request, or fields of results that are trusted."""
+"""The policies on where values come from, trusted or not, and on where they may not go."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set as AbstractSet
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from typing import Any, Final, Literal, NamedTuple, cast
@@ -21,8 +21,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.diagnostics import NOTICE
 from toolstile_hookspecs.execution.approved import is_approved
-from toolstile_hookspecs.selectors import fits
-from toolstile_hookspecs.support.text import suggest
+from toolstile_hookspecs.selectors import ToolSelector, fits
 from toolstile_plugins.policies.checks import (
     Count,
     Otherwise,
@@ -31,9 +30,19 @@ from toolstile_plugins.policies.checks import (
     objection,
     refuse_none,
 )
-from toolstile_plugins.policies.path_arguments import names_declared_by, names_in
+from toolstile_plugins.policies.path_arguments import names_declared_by
 from toolstile_plugins.rules.asked_for import NO_REQUEST
-from toolstile_plugins.rules.phrases import PhraseIndex, index_of, links, phrase, plain, words
+from toolstile_plugins.rules.helpers import words_of
+from toolstile_plugins.rules.phrases import (
+    LONGEST,
+    PhraseIndex,
+    decoded,
+    index_of,
+    links,
+    phrase,
+    plain,
+    words,
+)
 from toolstile_plugins.rules.remembered_values import RememberedValues, ValueIndex
 from toolstile_plugins.rules.values import (
     SHORTEST,
@@ -41,10 +50,12 @@ from toolstile_plugins.rules.values import (
     Value,
     arguments_of,
     is_default,
+    names_of_result,
     properties_of,
     texts_of,
-    trusted_in,
+    unknown_names,
     values_in,
+    values_of_result,
 )
 
 Comparison = Literal["value", "links", "words", "request"]
@@ -117,7 +128,8 @@ class ProvenancePolicy:
             request alone. Values under three characters are not ruled by `value`. Arguments that
             the tool does not declare are ruled by it, what the author gave by default is not.
         trusted: From a tool, also as a glob, to the fields of its results that are trusted, at
-            any depth; `*` trusts the whole text of a result that has no fields.
+            any depth, names in them included; `*` trusts the whole text of a result that has no
+            fields, and a mapping whose names are not declared.
         allow: Values that are always let pass, also as globs. A `*` stands for a part of a name,
             not for `@`, `/`, `?` or `#`; at the end, after a `/`, for anything.
         otherwise: The decision on other values: a person decides (`ask`), or the call is denied.
@@ -165,18 +177,11 @@ class ProvenancePolicy:
     ) -> list[str]:
         """Return the arguments and fields that none of the tools has that it names them for."""
         _ = self._notice
-        found: list[str] = []
+        found = unknown_names("arguments", self.arguments, tools, names_declared_by)
         for pattern, arguments in self.arguments.items():
             fitting = [tool for tool in tools if fits(tool, pattern)]
-            known = [names_declared_by(tool) for tool in fitting]
-            found += _unknown("arguments", pattern, arguments, known)
             found += _without_text(pattern, arguments, fitting)
-        for pattern, fields in self.trusted.items():
-            schemas = [tool.result_codec.schema() for tool in tools if fits(tool, pattern)]
-            known = [names_in(schema) for schema in schemas]
-            # Of a result without declared fields nobody knows what it will have.
-            if all(known):
-                found += _unknown("trusted", pattern, set(fields) - {WHOLE}, known)
+        found += unknown_names("trusted", self.trusted, tools, names_of_result)
         return found
 
     @cached_property
@@ -202,7 +207,7 @@ class ProvenancePolicy:
         checked = self._checked.pop(context.session, None)
         checked = checked or self._look_at(tool, params, context)
         fields, items = checked.ruled.fields, checked.items
-        shown = texts_of(trusted_in(tool, result, fields)) if fields else ()
+        shown = texts_of(values_of_result(tool, result, fields)) if fields else ()
         has_person = is_approved(context)
         given = () if has_person else texts_of(checked.values, is_given=True)
         if not (shown or given or has_person):
@@ -391,11 +396,94 @@ def _type_of(schema: Any) -> str | None:
     return found if isinstance(found, str) else None
 
 
-def _unknown(
-    key: str, pattern: str, names: Iterable[str], known: Sequence[AbstractSet[str]]
-) -> list[str]:
-    there = frozenset[str]().union(*known)
-    return [
-        f"names {name!r} in {key}, which {pattern!r} does not have{suggest(name, there)}"
-        for name in sorted(set(names) - there)
-    ]
+# --- Where values may not go
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConfidentialPolicy:
+    """Keeps the values of named sources out of named places.
+
+    An argument holds a value if it has it as a whole, in any case and grouping. Of a longer value,
+    eight words in a row are enough. Values under three characters do not count.
+
+    Args:
+        sources: From a tool, also as a glob, to the fields of its results that are confidential,
+            at any depth; `*` stands for all of the result.
+        places: From a tool, also as a glob, to the arguments that may not hold such a value; `*`
+            stands for all arguments.
+        otherwise: The decision on a call that holds one: a person decides (`ask`), or the call is
+            denied (`deny`).
+        name: The instance's name; made of kind, place and position if not given.
+
+    Raises:
+        DefinitionError: When it names no source or no place, or a field has another type.
+    """
+
+    sources: Mapping[str, tuple[str, ...]]
+    places: Mapping[str, tuple[str, ...]]
+    otherwise: Otherwise = "ask"
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        """Check the fields."""
+        check_fields(self)
+        refuse_none(self, "sources", "places")
+
+    @property
+    def selector(self) -> ToolSelector:
+        """The tools it governs."""
+        return ToolSelector(tools=frozenset(self.sources) | frozenset(self.places))
+
+    def misfits(
+        self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]
+    ) -> list[str]:
+        """Return the fields and arguments that none of the tools has that it names them for."""
+        found = unknown_names("places", self.places, tools, names_declared_by)
+        return found + unknown_names("sources", self.sources, tools, names_of_result)
+
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        """Decide by the arguments that hold a confidential value."""
+        places = {name for names in entries_for(tool, self.places) for name in names}
+        known = self._known(context) if places else []
+        arguments: Mapping[str, Any] = arguments_of(tool, params) if known else {}
+        holding = [
+            name
+            for name, given in arguments.items()
+            if not places.isdisjoint((name, WHOLE)) and _holds(given, known)
+        ]
+        if not holding:
+            return PolicyDecision.allow()
+        why = f"a confidential value stands in {', '.join(holding)}"
+        return objection(tool, why, self.otherwise, "like this")
+
+    def on_result(
+        self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
+    ) -> None:
+        """Remember the values of a source."""
+        fields = {name for names in entries_for(tool, self.sources) for name in names}
+        found = values_of_result(tool, result, fields, is_all=True) if fields else ()
+        texts = dict.fromkeys(text for text in map(_spelt, found) if len(text) >= SHORTEST)
+        if new := tuple(texts.keys() - self._known(context)):
+            item = RememberedValues(policy=self.name, at=0, trusted=new)
+            context.session[RememberedValues].append(item)
+
+    def _known(self, context: ToolContext) -> list[str]:
+        items = context.session[RememberedValues].all()
+        return [text for item in items if item.policy == self.name for text in item.trusted]
+
+
+def _holds(argument: object, known: Sequence[str]) -> bool:
+    text = " ".join(map(_spelt, values_in(argument, ())))
+    said, joined = text.split(), text.replace(" ", "")
+    runs = {" ".join(said[at : at + LONGEST]) for at in range(len(said) - LONGEST + 1)}
+    return any(
+        f" {value} " in f" {text} "
+        # In another grouping, as the number of an account; a short one is part of many words.
+        or (len(bare := value.replace(" ", "")) >= LONGEST and bare in joined)
+        or any(f" {run} " in f" {value} " for run in runs)
+        for value in known
+    )
+
+
+def _spelt(value: object) -> str:
+    return " ".join(words_of(decoded(plain(str(value)))))

@@ -419,3 +419,69 @@ def test_it_is_made_in_python_too():
     tools: Any = [send_email, search_contacts]
     with Host(discover=False, tools=tools, policies=[policy]) as host:
         assert host.policies[0].name == "p"
+
+
+# --- Mappings whose names are values
+
+
+def addresses() -> dict[str, str]:
+    """Return the addresses of hotels."""
+    return {"Riverside View": "4 Quay Road", "Grand": "www.grand.example"}
+
+
+def permissions() -> dict[str, Any]:
+    """Return who may read a file."""
+    return {"file": "plan.txt", "shared_with": {"bob@work.example": "r", "amy@work.example": "rw"}}
+
+
+def told_as_text() -> str:
+    """Return contacts as a text."""
+    return '{"note": "eve@evil.example"}'
+
+
+def several() -> list[dict[str, str]]:
+    """Return contacts."""
+    return [{"note": "eve@evil.example"}]
+
+
+@pytest.mark.parametrize(
+    ("shows", "fields", "passing", "refused"),
+    [
+        (
+            addresses,
+            ["*"],
+            ["Riverside View", "4 quay road", "Grand"],
+            ["Riverside Vie", "Mountain"],
+        ),
+        (permissions, ["shared_with"], ["bob@work.example", "amy@work.example"], ["plan.txt"]),
+        (permissions, ["file"], ["plan.txt"], ["bob@work.example", "shared_with"]),
+        (told_as_text, ["*"], [], ["eve@evil.example", "note"]),
+        (several, ["*"], [], ["eve@evil.example"]),
+    ],
+)
+def test_the_names_of_a_trusted_mapping_are_trusted_too(shows, fields, passing, refused):
+    policy = {**RULES, "trusted": {shows.__name__: fields}}
+    with mailbox("sync", policy, tools=[*TOOLS, tool(shows)]) as mail:
+        assert not any(mail.sends(each) for each in passing)
+    with mailbox("sync", policy, tools=[*TOOLS, tool(shows)]) as mail:
+        assert mail.passes(shows.__name__)
+        assert all(mail.sends(each) for each in passing)
+        assert not any(mail.sends(each) for each in refused)
+
+
+@pytest.mark.parametrize(
+    ("request_", "value", "passes"),
+    [
+        ("Post it to www.our.example.They sent it.", "www.our.example", True),
+        ("Write to bob@work.example.Then stop.", "bob@work.example", True),
+        ("See (https://a.example/x).Then stop.", "https://a.example/x", True),
+        ("Write to bob@work.example.", "bob@work.example", True),
+        ("Write to bob@work.example.au today.", "bob@work.example", False),
+        ("Write to bob@work.example.Then stop.", "bob@work", False),
+        ("Read report.Docx now.", "report", False),
+        ("Write to Bob.Smith of Work.", "bob", False),
+    ],
+)
+def test_a_full_stop_right_behind_an_address_ends_it(request_, value, passes):
+    with mailbox("sync", request=request_) as mail:
+        assert mail.sends(value) is passes
