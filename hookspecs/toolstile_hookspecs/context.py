@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from toolstile_hookspecs.calls import Outcome, ToolCall
-from toolstile_hookspecs.errors import StateError, UnboundResourceError
+from toolstile_hookspecs.errors import DefinitionError, StateError, UnboundResourceError
 from toolstile_hookspecs.execution.principal import Principal, one_principal
 from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.limits import (
@@ -166,7 +166,12 @@ class ToolContext:
     control: CallControl | None = field(default=None, repr=False)
 
     def __post_init__(self) -> None:
-        """Let `principal`, `user_id` and `auth` tell of one."""
+        """Let `principal`, `user_id` and `auth` tell of one, and refuse resources without `get`."""
+        if not hasattr(self.resources, "get"):
+            raise DefinitionError(
+                f"ToolContext: its resources are not open: {type(self.resources).__qualname__} has "
+                "no get(). Enter it, as in `with prompt.resources as resources`, and give those."
+            )
         vars(self).update(one_principal(self.principal, self.user_id, self.auth))
 
     def __repr__(self) -> str:

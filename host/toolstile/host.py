@@ -16,6 +16,7 @@ from toolstile.options import ExecutorOptions, HostOptions
 from toolstile.plain_tools import PlainTools
 from toolstile.plugins.offered_tools import ToolOffers, fitted
 from toolstile.plugins.registry import Plugins
+from toolstile.plugins.tool_dependencies import unknown_dependencies
 from toolstile.policies.rule_set import faults_of_sections, make_policies
 from toolstile.policies.rules import named, refuse_duplicates
 from toolstile.policies.unknown_names import faults_of, ruled_by_tables, tools_within
@@ -346,7 +347,7 @@ class Host:
             try:
                 if self.purpose != "look":
                     # Without the tools that come late, a rule may seem to name none.
-                    _refuse(self.wrong_rules())
+                    _refuse([*self.wrong_rules(), *self._unknown_dependencies()])
                 self._sessions = opened(self._bindings, self._running, self.configuration)
             except BaseException:
                 self.close()
@@ -373,6 +374,13 @@ class Host:
         except ConfigurationError as error:
             unmet.append(str(error))
         return unmet
+
+    def _unknown_dependencies(self) -> list[str]:
+        # A plugin that is not there has its own report, and takes nothing else down.
+        if any(report.fault for report in self.plugins.reports):
+            return []
+        tools = tools_within(self.original_prompt, self.catalog)
+        return unknown_dependencies(tools, self.plugins.absent_tools())
 
     def wrong_rules(self, policies: Sequence[ToolPolicy] | None = None) -> list[str]:
         """Return what policies name that no tool has: all but the application's own if None."""

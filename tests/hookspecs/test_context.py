@@ -8,8 +8,10 @@ import pytest
 from toolstile_hookspecs import (
     BudgetTracker,
     Cancellation,
+    DefinitionError,
     Filesystem,
     Heartbeat,
+    Prompt,
     RunContext,
     Secret,
     StateError,
@@ -120,3 +122,15 @@ def test_only_a_running_call_can_call():
 def test_each_run_has_an_id():
     assert RunContext().run_id != RunContext().run_id
     assert pickle.loads(pickle.dumps(RunContext("r"))) == RunContext("r")
+
+
+@pytest.mark.parametrize("given", [Prompt.of("a", "b").resources, [], None, Prompt.of("a", "b")])
+def test_resources_that_are_not_open_are_refused(given):
+    with pytest.raises(DefinitionError, match=r"its resources are not open: \w+ has no get\(\)"):
+        ToolContext(session=None, resources=given)
+
+
+def test_open_resources_are_taken():
+    with Prompt.of("a", "b").bind(resources={int: 3}).resources as resources:
+        assert ToolContext(session=None, resources=resources).resources.get(int) == 3
+    assert ToolContext(session=None, resources={int: 3}).resources.get(int) == 3

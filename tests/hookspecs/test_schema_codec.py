@@ -469,3 +469,34 @@ def test_jsonschema_is_imported_only_when_needed():
 
     text = "import sys, toolstile_hookspecs; sys.exit('jsonschema' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", text], check=False).returncode == 0
+
+
+class TestNullable:
+    """The keyword of OpenAPI 3.0 in the schemas of servers."""
+
+    def test_null_is_taken_where_it_says_so_and_nowhere_else(self):
+        named = an_object(
+            a={"type": "string", "nullable": True},
+            b={"type": "integer", "nullable": False},
+            c={"items": {"$ref": "#/$defs/c"}},
+            nullable={"const": {"nullable": True, "type": "x"}},
+        )
+        schema = {**named, "$defs": {"c": {"type": "number", "nullable": True}}}
+        value = {"a": None, "c": [None, 1], "nullable": {"nullable": True, "type": "x"}}
+        assert codec(schema).fits(value) is None
+        assert codec(schema).decode('{"a": null}') == {"a": None}
+        told = faults_of(schema, {"a": 3, "b": None, "c": ["x"]})
+        assert [each.partition(":")[0] for each in told] == ["a", "b", "c[0]"]
+        assert told[0] == "a: 3 is not of type 'string' or 'null'"
+
+    def test_the_schema_that_is_shown_says_it_in_the_words_of_its_draft(self):
+        given = an_object(a={"type": "string", "nullable": True}, b={"nullable": True})
+        shown = codec(given).schema()["properties"]
+        assert shown == {"a": {"type": ["string", "null"]}, "b": {"nullable": True}}
+        assert given["properties"]["a"] == {"type": "string", "nullable": True}
+
+    def test_an_enum_stays_as_it_is(self):
+        schema = an_object(a={"type": "string", "nullable": True, "enum": ["x", None]})
+        assert codec(schema).fits({"a": None}) is None
+        schema = an_object(a={"type": "string", "nullable": True, "enum": ["x"]})
+        assert faults_of(schema, {"a": None}) == ['a: null is not one of ["x"]']

@@ -5,6 +5,7 @@ Source of the rules: JSON Schema, draft 2020-12.
 
 from __future__ import annotations
 
+import copy
 import json
 import operator
 import re
@@ -54,6 +55,18 @@ class Unchecked(ToolValidationError):
     """The check of a value against a schema cannot be completed."""
 
 
+def with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema with `null` among the types where OpenAPI 3.0 says `nullable: true`."""
+    if '"nullable": true' not in json.dumps(schema, default=str):
+        return schema
+    changed = copy.deepcopy(schema)
+    for part in cast("Iterable[dict[str, Any]]", subschemas(changed)):
+        if part.get("nullable") is True and isinstance(part.get("type"), str):
+            del part["nullable"]
+            part["type"] = [part["type"], "null"]
+    return changed
+
+
 class SchemaCodec:
     """The codec of a JSON Schema that came from elsewhere; values are plain JSON values.
 
@@ -74,6 +87,7 @@ class SchemaCodec:
         self._schema = dict(schema)
         self.immutable = False
         try:
+            self._schema = with_nulls(self._schema)
             self._secrecy = secrecy_of(self._schema)
             self._lines = Lines(self._schema)
             check_schema(self._schema)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from fnmatch import fnmatchcase
 from functools import lru_cache
 from operator import eq, ge, gt, le, lt, ne
 from typing import Any, Final, NamedTuple
 
 from toolstile_hookspecs import Tool
+from toolstile_hookspecs.support.text import suggest
 
 _COMPARED: Final = {">=": ge, "<=": le, "==": eq, "!=": ne, ">": gt, "<": lt}
 _DEPENDENCY: Final = re.compile(r"([^\s<>=!~^,]+)\s*(.*)")
@@ -55,6 +57,18 @@ def dependency(text: str) -> Dependency:
 def names_of_dependencies(tool: Tool[Any, Any]) -> list[str]:
     """Return the names of the tools that a tool says it calls."""
     return [dependency(text).name for text in tool.depends_on]
+
+
+def unknown_dependencies(tools: Sequence[Tool[Any, Any]], absent: Iterable[str]) -> list[str]:
+    """Return which tools depend on a name that no tool has, and that none of `absent` may be."""
+    there = {name for tool in tools for name in tool.policy_names}
+    return [
+        f"Tool {tool.name!r} depends on {name}, which is no tool{suggest(name, there) or '.'} "
+        "Fix its depends_on, or load the plugin that offers that tool."
+        for tool in tools
+        for name in names_of_dependencies(tool)
+        if name not in there and not any(fnmatchcase(name, each) for each in absent)
+    ]
 
 
 def precedence(version: str) -> Precedence:

@@ -8,6 +8,7 @@ moved or put in without the next one telling.
 from __future__ import annotations
 
 import re
+from codecs import BOM_UTF8
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -99,8 +100,10 @@ class Chain:
 
     def follow(self, lines: Iterable[bytes]) -> Iterator[tuple[int, bytes]]:
         """Yield the number and text of each line that is as it was written."""
-        for raw in lines:
+        raw = b""
+        for given in lines:
             self.lines += 1
+            raw = given.removeprefix(BOM_UTF8) if self.lines == 1 else given
             # A torn line may end before its beginning does.
             self.is_one = self.is_one or raw.startswith(BEGINNING) or BEGINNING.startswith(raw)
             # The last one may lack nothing but its newline.
@@ -114,6 +117,10 @@ class Chain:
                 self._note(Damage.CHANGED, f"is not what was written: {_how_changed(raw)}")
                 self._expected += 1
                 self._known = False
+        if b"\0" in raw and self.faults and self.faults[-1].line == self.lines:
+            # After a loss of power the system may show NULs in place of what it has not written.
+            self.faults.pop()
+            self._note(Damage.TORN, f"ends in the middle, after {raw.index(0):,} bytes")
 
     def _place(self, link: Link) -> None:
         if link.n < self._expected:

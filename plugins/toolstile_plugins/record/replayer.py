@@ -42,7 +42,7 @@ from toolstile_plugins.record.matching import (
 )
 from toolstile_plugins.record.reader import Numbered, Recording
 from toolstile_plugins.record.schema import Approval, RecordedCall
-from toolstile_plugins.record.serialize import raised_by, shown as noted, value_of
+from toolstile_plugins.record.serialize import raised_by, secrets_given, shown as noted, value_of
 
 log = logging.getLogger("toolstile.record")
 
@@ -354,7 +354,7 @@ def _shown(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Any:
     value, schema = json.loads(codec.encode(params)), codec.secret_schema()
     secrets = (*secrets_of(value, schema), *secrets_in(context.auth))
     if schema and call is not None:
-        secrets += (*secrets_of(value_of(call.arguments), schema),)
+        secrets += secrets_given(tool, call.arguments)
     return noted(value, schema, secrets)
 
 

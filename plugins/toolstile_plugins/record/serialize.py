@@ -137,10 +137,20 @@ def _secrets(event: ToolInvoked) -> Secrets:
     if event.tool is None or not schema:
         return found
     # A person may have changed them since they came; they are recorded all the same.
-    found = (*found, *secrets_of(value_of(event.call.arguments), schema))
+    found = (*found, *secrets_given(event.tool, event.call.arguments))
     if event.arguments is None:
         return (*found, *secrets_in(event.held_params))
-    return (*found, *secrets_of(value_of(event.arguments), schema))
+    return (*found, *secrets_given(event.tool, event.arguments))
+
+
+def secrets_given(tool: Tool[Any, Any], arguments: str | bytes | Mapping[str, Any]) -> Secrets:
+    """Return the secrets in the arguments of a tool that has some, undeclared names included."""
+    value: Any = value_of(arguments)
+    names: Any = value if isinstance(value, dict) else ()
+    # A name that the tool does not declare may be a secret in the wrong place.
+    declared = tool.params_codec.schema().get("properties", {})
+    strange = (name for name in names if name not in declared)
+    return (*secrets_of(value, tool.params_codec.secret_schema()), *strange)
 
 
 def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
@@ -153,7 +163,8 @@ def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
         # Nobody knows what each of them was meant for.
         value = value_of(given)
         is_object = isinstance(value, dict)
-        return written(dict.fromkeys(cast("Any", value), MASK) if is_object else MASK)
+        names = (hide(name, secrets) for name in cast("Any", value)) if is_object else ()
+        return written(dict.fromkeys(names, MASK) if is_object else MASK)
     if event.status is Status.INVALID:
         # As text, which is refused again for the same faults.
         return written(hide(_text(given), secrets))

@@ -5,6 +5,7 @@ import logging
 import pytest
 
 from toolstile import ApprovalAnswer, Host, Prompt, Settings, ToolCall
+from toolstile.plugins.tool_dependencies import unknown_dependencies
 from toolstile_hookspecs import (
     ConfigurationError,
     DefinitionError,
@@ -50,7 +51,9 @@ def told(caplog):
 
 def test_a_tool_whose_dependency_is_missing_is_left_out_and_refused_by_name(caplog):
     ship, pack, count = make("ship", depends_on=["pay"]), make("pack"), make("count")
-    with Host(discover=False, tools=[ship, pack, count]) as host, host.executor() as tools:
+    offered, settings = [ship, pack, count, make("pay", tags=["x"])], Settings(without_tags=["x"])
+    host = Host(discover=False, settings=settings, tools=offered)
+    with host, host.executor() as tools:
         assert names(tools) == ["pack", "count"]
         assert [each.name for each in host.prompt.render().tools] == ["pack", "count"]
         outcome = tools.dispatch(ToolCall("ship"))
@@ -64,10 +67,23 @@ def test_a_tool_whose_dependency_is_missing_is_left_out_and_refused_by_name(capl
     assert told(caplog) == ["Tool 'ship' is left out: it depends on pay, which is not offered."]
 
 
-def test_a_slip_in_the_name_is_told_with_the_name_that_was_meant(caplog):
-    with Host(discover=False, tools=[make("send", depends_on=["log_in_"]), make("log_in")]) as host:
-        assert [each.name for each in host.prompt.tools()] == ["log_in"]
-    assert told(caplog)[0].endswith("which is not offered; did you mean 'log_in'?")
+@pytest.mark.parametrize(
+    ("named", "meant"),
+    [("log_in_", "; did you mean 'log_in'?"), ("log_in_>=1.2", "; did you mean"), ("pay", ".")],
+)
+def test_a_dependency_on_no_tool_keeps_the_host_from_opening(named, meant):
+    given = [make("send", depends_on=[named]), make("log_in")]
+    with pytest.raises(ConfigurationError) as caught:
+        Host(discover=False, tools=given).open()
+    name = named.partition(">")[0]
+    assert f"Tool 'send' depends on {name}, which is no tool{meant}" in str(caught.value)
+    assert "Fix its depends_on, or load the plugin" in str(caught.value)
+
+
+def test_a_dependency_on_a_tool_that_comes_later_does_not():
+    given = [make("send", depends_on=["desk_say", "desk_sing>=1"])]
+    assert unknown_dependencies(given, {"desk_*": None}) == []
+    assert len(unknown_dependencies(given, {"desk_say": "ask for it"})) == 1
 
 
 @pytest.mark.parametrize(
@@ -131,7 +147,9 @@ def test_a_circle_of_dependencies_with_versions_is_named():
 
 def test_what_depends_on_such_a_tool_is_left_out_with_it():
     chain = [make("a", depends_on=["b"]), make("b", depends_on=["c"]), make("d")]
-    with Host(discover=False, tools=chain) as host, host.executor() as tools:
+    chain.append(make("c", tags=["x"]))
+    host = Host(discover=False, settings=Settings(without_tags=["x"]), tools=chain)
+    with host, host.executor() as tools:
         assert names(tools) == ["d"]
         assert "it depends on b, which" in tools.dispatch(ToolCall("a")).text
 
@@ -141,7 +159,7 @@ def test_a_dependency_is_met_by_another_plugin_the_executor_or_a_wire_name():
     pay = make("pay")
     with Host(discover=False, plugins=[suite(ship)], tools=[pay]) as host, host.executor() as tools:
         assert tools.dispatch(ToolCall("ship")).text == "ship pay"
-    with Host(discover=False, tools=[ship]) as host, host.executor(tools=[pay]) as tools:
+    with Host(discover=False) as host, host.executor(tools=[ship, pay]) as tools:
         assert names(tools) == ["ship", "pay"]
     wired = make("shop_pay", wire_name="pay")
     with Host(discover=False, tools=[ship, wired]) as host, host.executor() as tools:
@@ -197,8 +215,7 @@ def test_a_circle_through_two_plugins_costs_the_later_one():
     host = Host(discover=False, plugins=[suite(*CIRCLE[:2])])
     with pytest.raises(PluginError, match="depend on one another in a circle: "):
         host.register(suite(CIRCLE[2], key="other"), "later")
-    with host:
-        assert list(host.catalog.names()) == ["a", "b"]
+    assert list(host.catalog.names()) == ["a", "b"]
 
 
 # --- Calls that are not declared

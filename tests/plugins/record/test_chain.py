@@ -82,6 +82,24 @@ def test_a_torn_last_line_is_named():
     assert damages([*FIVE[:4], FIVE[4][:-2]]) == [(5, Damage.TORN)]
 
 
+@pytest.mark.parametrize(
+    "end", [b"\0" * 9, b"\0" * 9 + b"\n", FIVE[4][:40] + b"\0" * 5000 + b"\n", b"\0"]
+)
+def test_a_last_line_with_nuls_is_torn(end):
+    assert damages([*FIVE[:4], end]) == [(5, Damage.TORN)]
+    chain = Chain()
+    assert len(list(chain.follow([*FIVE[:4], end]))) == 4
+    assert damages([*FIVE[:3], FIVE[3][:40] + b"\0\n", FIVE[4]])[0] == (4, Damage.CHANGED)
+
+
+def test_a_byte_order_mark_before_a_record_does_no_harm():
+    chain = Chain()
+    marked = [b"\xef\xbb\xbf" + FIVE[0], *FIVE[1:]]
+    assert [text for _, text in chain.follow(marked)] == [line[:-1] for line in FIVE]
+    assert (chain.faults, chain.is_one) == ([], True)
+    assert damages([FIVE[0], b"\xef\xbb\xbf" + FIVE[1]]) == [(2, Damage.CHANGED)]
+
+
 def test_a_last_line_that_lacks_only_its_newline_is_whole():
     assert damages([*FIVE[:4], FIVE[4][:-1]]) == []
     assert damages([*FIVE[:3], FIVE[4][:-1]]) == [(4, Damage.MISSING)]

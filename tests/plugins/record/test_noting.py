@@ -9,17 +9,22 @@ from typing import Annotated, Any
 import pytest
 from pydantic import Field, SecretStr
 
+from toolstile import Host
 from toolstile_hookspecs import (
     ApprovalAnswer,
     MarkdownSection,
     PolicyDecision,
     Secret,
     SnapshotError,
+    Tool,
     ToolCall,
+    ToolResult,
     hookimpl,
     tool,
 )
 from toolstile_hookspecs.calls import REPLAYED_EFFECT
+from toolstile_plugins.record.reader import Recording
+from toolstile_plugins.record.replayer import Replayer
 from toolstile_plugins.record.serialize import NOTHING, fields_of, joined
 
 ROUND: dict[str, Any] = {}
@@ -96,6 +101,42 @@ def test_secrets_that_were_left_out_of_the_arguments_are_in_no_line(desk, path):
     assert opened["envelope"]["data"] == "left is open with ***"
     assert failed["envelope"]["error"] == "Internal error in unlock: *** does not fit"
     assert failed["error"]["text"] == "*** does not fit"
+
+
+open_door = Tool[Any, Any](
+    name="open_door",
+    description="Open a door.",
+    params_schema={
+        "type": "object",
+        "properties": {"door": {"type": "string"}, "key": {"type": "string", "writeOnly": True}},
+    },
+    handler=lambda params, *, context: ToolResult.ok(f"opened with {[*params]}"),
+)
+
+
+class MoreDoors:
+    @hookimpl
+    def toolstile_sections(self) -> list[MarkdownSection]:
+        return [MarkdownSection(key="doors", title="Doors", tools=[unlock, open_door])]
+
+
+@pytest.mark.parametrize("name", ["unlock", "open_door"])
+def test_a_secret_given_as_the_name_of_an_argument_is_in_no_line(desk, path, name):
+    with desk.recording(path, plugins=[MoreDoors()]) as tools:
+        desk.call(tools, name, door="left", **{"open-sesame": "key"})
+        desk.call(tools, name, door="left", **{'open "sesame"': {"deep": 1}})
+    assert "sesame" not in path.read_text()
+    first, second = desk.lines_of(path)
+    assert first["arguments"].keys() == second["arguments"].keys() == {"door", "***"}
+
+
+def test_a_call_with_such_an_argument_is_answered_from_the_record(desk, path):
+    with desk.recording(path, plugins=[MoreDoors()]) as tools:
+        desk.call(tools, "open_door", door="left", **{"open-sesame": "key"})
+    replay = Replayer(Recording.load(path))
+    with Host(discover=False, plugins=[MoreDoors(), replay]) as host, host.executor() as tools:
+        again = desk.call(tools, "open_door", door="left", **{"open-sesame": "key"})
+        assert again.success, again.text
 
 
 def test_secrets_that_a_person_replaced_are_in_no_line(desk, path):
