@@ -145,8 +145,8 @@ def _secrets(event: ToolInvoked) -> Secrets:
 
 def secrets_given(tool: Tool[Any, Any], arguments: str | bytes | Mapping[str, Any]) -> Secrets:
     """Return the secrets in the arguments of a tool that has some, undeclared names included."""
-    value: Any = value_of(arguments)
-    names: Any = value if isinstance(value, dict) else ()
+    value: object = value_of(arguments)
+    names = cast("dict[str, Any]", value) if type(value) is dict else ()
     # A name that the tool does not declare may be a secret in the wrong place.
     declared = tool.params_codec.schema().get("properties", {})
     strange = (name for name in names if name not in declared)
