@@ -167,7 +167,8 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 
 # Raised by 30: a policy names changed paths, and questions that only a person may answer.
-CORE_LINES = 3730  # 3,700
+# Raised by 5: a context made by hand refuses resources that are not open.
+CORE_LINES = 3735  # 3,700
 BUDGETS = {
     # The house as it was finished; the figure that was asked for stands behind each.
     "house": {

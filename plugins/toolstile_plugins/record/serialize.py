@@ -145,12 +145,13 @@ def _secrets(event: ToolInvoked) -> Secrets:
 
 def secrets_given(tool: Tool[Any, Any], arguments: str | bytes | Mapping[str, Any]) -> Secrets:
     """Return the secrets in the arguments of a tool that has some, undeclared names included."""
-    value: object = value_of(arguments)
-    names = cast("dict[str, Any]", value) if type(value) is dict else ()
-    # A name that the tool does not declare may be a secret in the wrong place.
-    declared = tool.params_codec.schema().get("properties", {})
-    strange = (name for name in names if name not in declared)
-    return (*secrets_of(value, tool.params_codec.secret_schema()), *strange)
+    value = value_of(arguments)
+    found = [*secrets_of(value, tool.params_codec.secret_schema())]
+    if isinstance(value, dict):
+        # A name that the tool does not declare may be a secret in the wrong place.
+        declared = tool.params_codec.schema().get("properties", {})
+        found += [name for name in cast("dict[str, Any]", value) if name not in declared]
+    return tuple(found)
 
 
 def _arguments(event: ToolInvoked, secrets: Secrets) -> str:

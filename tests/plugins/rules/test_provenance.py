@@ -451,7 +451,7 @@ def several() -> list[dict[str, str]]:
             addresses,
             ["*"],
             ["Riverside View", "4 quay road", "Grand"],
-            ["Riverside Vie", "Mountain"],
+            ["Riverside Vi", "Mountain"],
         ),
         (permissions, ["shared_with"], ["bob@work.example", "amy@work.example"], ["plan.txt"]),
         (permissions, ["file"], ["plan.txt"], ["bob@work.example", "shared_with"]),
