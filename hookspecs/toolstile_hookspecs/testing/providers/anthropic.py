@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 from toolstile_hookspecs.agents.messages import StopReason, Turn
 from toolstile_hookspecs.agents.provider import FaultType, ProviderError
@@ -28,7 +28,7 @@ _STOPS: Final = {
 class AnthropicApi:
     """The Messages API."""
 
-    path: ClassVar[str] = "/v1/messages"
+    path = "/v1/messages"
 
     def faults(self, body: Json) -> Iterator[str]:
         """Yield how a request breaks the protocol."""

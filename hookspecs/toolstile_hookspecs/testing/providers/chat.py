@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import ClassVar, Final
+from typing import Final
 
 from toolstile_hookspecs.agents.messages import StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import FaultType, ProviderError
@@ -28,7 +28,7 @@ def error(fault: ProviderError) -> tuple[int, Json]:
 class ChatApi:
     """Chat Completions, as the strictest of the servers that speak it."""
 
-    path: ClassVar[str] = "/chat/completions"
+    path = "/chat/completions"
 
     def faults(self, body: Json) -> Iterator[str]:
         """Yield how a request breaks the protocol."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, ClassVar
+from typing import Any
 
 from toolstile_hookspecs.agents.messages import StopReason, Turn
 from toolstile_hookspecs.agents.provider import ProviderError
@@ -15,7 +15,7 @@ from toolstile_hookspecs.testing.providers.strict import CallsInOrder
 class ResponsesApi:
     """The Responses API."""
 
-    path: ClassVar[str] = "/responses"
+    path = "/responses"
 
     def faults(self, body: Json) -> Iterator[str]:
         """Yield how a request breaks the protocol."""

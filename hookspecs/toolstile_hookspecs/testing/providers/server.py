@@ -35,15 +35,19 @@ class ProviderApi(Protocol):
 
     def faults(self, body: Json) -> Iterator[str]:
         """Yield how a request breaks the protocol."""
+        ...
 
     def reply(self, turn: Turn, number: int, body: Json) -> Json:
         """Return a turn as the reply to a request; calls without an id get one."""
+        ...
 
     def events(self, reply: Json, body: Json) -> Events:
         """Return a reply as the events of a stream."""
+        ...
 
     def error(self, fault: ProviderError) -> tuple[int, Json]:
         """Return the status and the body of a fault."""
+        ...
 
 
 class FakeProvider:

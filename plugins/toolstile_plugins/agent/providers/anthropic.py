@@ -175,5 +175,5 @@ def _usage(used: Mapping[str, Any] | None) -> Usage | None:
     if not used:
         return None
     read, made = (used.get(f"cache_{each}_input_tokens") or 0 for each in ("read", "creation"))
-    reasoning = (used.get("output_tokens_details") or {}).get("thinking_tokens") or 0
+    reasoning = reading.field(used.get("output_tokens_details"), "thinking_tokens") or 0
     return Usage(used["input_tokens"] + read + made, used["output_tokens"], read, made, reasoning)

@@ -68,13 +68,12 @@ def called(*calls: tuple[str, Any], text: str = "", stop: StopReason = StopReaso
 
 
 class Wire(ProviderApi, Protocol):
-    """The shapes of one API.
+    """The shapes of one API."""
 
-    Attributes:
-        slips: Requests broken on purpose: each changes what is sent, by the fault it makes.
-    """
-
-    slips: Mapping[str, Callable[[Json], None]]
+    @property
+    def slips(self) -> Mapping[str, Callable[[Json], None]]:
+        """Return requests broken on purpose: each changes what is sent, by the fault it makes."""
+        ...
 
     def fault(self, body: Json, sent: Sequence[Json]) -> str | None:
         """Return how a request breaks the protocol, beside the replies that were sent before."""

@@ -59,7 +59,7 @@ class ResponsesWire(ResponsesApi):
     def reply(self, turn: Turn, number: int, body: Json) -> Json:
         reply = super().reply(turn, number, body)
         is_encrypted = "reasoning.encrypted_content" in body.get("include", ())
-        thought = {"id": f"rs_{number}", "type": "reasoning", "summary": []}
+        thought: Json = {"id": f"rs_{number}", "type": "reasoning", "summary": []}
         thought["encrypted_content"] = f"gAAAAABo{number}==" if is_encrypted else None
         output = [thought, *reply["output"]]
         return {**reply, "model": "gpt-5-mini-2025-08-07", "output": output, "store": body["store"]}

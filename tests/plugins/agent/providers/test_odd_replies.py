@@ -83,12 +83,14 @@ def send(request: pytest.FixtureRequest) -> Callable[..., tuple[Turn, list[Delta
 
         async def sent() -> Turn:
             async with adapter:
-                return await adapter.asend(asked, listen)
+                turn: Turn = await adapter.asend(asked, listen)
+                return turn
 
         if "async" in request.param:
             return asyncio.run(sent()), heard
         with adapter:
-            return adapter.send(asked, listen), heard
+            turn: Turn = adapter.send(asked, listen)
+            return turn, heard
 
     return send
 
@@ -167,7 +169,7 @@ def test_ids_that_come_again_and_broken_arguments_end_no_session(
         saying("Done."),
     ]
     with FakeProvider(APIS[name], *script) as fake:
-        messages = [*ASKED.messages]
+        messages, turn = [*ASKED.messages], script[0]
         for _ in script:
             turn, heard = send(adapter_for(name, fake), replace(ASKED, messages=messages))
             told = [CallAnswer(call.id, call.name, "seen") for call in turn.tool_calls]
