@@ -52,6 +52,7 @@ STORED = {
     "toolstile.approval_reason",
     "toolstile.approval_ticket",
     "toolstile.approval_token",
+    "toolstile.call.id",
     "toolstile.diff",
     "toolstile.dry_run",
     "toolstile.executed",

@@ -11,7 +11,7 @@ import pytest
 
 from toolstile import Executor, Host
 from toolstile_hookspecs import Outcome, Status, ToolCall, ToolInvoked, tool
-from toolstile_plugins.adapters.turns import MAX_TURNS, Turns
+from toolstile_plugins.adapters.turns import MAX_TURNS, Turns, id_in
 
 IDS = ("c1", "c2", "c3")
 
@@ -138,3 +138,12 @@ def test_each_call_keeps_the_context_in_which_it_came(tools: Executor) -> None:
     with Host(discover=False, tools=[look]) as host, host.executor() as made:
         asyncio.run(run(Turns(made)))
     assert seen == {"1": 1, "2": 2, "3": 3}
+
+
+def test_an_id_is_the_same_for_the_same_call_of_a_reply_alone() -> None:
+    ids = ["a", "b", "b"]
+    assert id_in("r", "a", ids, {"n": 1}) == id_in("r", "a", ids, {"n": 2}) == "r/a"
+    assert id_in("s", "a", ids, {"n": 1}) != id_in("r", "a", ids, {"n": 1})
+    one, two = (id_in("r", "b", ids, {"n": n}) for n in (1, 2))
+    assert one != two
+    assert one == id_in("r", "b", ids, {"n": 1})

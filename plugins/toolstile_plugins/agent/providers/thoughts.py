@@ -10,7 +10,6 @@ from toolstile_hookspecs.agents.provider import Delta, ThoughtDelta
 
 _TAGS: Final = ("think", "thinking", "thought", "thoughts", "reasoning")
 _OPENED: Final = re.compile(rf"\s*<({'|'.join(_TAGS)})>")
-_INLINE: Final = re.compile(rf"\s*<({'|'.join(_TAGS)})>.*?(?:</\1>\s*|\Z)", re.DOTALL)
 _CLOSED: Final = re.compile(rf"(?!\s*[\[{{\"]).*?</(?:{'|'.join(_TAGS)})>\s*", re.DOTALL)
 
 
@@ -21,8 +20,9 @@ def without_thoughts(text: str) -> str:
         >>> without_thoughts("<think>Hm.</think>Yes.")
         'Yes.'
     """
-    found = _INLINE.match(text)
-    return text if found is None else text[found.end() :]
+    reader = InlineThoughts()
+    pieces = (*reader.split(text), *reader.rest())
+    return "".join(each for each in pieces if isinstance(each, str))
 
 
 def typed_part(text: str) -> str:
