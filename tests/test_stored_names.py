@@ -56,6 +56,7 @@ STORED = {
     "toolstile.diff",
     "toolstile.dry_run",
     "toolstile.executed",
+    "toolstile.for_operator",
     "toolstile.ledger.state",
     "toolstile.outcome",
     "toolstile.parent.call.id",

@@ -120,6 +120,10 @@ def of_httpx(name: str) -> Exception:
         (raised(of_httpx("ReadTimeout"), while_handling=of_httpx("ConnectError")), True),
         (raised(KeyError(), while_handling=of_httpx("ReadTimeout")), True),
         (raised(of_httpx("ConnectError"), while_handling=of_httpx("ConnectTimeout")), False),
+        # What came after the refused connection may be the failure of another request.
+        (raised(KeyError(), while_handling=of_httpx("ConnectError")), None),
+        (caused(RuntimeError(), raised(KeyError(), while_handling=ConnectionRefusedError())), None),
+        (raised(RuntimeError(), while_handling=caused(OSError(), socket.gaierror())), None),
         # The library says that the reset came while it connected.
         (caused(of_httpx("ConnectError"), ConnectionResetError()), False),
         (caused(of_httpx("ConnectError"), of_httpx("ReadError")), True),

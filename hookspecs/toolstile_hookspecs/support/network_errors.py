@@ -88,29 +88,32 @@ def was_sent(error: BaseException) -> bool | None:
         return False
     found: set[_Evidence | None] = set()
     seen: set[int] = set()
-    waiting: list[tuple[BaseException | None, bool]] = [(error, False)]
+    waiting: list[tuple[BaseException | None, bool, bool]] = [(error, False, False)]
     while waiting:
-        each, is_explained = waiting.pop()
+        each, is_explained, is_earlier = waiting.pop()
         if each is None or id(each) in seen:
             continue
         seen.add(id(each))
         evidence = _evidence_of(each)
         if not is_explained or evidence is not _RAW:
-            found.add(evidence)
+            found.add(None if is_earlier and evidence is _UNSENT else evidence)
         # A library that raises "not connected" from an error knows the phase of that error.
         explains = evidence is _UNSENT or (is_explained and evidence in {None, _RAW})
         if isinstance(cast("object", each), BaseExceptionGroup):
             inner = cast("Any", each).exceptions
             if is_explained:
-                waiting += [(one, True) for one in inner]
+                waiting += [(one, True, is_earlier) for one in inner]
             else:
                 # One that is known to have sent nothing tells nothing of the others.
                 answers = {was_sent(one) for one in inner}
                 found.add(_BY_MARK[True in answers or (None if None in answers else False)])
-        waiting += [(earlier, False) for earlier in _earlier(each)]
+        waiting += [(earlier, False, is_earlier) for earlier in _earlier(each)]
         # The last is the next: a cause is often the context, too. Of httpcore, so are contexts.
         is_mapped = type(each).__module__.startswith("httpcore")
-        waiting += [(each.__context__, explains and is_mapped), (each.__cause__, explains)]
+        # A handler that caught "not connected" may have sent another request before it failed.
+        was_caught = is_earlier or evidence is None
+        waiting.append((each.__context__, explains and is_mapped, was_caught))
+        waiting.append((each.__cause__, explains, is_earlier))
     if found & {_SENT, _RAW}:
         return True
     return False if _UNSENT in found else (_UNCLEAR in found or None)
