@@ -356,13 +356,13 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
 class _FairManager(StreamableHTTPSessionManager):
     """Counts the sessions of each principal for itself: one that opens many keeps no other out."""
 
-    def _admit_session(self, client: Any) -> Any:
+    def _admit_session(self, requestor: Any) -> Any:
         kept = len(self._server_instances)
-        if client is not None:
-            kept = sum(owner == client for owner in self._session_owners.values())
+        if requestor is not None:
+            kept = sum(owner == requestor for owner in self._session_owners.values())
         most, self.max_sessions = self.max_sessions, None
         try:
-            return None if most and kept >= most else super()._admit_session(client)
+            return None if most and kept >= most else super()._admit_session(requestor)
         finally:
             self.max_sessions = most
 
