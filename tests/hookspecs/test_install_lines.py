@@ -76,7 +76,7 @@ def test_no_page_says_that_another_project_has_the_name() -> None:
         ({"url": "file://{here}", "dir_info": {}}, "'{here}[mcp]'"),
         ({"url": "file://{here}", "dir_info": {"editable": True}}, "-e '{here}[mcp]'"),
         ({"url": "file://{here}/a%20b.whl", "archive_info": {}}, "'{here}/a b.whl[mcp]'"),
-        ({"url": "file:///gone.whl", "archive_info": {}}, "'path/to/clone[mcp]'"),
+        ({"url": "file://localhost/gone.whl", "archive_info": {}}, "'path/to/clone[mcp]'"),
         (
             {"url": "https://example.com/t.whl", "archive_info": {}},
             "'toolstile[mcp] @ https://example.com/t.whl'",

@@ -154,6 +154,8 @@ def _was_kept(run: ActiveCall, deciding: Deciding | None, key: str | None) -> bo
     journal = run.executor.journal
     if journal is not None and deciding is not None:
         return journal.was_kept(deciding)
+    if deciding is not None and deciding.is_void:
+        return False
     with suppress(Exception):  # the ledger then says that the effect is unknown
         return key is not None and bool(run.executor.resources.was_decided(key))
     return False

@@ -54,6 +54,7 @@ class Deciding:
         has_files: Whether changes of a workspace belong to it.
         patience: Seconds for which its answer is asked for, once that is lost; None for the usual.
         is_kept: Whether the session's store is known to have recorded it.
+        is_void: Whether the call is undone although a ledger has recorded it.
     """
 
     contribute: Callable[[Any], None] = lambda connection: None  # noqa: ARG005 - nobody takes part
@@ -62,6 +63,7 @@ class Deciding:
     has_files: bool = False
     patience: float | None = None
     is_kept: bool = False
+    is_void: bool = False
 
 
 _START = Head({}, NO_RECORDS, 0)

@@ -237,6 +237,7 @@ class Transaction:
             if deciding is not None and not store.is_stored:
                 deciding.contribute(None)
                 if store.head is not self._head:
+                    deciding.is_void = True
                     raise StateError(
                         "What records a call has changed its session meanwhile, and one of the two "
                         "would be lost. Change the session in `prepare`."

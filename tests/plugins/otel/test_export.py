@@ -68,6 +68,7 @@ def test_spans_arrive_over_otlp_as_the_conventions_say(receiver: Any) -> None:
         "gen_ai.tool.type": "function",
         "gen_ai.tool.description": "Trace some work.",
         "gen_ai.tool.call.id": "call_1",
+        "toolstile.call.id": "call_1",
         "gen_ai.tool.call.arguments": {"word": "four"},
         "gen_ai.tool.call.result": 4,
         "toolstile.outcome": "succeeded",

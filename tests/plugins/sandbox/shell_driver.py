@@ -42,7 +42,7 @@ def main() -> None:
     logging.disable()
     settings, trial = (Settings(plugins=json.loads(told)) for told in sys.argv[1:3])
     # What is imported late may lie where only root can read.
-    tell(answer({"command": ["true"]}, trial))
+    tell(answer({"command": ["touch", "tried"]}, trial))
     if len(sys.argv) > 3:
         user = int(sys.argv[3])
         os.setgroups([])
