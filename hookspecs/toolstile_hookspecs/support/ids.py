@@ -10,16 +10,17 @@ from time import time_ns
 _numbers: count[int]
 _random: str
 _head: tuple[int, str]
-"""A millisecond, and the digits that its ids begin with."""
+"""The end of a millisecond, in nanoseconds, and the digits that its ids begin with."""
 
 
 def _begin() -> None:
-    """Begin a sequence; its random bits tell this process from those of all hosts."""
+    """Begin a sequence; its random digits tell this process from those of all hosts."""
     global _numbers, _random, _head  # noqa: PLW0603 - a global is the fastest place
-    # The version, 12 random bits, the variant and 14 more of a UUID; 24 more are above the count.
-    # The count orders the ids of a millisecond, and tells ids apart where the clock is set back.
+    # The version, 12 random bits, the variant and 14 more of a UUID.
     _random = f"7{secrets.randbits(12):03x}{0x8000 | secrets.randbits(14):04x}"
-    _numbers = count(secrets.randbits(24) << 24)
+    # Six random digits, then those that count. The count orders the ids of a millisecond. It is
+    # decimal, because an f-string writes that faster, and such digits are hexadecimal, too.
+    _numbers = count((100_000 + secrets.randbelow(800_000)) * 1_000_000)
     _head = 0, ""
 
 
@@ -32,11 +33,13 @@ def new_id() -> str:
     """Return an id that no other host or process makes, ordered by time.
 
     It has 32 hexadecimal digits and the layout of a version 7 UUID, which Python makes from 3.14.
+    If the clock is set back, ids keep the last millisecond until the clock has passed it again.
     """
     global _head  # noqa: PLW0603 - see `_begin`
-    at, head = _head
-    # Because each call has an id, what those of a millisecond share is written once.
-    if (now := time_ns() // 1_000_000) != at:
-        head = f"{now:012x}{_random}"
-        _head = now, head
-    return "%s%012x" % (head, next(_numbers))  # noqa: UP031 - an f-string takes longer
+    end, head = _head
+    # Because each call has an id, the digits that a millisecond's ids share are written once.
+    if (now := time_ns()) >= end:
+        milliseconds = now // 1_000_000
+        head = f"{milliseconds:012x}{_random}"
+        _head = (milliseconds + 1) * 1_000_000, head
+    return f"{head}{next(_numbers)}"

@@ -55,18 +55,20 @@ class Log:
 def _size_of(event: ToolInvoked) -> int:
     # The parts that an event keeps; the others are made when somebody reads them.
     kept = event.__dict__
-    arguments, text = kept.get("arguments"), kept.get("text") or kept.get("told")
+    arguments, text = kept.get("arguments"), kept.get("text") or kept.get("told") or ""
     given, result = event.call.arguments, kept.get("result")
-    size = len(arguments or "") + len(text or "")
-    if given is not arguments:
+    size = len(arguments or "") + len(text)
+    if isinstance(given, (str, bytes)):
+        size += 0 if given is arguments else len(given)
+    else:
         with suppress(ValueError, RecursionError):  # of what no text can say
-            size += len(given if isinstance(given, (str, bytes)) else arguments or str(given))
+            size += len(arguments or str(given))
     message = kept["message"] if result is None else result.message
     if message is not text:
         size += len(message)
-    if "data" not in kept and event.result.value is text:
-        return size
-    return size + len(event.data or "")
+    if "data" in kept:
+        return size + len(kept["data"] or "")
+    return size if event.result.value is text else size + len(event.data or "")
 
 
 class History:
