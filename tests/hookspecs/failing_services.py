@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from toolstile_plugins.workers.certificate import Certificate
+from toolstile_plugins.workers.connections import Certificate
 
 SECONDS = 0.3
 """The time limit of each client."""

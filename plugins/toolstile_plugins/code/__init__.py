@@ -14,8 +14,7 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs import HostHandle, MarkdownSection, Section, hookimpl
 from toolstile_plugins.code.section import CodeSection, code_tool, section_parts
-from toolstile_plugins.code.settings import CodeConfig
-from toolstile_plugins.code.workers import monty
+from toolstile_plugins.code.settings import CodeConfig, monty
 
 __all__ = ["CodeConfig", "CodeSection", "code_tool"]
 

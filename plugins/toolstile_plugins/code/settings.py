@@ -1,13 +1,121 @@
-"""The settings of code mode: in code, and as the table `[plugins.code]`."""
+"""The settings of code mode, the table `[plugins.code]`, and the processes in which scripts run."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Annotated, Any, Final
+from weakref import finalize
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from toolstile_hookspecs import ToolSelector
-from toolstile_plugins.code.workers import Workers
+from toolstile_hookspecs import ConfigurationError, ToolContext, ToolSelector, ToolValidationError
+from toolstile_hookspecs.support.process import renewed_in_forks
+from toolstile_hookspecs.support.text import extra_remedy
+
+if TYPE_CHECKING:
+    from pydantic_monty import Monty, MontySession
+
+FREE_WITHIN: Final = 5.0
+"""Seconds for which a script waits for a worker."""
+
+_opening = renewed_in_forks(__name__, "_opening", threading.Lock)
+# Processes in which the library has begun; what it runs on does not live on in a fork.
+_begun: list[int] = []
+
+
+def monty() -> Any:
+    """Return the library that runs scripts.
+
+    Raises:
+        ConfigurationError: When it is not installed; says how to install it.
+    """
+    try:
+        import pydantic_monty
+    except ImportError as error:
+        raise ConfigurationError(
+            f"run_python needs pydantic-monty, which is not installed. {extra_remedy('code')}."
+        ) from error
+    return pydantic_monty
+
+
+class Workers:
+    """A pool of workers. They end when it is closed or collected, and with their host's process.
+
+    Args:
+        most: The most of them at once.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._pool: Monty | None = None
+        self._finalizer: Callable[[], object] = lambda: None
+
+    @contextlib.contextmanager
+    def session(self, context: ToolContext, **options: Any) -> Generator[MontySession]:
+        """Give a worker to a call; it is killed once the call is given up.
+
+        Raises:
+            ToolValidationError: When none is free, or none can be started.
+        """
+        with contextlib.ExitStack() as stack:
+            try:
+                session = stack.enter_context(self._opened().checkout(**options))
+            except TimeoutError:
+                raise ToolValidationError(
+                    f"All {self._most} workers for scripts are busy. Wait a while, then retry."
+                ) from None
+            stack.enter_context(_killed_when_abandoned(context, session.worker_pid))
+            yield session
+
+    def close(self) -> None:
+        """End the workers; the next script starts others."""
+        with _opening:
+            self._finalizer()
+            self._pool = None
+
+    def _opened(self) -> Monty:
+        with _opening:
+            if any(process != os.getpid() for process in _begun):
+                raise ToolValidationError(
+                    "No script can run here: this process was forked from one that had run some. "
+                    "This requires human intervention: fork before the first script."
+                )
+            if self._pool is None:
+                _begun[:] = [os.getpid()]
+                made: Monty = monty().Monty(max_processes=self._most, checkout_timeout=FREE_WITHIN)
+                self._pool = made.__enter__()
+                self._finalizer = finalize(self, _end, os.getpid(), self._pool)
+            return self._pool
+
+
+def _end(process: int, pool: Monty) -> None:
+    if process == os.getpid():
+        pool.__exit__(None, None, None)
+
+
+@contextlib.contextmanager
+def _killed_when_abandoned(context: ToolContext, worker: int | None) -> Generator[None]:
+    lock = threading.Lock()
+    alive = [worker] if worker is not None else []
+
+    def kill() -> None:
+        # Never once the worker serves another call.
+        with lock, contextlib.suppress(ProcessLookupError):
+            if alive:
+                os.kill(alive.pop(), signal.SIGKILL)
+
+    take_back = context.on_abandoned(kill)
+    try:
+        yield
+    finally:
+        take_back()
+        with lock:
+            alive.clear()
+
 
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
 Positive = Annotated[int, Field(gt=0, strict=True)]

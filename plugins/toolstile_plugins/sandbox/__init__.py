@@ -17,8 +17,13 @@ from toolstile_hookspecs import Diagnostic, Section, Tool, ToolContext, applies_
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
-    from toolstile_plugins.sandbox.backend import Backend, Running, SandboxUnavailable
-    from toolstile_plugins.sandbox.command import Command, Limits
+    from toolstile_plugins.sandbox.backend import (
+        Backend,
+        Command,
+        Limits,
+        Running,
+        SandboxUnavailable,
+    )
     from toolstile_plugins.sandbox.layout import Layout
     from toolstile_plugins.sandbox.podman.section import PodmanSandboxSection
     from toolstile_plugins.sandbox.podman.settings import PodmanConfig
@@ -42,10 +47,10 @@ __all__ = [
 
 _HOMES: Final = {
     "Backend": "backend",
-    "Command": "command",
+    "Command": "backend",
     "CommandResult": "result",
     "Layout": "layout",
-    "Limits": "command",
+    "Limits": "backend",
     "PodmanConfig": "podman.settings",
     "PodmanSandboxSection": "podman.section",
     "Running": "backend",

@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from toolstile_plugins.sandbox.command import Limits
+from toolstile_plugins.sandbox.backend import Limits
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _PREFIX: Final = "toolstile-"

@@ -13,17 +13,22 @@ from toolstile_hookspecs.services.attachments import SupportsAttachments
 from toolstile_hookspecs.services.layers import SupportsLayers, WorkspaceLayers
 from toolstile_hookspecs.services.watches import SupportsWatch
 from toolstile_hookspecs.support.text import counted
-from toolstile_plugins.sandbox.backend import Backend, SandboxUnavailable
-from toolstile_plugins.sandbox.command import Command, Ended, Limits
-from toolstile_plugins.sandbox.entries import Entry, entries_of, entries_since, known_of
-from toolstile_plugins.sandbox.harvest import Harvest, HarvestError
+from toolstile_plugins.sandbox.backend import Backend, Command, Ended, Limits, SandboxUnavailable
+from toolstile_plugins.sandbox.harvest import (
+    Entry,
+    Harvest,
+    HarvestError,
+    entries_of,
+    entries_since,
+    known_of,
+)
 from toolstile_plugins.sandbox.layout import Layout, lay_out_copy, lay_out_layers
 from toolstile_plugins.sandbox.process import CommandRun
 from toolstile_plugins.sandbox.result import CommandResult, ShellParams, WholeOutput
 from toolstile_plugins.sandbox.scratch import Scratch, base_of
 from toolstile_plugins.sandbox.settings import SandboxSettings
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.linked_repository import outside_repository
+from toolstile_plugins.vfs.git_repositories import outside_repository
 from toolstile_plugins.vfs.tools.models import size_of
 from toolstile_plugins.vfs.write_set import shown
 

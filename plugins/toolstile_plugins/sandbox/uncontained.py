@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, BinaryIO, Final
 
 from toolstile_hookspecs import Diagnostic
-from toolstile_plugins.sandbox.backend import Running, start_process
-from toolstile_plugins.sandbox.command import Command
+from toolstile_plugins.sandbox.backend import Command, Running, start_process
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:

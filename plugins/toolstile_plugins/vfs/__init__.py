@@ -24,7 +24,7 @@ from toolstile_hookspecs import (
     hookimpl,
 )
 from toolstile_plugins.command_options.vfs import ARGUMENTS
-from toolstile_plugins.vfs.linked_repository import diagnose_repository
+from toolstile_plugins.vfs.git_repositories import diagnose_repository
 from toolstile_plugins.vfs.paths import RESERVED
 from toolstile_plugins.vfs.section import VfsToolsSection, open_workspace, workspace_binding
 from toolstile_plugins.vfs.settings import Mount, VfsConfig

@@ -1,4 +1,4 @@
-"""Nodes of a tree: directories, links, and files with their content."""
+"""Nodes of a tree: directories, links, and files with their content, also from outside of it."""
 
 from __future__ import annotations
 
@@ -6,15 +6,19 @@ import contextlib
 import hashlib
 import io
 import os
+import re
 import shutil
+import stat
 import tempfile
+import threading
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO, Final, Literal, Protocol, cast
 
-from toolstile_hookspecs import FileStat
+from toolstile_hookspecs import ConflictError, FileStat
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -269,3 +273,121 @@ class WriteStream(io.RawIOBase):
         if self._size <= _IN_MEMORY_BYTES:
             return InMemory(self._buffer.read())
         return Spooled(cast("BinaryIO", self._buffer), self._size)
+
+
+_READ: Final = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_CLOEXEC", 0)
+
+
+class TakenFile(Content):
+    """The content of a file outside of the workspace, which stays there until a commit takes it.
+
+    Args:
+        source: The file. Nobody else changes it from now on.
+        keeper: Lives as long as the file may be needed, such as what removes its directory.
+
+    Raises:
+        OSError: When there is no regular file.
+    """
+
+    __slots__ = ("_identity", "_keeper", "size", "source")
+
+    def __init__(self, source: str | os.PathLike[str], keeper: object = None) -> None:
+        self.source = os.fspath(source)
+        self._keeper = keeper
+        status = os.lstat(self.source)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(f"{self.source} is not a file, so its content cannot be taken.")
+        self._identity = _identity_of(status)
+        self.size = status.st_size
+
+    def open(self) -> BinaryIO:
+        """Return a stream; raises `ConflictError` when it is not the file that was taken."""
+        return os.fdopen(self.descriptor(), "rb")
+
+    def descriptor(self) -> int:
+        """Return a descriptor to read with; raises as `open` does."""
+        with suppress(FileNotFoundError, NotADirectoryError):
+            handle = os.open(self.source, _READ)
+            try:
+                self.check(os.fstat(handle))
+            except BaseException:
+                os.close(handle)
+                raise
+            return handle
+        raise self._changed()
+
+    def check(self, status: os.stat_result, *, renamed: bool = False) -> None:
+        """Raise `ConflictError` unless this is the file as it was taken, by its old name or not."""
+        # A new name counts as a change of what is not its content.
+        end = -1 if renamed else None
+        if _identity_of(status)[:end] != self._identity[:end]:
+            raise self._changed()
+
+    def _changed(self) -> ConflictError:
+        name = os.path.basename(self.source)  # noqa: PTH119 - of a text
+        return ConflictError(
+            f"{name!a} changed after the program that made it had ended; nothing of this call was "
+            "kept. Retry."
+        )
+
+
+def _identity_of(status: os.stat_result) -> tuple[int, ...]:
+    return (
+        status.st_dev,
+        status.st_ino,
+        status.st_size,
+        status.st_mtime_ns,
+        status.st_ctime_ns,
+    )
+
+
+_DIRECTORY: Final = ".outputs"  # there is none, unless somebody makes one
+_MOST_BYTES: Final = 32 * 1024 * 1024
+_NAME_CHARACTERS: Final = 16
+_PATH: Final = re.compile(rf"{re.escape(_DIRECTORY)}/[0-9a-f]{{{_NAME_CHARACTERS}}}(\.[^/]*)?")
+_READONLY: Final = 0o444
+
+
+def is_attached(path: str) -> bool:
+    """Tell whether a path is one that an attachment has, or had while it was kept."""
+    return _PATH.fullmatch(path) is not None
+
+
+class Attachments:
+    """The contents of one workspace, the newest of them that fit; they go with it.
+
+    They lie in memory, where neither another user nor a crash finds anything of them.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._nodes: dict[str, Node] = {}
+
+    def add(self, data: bytes, suffix: str) -> str:
+        """Add a content, and return its path; what nobody has read cannot be guessed."""
+        content = InMemory(data)
+        path = f"{_DIRECTORY}/{content.digest[:_NAME_CHARACTERS]}{suffix}"
+        node = file_node(content, datetime.now(UTC), _READONLY)
+        with self._lock:
+            self._nodes.pop(path, None)
+            room = _MOST_BYTES - content.size
+            for known in reversed(list(self._nodes)):
+                room -= self._size_of(known)
+                if room < 0:
+                    del self._nodes[known]
+            self._nodes[path] = node
+        return path
+
+    def get(self, path: str) -> Node | None:
+        """Return what is at a path."""
+        return self._nodes.get(path)
+
+    def refusal(self, path: str) -> str | None:
+        """Return why a path cannot be changed, where it is one of these."""
+        if path not in self._nodes:
+            return None
+        return f"{path} lies beside the workspace and can only be read. A copy can be changed."
+
+    def _size_of(self, path: str) -> int:
+        content = self._nodes[path].content
+        return 0 if content is None else content.size

@@ -14,14 +14,11 @@ from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_hookspecs.services.watches import Watch
 from toolstile_plugins.vfs import paths, text_files as text
 from toolstile_plugins.vfs.backends.base import WatchMark
-from toolstile_plugins.vfs.checkpoints import put_back
 from toolstile_plugins.vfs.glob import Pattern
-from toolstile_plugins.vfs.lookup import content_of, in_order
-from toolstile_plugins.vfs.nodes import InMemory, Node, WriteStream, copy_stream
-from toolstile_plugins.vfs.search import Search
-from toolstile_plugins.vfs.taken_file import TakenFile
+from toolstile_plugins.vfs.lookup import Search, content_of, in_order
+from toolstile_plugins.vfs.nodes import InMemory, Node, TakenFile, WriteStream, copy_stream
 from toolstile_plugins.vfs.transfer import Transfer
-from toolstile_plugins.vfs.write_set import Layer
+from toolstile_plugins.vfs.write_set import Layer, put_back
 
 
 class Overlay:

@@ -9,7 +9,6 @@ from datetime import datetime
 from typing import Final
 
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.checkpoints import kept
 from toolstile_plugins.vfs.lookup import Lookup, what
 from toolstile_plugins.vfs.nodes import (
     PERMISSIONS,
@@ -20,7 +19,7 @@ from toolstile_plugins.vfs.nodes import (
     file_node,
     link_node,
 )
-from toolstile_plugins.vfs.write_set import Layer
+from toolstile_plugins.vfs.write_set import Layer, kept
 
 #: What a copied directory needs for what it holds to be put into it.
 _OF_OWNER: Final = 0o700

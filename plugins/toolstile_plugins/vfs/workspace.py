@@ -26,12 +26,17 @@ from toolstile_plugins.vfs.backends.base import (
     wait_async,
 )
 from toolstile_plugins.vfs.backends.memory import MemoryStore
-from toolstile_plugins.vfs.checkpoints import Checkpoint, Checkpoints
 from toolstile_plugins.vfs.diff import diff, file_changes
 from toolstile_plugins.vfs.nodes import Node, WriteStream
 from toolstile_plugins.vfs.overlay import Overlay
 from toolstile_plugins.vfs.told_changes import redo, told
-from toolstile_plugins.vfs.write_set import Layer, check_emptied, check_seen
+from toolstile_plugins.vfs.write_set import (
+    Checkpoint,
+    Checkpoints,
+    Layer,
+    check_emptied,
+    check_seen,
+)
 
 if TYPE_CHECKING:
     from toolstile_plugins.vfs.protected_paths import ProtectedPaths

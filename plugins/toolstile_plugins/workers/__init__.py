@@ -63,7 +63,7 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
             connections.open()
         cancelling = stack.enter_context(ThreadPoolExecutor(thread_name_prefix="toolstile-cancel"))
         if settings.concurrency:
-            from toolstile_plugins.workers.own_worker import own_worker
+            from toolstile_plugins.workers.handlers import own_worker
 
             tools = [tool for tool in host.catalog if tool.handler and settings.runs.selects(tool)]
             stack.enter_context(own_worker(dispatcher, tools, settings.concurrency))
@@ -132,8 +132,8 @@ def toolstile_commands() -> list[Command]:
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:
     # No other command has to wait for it.
-    from toolstile_plugins.workers.cli import run_worker
     from toolstile_plugins.workers.dispatchers import dispatcher_of
+    from toolstile_plugins.workers.handlers import run_worker
 
     with closing(dispatcher_of(host.settings("workers"), host)) as dispatcher:
         return run_worker(dispatcher, args.tools, args.concurrency)

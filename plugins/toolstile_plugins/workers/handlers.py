@@ -1,23 +1,29 @@
-"""The processes of a worker that run handlers: each runs one at a time, and can be killed."""
+"""The processes of a worker that run handlers, for `toolstile worker` and within a host."""
 
 from __future__ import annotations
 
+import importlib
 import json
+import logging
 import os
 import signal
 import sys
 import threading
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from threading import Event, Thread
 from typing import Any, Final
 
-from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs import ConfigurationError, Tool
 from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
+    Dispatcher,
     DispatchOutcome,
     DispatchState,
 )
 from toolstile_plugins.isolation.child_process import started
+from toolstile_plugins.workers.tool_modules import tools_in
 
 HANDLER_PROCESS: Final = f"{__package__}.handler_process"
 """The program of the processes."""
@@ -166,3 +172,112 @@ class _HandlerProcess:
         if not line:
             raise EOFError
         return json.loads(line)
+
+
+log = logging.getLogger("toolstile.workers")
+
+
+@contextmanager
+def own_worker(
+    dispatcher: Dispatcher, tools: Iterable[Tool[Any, Any]], concurrency: int
+) -> Generator[None]:
+    """Run calls of tools while the block runs.
+
+    Args:
+        dispatcher: The dispatcher, which hands out the calls.
+        tools: The tools.
+        concurrency: How many calls run at once.
+
+    Raises:
+        ConfigurationError: A tool is in no module that another process can import, or the
+            processes do not start.
+    """
+    main = getattr(sys.modules.get("__main__"), "__spec__", None)
+    if main is not None and main.name == HANDLER_PROCESS:
+        raise ConfigurationError(
+            "plugins.workers.concurrency: a module of tools opens a host when it is imported, as "
+            "processes of handlers do. Open it in a function, or keep the tools in another module."
+        )
+    versions = {tool.name: tool.version for tool in tools}
+    modules = sorted({_module_of(tool) for tool in tools})
+    stop = Event()
+
+    def serve() -> None:
+        try:
+            dispatcher.serve(handlers, concurrency=concurrency, stop=stop)
+        except Exception:
+            log.exception("The worker of this host has ended, and takes no more calls.")
+
+    with closing(HandlerProcesses(modules, versions)) as handlers:
+        handlers.start(concurrency)
+        thread = Thread(target=serve, name="toolstile-own-worker", daemon=True)
+        thread.start()
+        try:
+            yield
+        finally:
+            stop.set()
+            thread.join()
+
+
+def _module_of(tool: Tool[Any, Any]) -> str:
+    """Return the module whose top level has a tool; raises `ConfigurationError` for none."""
+    function: Any = getattr(tool, "function", tool.handler)
+    name: str = getattr(function, "__module__", "__main__")
+    module = None if name == "__main__" else sys.modules.get(name)
+    if module is None or tool.name not in tools_in([module]):
+        raise ConfigurationError(
+            f"plugins.workers.concurrency: {tool.name} is not at the top level of a module that "
+            "another process can import. Move it there, or leave it out of [plugins.workers.runs]."
+        )
+    return name
+
+
+def run_worker(dispatcher: Dispatcher, modules: Sequence[str], concurrency: int) -> int:
+    """Run calls of the tools of modules.
+
+    Raises:
+        ConfigurationError: A module cannot be imported, or there is no tool for a worker.
+    """
+    if (here := str(Path.cwd())) not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        tools = tools_in([importlib.import_module(name) for name in modules])
+    except Exception as error:
+        told = f"--tools: {type(error).__name__}: {error}. Name modules that can be imported."
+        raise ConfigurationError(told) from error
+    if not tools:
+        raise ConfigurationError(
+            f"--tools: {', '.join(modules)} has no tool with a handler, such as a function made "
+            "one with @tool. Name a module that has one."
+        )
+    handlers = HandlerProcesses(modules, {name: tool.version for name, tool in tools.items()})
+    with closing(handlers), _stop_on_signals() as stop:
+        handlers.start(concurrency)
+        _tell(f"A worker runs {', '.join(sorted(tools))}, {concurrency} at once.")
+        dispatcher.serve(handlers, concurrency=concurrency, stop=stop)
+    _tell("The worker has ended.")
+    return 0
+
+
+@contextmanager
+def _stop_on_signals() -> Generator[threading.Event]:
+    """Set the event at SIGTERM or Ctrl-C; a second one does what it did before."""
+    stop = threading.Event()
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def drain(number: int, _: object) -> None:
+        stop.set()
+        signal.signal(number, before[signal.Signals(number)])
+
+    for number in before:
+        signal.signal(number, drain)
+    try:
+        yield stop
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _tell(text: str) -> None:
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()

@@ -37,7 +37,7 @@ from toolstile_plugins.isolation.services import serve
 from toolstile_plugins.isolation.values import written
 from toolstile_plugins.workers import trace_context
 from toolstile_plugins.workers.connections import HandlerConnections
-from toolstile_plugins.workers.messages import not_submitted
+from toolstile_plugins.workers.outcomes import not_submitted
 from toolstile_plugins.workers.settings import WorkersSettings
 
 log = logging.getLogger("toolstile.workers")

@@ -17,8 +17,8 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
 )
 from toolstile_hookspecs.services.start_marks import run_once
+from toolstile_plugins.workers.outcomes import until_recorded
 from toolstile_plugins.workers.queue_file import BEATS, CallQueue
-from toolstile_plugins.workers.recording import until_recorded
 
 log = logging.getLogger("toolstile.workers")
 

@@ -10,7 +10,7 @@ import pytest
 
 from toolstile_hookspecs import DefinitionError, Diagnostic, Severity
 from toolstile_hookspecs.support.text import extra_remedy
-from toolstile_plugins.sandbox import bubblewrap_program
+from toolstile_plugins.sandbox import bubblewrap
 
 SAID = "hello\n"
 """The text that a plugin prints while it is imported."""
@@ -159,7 +159,7 @@ def test_a_plugin_that_does_not_load_hides_nothing_else(doctor, folder):
 
 @pytest.mark.parametrize(("config", "severity"), [("", "note"), ("[plugins.sandbox]\n", "error")])
 def test_what_nobody_has_asked_for_is_no_error(doctor, monkeypatch, config, severity):
-    monkeypatch.setattr(bubblewrap_program, "_found", lambda: None)
+    monkeypatch.setattr(bubblewrap, "_found", lambda: None)
     _, found = doctor(config=config)
     assert found["sandbox"]["severity"] == severity
     assert ("sandbox" in errors(found)) is (severity == "error")

@@ -448,7 +448,7 @@ def test_a_script_that_is_given_up_is_killed_at_once(way):
 
 
 def test_a_call_waits_for_a_worker_and_says_so_when_none_comes(monkeypatch):
-    monkeypatch.setattr("toolstile_plugins.code.workers.FREE_WITHIN", 0.1)
+    monkeypatch.setattr("toolstile_plugins.code.settings.FREE_WITHIN", 0.1)
     inside, go_on = threading.Event(), threading.Event()
 
     @tool(category="read", timeout=None)

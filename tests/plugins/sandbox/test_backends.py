@@ -14,9 +14,9 @@ import pytest
 
 from toolstile import Host, Settings
 from toolstile_hookspecs import ConfigurationError, PluginError, Status
-from toolstile_plugins.sandbox import SandboxSettings, ShellSection, bubblewrap_program
+from toolstile_plugins.sandbox import SandboxSettings, ShellSection, bubblewrap
 from toolstile_plugins.sandbox.backend import backend_of
-from toolstile_plugins.sandbox.bubblewrap_program import remedy
+from toolstile_plugins.sandbox.bubblewrap import remedy
 
 
 def test_without_a_sandbox_the_model_the_record_and_the_doctor_say_so(open_shell):
@@ -134,7 +134,7 @@ def test_where_namespaces_are_forbidden_the_refusal_says_what_to_do(
     failure = "bwrap: setting up uid map: Permission denied"
     program.write_text(f"#!/bin/sh\necho '{failure}' >&2\nexit 1\n")
     program.chmod(0o755)
-    monkeypatch.setattr(bubblewrap_program, "_found", lambda: str(program))
+    monkeypatch.setattr(bubblewrap, "_found", lambda: str(program))
     outcome = open_shell().outcome("true")
     assert outcome.status is Status.FAILED
     assert failure in outcome.text
@@ -158,7 +158,7 @@ def test_each_failure_has_its_remedy(failure, told):
 
 
 def test_without_bubblewrap_the_refusal_says_what_to_install(open_shell, monkeypatch):
-    monkeypatch.setattr(bubblewrap_program, "_found", lambda: None)
+    monkeypatch.setattr(bubblewrap, "_found", lambda: None)
     assert "[sandbox]" in open_shell().outcome("true").text
     (found,) = backend_of(SandboxSettings()).findings()
     assert "[sandbox]" in str(found.remedy)
@@ -177,17 +177,17 @@ def test_the_systems_program_is_used_where_it_is_new_enough(tmp_path, monkeypatc
         program.write_text(f"#!/bin/sh\necho bubblewrap {version}\n")
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
-        bubblewrap_program._found.cache_clear()
-        assert (bubblewrap_program.needed_program() == str(program)) is own
-    bubblewrap_program._found.cache_clear()
+        bubblewrap._found.cache_clear()
+        assert (bubblewrap.needed_program() == str(program)) is own
+    bubblewrap._found.cache_clear()
 
 
 def test_the_wheels_program_runs():
     told = subprocess.run(
-        [bubblewrap_program.needed_program(), "--version"],
+        [bubblewrap.needed_program(), "--version"],
         capture_output=True,
         text=True,
         check=True,
     )
     assert "bubblewrap" in told.stdout
-    assert Path(bubblewrap_program.needed_program()).is_file()
+    assert Path(bubblewrap.needed_program()).is_file()

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from toolstile_plugins.sandbox.bubblewrap_program import needed_program
+from toolstile_plugins.sandbox.bubblewrap import needed_program
 
 DRIVER = Path(__file__).with_name("shell_driver.py")
 MIB = 1024 * 1024

@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
     tool,
 )
 from toolstile_plugins.sandbox import ShellParams, ShellSection
-from toolstile_plugins.sandbox.command import GIT_VARIABLES
+from toolstile_plugins.sandbox.backend import GIT_VARIABLES
 
 Open = Callable[..., Any]
 

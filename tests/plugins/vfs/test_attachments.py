@@ -6,7 +6,7 @@ import pytest
 
 from toolstile_hookspecs import ToolContext
 from toolstile_hookspecs.services.attachments import SupportsAttachments
-from toolstile_plugins.vfs.attachments import Attachments
+from toolstile_plugins.vfs.nodes import Attachments
 from toolstile_plugins.vfs.tools.checks import missing
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
 

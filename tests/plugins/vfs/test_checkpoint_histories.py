@@ -18,8 +18,8 @@ from hypothesis.stateful import (
 )
 
 from toolstile_hookspecs import Filesystem, ToolContext
-from toolstile_plugins.vfs.checkpoints import Checkpoint
 from toolstile_plugins.vfs.workspace import VirtualFilesystem
+from toolstile_plugins.vfs.write_set import Checkpoint
 
 PATHS = ["a", "b", "a/x", "a/y", "b/x", "a/x/z", "d/e/f"]
 

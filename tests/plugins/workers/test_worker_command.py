@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from toolstile_hookspecs import ConfigurationError, StateError
-from toolstile_plugins.workers.cli import run_worker
-from toolstile_plugins.workers.handlers import HandlerProcesses
+from toolstile_plugins.workers.handlers import HandlerProcesses, run_worker
 from toolstile_plugins.workers.local import LocalDispatcher
 from toolstile_plugins.workers.settings import WorkersSettings
 

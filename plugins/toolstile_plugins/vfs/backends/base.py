@@ -21,8 +21,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_hookspecs.services.watches import Watch
-from toolstile_plugins.vfs.attachments import Attachments
-from toolstile_plugins.vfs.nodes import Kind, Node, version_of
+from toolstile_plugins.vfs.nodes import Attachments, Kind, Node, version_of
 from toolstile_plugins.vfs.paths import join
 
 

@@ -13,10 +13,8 @@ from functools import partial
 from toolstile_hookspecs import Deadline
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import Change, Changes, Lock, Prepared, Store, Transaction
-from toolstile_plugins.vfs.checkpoints import kept
-from toolstile_plugins.vfs.nodes import InMemory, Kind, Node, directory_node, file_node
-from toolstile_plugins.vfs.taken_file import TakenFile
-from toolstile_plugins.vfs.write_set import check_emptied, check_seen
+from toolstile_plugins.vfs.nodes import InMemory, Kind, Node, TakenFile, directory_node, file_node
+from toolstile_plugins.vfs.write_set import check_emptied, check_seen, kept
 
 
 class Turn:

@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.support.text import counted, looks_like, near
-from toolstile_plugins.vfs.attachments import is_attached
+from toolstile_plugins.vfs.nodes import is_attached
 from toolstile_plugins.vfs.paths import ALIAS
 from toolstile_plugins.vfs.tools.models import size_of
 

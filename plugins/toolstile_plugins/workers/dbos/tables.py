@@ -11,7 +11,7 @@ from toolstile_hookspecs.services.dispatcher import DispatchOutcome
 from toolstile_hookspecs.services.start_marks import StartMark
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.database.schema import Part
-from toolstile_plugins.workers.recording import KEPT, until_recorded
+from toolstile_plugins.workers.outcomes import KEPT, until_recorded
 
 WORKERS: Final = Part(
     "workers",

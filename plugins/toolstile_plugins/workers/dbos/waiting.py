@@ -26,7 +26,6 @@ from toolstile_plugins.workers.dbos.engine import (
     explaining,
     require_extra,
 )
-from toolstile_plugins.workers.dbos.news import News
 from toolstile_plugins.workers.dbos.tables import (
     OUTCOMES,
     FoundMark,
@@ -35,10 +34,12 @@ from toolstile_plugins.workers.dbos.tables import (
     WorkerTable,
     news_of,
 )
-from toolstile_plugins.workers.messages import other_version, too_late
+from toolstile_plugins.workers.outcomes import other_version, too_late
 
 if TYPE_CHECKING:
     from dbos import WorkflowStatus
+
+    from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
 
 LOOKS: Final = 4
 """Looks at all calls within the time after which a worker counts as dead."""
@@ -288,3 +289,44 @@ def _is_lost(status: WorkflowStatus, workers: Mapping[str, Worker]) -> bool:
     return all(
         worker.queue != status.queue_name or not worker.takes_calls for worker in workers.values()
     )
+
+
+POOLED_PAUSE: Final = 0.1
+"""Seconds between looks where a pooler passes on no news."""
+
+
+class News:
+    """The news of a channel, on a connection of its own; for one thread.
+
+    Args:
+        database: The database.
+        channel: The channel.
+    """
+
+    def __init__(self, database: PostgresDatabase, channel: str) -> None:
+        self._database = database
+        self._channel = channel
+        self._connection: Connection | None = None
+
+    def listen(self) -> bool:
+        """Listen from now on; returns whether this is new, so that news may have been missed."""
+        if self._connection is not None:
+            return False
+        connection = self._database.connect()
+        connection.execute(f"LISTEN {self._channel}".encode())
+        self._connection = connection
+        return True
+
+    def wait(self, seconds: float) -> set[str]:
+        """Wait for news so long; returns what was told."""
+        connection = self._connection
+        assert connection is not None  # noqa: S101 - `listen` comes first
+        if connection.prepare_threshold is None:
+            seconds = min(seconds, POOLED_PAUSE)
+        return {told.payload for told in connection.notifies(timeout=seconds, stop_after=1)}
+
+    def close(self) -> None:
+        """Close the connection."""
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            connection.close()

@@ -30,8 +30,8 @@ from toolstile_plugins.workers.dbos.engine import (
     engine_of,
     explaining,
 )
-from toolstile_plugins.workers.dbos.news import News
 from toolstile_plugins.workers.dbos.tables import CANCELS, PostgresStarts, Worker, WorkerTable
+from toolstile_plugins.workers.dbos.waiting import News
 
 BEATS: Final = 5
 """Signs of life within the time after which a worker counts as dead."""

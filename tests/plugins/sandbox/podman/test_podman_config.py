@@ -14,7 +14,7 @@ from toolstile import Host, Settings
 from toolstile_hookspecs import ApprovalRequest, ConfigurationError, Status
 from toolstile_plugins.sandbox import PodmanConfig, SandboxSettings
 from toolstile_plugins.sandbox.backend import backend_of
-from toolstile_plugins.sandbox.podman.program import Program
+from toolstile_plugins.sandbox.podman.container import Program
 
 IMAGE = "localhost/tools:1"
 DIGEST = "sha256:" + "0123456789abcdef" * 4

@@ -1,21 +1,113 @@
-"""Descriptors of a workspace on disk: walks that follow no link, the lock, the watches."""
+"""Descriptors of a workspace on disk: walks that follow no link, the lock, watches, versions."""
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import hashlib
 import os
 import secrets
 import stat
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Container, Generator
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from io import FileIO
-from typing import Final
+from typing import BinaryIO, Final, NamedTuple
 
 from toolstile_hookspecs.support.process import unshared
+from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs.nodes import Content, Node, directory_node
 from toolstile_plugins.vfs.paths import RESERVED
+from toolstile_plugins.vfs.write_set import conflict
+
+REMEDY: Final = "Choose another path, or let a person change the mode."
+
+
+def check_changeable(root: int, directory: str, opened: Container[str] = ()) -> None:
+    """Raise `OSError` unless entries of a directory can be changed by renaming from the root.
+
+    Args:
+        root: The descriptor of the root.
+        directory: The directory, or one that is to be made.
+        opened: The directories whose modes will have been changed so that they let it be.
+    """
+    for path in (directory, *paths.ancestors(directory), ""):
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            with parent_of(root, path) as (parent, name):
+                found = os.stat(name or ".", dir_fd=parent, follow_symlinks=False)
+                allowed = path in opened or os.access(name or ".", os.W_OK | os.X_OK, dir_fd=parent)
+            if stat.S_ISDIR(found.st_mode):
+                _check(path, on_root=found.st_dev == os.fstat(root).st_dev, allowed=allowed)
+                return
+
+
+def unreadable(path: str) -> PermissionError:
+    """Return the error that says that a file may not be read."""
+    return PermissionError(f"{path} cannot be read: its mode forbids it. {REMEDY}")
+
+
+def _check(path: str, *, on_root: bool, allowed: bool) -> None:
+    if not on_root:
+        raise OSError(
+            f"{path} lies on another file system than the rest of the workspace, so nothing in "
+            "there can be changed here. Choose another path."
+        )
+    if not allowed:
+        raise PermissionError(
+            f"{path or 'The root'} is a directory whose mode forbids to change what it holds. "
+            f"{REMEDY}"
+        )
+
+
+# --- Errors of the system
+
+
+_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
+_TOO_MANY = frozenset({errno.EMFILE, errno.ENFILE})
+_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM})
+
+
+def explained(error: OSError, path: str, root: str) -> OSError:
+    """Return an error of the same type whose text says what it means, or the error itself."""
+    number = error.errno
+    if number is None or isinstance(error, FileNotFoundError | NotADirectoryError):
+        return error
+    if number in _FORBIDDEN:
+        what = path or named(error) or "The workspace"
+        return PermissionError(
+            f"{what} cannot be reached: its mode, or that of a directory above, forbids it. "
+            f"{REMEDY}"
+        )
+    if number == errno.EROFS:
+        return PermissionError("The workspace is read-only, so it cannot be changed.")
+    if number in _FULL:
+        return OSError(
+            "The disk that the workspace is on is full, so nothing of this call was kept. Free "
+            "space, then retry."
+        )
+    if number in _TOO_MANY:
+        return OSError("Too many files are open, so the workspace cannot be used now. Retry.")
+    where = f" at {path or named(error)}" if path or named(error) else ""
+    return OSError(
+        f"The workspace {root} cannot be used{where}: {os.strerror(number).lower()}. Retry later; "
+        "if that does not help, it requires human intervention."
+    )
+
+
+def named(error: OSError) -> str:
+    """Return the path that an error names, empty for none."""
+    return os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else ""
+
+
+def unopened(error: OSError, root: str) -> OSError:
+    """Return the error that says why a directory cannot be a workspace."""
+    reason = os.strerror(error.errno) if error.errno is not None else str(error)
+    return type(error)(
+        f"{root} cannot be a workspace: {reason}. Give a directory that exists and can be read."
+    )
+
 
 _ONLY_DIRECTORIES: Final = os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _PASS: Final = _ONLY_DIRECTORIES | getattr(os, "O_PATH", os.O_RDONLY)
@@ -331,3 +423,124 @@ def sweep_watches(area: int, names: list[str]) -> None:
         ):
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             os.unlink(name, dir_fd=area)
+
+
+#: A second change within one tick of the file system's clock leaves the times as they are.
+_FINE_TICK_NS: Final = 20_000_000
+_COARSE_TICK_NS: Final = 2_000_000_000
+_SECOND_NS: Final = 1_000_000_000
+#: Of a larger file that changed a moment ago, a second change within the tick can be missed.
+_MAX_HASHED_BYTES: Final = 16 * 1024 * 1024
+
+
+class Stamp(NamedTuple):
+    """Identity, size and times of a file."""
+
+    device: int
+    inode: int
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """The state of a file, or of what is neither file nor directory.
+
+    Args:
+        stamp: Identity, size and times.
+        digest: The SHA-256 in hex, where the times alone could miss a change; of a link's text.
+    """
+
+    stamp: Stamp
+    digest: str | None = field(default=None, compare=False)
+
+
+def stamp_of(status: os.stat_result) -> Stamp:
+    """Return identity, size and times."""
+    return Stamp(
+        status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
+    )
+
+
+def is_fresh(stamp: Stamp) -> bool:
+    """Tell whether a file changed so lately that its times could stay at the next change."""
+    tick = _FINE_TICK_NS if stamp.mtime_ns % _SECOND_NS else _COARSE_TICK_NS
+    age = time.time_ns() - max(stamp.mtime_ns, stamp.ctime_ns)
+    return age < tick and stamp.size <= _MAX_HASHED_BYTES
+
+
+class OnDisk(Content):
+    """The content of a file as it was when it was pinned."""
+
+    __slots__ = ("_root", "path", "pin", "size")
+
+    def __init__(self, root: Callable[[], int], path: str, pin: Pin) -> None:
+        self._root = root
+        self.path = path
+        self.pin = pin
+        self.size = pin.stamp.size
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether it is the same state of the same file."""
+        return isinstance(other, OnDisk) and (self.path, self.pin) == (other.path, other.pin)
+
+    def __hash__(self) -> int:
+        return hash((self.path, self.pin.stamp))
+
+    @property
+    def digest(self) -> str | None:
+        """The SHA-256 in hex, where it is known without reading."""
+        return self.pin.digest
+
+    def read(self) -> bytes:
+        """Return all of it; raises `ConflictError` when it has changed since it was pinned."""
+        with self.open() as stream:
+            data = stream.read()
+            if stamp_of(os.fstat(stream.fileno())) != self.pin.stamp:
+                raise conflict([self.path])
+        return data
+
+    def open(self) -> BinaryIO:
+        """Return a stream; raises as `read` does."""
+        return os.fdopen(self.descriptor(), "rb")
+
+    def descriptor(self) -> int:
+        """Return a descriptor to read with; raises as `read` does."""
+        try:
+            handle, status = open_file(self._root(), self.path)
+        except (FileNotFoundError, NotADirectoryError):
+            raise conflict([self.path]) from None
+        except PermissionError:
+            raise unreadable(self.path) from None
+        if stamp_of(status) != self.pin.stamp:
+            os.close(handle)
+            raise conflict([self.path])
+        return handle
+
+
+def node_of(root: Callable[[], int], path: str, status: os.stat_result) -> Node:
+    """Return what is at a path."""
+    mode = status.st_mode
+    if stat.S_ISDIR(mode):
+        return directory_node(status.st_mtime_ns, stat.S_IMODE(mode))
+    stamp = stamp_of(status)
+    if stat.S_ISLNK(mode):
+        target = target_at(root(), path)
+        pin = Pin(stamp, digest_of(target))
+        return Node("link", pin, None, status.st_mtime_ns, target=target)
+    if not stat.S_ISREG(mode):
+        return Node("other", Pin(stamp), None, status.st_mtime_ns, _special(mode))
+    pin = Pin(stamp)
+    if is_fresh(stamp):
+        pin = Pin(stamp, digest_at(root(), path))
+    content = OnDisk(root, path, pin)
+    return Node("file", pin, content, status.st_mtime_ns, mode=stat.S_IMODE(mode))
+
+
+def _special(mode: int) -> str:
+    kinds = (
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+    )
+    return next((name for test, name in kinds if test(mode)), "a device")

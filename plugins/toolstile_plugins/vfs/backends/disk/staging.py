@@ -12,13 +12,16 @@ from typing import Final
 
 from toolstile_plugins.vfs.backends.base import Change, Changes
 from toolstile_plugins.vfs.backends.disk import descriptors
-from toolstile_plugins.vfs.backends.disk.descriptors import CREATE_FILE, READ_FILE
-from toolstile_plugins.vfs.backends.disk.file_version import OnDisk, Pin
+from toolstile_plugins.vfs.backends.disk.descriptors import (
+    CREATE_FILE,
+    READ_FILE,
+    OnDisk,
+    Pin,
+    check_changeable,
+)
 from toolstile_plugins.vfs.backends.disk.journal import Image, Operation
-from toolstile_plugins.vfs.backends.disk.os_errors import check_changeable
-from toolstile_plugins.vfs.nodes import Content, Node
+from toolstile_plugins.vfs.nodes import Content, Node, TakenFile
 from toolstile_plugins.vfs.paths import split
-from toolstile_plugins.vfs.taken_file import TakenFile
 
 _BLOCK_BYTES: Final = 1 << 20
 _HASHED_BYTES: Final = 1 << 20

@@ -25,13 +25,17 @@ from toolstile_plugins.vfs.backends.disk import descriptors
 from toolstile_plugins.vfs.backends.disk.commit import CommitArea, DiskTransaction
 from toolstile_plugins.vfs.backends.disk.descriptors import (
     Hold,
+    Pin,
     WatchFile,
     WorkspaceLock,
+    check_changeable,
+    explained,
+    node_of,
+    stamp_of,
     sweep_watches,
+    unopened,
 )
-from toolstile_plugins.vfs.backends.disk.file_version import Pin, node_of, stamp_of
 from toolstile_plugins.vfs.backends.disk.operations import Steps
-from toolstile_plugins.vfs.backends.disk.os_errors import check_changeable, explained, unopened
 from toolstile_plugins.vfs.nodes import Kind, Node
 from toolstile_plugins.vfs.write_set import check_emptied, check_seen, conflict
 
