@@ -1,17 +1,18 @@
-"""Functions of a script: the tools that it can call, with signatures made of their schemas."""
+"""Scripts: their params and result, and the tools as their functions, with signatures."""
 
 from __future__ import annotations
 
 import builtins
+import json
 import keyword
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import count
-from typing import Any, Final, cast
+from typing import Annotated, Any, Final, cast
 
-from pydantic import PydanticUserError
+from pydantic import Field, PydanticUserError
 
 from toolstile_hookspecs import DefinitionError, ForeignTool, Tool
 from toolstile_hookspecs.execution.schemas import params_schema
@@ -40,7 +41,39 @@ _PLAIN: Final = {
     "null": "None",
 }
 _WORDS: Final = re.compile(r"\w+", re.ASCII)
+MAX_CODE: Final = 100_000
 _REFERENCE: Final = re.compile(r"#/(?:\$defs|definitions)/([^/]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class RunPython:
+    """The params of `run_python`.
+
+    Args:
+        code: The script; the value of its last expression is its result.
+    """
+
+    code: Annotated[str, Field(min_length=1, max_length=MAX_CODE)]
+
+
+@dataclass(frozen=True, slots=True)
+class ScriptResult:
+    """The result of a script.
+
+    Args:
+        value: The value of its last expression as plain data, None where it has none.
+        printed: Its printed output.
+    """
+
+    value: Any = None
+    printed: str = ""
+
+    def render(self) -> str:
+        """Return the text for the model."""
+        parts = [f"Printed:\n{self.printed.rstrip()}"] if self.printed else []
+        if self.value is not None or not parts:
+            parts.append(f"Value: {json.dumps(self.value, ensure_ascii=False)}")
+        return "\n\n".join(parts)
 
 
 @dataclass(frozen=True)

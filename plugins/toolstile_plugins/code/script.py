@@ -21,8 +21,7 @@ from pydantic_monty import (
 from toolstile_hookspecs import Outcome, Status, ToolContext, ToolResult
 from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.support.text import cut
-from toolstile_plugins.code.functions import CodeFunction, declarations
-from toolstile_plugins.code.section import ScriptResult
+from toolstile_plugins.code.functions import CodeFunction, ScriptResult, declarations
 from toolstile_plugins.code.settings import CodeConfig
 
 _FILE: Final = "script.py"

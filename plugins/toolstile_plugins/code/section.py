@@ -1,52 +1,21 @@
-"""`run_python` as a tool with its params and result, and as a section."""
+"""`run_python` as a tool, and as a section."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
-from typing import Annotated, Any, Final
-
-from pydantic import Field
+from typing import Any, Final
 
 from toolstile_hookspecs import MarkdownSection, SessionProtocol, Tool, ToolContext, ToolResult
-from toolstile_plugins.code.functions import CodeFunction, described, functions_of
+from toolstile_plugins.code.functions import (
+    CodeFunction,
+    RunPython,
+    ScriptResult,
+    described,
+    functions_of,
+)
 from toolstile_plugins.code.settings import CodeConfig, monty
-
-MAX_CODE: Final = 100_000
-
-
-@dataclass(frozen=True, slots=True)
-class RunPython:
-    """The params of `run_python`.
-
-    Args:
-        code: The script; the value of its last expression is its result.
-    """
-
-    code: Annotated[str, Field(min_length=1, max_length=MAX_CODE)]
-
-
-@dataclass(frozen=True, slots=True)
-class ScriptResult:
-    """The result of a script.
-
-    Args:
-        value: The value of its last expression as plain data, None where it has none.
-        printed: Its printed output.
-    """
-
-    value: Any = None
-    printed: str = ""
-
-    def render(self) -> str:
-        """Return the text for the model."""
-        parts = [f"Printed:\n{self.printed.rstrip()}"] if self.printed else []
-        if self.value is not None or not parts:
-            parts.append(f"Value: {json.dumps(self.value, ensure_ascii=False)}")
-        return "\n\n".join(parts)
-
 
 NAME: Final = "run_python"
 _ABOUT: Final = (

@@ -17,13 +17,7 @@ from toolstile_hookspecs import Diagnostic, Section, Tool, ToolContext, applies_
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
-    from toolstile_plugins.sandbox.backend import (
-        Backend,
-        Command,
-        Limits,
-        Running,
-        SandboxUnavailable,
-    )
+    from toolstile_plugins.sandbox.backend import Backend, Command, Running, SandboxUnavailable
     from toolstile_plugins.sandbox.layout import Layout
     from toolstile_plugins.sandbox.podman.section import PodmanSandboxSection
     from toolstile_plugins.sandbox.podman.settings import PodmanConfig
@@ -35,7 +29,6 @@ __all__ = [
     "Command",
     "CommandResult",
     "Layout",
-    "Limits",
     "PodmanConfig",
     "PodmanSandboxSection",
     "Running",
@@ -50,7 +43,6 @@ _HOMES: Final = {
     "Command": "backend",
     "CommandResult": "result",
     "Layout": "layout",
-    "Limits": "backend",
     "PodmanConfig": "podman.settings",
     "PodmanSandboxSection": "podman.section",
     "Running": "backend",

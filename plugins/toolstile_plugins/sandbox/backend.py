@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
 
 from toolstile_hookspecs import ConfigurationError, Diagnostic
 from toolstile_hookspecs.support.text import suggest
-from toolstile_plugins.sandbox.settings import OUTPUT_BYTES, WHOLE_BYTES, SandboxSettings
+from toolstile_plugins.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
     from toolstile_plugins.sandbox.layout import Layout
@@ -35,39 +35,6 @@ can do no more than the command itself.
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """The limits of a command, as the settings name them.
-
-    Args:
-        memory: In bytes, of all its processes.
-        processes: How many at once.
-        open_files: How many for each process.
-        disk: In bytes, what it writes into the workspace.
-        output: In bytes, what is shown of each of its outputs.
-        whole_output: In bytes, what is kept of the beginning of each.
-    """
-
-    memory: int
-    processes: int
-    open_files: int
-    disk: int
-    output: int = OUTPUT_BYTES
-    whole_output: int = WHOLE_BYTES
-
-    @classmethod
-    def of(cls, settings: SandboxSettings) -> Limits:
-        """Return the limits that are configured."""
-        return cls(
-            settings.memory,
-            settings.processes,
-            settings.open_files,
-            settings.disk,
-            settings.output,
-            settings.whole_output,
-        )
-
-
-@dataclass(frozen=True, slots=True)
 class Command:
     """A command to run.
 
@@ -77,7 +44,7 @@ class Command:
         env: Its variables besides the usual ones.
         stdin: What it can read.
         seconds: The time after which it is killed.
-        limits: Its other limits.
+        limits: The settings that hold its other limits.
     """
 
     words: tuple[str, ...]
@@ -85,7 +52,7 @@ class Command:
     env: Mapping[str, str] = field(repr=False)
     stdin: bytes = field(repr=False)
     seconds: float
-    limits: Limits
+    limits: SandboxSettings
 
 
 @dataclass(frozen=True, slots=True)

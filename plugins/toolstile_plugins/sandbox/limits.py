@@ -9,7 +9,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from toolstile_plugins.sandbox.backend import Limits
+from toolstile_plugins.sandbox.settings import SandboxSettings
 
 _CGROUPS: Final = Path("/sys/fs/cgroup")
 _PREFIX: Final = "toolstile-"
@@ -20,12 +20,12 @@ _FILES_1: Final = {
 _FILES_2: Final = {"memory": ("memory.max", "memory.swap.max"), "pids": ("pids.max",)}
 
 
-def limit_process(process: int, limits: Limits, *, grouped: bool) -> None:
+def limit_process(process: int, limits: SandboxSettings, *, grouped: bool) -> None:
     """Set the limits of a process and of those that it starts, each by itself.
 
     Args:
         process: Its number.
-        limits: The limits.
+        limits: The settings.
         grouped: Whether a cgroup limits the memory of all of them together.
     """
     wanted = {

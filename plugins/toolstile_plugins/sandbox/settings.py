@@ -8,9 +8,6 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 MIB: Final = 1024 * 1024
-OUTPUT_BYTES: Final = 32 * 1024
-WHOLE_BYTES: Final = 4 * MIB
-MAX_SECONDS: Final = 120
 
 Positive = Annotated[int, Field(gt=0, strict=True)]
 
@@ -47,13 +44,13 @@ class SandboxSettings(BaseModel):
 
     backend: Annotated[str, Field(min_length=1)] = "bubblewrap"
     on_exit: Literal["keep", "fail"] = "keep"
-    max_seconds: Annotated[float, Field(ge=1, le=86_400)] = MAX_SECONDS
+    max_seconds: Annotated[float, Field(ge=1, le=86_400)] = 120
     memory: Positive = 2048 * MIB
     processes: Positive = 256
     open_files: Positive = 1024
     disk: Positive = 2048 * MIB
-    output: Annotated[int, Field(ge=1024, strict=True)] = OUTPUT_BYTES
-    whole_output: Annotated[int, Field(ge=0, strict=True)] = WHOLE_BYTES
+    output: Annotated[int, Field(ge=1024, strict=True)] = 32 * 1024
+    whole_output: Annotated[int, Field(ge=0, strict=True)] = 4 * MIB
     readable: tuple[Path, ...] = ()
     hidden: tuple[str, ...] = ()
     environment: dict[str, str] = Field(default_factory=dict[str, str], repr=False)

@@ -13,7 +13,7 @@ from toolstile_hookspecs.services.attachments import SupportsAttachments
 from toolstile_hookspecs.services.layers import SupportsLayers, WorkspaceLayers
 from toolstile_hookspecs.services.watches import SupportsWatch
 from toolstile_hookspecs.support.text import counted
-from toolstile_plugins.sandbox.backend import Backend, Command, Ended, Limits, SandboxUnavailable
+from toolstile_plugins.sandbox.backend import Backend, Command, Ended, SandboxUnavailable
 from toolstile_plugins.sandbox.harvest import (
     Entry,
     Harvest,
@@ -133,7 +133,7 @@ class Shell:
             {**self._settings.environment, **params.env},
             (params.stdin or "").encode(),
             seconds,
-            Limits.of(self._settings),
+            self._settings,
         )
 
     def _result(
