@@ -5,9 +5,10 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from datetime import datetime
 from itertools import islice
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Final, Literal, cast
 
 from toolstile_hookspecs import FileMatch, FileStat
 from toolstile_hookspecs.services.layers import WorkspaceLayers
@@ -15,10 +16,26 @@ from toolstile_hookspecs.services.watches import Watch
 from toolstile_plugins.vfs import paths, text_files as text
 from toolstile_plugins.vfs.backends.base import WatchMark
 from toolstile_plugins.vfs.glob import Pattern
-from toolstile_plugins.vfs.lookup import Search, content_of, in_order
-from toolstile_plugins.vfs.nodes import InMemory, Node, TakenFile, WriteStream, copy_stream
-from toolstile_plugins.vfs.transfer import Transfer
-from toolstile_plugins.vfs.write_set import Layer, put_back
+from toolstile_plugins.vfs.lookup import Lookup, Search, content_of, in_order, what
+from toolstile_plugins.vfs.nodes import (
+    PERMISSIONS,
+    Content,
+    InMemory,
+    Node,
+    TakenFile,
+    WriteStream,
+    copy_stream,
+    directory_node,
+    escaped,
+    file_node,
+    link_node,
+    version_of,
+)
+from toolstile_plugins.vfs.write_set import Layer, kept
+
+#: What a copied directory needs for what it holds to be put into it.
+_OF_OWNER: Final = 0o700
+_MAX_TARGET_BYTES: Final = 4095
 
 
 class Overlay:
@@ -27,7 +44,7 @@ class Overlay:
     Costs grow with the files a call changes, never with the tree.
     """
 
-    __slots__ = ("_exclusive", "_layer", "_layers", "_tree", "_watch")
+    __slots__ = ("_changeable", "_exclusive", "_layer", "_layers", "_now", "_tree", "_watch")
 
     def __init__(
         self,
@@ -41,7 +58,9 @@ class Overlay:
         self._exclusive = exclusive
         self._watch = watch
         self._layers = layers
-        self._tree = Transfer(layer, now)
+        self._tree = Lookup(layer)
+        self._now = now
+        self._changeable: set[str] = set()
 
     # --- reading ---
 
@@ -69,8 +88,8 @@ class Overlay:
             return self._tree.file(path).open()
         if mode not in {"wb", "ab"}:
             raise ValueError(f"A file cannot be opened with mode {mode!r}; use rb, wb or ab.")
-        before = self._tree.check_file(path)
-        stream = WriteStream(lambda content: self._tree.write(path, content))
+        before = self._check_file(path)
+        stream = WriteStream(lambda content: self._place(path, self._check_file(path), content))
         if mode == "ab" and before is not None and before.content is not None:
             with before.content.open() as source:
                 copy_stream(source, stream)
@@ -153,26 +172,60 @@ class Overlay:
             ValueError: When the encoding of the file that is there has no place for it.
         """
         path = paths.canonical(path)
-        there = self._tree.check_file(path)
+        there = self._check_file(path)
         encoding = "utf-8" if there is None else text.stored_in(there.content)
-        self._tree.place(path, there, InMemory(text.encode(content, path, encoding)))
+        self._place(path, there, InMemory(text.encode(content, path, encoding)))
 
     def write_bytes(self, path: str, content: bytes) -> None:
         """Write a file, creating it and its directories."""
+        path = paths.canonical(path)
         # A copy, as the caller may go on changing a bytearray.
-        self._tree.write(paths.canonical(path), InMemory(bytes(content)))
+        self._place(path, self._check_file(path), InMemory(bytes(content)))
 
     def mkdir(self, path: str) -> None:
         """Make a directory and those above it; one that is there already is fine."""
-        self._tree.make_directory(paths.canonical(path))
+        path = paths.canonical(path)
+        node = self._layer.look(path)
+        if node is None:
+            self._check_writable(path)
+            self._make_parents(path)
+            self._layer.put(path, directory_node(self._now()))
+        elif node.kind != "directory":
+            raise FileExistsError(f"{path} cannot be made a directory: {what(node)} is there.")
 
     def link(self, path: str, target: str) -> None:
         """Make a symbolic link at a path that is free; nothing here follows it."""
-        self._tree.make_link(paths.canonical(path), target)
+        path = paths.canonical(path)
+        there = self._layer.look(path)
+        if there is not None:
+            raise FileExistsError(
+                f"{path or 'The root'} is there already: {what(there)}. Choose another path for "
+                "the link."
+            )
+        _check_target(path, target)
+        self._check_writable(path)
+        self._make_parents(path)
+        self._layer.put(path, link_node(target, self._now()))
 
     def chmod(self, path: str, mode: int) -> None:
         """Set the permission bits of a file or directory; set-user-ID and the like are dropped."""
-        self._tree.change_mode(paths.canonical(path), mode)
+        path = paths.canonical(path)
+        node = self._tree.node(path)
+        _check_not_root(path, "given another mode")
+        if node.kind not in {"file", "directory"}:
+            raise PermissionError(f"{path} is {what(node)}, and has no mode to be changed here.")
+        if mode < 0:
+            raise ValueError(f"{mode} is not a mode. Give its bits, such as 0o755.")
+        self._check_writable(path)
+        mode &= PERMISSIONS
+        is_file = node.kind == "file"
+        if not is_file and node.mode is not None:
+            # Such as what hands its group on to what is put into it.
+            mode |= node.mode & ~PERMISSIONS
+        if node.mode == mode:
+            return
+        version = object() if is_file else node.version
+        self._layer.put(path, replace(node, version=version, mode=mode, keeps=not is_file))
 
     def take(
         self,
@@ -187,8 +240,15 @@ class Overlay:
 
         The commit renames it, where that is possible, else it copies it; until then it stays.
         """
-        content = TakenFile(source, keeper)
-        self._tree.take(paths.canonical(path), content, mode, modified)
+        path, content = paths.canonical(path), TakenFile(source, keeper)
+        there = self._layer.look(path)
+        if there is not None and there.kind == "directory":
+            raise IsADirectoryError(
+                f"{path or 'The root'} is a directory, so no file can be there."
+            )
+        self._check_writable(path)
+        self._make_parents(path)
+        self._layer.put(path, file_node(content, modified, mode & PERMISSIONS))
 
     def attach(self, content: bytes, suffix: str = "") -> str:
         """Let a content be read at the path returned, which nothing else shows.
@@ -201,17 +261,30 @@ class Overlay:
 
     def delete(self, path: str, *, recursive: bool = False) -> None:
         """Delete a file, a link, an empty directory, or with `recursive` a whole one."""
-        self._tree.delete(paths.canonical(path), recursive=recursive)
+        path = paths.canonical(path)
+        node = self._tree.node(path)
+        _check_not_root(path, "deleted")
+        self._check_writable(path)
+        if (
+            node.kind == "directory"
+            and not recursive
+            and (self._layer.names(path) or self._layer.hidden(path))
+        ):
+            raise OSError(
+                f"{path} is a directory that is not empty. Delete what it holds first, or "
+                "delete it recursively."
+            )
+        self._remove([beneath for beneath, _ in self._subtree(path, node, special=True)])
 
     def copy(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Copy a file or a directory to a path that is free, or a file onto a file."""
-        source, target = paths.canonical(source), paths.canonical(target)
-        self._tree.copy(source, target, overwrite=overwrite)
+        self._transfer(source, target, overwrite=overwrite, verb="copied")
 
     def move(self, source: str, target: str, *, overwrite: bool = False) -> None:
         """Move a file or a directory to a path that is free, or a file onto a file."""
-        source, target = paths.canonical(source), paths.canonical(target)
-        self._tree.move(source, target, overwrite=overwrite)
+        source = paths.canonical(source)
+        self._check_writable(source)
+        self._remove(self._transfer(source, target, overwrite=overwrite, verb="moved"))
 
     @contextmanager
     def exclusive_path(self) -> Generator[str]:
@@ -263,9 +336,178 @@ class Overlay:
 
     def put_back(self, before: Mapping[str, Node | None]) -> Sequence[str]:
         """Make nodes again, by path; returns the paths where that is impossible."""
-        return put_back(self._layer, before, self._tree.make_parents)
+        changed: list[str] = []
+        for path, node in sorted(before.items()):
+            there = self._layer.look(path)
+            if version_of(there) != version_of(node):
+                changed.append(path)
+            elif there is not None and node is not None and there.mode != node.mode:
+                # A directory of which only the mode has changed.
+                self._layer.put(path, replace(there, mode=node.mode, keeps=True))
+        # A directory after what it holds, and to be made before that.
+        for path in reversed(changed):
+            if self._layer.look(path) is not None:
+                self._layer.remove(path)
+        lost: list[str] = []
+        for path in changed:
+            node = before[path]
+            if node is not None and node.kind == "other":
+                lost.append(path)
+            elif node is not None:
+                self._make_parents(path)
+                self._layer.put(path, node)
+        return lost
 
     # --- underneath ---
 
     def _stat(self, path: str, node: Node) -> FileStat:
         return node.stat(path, readonly=self._layer.readonly(path) is not None)
+
+    def _check_writable(self, path: str) -> None:
+        reason = self._layer.readonly(path)
+        if reason is not None:
+            raise PermissionError(reason)
+        directory = paths.split(path)[0]
+        # Once for what it holds; the commit checks it again.
+        if directory not in self._changeable:
+            self._layer.check_changeable(directory)
+            self._changeable.add(directory)
+
+    def _check_file(self, path: str) -> Node | None:
+        """Return what is at a path; raises `OSError` when no file can be written there."""
+        node = self._layer.look(path)
+        if node is not None and node.kind == "directory":
+            raise IsADirectoryError(
+                f"{path or 'The root'} is a directory, so no file can be written there."
+            )
+        if node is not None and node.content is None:
+            raise PermissionError(f"{path} is {what(node)}, and cannot be written to here.")
+        self._check_writable(path)
+        if node is None:
+            self._tree.missing_parents(path)
+        else:
+            _check_mode(path, node)
+        return node
+
+    def _check_free(self, source: str, node: Node, target: str, *, overwrite: bool) -> None:
+        """Raise `OSError` unless the node of one path can be put at another one, too."""
+        there = self._layer.look(target)
+        self._check_writable(target)
+        if there is None:
+            return
+        if there.kind == "directory":
+            raise FileExistsError(
+                f"{target or 'The root'} is a directory that is there already. Give the whole "
+                f"path that {source} is to have, as in {paths.join(target, 'name')}."
+            )
+        if there.kind != "file" or node.kind != "file":
+            raise FileExistsError(f"{target} is there already: {what(there)}. Choose another.")
+        if not overwrite:
+            raise FileExistsError(
+                f"{target} is there already. Choose another target, or retry with overwrite."
+            )
+        _check_mode(target, there)
+
+    def _make_parents(self, path: str) -> None:
+        for directory in reversed(self._tree.missing_parents(path)):
+            self._layer.put(directory, directory_node(self._now()))
+
+    def _place(self, path: str, there: Node | None, content: Content) -> None:
+        if there is None:
+            self._make_parents(path)
+        mode = there.mode if there is not None else None
+        self._layer.put(path, file_node(content, self._now(), mode))
+
+    def _transfer(self, source: str, target: str, *, overwrite: bool, verb: str) -> Sequence[str]:
+        """Put what is at one path at another one too; return the paths of what that is."""
+        source, target = paths.canonical(source), paths.canonical(target)
+        node = self._tree.node(source)
+        _check_not_root(source, verb)
+        if paths.is_within(target, source):
+            where = "itself" if target == source else f"{target}, a place within itself"
+            raise ValueError(f"{source} cannot be {verb} to {where}. Choose another target.")
+        self._check_free(source, node, target, overwrite=overwrite)
+        taken = list(self._subtree(source, node, special=False))
+        placed = [paths.canonical(f"{target}{path[len(source) :]}") for path, _ in taken]
+        self._make_parents(target)
+        for (origin, taken_node), path in zip(taken, placed, strict=True):
+            new = _moved(taken_node) if verb == "moved" else self._copied(taken_node, origin, path)
+            self._layer.put(path, new)
+        return [path for path, _ in taken]
+
+    def _copied(self, node: Node, source: str, path: str) -> Node:
+        if node.kind == "link":
+            return link_node(node.target, self._now())
+        if node.content is None:
+            mode = node.mode | _OF_OWNER if node.mode is not None else None
+            return directory_node(self._now(), mode)
+        # A mount's content may change or go without anybody's noticing.
+        is_mounted = self._layer.readonly(source) is not None
+        content = kept(node.content) if is_mounted else node.content
+        # Over another file it takes that one's mode, as everything that is written does.
+        there = self._layer.look(path)
+        like = node if there is None else there
+        mode = like.mode & PERMISSIONS if like.mode is not None else None
+        return file_node(content, self._now(), mode)
+
+    def _subtree(self, path: str, node: Node, *, special: bool) -> Iterator[tuple[str, Node]]:
+        """Yield a path and everything beneath it, a directory before what it holds.
+
+        Without `special`, raise `PermissionError` for a FIFO and the like.
+        """
+        pending = [(path, node)]
+        while pending:
+            path, node = pending.pop()
+            if node.kind == "other" and not special:
+                raise PermissionError(
+                    f"{path} is {what(node)}, and can be neither copied nor moved here."
+                )
+            yield path, node
+            if node.kind != "directory":
+                continue
+            hidden = self._layer.hidden(path)
+            if hidden:
+                raise PermissionError(
+                    f"{path} holds {next(iter(hidden))!a}, which no path here can name, so the "
+                    "directory cannot be deleted, copied or moved as a whole."
+                )
+            for name in self._layer.names(path):
+                child = paths.join(path, name)
+                pending.append((child, self._tree.node(child)))
+
+    def _remove(self, gone: Sequence[str]) -> None:
+        """Remove what is at these paths, given a directory before what it holds."""
+        for directory in {paths.split(path)[0] for path in gone}:
+            self._layer.check_changeable(directory)
+        for path in reversed(gone):
+            self._layer.remove(path)
+
+
+def _check_mode(path: str, node: Node) -> None:
+    if node.readonly:
+        raise PermissionError(f"{path} cannot be changed: its mode lets nobody write it.")
+
+
+def _check_not_root(path: str, verb: str) -> None:
+    if not path:
+        raise PermissionError(f"The root of the workspace cannot be {verb}.")
+
+
+def _check_target(path: str, target: str) -> None:
+    try:
+        size = len(os.fsencode(target))
+    except UnicodeEncodeError:
+        size = 0
+    if "\0" in target or not 0 < size <= _MAX_TARGET_BYTES:
+        raise ValueError(
+            f"{path} cannot lead to {escaped(target[:80])!r}: the text of a link has 1 to "
+            f"{_MAX_TARGET_BYTES} bytes, and no NUL."
+        )
+
+
+def _moved(node: Node) -> Node:
+    if node.kind == "link":
+        return link_node(node.target, node.modified)
+    if node.content is None:
+        return directory_node(node.modified, node.mode)
+    return file_node(node.content, node.modified, node.mode)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Final
@@ -393,37 +393,6 @@ class Checkpoints:
         """Return the replaced nodes that a checkpoint has noted so far."""
         with self._lock:
             return dict(checkpoint.before)
-
-
-def put_back(
-    layer: Layer, before: Mapping[str, Node | None], make_parents: Callable[[str], None]
-) -> list[str]:
-    """Make a layer show again what was there.
-
-    Returns:
-        The paths of FIFOs and the like, which cannot be made again.
-    """
-    changed: list[str] = []
-    for path, node in sorted(before.items()):
-        there = layer.look(path)
-        if version_of(there) != version_of(node):
-            changed.append(path)
-        elif there is not None and node is not None and there.mode != node.mode:
-            # A directory of which only the mode has changed.
-            layer.put(path, replace(there, mode=node.mode, keeps=True))
-    # A directory after what it holds, and to be made before that.
-    for path in reversed(changed):
-        if layer.look(path) is not None:
-            layer.remove(path)
-    lost: list[str] = []
-    for path in changed:
-        node = before[path]
-        if node is not None and node.kind == "other":
-            lost.append(path)
-        elif node is not None:
-            make_parents(path)
-            layer.put(path, node)
-    return lost
 
 
 def _at_hand(node: Node | None) -> Node | None:
