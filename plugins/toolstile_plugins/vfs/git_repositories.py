@@ -13,7 +13,7 @@ from typing import Final
 
 from toolstile_hookspecs import Diagnostic
 from toolstile_hookspecs.services.file_changes import FileChanges
-from toolstile_plugins.vfs import paths
+from toolstile_plugins.vfs import paths, protected_globs as globs
 
 Entry = tuple[str, str, str, str]
 """Section, subsection, key and value of a configuration."""
@@ -28,10 +28,6 @@ _NAMED: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _MOST_FILES: Final = 64
-_OBEYED: Final = re.compile(
-    r"(?:hooks|branches|remotes)/.+|config(?:\.worktree)?|commondir|gitdir|info/(?:attributes|grafts)",
-    re.IGNORECASE | re.DOTALL,
-)
 
 
 # --- Repositories
@@ -56,7 +52,9 @@ def obeyed_by_git(changes: FileChanges, path: str) -> bool:
     ):
         return True
     names = path.split("/")
-    places = [at for at in range(len(names)) if _OBEYED.fullmatch("/".join(names[at:]))]
+    places = [
+        at for at in range(len(names)) if globs.obeyed_by_git().fullmatch("/".join(names[at:]))
+    ]
     return any(
         is_repository("/".join(names[:at]), before=before)
         for at in places
@@ -69,13 +67,12 @@ def named_by_git(directory: str) -> Iterator[str]:
 
     These are the hooks folder, included files, and programs such as those of a filter.
     """
-    git = f"{directory}/.git"
-    if (link := _text(git)).startswith("gitdir:"):
-        git = os.path.join(directory, link.removeprefix("gitdir:").strip())
-    git = git if os.path.isdir(git) else directory
+    git, common = _directories_of(directory)
+    if not os.path.isdir(git):
+        git = common = directory
     if not os.path.isfile(f"{git}/HEAD"):
         return
-    common, home = os.path.join(git, _text(f"{git}/commondir").strip()), os.path.expanduser("~")
+    home = os.path.expanduser("~")
     ours = os.environ.get("XDG_CONFIG_HOME") or f"{home}/.config"
     files = [f"{common}/config", f"{git}/config.worktree", "/etc/gitconfig"]
     files += [f"{ours}/git/config", f"{home}/.gitconfig"]
@@ -87,6 +84,14 @@ def named_by_git(directory: str) -> Iterator[str]:
             yield os.path.join(beside, *value.split()[:1])
             if is_included and named not in files and len(files) < _MOST_FILES:
                 files.append(named)
+
+
+def _directories_of(directory: str) -> tuple[str, str]:
+    """Return the git directory of a working tree, and the one of its whole repository."""
+    git = f"{directory}/.git"
+    if (link := _text(git)).startswith("gitdir:"):
+        git = os.path.join(directory, link.removeprefix("gitdir:").strip())
+    return git, os.path.join(git, _text(f"{git}/commondir").strip())
 
 
 def _text(file: str) -> str:
@@ -145,9 +150,6 @@ def _entries(content: bytes) -> list[Entry] | None:
     return found
 
 
-_POINTER: Final = "gitdir: "
-
-
 def outside_repository(root: Path) -> Path | None:
     """Return the git directory that a workspace needs and does not contain, None if there is none.
 
@@ -157,13 +159,8 @@ def outside_repository(root: Path) -> Path | None:
         root: The directory of the workspace.
     """
     with suppress(OSError, ValueError):
-        text = (root / ".git").read_text(encoding="utf-8")
-        if text.startswith(_POINTER):
-            found = root / text.removeprefix(_POINTER).strip()
-            with suppress(FileNotFoundError):
-                found /= (found / "commondir").read_text(encoding="utf-8").strip()
-            if not found.resolve().is_relative_to(root.resolve()):
-                return found.resolve()
+        found = Path(_directories_of(str(root))[1]).resolve()
+        return None if found.is_relative_to(root.resolve()) else found
     return None
 
 
@@ -174,7 +171,7 @@ def diagnose_repository(root: Path) -> Diagnostic | None:
         return None
     remedy = "To let them commit, use a clone as the workspace, or the repository of a submodule."
     # A relative pointer leads to another place in a sandbox, where the workspace is `/workspace`.
-    if (root / ".git").read_text(encoding="utf-8").startswith(f"{_POINTER}/"):
+    if _text(f"{root}/.git").startswith("gitdir: /"):
         remedy = f'With readable = ["{repository}"] in [plugins.sandbox] they read it. {remedy}'
     return Diagnostic.note(
         f"git in {root}",

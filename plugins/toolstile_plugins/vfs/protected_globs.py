@@ -13,11 +13,16 @@ from typing import Final
 
 from toolstile_plugins.vfs.glob import alternatives
 
-_OF_GIT: Final = "{hooks/**,config,config.worktree,commondir,gitdir,info/attributes,info/grafts}"
+_OF_GIT: Final = (
+    "{hooks/**,branches/**,remotes/**,config,config.worktree,commondir,gitdir,info/attributes,"
+    "info/grafts,objects/info/alternates,sequencer/todo,sequencer/opts,rebase-*/git-rebase-todo,"
+    "rebase-*/author-script,rebase-*/strategy*}"
+)
+"""The files that git obeys in a repository, such as the commands of a rebase that stopped."""
 
 PROTECTED: Final[Mapping[str, str]] = {
     "git": f"""
-        **/.git **/.git/{_OF_GIT} **/.git/{{branches,remotes}}/** **/.gitconfig **/.config/git/**
+        **/.git **/.git/{_OF_GIT} **/.gitconfig **/.config/git/**
         **/.git/{{modules,worktrees}}/**/{_OF_GIT}""",
     "git hooks": """
         **/.husky/** **/.pre-commit-config.yaml **/{,.}lefthook{,-local}.{yml,yaml,toml,json}""",
@@ -61,6 +66,12 @@ def protected_by() -> re.Pattern[str]:
     groups = ("|".join(map(_expression, _expanded(globs))) for globs in PROTECTED.values())
     choice = "|".join(f"({group})" for group in groups)
     return re.compile(f"(?:^|/)(?:{choice})$", re.IGNORECASE | re.DOTALL)
+
+
+@cache
+def obeyed_by_git() -> re.Pattern[str]:
+    """Return the expression of the files on the list within a repository, whatever its name."""
+    return re.compile("|".join(map(_expression, alternatives(_OF_GIT))), re.IGNORECASE | re.DOTALL)
 
 
 @cache

@@ -30,6 +30,8 @@ from toolstile_plugins.vfs.workspace import VirtualFilesystem
 LISTED = """
 .git/hooks/pre-commit .git/config .git/config.worktree .git/info/attributes .git/info/grafts
 .git/modules/lib/config .git/modules/a/b/hooks/post-checkout .git/worktrees/w/config.worktree
+.git/rebase-merge/git-rebase-todo .git/rebase-apply/author-script .git/sequencer/todo
+.git/sequencer/opts .git/objects/info/alternates .git/worktrees/w/rebase-merge/git-rebase-todo
 .git/commondir .git deep/er/.git/config .GIT/config .git/remotes/origin .gitconfig
 .config/git/config .config/git/attributes .husky/pre-commit .husky/_/husky.sh
 .pre-commit-config.yaml lefthook.yml .lefthook-local.toml .envrc sub/.envrc .mise.toml mise.toml
@@ -46,6 +48,7 @@ Makefile conftest.py tests/test_a.py setup.py package.json src/a.py README.md .g
 src/hooks/useThing.ts config src/config/config .github/CODEOWNERS vscode/a myAGENTS.md
 AGENTS.md.txt .git/index .git/HEAD .git/refs/heads/config .git/refs/heads/hooks/x
 .git/refs/remotes/origin/main .git/objects/ab/cd .git/logs/HEAD .git/COMMIT_EDITMSG
+.git/objects/info/packs .git/rebase-merge/msgnum
 .venv/bin/new node_modules/.bin/new .github/dependabot.yml docs/pip.conf.md envrc .config/other
 modules/x/config HEAD refs/x
 """.split()  # noqa: SIM905 - a list of one word a line says no more
