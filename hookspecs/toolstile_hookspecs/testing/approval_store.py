@@ -23,7 +23,7 @@ from toolstile_hookspecs.services.approval_store import (
     Question,
     QuestionState,
 )
-from toolstile_hookspecs.testing.suite import Contract
+from toolstile_hookspecs.testing.suite import StoreContract
 
 _BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _ADA = Principal("https://id.example.org", "ada", groups={"staff"})
@@ -75,11 +75,8 @@ def told(
     return [event.sealed for event in heard]
 
 
-class ApprovalStoreContract(Contract):
-    """Tests of a store; a subclass says with `store` how an empty one is made.
-
-    `again` gives a second store over the same questions, as another process would open it; where
-    there can be none, it gives the same one.
+class ApprovalStoreContract(StoreContract):
+    """Tests of a store; see `StoreContract` for its fixtures.
 
     Example:
         >>> import pytest
@@ -93,16 +90,6 @@ class ApprovalStoreContract(Contract):
         "store": ApprovalStore,
         "again": ApprovalStore,
     }
-
-    @pytest.fixture
-    def store(self) -> ApprovalStore:
-        """Return an empty store."""
-        self._must_give("store", "gives an empty store")
-
-    @pytest.fixture
-    def again(self, store: ApprovalStore) -> ApprovalStore:
-        """Return a second store over the same questions."""
-        return store
 
     def test_an_unknown_ticket_is_no_question(self, store: ApprovalStore) -> None:
         """Nothing can be answered, claimed or read by it."""

@@ -14,7 +14,7 @@ import pytest
 from toolstile_hookspecs.services.ledger import EffectState, JoinsDecision, RecordedResult
 from toolstile_hookspecs.services.session_store import Entry, SessionStore
 from toolstile_hookspecs.testing.ledger import HOUR, NOW, claim_of
-from toolstile_hookspecs.testing.suite import Contract
+from toolstile_hookspecs.testing.suite import StoreContract
 
 _numbers = count(1)
 
@@ -31,11 +31,8 @@ def append(store: SessionStore, *entries: Entry, session_id: str = "s") -> None:
             decision.append(entry)
 
 
-class SessionStoreContract(Contract):
-    """Tests of a store; a subclass says with `store` how an empty one is made.
-
-    `again` gives a second store over the same entries, as another process would open it; where
-    there can be none, it gives the same one.
+class SessionStoreContract(StoreContract):
+    """Tests of a store; see `StoreContract` for its fixtures.
 
     Example:
         >>> import pytest
@@ -50,16 +47,6 @@ class SessionStoreContract(Contract):
         "again": SessionStore,
     }
     _takes: ClassVar[Mapping[str, Collection[str]]] = {}
-
-    @pytest.fixture
-    def store(self) -> SessionStore:
-        """Return an empty store."""
-        self._must_give("store", "gives an empty store")
-
-    @pytest.fixture
-    def again(self, store: SessionStore) -> SessionStore:
-        """Return a second store over the same entries."""
-        return store
 
     def test_an_unknown_session_has_no_entries(self, store: SessionStore) -> None:
         """A session that nobody has moved is empty."""
@@ -196,7 +183,7 @@ class SessionStoreContract(Contract):
         assert store.has_moved("s", 0)
 
 
-class JoinsDecisionContract(Contract):
+class JoinsDecisionContract(StoreContract):
     """Tests of a ledger's store that records in decisions, beside those of `LedgerStoreContract`.
 
     A subclass gives an empty one as `store`, and as `sessions` a session store over the same
@@ -207,11 +194,6 @@ class JoinsDecisionContract(Contract):
         "store": JoinsDecision,
         "sessions": SessionStore,
     }
-
-    @pytest.fixture
-    def store(self) -> Any:
-        """Return an empty store."""
-        self._must_give("store", "gives an empty store")
 
     @pytest.fixture
     def sessions(self) -> SessionStore:

@@ -74,6 +74,24 @@ class Contract:
         raise pytest.UsageError(f"Override the fixture `{name}` in {kind} with one that {what}.")
 
 
+class StoreContract(Contract):
+    """A suite of stores; a subclass says with `store` how an empty one is made.
+
+    `again` gives a second store over the same content, as another process would open it; where
+    there can be none, it gives the same one.
+    """
+
+    @pytest.fixture
+    def store(self) -> Any:
+        """Return an empty store."""
+        self._must_give("store", "gives an empty store")
+
+    @pytest.fixture
+    def again(self, store: Any) -> Any:
+        """Return a second store over the same content."""
+        return store
+
+
 def refuse(contract: type[Contract], name: str, fault: str) -> NoReturn:
     """Say that an attribute of a subclass is not what it has to be.
 

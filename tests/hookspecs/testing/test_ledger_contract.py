@@ -113,7 +113,7 @@ def test_a_failure_that_says_nothing_is_found(error: Exception | None, told: str
         (Rounding, "test_what_is_done_stands_in_the_way_until_it_expires"),
         (Alphabetical, "test_entries_are_told_of_oldest_first"),
         (Live, "test_entries_can_be_changed_while_they_are_looked_through"),
-        (Keeping, "test_what_was_recorded_can_be_released"),
+        (Keeping, "test_a_released_key_is_free"),
         (Agreeing, "test_of_a_key_that_nobody_has_nothing_changes"),
         (Reviving, "test_renewing_what_is_not_claimed_does_nothing"),
         (Hesitant, "test_an_unknown_effect_that_turns_out_well_is_done"),

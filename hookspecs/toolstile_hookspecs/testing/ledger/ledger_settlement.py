@@ -17,8 +17,16 @@ from toolstile_hookspecs.services.ledger import (
     RecordedResult,
     SettlesUnknown,
 )
-from toolstile_hookspecs.testing.ledger.ledger_store import HOUR, NOW, claim_of
-from toolstile_hookspecs.testing.suite import Contract
+from toolstile_hookspecs.testing.ledger.ledger_store import (
+    HOUR,
+    NOW,
+    claim_of,
+    claimed,
+    doubted,
+    finished,
+    found,
+)
+from toolstile_hookspecs.testing.suite import StoreContract
 
 PARAMS = b'{"item":"tea"}'
 LONG = 3600.0
@@ -29,10 +37,10 @@ class SettlingStore(LedgerStore, SettlesUnknown, Protocol):
     """A store that keeps to both."""
 
 
-class SettlesUnknownContract(Contract):
-    """Tests of a `LedgerStore` that is a `SettlesUnknown`; `store` makes an empty one.
+class SettlesUnknownContract(StoreContract):
+    """Tests of a `LedgerStore` that is a `SettlesUnknown`; see `StoreContract` for its fixtures.
 
-    `again` and `let_lapse` are those of `LedgerStoreContract`.
+    `let_lapse` is that of `LedgerStoreContract`.
 
     Example:
         >>> import pytest
@@ -43,16 +51,6 @@ class SettlesUnknownContract(Contract):
     """
 
     _gives: ClassVar[Mapping[str, type[Any] | None]] = {"store": LedgerStore, "again": LedgerStore}
-
-    @pytest.fixture
-    def store(self) -> SettlingStore:
-        """Return an empty store."""
-        self._must_give("store", "gives an empty store")
-
-    @pytest.fixture
-    def again(self, store: SettlingStore) -> SettlingStore:
-        """Return a second store over the same entries."""
-        return store
 
     @pytest.fixture
     def let_lapse(self) -> Callable[[LedgerStore, Claim], None]:
@@ -83,17 +81,15 @@ class SettlesUnknownContract(Contract):
             lambda: store.doubt("k", after.effect_id, "It was rolled back."),
         ):
             change()
-            entry = again.get("k")
-            assert entry is not None
-            kept.append(entry.claim.params)
+            kept.append(found(again).claim.params)
         assert kept == [PARAMS, PARAMS, b"[1]", None, None]
 
     def test_only_what_is_unknown_is_unsettled(self, store: SettlingStore, effect_id: str) -> None:
-        running, done, over = claim_of("a"), claim_of("b"), claim_of("c")
-        for claim in (running, done, over):
-            store.claim(claim, now=NOW)
-        store.finish("b", done.effect_id, RecordedResult("Done."), None)
-        store.doubt("c", over.effect_id, "It has not happened.", NOW)
+        running, done, over = (
+            claimed(store, "a"),
+            finished(store, "b"),
+            doubted(store, "c", ends=NOW),
+        )
         assert [entry.claim.effect_id for entry in store.unsettled()] == [effect_id]
         for claim in (running, done, over):
             assert not store.hold(claim.key, claim.effect_id, "mine")
@@ -140,8 +136,7 @@ class SettlesUnknownContract(Contract):
         assert again.put_off("k", effect_id, "second", LONG)
         assert not store.hold("k", effect_id, "third")
         assert store.hold("k", effect_id, "third", at_once=True)
-        entry = store.get("k")
-        assert entry is not None
+        entry = found(store)
         assert (entry.state, entry.reason) == (EffectState.UNKNOWN, "It was cut off.")
 
     def test_the_hold_that_was_given_back_settles_nothing(
@@ -154,8 +149,7 @@ class SettlesUnknownContract(Contract):
         store.hold("k", effect_id, "second")
         assert not store.settle("k", effect_id, result, None, token="first")  # noqa: S106
         assert store.settle("k", effect_id, result, NOW, token="second")  # noqa: S106
-        entry = store.get("k")
-        assert entry is not None
+        entry = found(store)
         assert (entry.state, entry.result, entry.expires_at, entry.reason) == (
             EffectState.DONE,
             result,
@@ -183,8 +177,7 @@ class SettlesUnknownContract(Contract):
         self, store: SettlingStore, effect_id: str, jump: Any
     ) -> None:
         assert store.settle("k", effect_id, "It has not.", None)
-        entry = store.get("k")
-        assert entry is not None
+        entry = found(store)
         assert (entry.claim.effect_id, entry.reason) == (effect_id, "It has not.")
         assert store.claim(claim_of(), now=NOW + jump) is None
 

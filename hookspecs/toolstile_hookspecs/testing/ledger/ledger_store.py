@@ -12,8 +12,14 @@ from typing import Any, ClassVar
 import pytest
 
 from toolstile_hookspecs.errors import LedgerError
-from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerStore, RecordedResult
-from toolstile_hookspecs.testing.suite import Contract
+from toolstile_hookspecs.services.ledger import (
+    Claim,
+    EffectState,
+    LedgerEntry,
+    LedgerStore,
+    RecordedResult,
+)
+from toolstile_hookspecs.testing.suite import StoreContract
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -26,11 +32,52 @@ def claim_of(key: str = "k", tool_name: str = "order") -> Claim:
     return Claim(key, tool_name, "hash", f"{next(_numbers):032x}", "session", "call", NOW)
 
 
-class LedgerStoreContract(Contract):
-    """Tests of a store; a subclass says with `store` how an empty one is made.
+def claimed(store: LedgerStore, key: str = "k", tool_name: str = "order") -> Claim:
+    """Return a claim that a store has."""
+    claim = claim_of(key, tool_name)
+    assert store.claim(claim, now=NOW) is None
+    return claim
 
-    `again` gives a second store over the same entries, as another process would open it; where
-    there can be none, it gives the same one. `let_lapse` is called with a store and a claim made
+
+def finished(
+    store: LedgerStore, key: str = "k", tool_name: str = "order", ends: datetime | None = None
+) -> Claim:
+    """Return the claim of an effect that is done."""
+    claim = claimed(store, key, tool_name)
+    assert store.finish(key, claim.effect_id, RecordedResult("Done."), ends)
+    return claim
+
+
+def doubted(
+    store: LedgerStore,
+    key: str = "k",
+    reason: str = "It was cut off.",
+    ends: datetime | None = None,
+) -> Claim:
+    """Return the claim of an unknown effect."""
+    claim = claimed(store, key)
+    assert store.doubt(key, claim.effect_id, reason, ends)
+    return claim
+
+
+def found(store: LedgerStore) -> LedgerEntry:
+    """Return the entry of the key `k`."""
+    entry = store.get("k")
+    assert entry is not None
+    return entry
+
+
+def refused(store: LedgerStore, **claim: Any) -> LedgerEntry:
+    """Return the entry that stands in the way of another claim on the key `k`."""
+    standing = store.claim(claim_of(), **{"now": NOW, **claim})
+    assert standing is not None
+    return standing
+
+
+class LedgerStoreContract(StoreContract):
+    """Tests of a store; see `StoreContract` for `store` and `again`.
+
+    `let_lapse` is called with a store and a claim made
     with it, and must come back when nobody holds the claim any more; where that cannot happen,
     override it with `pytest.skip`. `break_it` is called with a store to make it fail inside, as
     where its disk is full or its database away; where nothing can, leave it.
@@ -50,16 +97,6 @@ class LedgerStoreContract(Contract):
     }
 
     @pytest.fixture
-    def store(self) -> LedgerStore:
-        """Return an empty store."""
-        self._must_give("store", "gives an empty store")
-
-    @pytest.fixture
-    def again(self, store: LedgerStore) -> LedgerStore:
-        """Return a second store over the same entries."""
-        return store
-
-    @pytest.fixture
     def let_lapse(self) -> Callable[[LedgerStore, Claim], None]:
         """Return what lets a claim lapse."""
         pytest.skip("Claims of this store cannot lapse.")
@@ -72,27 +109,20 @@ class LedgerStoreContract(Contract):
     # --- claiming ---
 
     def test_a_key_that_nobody_has_can_be_claimed(self, store: LedgerStore) -> None:
-        claim = claim_of()
-        assert store.claim(claim, now=NOW) is None
-        entry = store.get("k")
-        assert entry is not None
+        assert store.get("k") is None
+        claim = claimed(store)
+        entry = found(store)
         assert (entry.claim, entry.state) == (claim, EffectState.CLAIMED)
         assert (entry.expires_at, entry.result) == (None, None)
 
     def test_a_claimed_key_stands_in_the_way(self, store: LedgerStore, again: LedgerStore) -> None:
-        first = claim_of()
-        store.claim(first, now=NOW)
-        standing = again.claim(claim_of(), now=NOW + 1000 * HOUR)
-        assert standing is not None
+        first = claimed(store)
+        standing = refused(again, now=NOW + 1000 * HOUR)
         assert (standing.claim, standing.state) == (first, EffectState.CLAIMED)
 
     def test_keys_do_not_hinder_one_another(self, store: LedgerStore) -> None:
-        assert store.claim(claim_of("a"), now=NOW) is None
-        assert store.claim(claim_of("A"), now=NOW) is None
-        assert store.claim(claim_of("a "), now=NOW) is None
-
-    def test_there_is_nothing_under_other_keys(self, store: LedgerStore) -> None:
-        assert store.get("k") is None
+        for key in ("a", "A", "a "):
+            claimed(store, key)
 
     def test_of_many_at_once_one_gets_it(self, store: LedgerStore, again: LedgerStore) -> None:
         threads, keys = 8, [f"k{number}" for number in range(20)]
@@ -124,122 +154,85 @@ class LedgerStoreContract(Contract):
     def test_what_is_recorded_is_there(
         self, store: LedgerStore, again: LedgerStore, result: RecordedResult
     ) -> None:
-        claim = claim_of()
-        store.claim(claim, now=NOW)
+        claim = claimed(store)
         assert store.finish("k", claim.effect_id, result, NOW + HOUR)
-        entry = again.get("k")
-        assert entry is not None
+        entry = found(again)
         assert (entry.claim, entry.state) == (claim, EffectState.DONE)
         assert (entry.result, entry.expires_at) == (result, NOW + HOUR)
 
     def test_what_is_done_stands_in_the_way_until_it_expires(self, store: LedgerStore) -> None:
-        first = claim_of()
-        store.claim(first, now=NOW)
-        store.finish("k", first.effect_id, RecordedResult("Done."), NOW + HOUR)
-        standing = store.claim(claim_of(), now=NOW + HOUR - timedelta(microseconds=1))
-        assert standing is not None
+        finished(store, ends=NOW + HOUR)
+        standing = refused(store, now=NOW + HOUR - timedelta(microseconds=1))
         assert standing.state is EffectState.DONE
         second = claim_of()
         assert store.claim(second, now=NOW + HOUR) is None
-        entry = store.get("k")
-        assert entry is not None
+        entry = found(store)
         assert (entry.claim, entry.state, entry.result) == (second, EffectState.CLAIMED, None)
         assert entry.expires_at is None
 
     def test_without_an_end_it_stands_for_ever(self, store: LedgerStore) -> None:
-        first = claim_of()
-        store.claim(first, now=NOW)
-        store.finish("k", first.effect_id, RecordedResult("Done."), None)
-        late = datetime(9999, 12, 31, tzinfo=UTC)
-        assert store.claim(claim_of(), now=late) is not None
+        finished(store)
+        refused(store, now=datetime(9999, 12, 31, tzinfo=UTC))
 
     def test_an_unknown_effect_that_turns_out_well_is_done(self, store: LedgerStore) -> None:
-        claim = claim_of()
-        store.claim(claim, now=NOW)
-        store.doubt("k", claim.effect_id, "Nobody knows.", NOW + HOUR)
+        claim = doubted(store, ends=NOW + HOUR)
         assert store.finish("k", claim.effect_id, RecordedResult("Done."), None)
-        entry = store.get("k")
-        assert entry is not None
+        entry = found(store)
         assert (entry.state, entry.reason, entry.expires_at) == (EffectState.DONE, None, None)
 
     def test_what_was_recorded_can_be_recorded_anew(self, store: LedgerStore) -> None:
-        claim = claim_of()
-        store.claim(claim, now=NOW)
+        claim = claimed(store)
         store.finish("k", claim.effect_id, RecordedResult("Done.", changes="[]"), NOW)
         whole = RecordedResult("Done.", changes='[{"a":1}]')
         assert store.finish("k", claim.effect_id, whole, NOW + HOUR)
-        entry = store.get("k")
-        assert entry is not None
+        entry = found(store)
         assert (entry.result, entry.expires_at) == (whole, NOW + HOUR)
 
     # --- doubting and releasing ---
 
     def test_an_unknown_effect_stands_in_the_way(self, store: LedgerStore) -> None:
-        claim = claim_of()
-        store.claim(claim, now=NOW)
-        assert store.doubt("k", claim.effect_id, "It was cut off.")
-        standing = store.claim(claim_of(), now=NOW + 1000 * HOUR)
-        assert standing is not None
+        doubted(store)
+        standing = refused(store, now=NOW + 1000 * HOUR)
         assert (standing.state, standing.reason) == (EffectState.UNKNOWN, "It was cut off.")
 
     def test_whoever_knows_of_it_takes_it_over_once(self, store: LedgerStore) -> None:
-        first, second = claim_of(), claim_of()
-        store.claim(first, now=NOW)
-        store.doubt("k", first.effect_id, "It was cut off.")
+        first, second = doubted(store), claim_of()
         assert store.claim(second, now=NOW, over=first.effect_id) is None
-        standing = store.claim(claim_of(), now=NOW, over=first.effect_id)
-        assert standing is not None
+        standing = refused(store, over=first.effect_id)
         assert (standing.claim, standing.state) == (second, EffectState.CLAIMED)
         assert standing.reason is None
 
     def test_only_an_unknown_effect_is_taken_over(self, store: LedgerStore) -> None:
-        first = claim_of()
-        store.claim(first, now=NOW)
-        assert store.claim(claim_of(), now=NOW, over=first.effect_id) is not None
+        first = claimed(store)
+        refused(store, over=first.effect_id)
         store.finish("k", first.effect_id, RecordedResult("Done."), None)
-        assert store.claim(claim_of(), now=NOW, over=first.effect_id) is not None
+        refused(store, over=first.effect_id)
 
     def test_reasons_may_be_any_text(self, store: LedgerStore) -> None:
-        claim, odd = claim_of(), "\0 \ud800 ü"
-        store.claim(claim, now=NOW)
-        assert store.doubt("k", claim.effect_id, odd)
-        doubted = store.get("k")
-        assert doubted is not None
-        assert doubted.reason
+        odd = "\0 \ud800 ü"
+        claim = doubted(store, reason=odd)
+        assert found(store).reason
         assert store.finish("k", claim.effect_id, RecordedResult("Done.", unportable=odd), None)
-        done = store.get("k")
-        assert done is not None
-        assert done.result is not None
-        assert done.result.unportable
+        result = found(store).result
+        assert result is not None
+        assert result.unportable
 
     def test_an_unknown_effect_can_be_given_an_end(self, store: LedgerStore) -> None:
-        claim = claim_of()
-        store.claim(claim, now=NOW)
-        store.doubt("k", claim.effect_id, "It has not happened.", NOW)
-        assert store.claim(claim_of(), now=NOW) is None
+        doubted(store, ends=NOW)
+        claimed(store)
 
     def test_what_was_recorded_can_become_unknown(self, store: LedgerStore) -> None:
-        claim = claim_of()
-        store.claim(claim, now=NOW)
-        store.finish("k", claim.effect_id, RecordedResult("Done."), None)
+        claim = finished(store)
         assert store.doubt("k", claim.effect_id, "It was rolled back.")
-        entry = store.get("k")
-        assert entry is not None
+        entry = found(store)
         assert (entry.state, entry.result) == (EffectState.UNKNOWN, None)
 
     def test_a_released_key_is_free(self, store: LedgerStore) -> None:
-        claim = claim_of()
-        store.claim(claim, now=NOW)
-        assert store.release("k", claim.effect_id)
-        assert store.get("k") is None
-        assert store.claim(claim_of(), now=NOW) is None
-
-    def test_what_was_recorded_can_be_released(self, store: LedgerStore) -> None:
-        claim = claim_of()
-        store.claim(claim, now=NOW)
-        store.finish("k", claim.effect_id, RecordedResult("Done."), None)
-        assert store.release("k", claim.effect_id)
-        assert store.get("k") is None
+        for make in (claimed, finished):
+            claim = make(store)
+            assert store.release("k", claim.effect_id)
+            assert store.get("k") is None
+        claimed(store)
 
     def test_of_a_key_that_nobody_has_nothing_changes(self, store: LedgerStore) -> None:
         effect_id = claim_of().effect_id
@@ -249,9 +242,7 @@ class LedgerStoreContract(Contract):
         assert store.get("k") is None
 
     def test_a_late_owner_changes_nothing(self, store: LedgerStore) -> None:
-        first, second = claim_of(), claim_of()
-        store.claim(first, now=NOW)
-        store.doubt("k", first.effect_id, "It was cut off.")
+        first, second = doubted(store), claim_of()
         store.claim(second, now=NOW, over=first.effect_id)
         before = store.get("k")
         assert not store.finish("k", first.effect_id, RecordedResult("Late."), None)
@@ -268,16 +259,13 @@ class LedgerStoreContract(Contract):
         again: LedgerStore,
         let_lapse: Callable[[LedgerStore, Claim], None],
     ) -> None:
-        claim, later = claim_of(), claim_of()
+        claim = claim_of()
         let_lapse(store, claim)
-        seen = again.get("k")
-        assert seen is not None
-        assert seen.state is EffectState.UNKNOWN
-        standing = again.claim(later, now=NOW)
-        assert standing is not None
+        assert found(again).state is EffectState.UNKNOWN
+        standing = refused(again)
         assert (standing.claim, standing.state) == (claim, EffectState.UNKNOWN)
         assert standing.reason
-        assert again.claim(later, now=NOW, over=claim.effect_id) is None
+        assert again.claim(claim_of(), now=NOW, over=claim.effect_id) is None
 
     def test_a_claim_that_nobody_holds_can_be_removed(
         self,
@@ -290,11 +278,9 @@ class LedgerStoreContract(Contract):
         assert again.get("k") is None
 
     def test_renewing_what_is_not_claimed_does_nothing(self, store: LedgerStore) -> None:
-        claim = claim_of()
-        store.renew({claim.effect_id: "k"})
+        store.renew({claim_of().effect_id: "k"})
         assert store.get("k") is None
-        store.claim(claim, now=NOW)
-        store.finish("k", claim.effect_id, RecordedResult("Done."), None)
+        claim = finished(store)
         before = store.get("k")
         store.renew({claim.effect_id: "k"})
         assert store.get("k") == before
@@ -315,14 +301,14 @@ class LedgerStoreContract(Contract):
 
     def test_entries_can_be_changed_while_they_are_looked_through(self, store: LedgerStore) -> None:
         for key in ("a", "b", "c"):
-            store.claim(claim_of(key), now=NOW)
+            claimed(store, key)
         released = [store.release(each.claim.key, each.claim.effect_id) for each in store.entries()]
         assert released == [True] * 3
         assert list(store.entries()) == []
 
     def test_or_those_of_a_tool(self, store: LedgerStore) -> None:
-        store.claim(claim_of("a", "order"), now=NOW)
-        store.claim(claim_of("b", "pay"), now=NOW)
+        claimed(store, "a", "order")
+        claimed(store, "b", "pay")
         assert [each.claim.key for each in store.entries(tool_name="pay")] == ["b"]
         assert list(store.entries(tool_name="send")) == []
 
@@ -342,23 +328,17 @@ class LedgerStoreContract(Contract):
         self, store: LedgerStore, which: dict[str, str], left: list[str]
     ) -> None:
         for key, tool_name in (("a", "order"), ("b", "order"), ("c", "pay")):
-            claim = claim_of(key, tool_name)
-            store.claim(claim, now=NOW)
-            store.finish(key, claim.effect_id, RecordedResult("Done."), None)
-        store.claim(claim_of("held"), now=NOW)
+            finished(store, key, tool_name)
+        claimed(store, "held")
         assert store.remove(**which) == 4 - len(left)
         assert sorted(each.claim.key for each in store.entries()) == left
 
     def test_what_has_expired_is_pruned(self, store: LedgerStore) -> None:
         ends = {"gone": NOW, "to come": NOW + HOUR, "for ever": None}
         for key, end in ends.items():
-            claim = claim_of(key)
-            store.claim(claim, now=NOW)
-            store.finish(key, claim.effect_id, RecordedResult("Done."), end)
-        doubted = claim_of("doubted")
-        store.claim(doubted, now=NOW)
-        store.doubt("doubted", doubted.effect_id, "It has not happened.", NOW)
-        store.claim(claim_of("held"), now=NOW)
+            finished(store, key, ends=end)
+        doubted(store, "doubted", ends=NOW)
+        claimed(store, "held")
         assert store.prune(NOW) == 2  # noqa: PLR2004 - what was done, and what was doubted
         assert sorted(each.claim.key for each in store.entries()) == ["for ever", "held", "to come"]
 
@@ -367,8 +347,7 @@ class LedgerStoreContract(Contract):
     def test_a_failure_inside_is_told_by_a_ledger_error(
         self, store: LedgerStore, break_it: Callable[[LedgerStore], None]
     ) -> None:
-        claim, other = claim_of(), claim_of("other")
-        store.claim(claim, now=NOW)
+        claim, other = claimed(store), claim_of("other")
         break_it(store)
         uses: dict[str, Callable[[], object]] = {
             "get": lambda: store.get("k"),
@@ -387,7 +366,7 @@ class LedgerStoreContract(Contract):
     # --- closing ---
 
     def test_closed_and_used_again_it_is_as_before(self, store: LedgerStore) -> None:
-        store.claim(claim_of(), now=NOW)
+        claimed(store)
         store.close()
         assert store.get("k") is not None
         store.close()
