@@ -11,7 +11,7 @@ from toolstile_hookspecs.testing.counter import CounterContract
 from toolstile_hookspecs.testing.dispatch.dispatcher import DispatcherContract
 from toolstile_hookspecs.testing.dispatch.start_marks import StartMarksContract
 from toolstile_hookspecs.testing.filesystem import FilesystemContract
-from toolstile_hookspecs.testing.frameworks.framework_adapter import FrameworkAdapterContract
+from toolstile_hookspecs.testing.frameworks import FrameworkAdapterContract
 from toolstile_hookspecs.testing.ledger import LedgerStoreContract, SettlesUnknownContract
 from toolstile_hookspecs.testing.observers import ObserverContract
 from toolstile_hookspecs.testing.policies import PolicyContract

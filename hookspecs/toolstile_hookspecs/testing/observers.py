@@ -10,7 +10,6 @@ from typing import Any, ClassVar
 
 import pytest
 
-from toolstile_hookspecs.testing.logs import complaints
 from toolstile_hookspecs.testing.outcomes import (
     SECRET,
     EveryOutcome,
@@ -18,7 +17,14 @@ from toolstile_hookspecs.testing.outcomes import (
     every_call,
     wait_for_a_person,
 )
-from toolstile_hookspecs.testing.stubs import Bench, MakeBench, OpenBench, both_drivers, state_of
+from toolstile_hookspecs.testing.stubs import (
+    Bench,
+    MakeBench,
+    OpenBench,
+    both_drivers,
+    complaints,
+    state_of,
+)
 from toolstile_hookspecs.testing.suite import Contract
 
 

@@ -15,7 +15,6 @@ from toolstile_hookspecs.context import ToolContext
 from toolstile_hookspecs.limits import Cancellation
 from toolstile_hookspecs.markers import hookimpl
 from toolstile_hookspecs.policies import PolicyDecision
-from toolstile_hookspecs.testing.logs import complaints
 from toolstile_hookspecs.testing.stubs import (
     STAND_INS,
     STRANGE_CALLS,
@@ -25,6 +24,7 @@ from toolstile_hookspecs.testing.stubs import (
     OpenBench,
     approve,
     both_drivers,
+    complaints,
     state_of,
 )
 from toolstile_hookspecs.testing.suite import Contract, refuse

@@ -1,7 +1,8 @@
-"""Tools that do nothing, for policies to be asked about."""
+"""Tools that do nothing, for policies to be asked about, and the test bench."""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, get_args
@@ -138,3 +139,17 @@ def state_of(bench: Bench) -> str:
 def approve(request: ApprovalRequest) -> ApprovalAnswer:  # noqa: ARG001 - whatever it is
     """Answer as a person who agrees to anything."""
     return ApprovalAnswer.approve()
+
+
+_BEGINNINGS: Final = ("Plugin ", "Policy ")
+
+
+def complaints(caplog: pytest.LogCaptureFixture) -> list[str]:
+    """Return what the host has logged of plugins and policies that failed."""
+    return [
+        each.getMessage()
+        for each in caplog.records
+        if each.name.startswith("toolstile")
+        and each.levelno >= logging.ERROR
+        and each.getMessage().startswith(_BEGINNINGS)
+    ]

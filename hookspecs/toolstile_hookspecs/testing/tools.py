@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Collection, Generator, Iterator, Mapping
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import pytest
 
@@ -12,12 +12,6 @@ from toolstile_hookspecs.calls import Stage, Status, ToolCall
 from toolstile_hookspecs.codecs import bounded_validator, check_schema
 from toolstile_hookspecs.limits import Cancellation
 from toolstile_hookspecs.markers import hookimpl
-from toolstile_hookspecs.testing.invalid_arguments import (
-    UNKNOWN,
-    required_arguments,
-    takes_no_others,
-    wrong_arguments,
-)
 from toolstile_hookspecs.testing.stubs import (
     AnyTool,
     Bench,
@@ -28,6 +22,7 @@ from toolstile_hookspecs.testing.stubs import (
     state_of,
 )
 from toolstile_hookspecs.testing.suite import Contract, refuse
+from toolstile_hookspecs.tools import Tool
 
 
 class ToolSuiteContract(Contract):
@@ -329,3 +324,34 @@ def _assert_cancelled(
     shown = f"{tool.name} {json.dumps(arguments)}: {outcome.text}"
     assert outcome.status is Status.CANCELLED, shown
     assert (state_of(bench), outside(bench)) == before, shown
+
+
+UNKNOWN: Final = "no_such_argument"
+
+_CANDIDATES: Final[tuple[Any, ...]] = ({UNKNOWN: [0]}, [{UNKNOWN: 0}], 0.5, "\N{SNOWMAN}", None)
+
+
+def wrong_arguments(tool: Tool[Any, Any]) -> dict[str, Any]:
+    """Return a value of a wrong type for every argument that does not take just anything."""
+    schema = tool.params_codec.schema()
+    wrong: dict[str, Any] = {}
+    for name, of_name in schema.get("properties", {}).items():
+        refused = [each for each in _CANDIDATES if not _takes(of_name, schema, each)]
+        if refused:
+            wrong[name] = refused[0]
+    return wrong
+
+
+def required_arguments(tool: Tool[Any, Any]) -> list[str]:
+    """Return the names of the arguments that must be given."""
+    return list(tool.params_codec.schema().get("required", ()))
+
+
+def takes_no_others(tool: Tool[Any, Any]) -> bool:
+    """Tell whether unknown arguments are refused, as all but some foreign schemas have it."""
+    return tool.params_codec.schema().get("additionalProperties") is False
+
+
+def _takes(part: Any, schema: Mapping[str, Any], value: object) -> bool:
+    whole = {"allOf": [part], "$defs": schema.get("$defs", {})}
+    return bool(bounded_validator(whole).is_valid(value))

@@ -11,7 +11,7 @@ from pydantic import WithJsonSchema
 
 from toolstile_hookspecs import Tool, ToolContext, ToolExample, ToolResult, hookimpl, tool
 from toolstile_hookspecs.testing import ToolSuiteContract
-from toolstile_hookspecs.testing.invalid_arguments import UNKNOWN, wrong_arguments
+from toolstile_hookspecs.testing.tools import UNKNOWN, wrong_arguments
 
 Check = Callable[..., None]
 

@@ -25,7 +25,7 @@ from pydantic import SecretStr
 
 from toolstile_hookspecs import ApprovalAnswer, ExecutorHandle, ForeignTool
 from toolstile_hookspecs.testing import FrameworkAdapterContract
-from toolstile_hookspecs.testing.frameworks.framework_agents import (
+from toolstile_hookspecs.testing.frameworks import (
     AgentRun,
     FrameworkAgent,
     Functions,

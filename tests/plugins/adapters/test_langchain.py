@@ -22,7 +22,7 @@ from langgraph.types import Command, Send
 
 from toolstile_hookspecs import ApprovalAnswer, ExecutorHandle, ForeignTool
 from toolstile_hookspecs.testing import FrameworkAdapterContract
-from toolstile_hookspecs.testing.frameworks.framework_agents import (
+from toolstile_hookspecs.testing.frameworks import (
     AgentRun,
     FrameworkAgent,
     Functions,

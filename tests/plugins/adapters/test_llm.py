@@ -24,7 +24,7 @@ from toolstile_hookspecs import (
     ToolCall,
 )
 from toolstile_hookspecs.testing import FrameworkAdapterContract
-from toolstile_hookspecs.testing.frameworks.framework_agents import (
+from toolstile_hookspecs.testing.frameworks import (
     AgentRun,
     FrameworkAgent,
     Functions,

@@ -12,7 +12,7 @@ import pytest
 
 from toolstile.testing import Hosts
 from toolstile_hookspecs import ExecutorHandle, Outcome, Status, ToolCall
-from toolstile_hookspecs.testing.frameworks.framework_agents import Scene
+from toolstile_hookspecs.testing.frameworks import Scene
 
 # One Python is enough for what frameworks do.
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from tests.plugins.adapters.test_mutants import ADAPTERS
 
 from toolstile.testing import Hosts
 from toolstile_hookspecs import ApprovalAnswer, ToolCall
-from toolstile_hookspecs.testing.frameworks.framework_agents import Scene
+from toolstile_hookspecs.testing.frameworks import Scene
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[3]

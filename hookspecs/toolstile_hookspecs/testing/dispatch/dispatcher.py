@@ -25,8 +25,14 @@ from toolstile_hookspecs.services.dispatcher import (
     DispatchOutcome,
     DispatchState,
 )
-from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE, Make, Processes
-from toolstile_hookspecs.testing.dispatch.kills import STANDSTILL, Kills
+from toolstile_hookspecs.testing.dispatch.dispatch_processes import (
+    PATIENCE,
+    PAUSE,
+    STANDSTILL,
+    Kills,
+    Make,
+    Processes,
+)
 from toolstile_hookspecs.testing.suite import Contract
 
 FEW = 40

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolstile_hookspecs.agents.messages import Turn
-from toolstile_hookspecs.testing.providers.anthropic import AnthropicApi
-from toolstile_hookspecs.testing.providers.server import Events, Json
+from toolstile_hookspecs.testing.providers import AnthropicApi, Events, Json
 
 FIELDS = {
     *("model", "messages", "system", "max_tokens", "tools", "tool_choice", "stop_sequences"),

@@ -7,8 +7,7 @@ from copy import deepcopy
 from typing import Any
 
 from toolstile_hookspecs.agents.messages import Turn
-from toolstile_hookspecs.testing.providers.chat import ChatApi
-from toolstile_hookspecs.testing.providers.server import Json
+from toolstile_hookspecs.testing.providers import ChatApi, Json
 
 FIELDS = {
     *("model", "messages", "tools", "tool_choice", "parallel_tool_calls", "response_format"),

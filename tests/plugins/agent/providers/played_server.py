@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import FaultType, ProviderError
-from toolstile_hookspecs.testing.providers.server import (
+from toolstile_hookspecs.testing.providers import (
     Events,
     Json,
     ProviderApi,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from tests.plugins.agent.providers.chat_wire import strict_fault
 
 from toolstile_hookspecs.agents.messages import Turn
-from toolstile_hookspecs.testing.providers.responses import ResponsesApi
-from toolstile_hookspecs.testing.providers.server import Json
+from toolstile_hookspecs.testing.providers import Json, ResponsesApi
 
 FIELDS = {
     *("model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls", "text"),

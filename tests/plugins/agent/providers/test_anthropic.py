@@ -15,7 +15,7 @@ from tests.plugins.agent.providers.providers import PROVIDERS, Provider
 from toolstile import Host, MarkdownSection, Prompt, tool
 from toolstile_hookspecs.agents.messages import Message, StopReason
 from toolstile_hookspecs.agents.provider import FaultType, ModelRequest, ProviderError
-from toolstile_hookspecs.testing.providers.server import Events
+from toolstile_hookspecs.testing.providers import Events
 from toolstile_plugins.agent import Agent
 from toolstile_plugins.agent.providers.anthropic import MAX_TOKENS, Anthropic
 

@@ -11,9 +11,7 @@ import pytest
 from toolstile import tool
 from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, Role
 from toolstile_hookspecs.agents.provider import ModelRequest
-from toolstile_hookspecs.testing.providers.anthropic import AnthropicApi
-from toolstile_hookspecs.testing.providers.chat import ChatApi
-from toolstile_hookspecs.testing.providers.responses import ResponsesApi
+from toolstile_hookspecs.testing.providers import AnthropicApi, ChatApi, ResponsesApi
 from toolstile_plugins.agent.providers.anthropic import Anthropic
 from toolstile_plugins.agent.providers.litellm import LiteLLM
 from toolstile_plugins.agent.providers.openai_chat import OpenAIChat

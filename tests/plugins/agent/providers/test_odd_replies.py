@@ -29,10 +29,13 @@ from toolstile_hookspecs.agents.provider import (
     ThoughtDelta,
 )
 from toolstile_hookspecs.testing.provider_adapter import calls_of
-from toolstile_hookspecs.testing.providers.anthropic import AnthropicApi
-from toolstile_hookspecs.testing.providers.chat import ChatApi
-from toolstile_hookspecs.testing.providers.responses import ResponsesApi
-from toolstile_hookspecs.testing.providers.server import FakeProvider, Json
+from toolstile_hookspecs.testing.providers import (
+    AnthropicApi,
+    ChatApi,
+    FakeProvider,
+    Json,
+    ResponsesApi,
+)
 from toolstile_plugins.agent import Agent, AgentConfig, Retries, request as requesting
 
 pytestmark = pytest.mark.slow

@@ -25,7 +25,7 @@ from toolstile_hookspecs.agents.provider import (
     ProviderError,
 )
 from toolstile_hookspecs.testing import ProviderAdapterContract
-from toolstile_hookspecs.testing.providers.server import STATUS, Json
+from toolstile_hookspecs.testing.providers import STATUS, Json
 from toolstile_plugins.agent.providers import adapter_named
 
 

@@ -1,1 +1,0 @@
-"""The suite of adapters into the agents of other frameworks."""

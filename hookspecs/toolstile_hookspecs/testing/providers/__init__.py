@@ -1,1 +1,0 @@
-"""Strict fakes of providers, for tests of adapters."""
