@@ -168,7 +168,8 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
 
 # Raised by 30: a policy names changed paths, and questions that only a person may answer.
 # Raised by 5: a context made by hand refuses resources that are not open.
-CORE_LINES = 3737  # 3,700
+# Raised by 8: `replace` beside `seed`, and the ticket of a call that waits.
+CORE_LINES = 3745  # 3,700
 BUDGETS = {
     # The house as it was finished; the figure that was asked for stands behind each.
     "house": {
@@ -273,6 +274,15 @@ BUDGETS = {
         "lines": 4100,  # 1,500
         "statements": 2400,
         "files": 26,
+    },
+    # One call as a value, an agent in a line, settings that survive a restart, and words for
+    # arguments; 520 lines were asked.
+    "three concepts": {
+        "contract": 30,
+        "host": 290,
+        "lines": 520,
+        "statements": 300,
+        "files": 4,
     },
 }
 """The budget of each piece of work: what it may add to the sizes of the product."""

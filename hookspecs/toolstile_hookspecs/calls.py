@@ -352,6 +352,11 @@ class Outcome:
         """The token that resumes a pending call, or None; give it only to those who may decide."""
         return self.event.attributes.get(APPROVAL_TOKEN)
 
+    @property
+    def approval_ticket(self) -> str | None:
+        """The ticket of the question that a pending call waits for, or None."""
+        return self.event.attributes.get(APPROVAL_TICKET)
+
     def envelope(self) -> dict[str, Any]:
         """Return the wire form; see `ToolInvoked.envelope`."""
         return self.event.envelope()

@@ -61,8 +61,11 @@ class SliceView(Protocol[S]):
     def append(self, item: S) -> None:
         """Add an item at the end."""
 
-    def seed(self, *items: S) -> None:
+    def replace(self, *items: S) -> None:
         """Replace all items by these."""
+
+    def seed(self, *items: S) -> None:
+        """Do the same as `replace`, by an older name."""
 
     def clear(self, predicate: Callable[[S], bool] | None = None) -> None:
         """Remove all items, or those for which the predicate holds."""

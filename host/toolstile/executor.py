@@ -357,7 +357,7 @@ class Executor:
             request: The exception that `dispatch` raised.
         """
         opened = OpenedSections.of(self.session) | set(request.section_keys)
-        self.session[OpenedSections].seed(OpenedSections(opened))
+        self.session[OpenedSections].replace(OpenedSections(opened))
         return self.prompt.render(self.session, self.resources)
 
     def retire(self, why: str = _HOST_CLOSED) -> None:

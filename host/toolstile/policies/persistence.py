@@ -114,7 +114,7 @@ class PolicyStore:
             found = read(file)
             for record in (name, f"{name}{RESERVED}"):
                 if record in found and record_of(records, record) is None:
-                    records.seed(found[record])
+                    records.replace(found[record])
             loaded.add(name)
 
     @contextmanager
@@ -128,7 +128,7 @@ class PolicyStore:
                 locks.enter_context(locked(file))
                 held[file] = read(file)
             before = {name: held[file].get(name) or PolicyState(name) for name, file in own.items()}
-            records.seed(*before.values())
+            records.replace(*before.values())
             yield
             changed: set[Path] = set()
             for name, file in own.items():

@@ -169,7 +169,7 @@ class Branch(Transaction):
         branch._effect_id = effect_id  # noqa: SLF001 - of the same class
         for doing, kind, items, _ in changes:
             if doing == "seed":
-                branch[kind].seed(*items)
+                branch[kind].replace(*items)
             elif doing == "append":
                 branch[kind].append(*items)
             else:

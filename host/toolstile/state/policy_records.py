@@ -137,9 +137,11 @@ class RecordSlice:
         """Keep a record as the newest of its name."""
         self._owner.write_records({item.policy_name: kept(item)})
 
-    def seed(self, *items: PolicyState) -> None:
+    def replace(self, *items: PolicyState) -> None:
         """Keep records as the newest of their names; those of other names stay."""
         self._owner.write_records({record.policy_name: kept(record) for record in items})
+
+    seed = replace
 
     def clear(self, predicate: Callable[[PolicyState], bool] | None = None) -> None:
         """Remove all records, or those for which the predicate holds; reserved ones stay."""

@@ -48,7 +48,7 @@ class RequestSlice(SliceReader):
             "gives it: host.executor(request=...), or tools.request(...) for a later turn."
         )
 
-    append = seed = clear = register = _refuse
+    append = replace = seed = clear = register = _refuse
 
 
 def turns_of(

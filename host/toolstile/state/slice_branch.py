@@ -99,9 +99,11 @@ class Cell(CallSlice):
                 self._owner.log.append(Change("append", self.kind, (new[0],)))
             self.items = self.items.extended(self.token, new)
 
-    def seed(self, *items: Any) -> None:
+    def replace(self, *items: Any) -> None:
         """Replace all items by these."""
         self._replace(seeded, keep(self.kind, items))
+
+    seed = replace
 
     def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:
         """Remove all items, or those for which the predicate holds."""

@@ -40,10 +40,12 @@ class SessionSlice(SliceReader):
         else:
             self._store.write(self._kind, append_all, item)
 
-    def seed(self, *items: Any) -> None:
+    def replace(self, *items: Any) -> None:
         """Replace all items by these."""
         self._refuse_log()
         self._store.write(self._kind, seeded, items)
+
+    seed = replace
 
     def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:
         """Remove all items, or those for which the predicate holds; calls under way conflict."""
@@ -133,4 +135,4 @@ class BranchedLog(CallSlice):
     def _refuse(self, *given: object, **options: object) -> NoReturn:  # noqa: ARG002 - any
         raise refuse_log(self.kind)
 
-    seed = clear = _refuse
+    replace = seed = clear = _refuse

@@ -83,7 +83,7 @@ class Conversation:
 
     def replace(self, messages: Iterable[Message]) -> None:
         """Replace all messages, as compaction does."""
-        self._messages.seed(*messages)
+        self._messages.replace(*messages)
 
     def request(self, request_id: str | None, text: str | None) -> tuple[str | None, bool]:
         """Return the id of a request that waits with open calls, and whether it came after them.

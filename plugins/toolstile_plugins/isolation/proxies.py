@@ -215,9 +215,11 @@ class RemoteSlice(Remote):
     all = asked("all")
     append = asked("append")
 
-    def seed(self, *items: Any) -> None:
+    def replace(self, *items: Any) -> None:
         """Replace all items by these."""
-        self.parent.ask("slice", "seed", *self.first, list(items))
+        self.parent.ask("slice", "replace", *self.first, list(items))
+
+    seed = replace
 
     def where(self, predicate: Callable[[Any], bool]) -> Sequence[Any]:
         """Return the items for which the predicate holds."""
@@ -226,7 +228,7 @@ class RemoteSlice(Remote):
     def clear(self, predicate: Callable[[Any], bool] | None = None) -> None:
         """Remove all items, or those for which the predicate holds."""
         kept = () if predicate is None else (item for item in self.all() if not predicate(item))
-        self.seed(*kept)
+        self.replace(*kept)
 
     def register(self, event: type[Any], reducer: Any, policy: Any = None) -> None:  # noqa: ARG002 - the protocol's
         """Refuse: reducers belong to the session, not to a call."""

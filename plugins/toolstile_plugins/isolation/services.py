@@ -14,7 +14,7 @@ METHODS: Final = {
     "control": "call beat progress set_attribute check_exclusive inflight",
     "session": "dispatch snapshot restore reset",
     "dispatcher": "publish",
-    "slice": "latest all append seed",
+    "slice": "latest all append replace",
     "resources": "contains is_portable check copy",
     "files": (
         "read read_bytes write write_bytes exists stat is_readonly list mkdir link chmod delete "
@@ -113,8 +113,8 @@ class Services:
 
     def _slice(self, method: str, kind: type[Any], *args: Any) -> Any:
         view = self._context.session[kind]
-        if method == "seed":
-            return view.seed(*args[0])
+        if method == "replace":
+            return view.replace(*args[0])
         return tuple(view.all()) if method == "all" else getattr(view, method)(*args)
 
     def _resources(self, method: str, kind: type[Any]) -> Any:

@@ -86,7 +86,7 @@ def set_workspace_digest(session: SessionProtocol, digest: WorkspaceDigest) -> W
     if not body:
         raise DefinitionError(f"The digest of {key!r} is empty; clear it, or give it a text.")
     kept = WorkspaceDigest(key, body, digest.made_at, digest.of, digest.sources)
-    session[WorkspaceDigest].seed(*_put_digest(session[WorkspaceDigest].all(), kept))
+    session[WorkspaceDigest].replace(*_put_digest(session[WorkspaceDigest].all(), kept))
     return kept
 
 

@@ -173,8 +173,9 @@ def test_a_pending_call_runs_once_it_is_approved(yard: Any, later: Later, answer
 
 def test_the_event_tells_the_ticket_of_the_approver(yard: Any, later: Later) -> None:
     yard.open(send, approver=later)
-    attributes = pending(yard).event.attributes
-    assert attributes["toolstile.approval_ticket"] == "ticket-1"
+    outcome = pending(yard)
+    attributes = outcome.event.attributes
+    assert attributes["toolstile.approval_ticket"] == outcome.approval_ticket == "ticket-1"
     assert attributes["toolstile.approval_token"]
 
 

@@ -112,6 +112,7 @@ def test_a_request_is_part_of_the_session_and_of_its_json() -> None:
 WRITES: dict[str, Callable[[Any], object]] = {
     "append": lambda turns: turns.append(RequestTurn("Pay.", THEN)),
     "seed": lambda turns: turns.seed(RequestTurn("Pay.", THEN)),
+    "replace": lambda turns: turns.replace(RequestTurn("Pay.", THEN)),
     "clear": lambda turns: turns.clear(),
     "register": lambda turns: turns.register(str, lambda items, event: items),
 }

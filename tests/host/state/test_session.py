@@ -55,9 +55,10 @@ def test_an_empty_slice_has_no_latest_item(session):
     assert session[Step].all() == []
 
 
-def test_seed_replaces_everything(session):
+@pytest.mark.parametrize("name", ["replace", "seed"])
+def test_replace_replaces_everything_by_its_older_name_too(session, name):
     session[Step].append(Step("a"))
-    session[Step].seed(Step("b"), Step("c"))
+    getattr(session[Step], name)(Step("b"), Step("c"))
     assert session[Step].all() == [Step("b"), Step("c")]
     session[Step].seed()
     assert session[Step].latest() is None

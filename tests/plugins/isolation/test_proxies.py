@@ -335,13 +335,13 @@ def test_the_outcome_of_a_nested_call_is_as_it_was_or_refused_and_its_event_show
 @pytest.mark.parametrize(
     "value", [Marked("a"), [Marked("a")], {"a": {1: 2}}, [Size.SMALL], Holder(Size.SMALL)], ids=repr
 )
-@pytest.mark.parametrize("method", ["append", "seed", "dispatch", "publish", "set_attribute"])
+@pytest.mark.parametrize("method", ["append", "replace", "dispatch", "publish", "set_attribute"])
 def test_what_a_handler_gives_is_kept_or_refused(method: str, value: object):
     def check(context, parent):
         session = RemoteSession("s", parent)
         ways = {
             "append": session[type(value)].append,
-            "seed": session[type(value)].seed,
+            "replace": session[type(value)].replace,
             "dispatch": session.dispatch,
             "publish": session.dispatcher.publish,
             "set_attribute": lambda value: RemoteControl(parent, "control").set_attribute(
@@ -353,7 +353,7 @@ def test_what_a_handler_gives_is_kept_or_refused(method: str, value: object):
                 ways[method](value)
             return
         ways[method](value)
-        if method in {"append", "seed"}:
+        if method in {"append", "replace"}:
             kept = context.session[type(value)].latest()
             assert (kept, repr(kept)) == (value, repr(value))
 

@@ -282,7 +282,7 @@ class Guidance:
         self._progress = now = replace(self._progress, **changes)
         self._now = replace(self._now, tool_call_count=now.calls)
         progress = self.tools.session[GuidanceProgress]
-        progress.seed(*progress.where(lambda each: each.prompt != now.prompt), now)
+        progress.replace(*progress.where(lambda each: each.prompt != now.prompt), now)
 
     def _note(self, event: object) -> None:
         self.tools.session.dispatch(event)
