@@ -5,12 +5,19 @@ from __future__ import annotations
 import difflib
 import hashlib
 import os
-from collections.abc import Collection, Iterator, Sequence
+import re
+from collections import Counter
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from typing import Final
 
 from toolstile_hookspecs import FileStat
 from toolstile_hookspecs.services.file_changes import FileChange, FileChanges
+from toolstile_hookspecs.support.text import counted
+from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import Change
+from toolstile_plugins.vfs.glob import Pattern
 from toolstile_plugins.vfs.nodes import PERMISSIONS, Content, Node, escaped
 from toolstile_plugins.vfs.text_files import encoding_of, lines_of, looks_binary, text_of
 from toolstile_plugins.vfs.write_set import Layer
@@ -18,6 +25,7 @@ from toolstile_plugins.vfs.write_set import Layer
 #: Comparing takes longer than the product of the lengths in the worst case.
 _MAX_BYTES: Final = 512 * 1024
 _MAX_LINES: Final = 5_000
+_MOST_RULES: Final = 1_000
 
 #: A person reads no more; what comes after is named, with a hash by which it is approved.
 _MAX_CHARACTERS: Final = 256 * 1024
@@ -26,7 +34,8 @@ _MAX_CHARACTERS: Final = 256 * 1024
 def diff(layer: Layer, first: Collection[str] = ()) -> str:
     """Return a unified diff of text files and links; of everything else one line each.
 
-    It begins with some paths, which are shown whole where much has changed.
+    It begins with some paths, which are shown whole where much has changed. One line at the end
+    stands for several changes of git's own files, of caches and of files that git ignores.
 
     What changes a mode, and what is new with another one than the usual, says so as git does.
     Where much has changed, one line each stands also for files after the first.
@@ -34,19 +43,86 @@ def diff(layer: Layer, first: Collection[str] = ()) -> str:
     changes = sorted(layer.changes().made, key=lambda change: change.path not in first)
     moved = dict(_moves(layer, changes))
     origins = set(moved.values())
+    folded = _folded(layer, [each for each in changes if each.path not in first])
     parts: list[str] = []
+    hidden: list[str] = []
+    counts = Counter[str]()
     shown = 0
     for change in changes:
         path, after = change.path, change.after
+        # A file that moves between a cache and the sources is shown.
+        is_hidden = path in folded and moved.get(path, path) in folded
+        into = hidden if is_hidden else parts
+        if is_hidden and path not in origins:
+            counts[folded[path]] += not _is_directory(change)
         if path in moved:
-            parts.append(f"moved {moved[path]} to {path}\n")
-            parts.append(_modes(path, layer.before(moved[path]), after))
+            into.append(f"moved {moved[path]} to {path}\n")
+            into.append(_modes(path, layer.before(moved[path]), after))
         elif change.keeps or change.only_empties:
-            parts.append(_modes(path, layer.before(path), after))
+            into.append(_modes(path, layer.before(path), after))
         elif path not in origins:
-            parts.append(_one(path, layer.before(path), after, short=shown > _MAX_CHARACTERS))
-            shown += len(parts[-1])
+            is_short = is_hidden or shown > _MAX_CHARACTERS
+            into.append(_one(path, layer.before(path), after, short=is_short))
+            shown += 0 if is_hidden else len(into[-1])
+    if hidden:
+        # An approval is bound to this text, so the digest stands for the changes left out.
+        digest = hashlib.sha256("".join(hidden).encode(errors="surrogatepass")).hexdigest()
+        names = ", ".join(f"{counted(count, 'file')} {where}" for where, count in counts.items())
+        parts.append(f"not shown: {names} (SHA-256 {digest})\n")
     return "".join(parts)
+
+
+_CACHES: Final = re.compile(
+    r"(?:^|/)(?:__pycache__|node_modules|\.?venv|\.(?:\w+_cache|cache|tox|nox|hypothesis|gradle))/"
+)
+
+
+def _folded(layer: Layer, changes: Sequence[Change]) -> Mapping[str, str]:
+    """Return the paths that one line stands for, each with its kind; none if it is one path."""
+    is_ignored = _ignored_by_git(layer)
+    found: dict[str, str] = {}
+    for change in changes:
+        if "/.git/" in f"/{change.path}/":
+            found[change.path] = "in .git/"
+        elif _CACHES.search(f"{change.path}/"):
+            found[change.path] = "in caches"
+        elif is_ignored(change.path, "/-" if _is_directory(change) else ""):
+            found[change.path] = "that git ignores"
+    return found if len(found) > 1 else {}
+
+
+def _is_directory(change: Change) -> bool:
+    return (change.kind if change.after is None else change.after.kind) == "directory"
+
+
+def _ignored_by_git(layer: Layer) -> Callable[[str, str], bool]:
+    """Return the test of paths by the `.gitignore` files that were there before the call."""
+
+    @cache
+    def rules_in(directory: str) -> Sequence[tuple[Pattern, bool]]:
+        node = layer.first(paths.join(directory, ".gitignore"))
+        content = b"" if node is None or node.content is None else node.content.read()
+        rules: list[tuple[Pattern, bool]] = []
+        for line in content.decode(errors="replace").splitlines()[:_MOST_RULES]:
+            glob = line.rstrip().removeprefix("!")
+            if glob.strip("/") and not glob.startswith("#"):
+                depth = "" if "/" in glob.rstrip("/") else "**/"
+                spelt = f"{depth}{glob.lstrip('/')}{'*' if glob.endswith('/') else ''}"
+                with suppress(OSError, ValueError):
+                    rules.append((Pattern(paths.join(directory, spelt)), line[0] != "!"))
+        return rules
+
+    @cache
+    def is_ignored(path: str, beneath: str) -> bool:
+        above = list(paths.ancestors(path))
+        if above and is_ignored(above[0], "/-"):
+            return True
+        rules = [rule for at in ("", *reversed(above)) for rule in rules_in(at)]
+        spellings = {path, path + beneath}
+        found = [ignores for rule, ignores in rules if any(map(rule.matches, spellings))]
+        return bool(found) and found[-1]
+
+    return is_ignored
 
 
 def _moves(layer: Layer, changes: Sequence[Change]) -> Iterator[tuple[str, str]]:
@@ -141,7 +217,9 @@ def _modes(path: str, before: Node | None, after: Node | None) -> str:
 
 
 def _index(path: str, before: Node, after: Node) -> str:
-    ids = [_object_id(os.fsencode(node.target))[:7] for node in (before, after)]
+    blobs = (os.fsencode(node.target) for node in (before, after))
+    data = (b"blob %d\0%s" % (len(blob), blob) for blob in blobs)
+    ids = [hashlib.sha1(each, usedforsecurity=False).hexdigest()[:7] for each in data]
     return f"{_header(path)}index {'..'.join(ids)} {_mode(after)}\n"
 
 
@@ -156,10 +234,6 @@ def _is_usual(node: Node) -> bool:
 def _mode(node: Node) -> str:
     mode = _FORMS.get(node.kind, 0)
     return f"{mode if node.mode is None else mode & ~PERMISSIONS | node.mode:06o}"
-
-
-def _object_id(data: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0%s" % (len(data), data), usedforsecurity=False).hexdigest()
 
 
 # --- For policies

@@ -175,3 +175,50 @@ def test_of_many_changes_the_later_files_are_named_with_their_hashes(
     assert "created 0999.txt (10000 bytes, SHA-256 " in told
     assert told.splitlines()[-1].startswith("changed z.txt (4 to 4 bytes, SHA-256 ")
     assert diff_with("two\n") != told == diff_with("new\n")
+
+
+GIT = ("config", "index", "refs/heads/main", "objects/ab/cd")
+IGNORED = ("out.log", "docs/deep/a.log", "build/lib/a.py", "docs/only/a.txt", "docs/only/sub/b.txt")
+CACHES = ("src/__pycache__/a.pyc", ".pytest_cache/v/last", "web/node_modules/x/index.js")
+SHOWN = ("src/a.py", "keep.log", "lib/build.py", "only/c.txt", "docs/build")
+
+
+def test_sources_come_first_and_one_line_stands_for_git_caches_and_ignored_files(
+    workspace: VirtualFilesystem, branch_of: Branch
+) -> None:
+    workspace.write(".gitignore", "# logs\n*.log\n!keep.log\nbuild/\n/\n")
+    workspace.write("docs/.gitignore", "/only\n")
+    branch = branch_of(workspace)
+    # An ignored path counts by the file from before: a command cannot hide its changes so.
+    branch.resource.write(".gitignore", "*\n")
+    for path in (*(f".git/{name}" for name in GIT), *IGNORED, *CACHES, *SHOWN):
+        branch.resource.write(path, f"text of {path}\n")
+    branch.show_first((".git/config",))
+    text = branch.diff()
+    shown = [line[6:] for line in text.splitlines() if line.startswith("+++ b/")]
+    assert shown == [".git/config", ".gitignore", *sorted(SHOWN)]
+    *_, last = text.splitlines()
+    assert last.partition(" (SHA-256")[0] == (
+        "not shown: 3 files in .git/, 3 files in caches, 5 files that git ignores"
+    )
+    # The approval of a text stands for the changes that it does not show.
+    branch.resource.write(".git/index", "another\n")
+    assert branch.diff() != text
+
+
+def test_a_file_that_moves_out_of_the_sources_is_shown(
+    workspace: VirtualFilesystem, branch_of: Branch
+) -> None:
+    workspace.write("src/a.py", "text\n")
+    branch = branch_of(workspace)
+    branch.resource.move("src/a.py", ".cache/a.py")
+    branch.resource.write(".cache/b.py", "text\n")
+    assert "moved src/a.py to .cache/a.py\n" in branch.diff()
+    assert "not shown: 1 file in caches (SHA-256 " in branch.diff()
+
+
+def test_one_change_of_a_cache_is_shown(workspace: VirtualFilesystem, branch_of: Branch) -> None:
+    workspace.mkdir(".cache")
+    branch = branch_of(workspace)
+    branch.resource.write(".cache/a.txt", "text\n")
+    assert "+text\n" in branch.diff()
