@@ -22,34 +22,34 @@ if TYPE_CHECKING:
 
 EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
     "run": {
-        "toolstile run --example": "run a session that comes with Toolstile",
-        "toolstile run session.jsonl": "run recorded calls, one JSON object a line",
-        "toolstile run chat.json --json": "run a recorded conversation, answer in JSON",
-        "toolstile run session.jsonl --parallel": "dispatch all calls at once",
-        "toolstile run session.jsonl --dry-run": "show what they would change, keep nothing",
+        "toolstile run --example": "run the session of an example",
+        "toolstile run session.jsonl": "run recorded calls, one JSON object per line",
+        "toolstile run chat.json --json": "run a recorded conversation, print JSON",
+        "toolstile run session.jsonl --parallel": "run all calls at once",
+        "toolstile run session.jsonl --dry-run": "show all changes, keep none",
     },
     "call": {
-        "toolstile call list_orders --example": "make one call, of a tool of an example",
+        "toolstile call list_orders --example": "call a tool of an example",
         """toolstile call list_directory '{"path": "."}' --workspace .""": "list a directory",
         "toolstile call read_file - --workspace . < arguments.json": "read arguments from stdin",
     },
     "tools": {
         "toolstile tools": "list the tools with their arguments",
-        "toolstile tools --schema openai": "print them as a provider takes them",
-        "toolstile tools --plugin room.py --json": "list also those of a single file, as JSON",
+        "toolstile tools --schema openai": "print them in a provider's format",
+        "toolstile tools --plugin room.py --json": "include the tools of a file, print JSON",
     },
     "prompt": {
-        "toolstile prompt": "print the prompt, with its tools listed",
-        "toolstile prompt --overrides": "print a file to override its texts with",
+        "toolstile prompt": "print the prompt and its tools",
+        "toolstile prompt --overrides": "print a file for overriding its texts",
     },
     "plugins": {
-        "toolstile plugins": "show what is loaded, and what is not and why",
-        "toolstile plugins --block mcp,otel": "show it without two of them",
+        "toolstile plugins": "list the plugins, and why one did not load",
+        "toolstile plugins --block mcp,otel": "list them without loading two",
     },
     "check": {
-        "toolstile check": "look at all plugins",
-        "toolstile check weather": "look at one that is installed",
-        "toolstile check --plugin room.py room": "look at a single file that is being written",
+        "toolstile check": "check all plugins",
+        "toolstile check weather": "check an installed plugin",
+        "toolstile check --plugin room.py room": "check a plugin in a single file",
     },
     "completion": {
         'eval "$(toolstile completion bash)"': "in ~/.bashrc: complete with the Tab key",
@@ -57,13 +57,13 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
         "toolstile completion fish | source": "in ~/.config/fish/config.fish",
     },
     "doctor": {
-        "toolstile doctor": "look at everything; the exit status is 1 when something is wrong",
-        "toolstile doctor --config prod.toml --json": "look with another configuration, as JSON",
+        "toolstile doctor": "check everything; the exit status is 1 if there is a problem",
+        "toolstile doctor --config prod.toml --json": "check another configuration, print JSON",
     },
     "new": {
-        "toolstile new weather": "write a package with tools, ./toolstile-weather",
-        "toolstile new office-hours --kind policy": "write one with a policy",
-        "toolstile new chat --kind approver --path src": "write one elsewhere",
+        "toolstile new weather": "create a package with tools in ./toolstile-weather",
+        "toolstile new office-hours --kind policy": "create a package with a policy",
+        "toolstile new chat --kind approver --path src": "create a package in the folder src",
     },
 }
 """By command, its examples and their descriptions."""
@@ -78,19 +78,22 @@ def _listed_examples(examples: Mapping[str, str]) -> str:
 # --- Options and commands
 
 
-_STATUSES: Final = "exit status: 0 all succeeded, 1 a call failed, 2 input or configuration wrong\n"
-MORE: Final = "The options that `toolstile --help` lists can be given here, too."
+_STATUSES: Final = (
+    "exit status: 0 success, 1 a call failed, 2 wrong input or configuration,\n"
+    "  70 a bug in Toolstile or a plugin, 130 interrupted\n"
+)
+MORE: Final = "All options of `toolstile --help` work here, too."
 
 COMMANDS: Final = {
-    "run": "dispatch recorded calls and show what became of each",
-    "call": "dispatch one call and print what a model would read",
-    "tools": "list the tools, or print them as a provider takes them",
-    "prompt": "print the prompt that the sections of all plugins make",
+    "run": "run recorded calls and show the outcome of each",
+    "call": "run one call and print its result as a model reads it",
+    "tools": "list the tools, or print them in a provider's format",
+    "prompt": "print the prompt, built from the sections of all plugins",
     "plugins": "list the plugins, and why one did not load",
-    "check": "say what the author of a plugin should fix",
-    "new": "write a package for a plugin, with tests that pass",
-    "doctor": "find out what is wrong here, and how to fix it",
-    "completion": "print what lets a shell complete commands, options and names",
+    "check": "check plugins for mistakes that their authors should fix",
+    "new": "create a package for a plugin, with tests that pass",
+    "doctor": "find problems of this installation, and how to fix them",
+    "completion": "print a script that makes a shell complete commands, options and names",
 }
 KINDS: Final[Mapping[str, str]] = {
     "suite": "Tools for agents, with what they remember.",
@@ -196,14 +199,14 @@ def common_options(parser: argparse.ArgumentParser) -> None:
     """Add the options that can be given anywhere."""
     group = parser.add_argument_group("options of all commands, before or after them")
     group.add_argument(
-        "--config", type=Path, metavar="FILE", help="use this configuration, search for none"
+        "--config", type=Path, metavar="FILE", help="use this configuration file and no other"
     )
     group.add_argument(
         "--block",
         action="append",
         default=[],
         metavar="NAMES",
-        help="plugins not to load, separated by commas",
+        help="do not load these plugins, separated by commas",
     )
     group.add_argument(
         "--plugin",
@@ -211,31 +214,28 @@ def common_options(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=Path,
         metavar="FILE.py",
-        help="also load a plugin from a single file, or ask for the tools of an installed "
-        "one by its name; can be repeated",
+        help="also load a plugin from a file, or enable the tools of an installed plugin by its "
+        "name; can be repeated",
     )
     for option, text in (
         ("--tag", "offer only the tools with one of these tags, separated by commas"),
-        ("--without", "offer no tools with one of these tags"),
+        ("--without", "hide the tools with one of these tags, separated by commas"),
     ):
         group.add_argument(option, action="append", default=[], metavar="TAGS", help=text)
     group.add_argument(
         OPTION,
         choices=tuple(SESSIONS),
         metavar="[NAME]",
-        help=f"also load an example that comes with Toolstile: {listed(tuple(SESSIONS))}; the "
-        "first unless one is named",
+        help=f"also load an example (there are {listed(tuple(SESSIONS))}); the first by default",
     )
     group.add_argument(
         "--timeout",
         type=_seconds,
         default=argparse.SUPPRESS,
         metavar="SECONDS",
-        help="time for each call of a tool without a timeout of its own; 'none' for no limit",
+        help="timeout for each call of a tool that sets no timeout; 'none' for no limit",
     )
-    group.add_argument(
-        "--json", action="store_true", help="print JSON Lines on stdout, and nothing else there"
-    )
+    group.add_argument("--json", action="store_true", help="print only JSON Lines on stdout")
     group.add_argument(
         "-v",
         "--verbose",
@@ -266,7 +266,7 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
     parser = Parser(
         prog="toolstile",
         usage="toolstile [options] COMMAND ...",
-        description="Drive the calls of an agent's tools through one host.",
+        description="Run an agent's tool calls with validation, policies and approvals.",
         epilog=f"{_listed_examples(firsts)}\n\n{_STATUSES}",
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
@@ -334,7 +334,7 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
         help="calls as JSON Lines, or a recorded conversation; - for standard input",
     )
     parser.add_argument(
-        "--parallel", action="store_true", help="dispatch all calls at once, isolated"
+        "--parallel", action="store_true", help="run all calls at once, isolated from each other"
     )
     _add_dry_run(parser)
     _add_session(parser)
@@ -357,7 +357,7 @@ def _add_dry_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
-        help="show what each call would change and keep nothing; tools that cannot be taken back "
+        help="show the changes of each call and keep none; tools whose effects cannot be undone "
         "are denied",
     )
 
@@ -367,9 +367,9 @@ def _add_session(parser: argparse.ArgumentParser) -> None:
         "--session",
         type=_session_name,
         metavar="NAME",
-        help="a stored session to go on with or begin; see [plugins.sessions], [plugins.database]",
+        help="the stored session to continue or create; see [plugins.sessions], [plugins.database]",
     )
-    parser.add_argument("--request", action="append", metavar="TEXT", help="what the user asks for")
+    parser.add_argument("--request", action="append", metavar="TEXT", help="the user's request")
 
 
 def _session_name(text: str) -> str:
@@ -380,7 +380,7 @@ def _session_name(text: str) -> str:
 
 def _configure_tools(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "--schema", metavar="DIALECT", help="print the tools as this provider takes them"
+        "--schema", metavar="DIALECT", help="print the tools in the format of this provider"
     )
 
 
@@ -388,7 +388,7 @@ def _configure_prompt(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--overrides",
         action="store_true",
-        help="print a file to override its texts with, for the key prompt_overrides",
+        help="print a file for overriding the prompt's texts, for the key prompt_overrides",
     )
 
 
@@ -397,7 +397,7 @@ def _configure_check(parser: argparse.ArgumentParser) -> None:
         "names",
         nargs="*",
         metavar="FILE.py",
-        help="the plugins to check, or a package that brings some; all unless one is named",
+        help="the plugins or packages to check (default: all)",
     )
 
 
@@ -409,14 +409,14 @@ def _configure_new(parser: argparse.ArgumentParser) -> None:
         "--kind",
         choices=tuple(KINDS),
         default=DEFAULT_KIND,
-        help=f"what it is; {DEFAULT_KIND} if not given",
+        help=f"the kind of plugin (default: {DEFAULT_KIND})",
     )
     parser.add_argument(
         "--path",
         type=Path,
         default=Path(),
         metavar="DIR",
-        help="where its folder is made; here if not given",
+        help="create the package in this folder (default: the current one)",
     )
 
 

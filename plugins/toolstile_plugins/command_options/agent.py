@@ -12,13 +12,13 @@ examples:
   toolstile ask "Which files are large?" --workspace .          ask with the tools of the host
   toolstile ask "Tidy up." --model anthropic:claude-sonnet-4-5  name the provider and the model
   toolstile ask "Hello" --model openai:qwen3 --base-url http://localhost:11434/v1
-  toolstile ask "And now?" --session chores                     go on with a stored conversation
-  toolstile ask - --json < request.txt                          read stdin, answer in JSON
+  toolstile ask "And now?" --session chores                     continue a stored conversation
+  toolstile ask - --json < request.txt                          read stdin, print JSON
 """
 _CHECK_HELP: Final = """\
 examples:
-  toolstile check-done --workspace .         ask the checkers about the files of a directory
-  toolstile check-done --session chores      and about a stored session, which has a plan
+  toolstile check-done --workspace .         check the files of a directory
+  toolstile check-done --session chores      check a stored session with a plan
 """
 
 
@@ -29,18 +29,18 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--model",
         metavar="PROVIDER:NAME",
-        help="the model; without it that of the configuration",
+        help="the model (default: the one in the configuration)",
     )
     parser.add_argument(
         "--base-url",
         metavar="URL",
-        help="where the provider's API is, such as that of a local model",
+        help="the address of the provider's API, such as a local model's",
     )
     parser.add_argument(
         "--session",
         type=_session_name,
         metavar="NAME",
-        help="a stored session to go on with or begin; see [plugins.sessions], [plugins.database]",
+        help="the stored session to continue or create; see [plugins.sessions], [plugins.database]",
     )
 
 
@@ -59,8 +59,8 @@ def _session_name(text: str) -> str:
     return text
 
 
-ASK: Final = Arguments("ask", _configure, "ask a model, which may use the tools")
+ASK: Final = Arguments("ask", _configure, "ask a model that can use the tools")
 CHECK_DONE: Final = Arguments(
-    "check-done", _configure_check, "tell whether a task is complete, and what is missing"
+    "check-done", _configure_check, "check whether a task is complete, and list the missing parts"
 )
 ARGUMENTS: Final = (ASK, CHECK_DONE)

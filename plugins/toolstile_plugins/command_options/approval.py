@@ -12,8 +12,8 @@ def _add_option(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--approve",
         choices=["all", "none", "read", "ask"],
-        help="how calls that need approval get it: all are approved, none, those of tools that "
-        "only read, or you are asked; without it you are asked where there is a terminal",
+        help="approve all calls that need approval, none, only calls of tools that read, or ask "
+        "you; by default you are asked if there is a terminal",
     )
 
 

@@ -9,20 +9,20 @@ from toolstile_plugins.command_options.arguments import Arguments
 
 _EXAMPLES: Final = """\
 examples:
-  toolstile console             print an address that opens the console in a browser, once
-  toolstile console --port 0    serve it on any port that is free
+  toolstile console             print an address that opens the console in a browser once
+  toolstile console --port 0    serve the console on any free port
 """
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
-    parser.add_argument("--port", type=int, help="the port on this machine, in place of 8765")
+    parser.add_argument("--port", type=int, help="the port on this machine (default: 8765)")
 
 
 CONSOLE: Final = Arguments(
     "console",
     _configure,
-    "serve pages on this machine: what waits for a person, which calls were made, and the ledger",
+    "serve web pages on this machine: pending questions, past calls, and the ledger",
 )
 ARGUMENTS: Final = (CONSOLE,)

@@ -9,8 +9,8 @@ from toolstile_plugins.command_options.arguments import Arguments, add_subcomman
 
 _HELP: Final = """\
 examples:
-  toolstile database check                    whether its tables can be used
-  toolstile database upgrade                  make them, or bring them to this version
+  toolstile database check                    check whether the tables can be used
+  toolstile database upgrade                  create the tables, or upgrade them to this version
 """
 
 
@@ -21,25 +21,25 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add_subcommand(
         what,
         "check",
-        "tell whether the tables in the database can be used",
+        "check whether the tables in the database can be used",
         {
-            "toolstile database check": "exit with 1 where they cannot",
-            "toolstile database check --json": "print one JSON object for each part",
+            "toolstile database check": "the exit status is 1 if they cannot",
+            "toolstile database check --json": "print one JSON object per part",
         },
     )
     upgrade = add_subcommand(
         what,
         "upgrade",
-        "make the tables in the database, or bring them to this version",
+        "create the tables in the database, or upgrade them to this version",
         {
-            "toolstile database upgrade": "change them, all or none",
-            "toolstile database upgrade --sql": "print what would be run, for who may",
+            "toolstile database upgrade": "upgrade all tables, or none",
+            "toolstile database upgrade --sql": "print the SQL for an administrator to run",
         },
     )
-    upgrade.add_argument("--sql", action="store_true", help="print the statements, and run none")
+    upgrade.add_argument(
+        "--sql", action="store_true", help="print the statements without running them"
+    )
 
 
-DATABASE: Final = Arguments(
-    "database", _configure, "check the tables in PostgreSQL, and upgrade them"
-)
+DATABASE: Final = Arguments("database", _configure, "check and upgrade the tables in PostgreSQL")
 ARGUMENTS: Final = (DATABASE,)

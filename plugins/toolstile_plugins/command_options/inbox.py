@@ -12,42 +12,42 @@ if TYPE_CHECKING:
 
 _HELP: Final = """\
 examples:
-  toolstile approvals list                                 the questions that wait
-  toolstile approvals list --watch                         and those that come
-  toolstile approvals show 3f1c9a7d2b4e                    all that a person needs to decide
-  toolstile approvals approve 3f1c9a7d2b4e                 let the call run, or keep what it did
-  toolstile approvals approve 3f1c9a7d2b4e --always tool   and calls like it, in this session
-  toolstile approvals grants                               what is approved from now on
-  toolstile approvals revoke 5d0c1e8f7a26                  ask about it again
-  toolstile approvals deny 3f1c9a7d2b4e --reason "No."     refuse it; the model reads the reason
-  toolstile approvals edit 3f1c9a7d2b4e '{"amount": 5}'    run it with these arguments
-  toolstile approvals resume                               run what was answered since
+  toolstile approvals list                                 list the pending questions
+  toolstile approvals list --watch                         and wait for new questions
+  toolstile approvals show 3f1c9a7d2b4e                    show everything needed to decide
+  toolstile approvals approve 3f1c9a7d2b4e                 let the call run, or keep its changes
+  toolstile approvals approve 3f1c9a7d2b4e --always tool   also approve later calls of the tool
+  toolstile approvals grants                               list the grants
+  toolstile approvals revoke 5d0c1e8f7a26                  revoke a grant
+  toolstile approvals deny 3f1c9a7d2b4e --reason "No."     deny the call; the model reads the reason
+  toolstile approvals edit 3f1c9a7d2b4e '{"amount": 5}'    run the call with these arguments
+  toolstile approvals resume                               resume the answered calls
 """
 _COMMANDS: Final = {
     "show": (
-        "show all of a question",
+        "show a question in full",
         "show 3f1c9a7d2b4e",
-        "see tool, reasons, arguments and changes",
+        "show tool, reasons, arguments and changes",
     ),
     "approve": (
-        "let the call of a question run",
+        "approve the call of a question",
         "approve 3f1c9a7d2b4e",
-        "approve it as it is shown",
+        "approve it as shown",
     ),
     "deny": (
-        "refuse the call of a question",
+        "deny the call of a question",
         'deny 3f1c9a7d2b4e --reason "Ada has left"',
-        "tell the model why not",
+        "deny it; the model reads the reason",
     ),
     "withdraw": (
-        "end a question without an answer",
+        "close a question without an answer",
         "withdraw 3f1c9a7d2b4e",
-        "have the call answered as not carried out",
+        "the model reads that the call did not run",
     ),
     "edit": (
         "run the call of a question with other arguments",
         """edit 3f1c9a7d2b4e '{"amount": 5}'""",
-        "run it with these",
+        "run it with these arguments",
     ),
 }
 
@@ -63,33 +63,33 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     listing = add_subcommand(
         what,
         "list",
-        "list the questions that wait for an answer",
+        "list the pending questions",
         {
-            "toolstile approvals list": "list them, the oldest first",
-            "toolstile approvals list --watch --json": "print each as JSON, also those that come",
+            "toolstile approvals list": "list them, oldest first",
+            "toolstile approvals list --watch --json": "print each as JSON, also new ones",
         },
     )
-    listing.add_argument("--watch", action="store_true", help="go on, until Ctrl-C")
+    listing.add_argument("--watch", action="store_true", help="keep listing new ones until Ctrl-C")
     commands = {
         name: add_subcommand(what, name, text, {f"toolstile approvals {typed}": does})
         for name, (text, typed, does) in _COMMANDS.items()
     }
     for command in commands.values():
-        command.add_argument("ticket", metavar="TICKET", help="the question, as it is listed")
-    commands["deny"].add_argument("--reason", metavar="TEXT", help="why not; the model reads it")
+        command.add_argument("ticket", metavar="TICKET", help="the ticket, from `approvals list`")
+    commands["deny"].add_argument("--reason", metavar="TEXT", help="the reason; the model reads it")
     commands["edit"].add_argument(
-        "arguments", metavar="JSON", help="the arguments; a mask leaves a secret as it is"
+        "arguments", metavar="JSON", help="the new arguments; a masked value keeps its secret"
     )
     for name in ("approve", "deny", "edit"):
         commands[name].add_argument(
-            "--digest", help="the digest that was shown; another question is not answered"
+            "--digest", help="answer only if this is still the digest of the question"
         )
     _add_grants(what, commands["approve"])
     add_subcommand(
         what,
         "resume",
-        "resume the calls of stored sessions that were answered",
-        {"toolstile approvals resume": "resume them, and print what came of each"},
+        "resume the answered calls of stored sessions",
+        {"toolstile approvals resume": "resume them, and print the outcome of each"},
     )
 
 
@@ -97,25 +97,25 @@ def _add_grants(what: Adder, approve: argparse.ArgumentParser) -> None:
     approve.add_argument(
         "--always",
         choices=["exact", "tool"],
-        help="grant it from now on: with the same arguments, or the tool whatever its arguments",
+        help="also approve later calls: with the same arguments, or of the same tool",
     )
     approve.add_argument(
         "--for",
         dest="scope",
         choices=["session", "principal", "everybody"],
-        help="whose calls are granted (default: session)",
+        help="whose later calls are approved (default: session)",
     )
     approve.add_argument(
-        "--hours", type=float, metavar="N", help="how long it holds, at most 720 (default: 8)"
+        "--hours", type=float, metavar="N", help="how long it lasts, at most 720 (default: 8)"
     )
     approve.add_argument(
-        "--times", type=int, metavar="N", help="how many calls are granted (default: any number)"
+        "--times", type=int, metavar="N", help="how many calls to approve (default: any number)"
     )
     add_subcommand(
         what,
         "grants",
-        "list what is approved from now on",
-        {"toolstile approvals grants": "list it, the oldest first"},
+        "list the grants, which approve later calls",
+        {"toolstile approvals grants": "list them, oldest first"},
     )
     revoke = add_subcommand(
         what,
@@ -123,10 +123,10 @@ def _add_grants(what: Adder, approve: argparse.ArgumentParser) -> None:
         "revoke a grant, so that people are asked again",
         {"toolstile approvals revoke 5d0c1e8f7a26": "revoke it"},
     )
-    revoke.add_argument("grant", metavar="GRANT", help="the grant, as it is listed")
+    revoke.add_argument("grant", metavar="GRANT", help="the grant's id, from `approvals grants`")
 
 
 APPROVALS: Final = Arguments(
-    "approvals", _configure, "show the questions that calls ask, and answer them"
+    "approvals", _configure, "list and answer the questions of calls that need approval"
 )
 ARGUMENTS: Final = (APPROVALS,)

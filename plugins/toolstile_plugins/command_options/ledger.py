@@ -12,16 +12,16 @@ if TYPE_CHECKING:
 
 _HELP: Final = """\
 examples:
-  toolstile ledger list --state unknown                what may have happened, or not
-  toolstile ledger show 5d41402abc4b                   all that is known of one call
-  toolstile ledger resolve 5d41402abc4b --done         it has happened: do not run it again
-  toolstile ledger resolve 5d41402abc4b --not-done     it has not: the next runs
-  toolstile ledger reconcile                           ask the tools what became of unknowns
-  toolstile ledger invalidate --tool create_order      forget what a tool has done
-  toolstile ledger prune                               remove what has expired
-  toolstile ledger move                                take entries into the file of sessions
+  toolstile ledger list --state unknown                list effects with an unknown outcome
+  toolstile ledger show 5d41402abc4b                   show everything known about one effect
+  toolstile ledger resolve 5d41402abc4b --done         it happened: do not run it again
+  toolstile ledger resolve 5d41402abc4b --not-done     it did not happen: the next call runs
+  toolstile ledger reconcile                           ask the tools about unknown effects
+  toolstile ledger invalidate --tool create_order      forget the effects of a tool
+  toolstile ledger prune                               remove expired entries
+  toolstile ledger move                                move the entries into the file of sessions
 """
-_WHICH: Final = "which call: its whole key, or enough of its hash to be the only one"
+_WHICH: Final = "the key of the effect, or an unambiguous beginning of its hash"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
@@ -33,32 +33,32 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     listing = add_subcommand(
         what,
         "list",
-        "list what is recorded",
+        "list the recorded effects",
         {
-            "toolstile ledger list": "list all calls",
-            "toolstile ledger list --state unknown": "what may have happened, or not",
-            "toolstile ledger list --tool create_order --json": "the calls of a tool, as JSON",
+            "toolstile ledger list": "list all effects",
+            "toolstile ledger list --state unknown": "list unknown effects",
+            "toolstile ledger list --tool create_order --json": "list a tool's, print JSON",
         },
     )
-    listing.add_argument("--tool", type=_text, metavar="NAME", help="only calls of this tool")
+    listing.add_argument("--tool", type=_text, metavar="NAME", help="only effects of this tool")
     listing.add_argument(
-        "--state", choices=("claimed", "done", "unknown"), help="only calls in this state"
+        "--state", choices=("claimed", "done", "unknown"), help="only effects in this state"
     )
     show = add_subcommand(
         what,
         "show",
-        "show all that is known of a call",
-        {"toolstile ledger show 5d41402abc4b": "show the call that is listed so"},
+        "show everything known about an effect",
+        {"toolstile ledger show 5d41402abc4b": "show the effect with this hash"},
     )
     show.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
     _configure_resolve(
         add_subcommand(
             what,
             "resolve",
-            "settle an unknown",
+            "record whether an unknown effect happened",
             {
-                "toolstile ledger resolve 5d41402abc4b --done": "it has happened: never repeat it",
-                "toolstile ledger resolve 5d41402abc4b --not-done": "it has not: the next runs",
+                "toolstile ledger resolve 5d41402abc4b --done": "it happened: never run it again",
+                "toolstile ledger resolve 5d41402abc4b --not-done": "it did not: run the next",
                 "toolstile ledger resolve 5d41402abc4b --done --value 17": "calls get this value",
             },
         )
@@ -66,8 +66,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     reconcile = add_subcommand(
         what,
         "reconcile",
-        "ask the tools what became of unknown calls",
-        {"toolstile ledger reconcile": "ask about all of them, now"},
+        "ask the tools whether unknown effects happened",
+        {"toolstile ledger reconcile": "ask about all unknown effects now"},
     )
     reconcile.add_argument("key", type=_text, metavar="KEY", nargs="?", help=_WHICH)
     _configure_forgetting(what)
@@ -77,28 +77,28 @@ def _configure_forgetting(what: Adder) -> None:
     forget = add_subcommand(
         what,
         "invalidate",
-        "forget calls",
+        "forget effects, so that they can run again",
         {
-            "toolstile ledger invalidate 5d41402abc4b": "forget one call",
-            "toolstile ledger invalidate --tool create_order": "forget what a tool has done",
+            "toolstile ledger invalidate 5d41402abc4b": "forget one effect",
+            "toolstile ledger invalidate --tool create_order": "forget the effects of a tool",
             "toolstile ledger invalidate --all": "forget everything",
         },
     )
     which = forget.add_mutually_exclusive_group(required=True)
     which.add_argument("key", type=_text, metavar="KEY", nargs="?", help=_WHICH)
-    which.add_argument("--tool", type=_text, metavar="NAME", help="all of this tool")
-    which.add_argument("--all", action="store_true", help="all there are")
+    which.add_argument("--tool", type=_text, metavar="NAME", help="forget all effects of this tool")
+    which.add_argument("--all", action="store_true", help="forget all effects")
     add_subcommand(
         what,
         "prune",
-        "remove what has expired",
-        {"toolstile ledger prune": "remove it, and say how much it was"},
+        "remove expired entries",
+        {"toolstile ledger prune": "remove them, and print how many"},
     )
     add_subcommand(
         what,
         "move",
-        "carry the entries of the ledger's own file over into that of stored sessions",
-        {"toolstile ledger move": "carry them over, once the hosts are stopped"},
+        "move the entries of the ledger's file into the file of stored sessions",
+        {"toolstile ledger move": "move them; stop all hosts first"},
     )
 
 
@@ -106,10 +106,10 @@ def _configure_resolve(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
     how = parser.add_mutually_exclusive_group(required=True)
     how.add_argument(
-        "--done", action="store_true", help="it has happened; calls get the message and value"
+        "--done", action="store_true", help="it happened; later calls return the message and value"
     )
     how.add_argument(
-        "--not-done", action="store_true", help="it has not happened; the next call runs"
+        "--not-done", action="store_true", help="it did not happen; the next call runs"
     )
     parser.add_argument("--message", type=_text, metavar="TEXT", help="with --done: the message")
     parser.add_argument("--value", type=_text, metavar="JSON", help="with --done: the value")
@@ -126,6 +126,6 @@ def _text(given: str) -> str:
 
 
 LEDGER: Final = Arguments(
-    "ledger", _configure, "show what calls have done once, and settle what is unknown"
+    "ledger", _configure, "list and resolve effects that must happen only once"
 )
 ARGUMENTS: Final = (LEDGER,)

@@ -12,10 +12,10 @@ _EXAMPLES: Final = """\
 examples:
   toolstile mcp                          serve over standard input and output
   toolstile mcp --http 127.0.0.1:8000    serve over streamable HTTP, at /mcp
-  toolstile mcp --http 127.0.0.1:8000 --console    with the pages for people beside it
+  toolstile mcp --http 127.0.0.1:8000 --console    also serve the console
   toolstile mcp check                    connect to the servers behind the gateway
-  toolstile mcp check --accept files     their tools are as they should be: ask no more
-  toolstile mcp import .mcp.json         a client's servers as tables for toolstile.toml
+  toolstile mcp check --accept files     accept the current tools of a server
+  toolstile mcp import .mcp.json         print a client's servers as tables for toolstile.toml
 """
 
 
@@ -25,20 +25,20 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--http",
         metavar="HOST:PORT",
-        help="serve over streamable HTTP there, not over standard input and output; elsewhere "
-        "than on this machine's own address, clients need a token",
+        help="serve over streamable HTTP, not over standard input and output; clients need a token "
+        "unless the address is a loopback address",
     )
     parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
-        help="the bearer token that clients must show over HTTP; without it, TOOLSTILE_MCP_TOKEN",
+        help="the file with the bearer token for clients over HTTP (default: TOOLSTILE_MCP_TOKEN)",
     )
     parser.add_argument(
         "--console",
         action="store_true",
-        help="with --http on this machine's own address: serve the console there as well, to the "
-        "person who opens the address that is printed",
+        help="with --http on a loopback address: also serve the console there, to the person who "
+        "opens the printed address",
     )
     _add_commands(parser)
 
@@ -51,23 +51,23 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
         "check",
         "connect to the servers behind the gateway",
         {
-            "toolstile mcp check": "connect to all; the exit status is 1 when one is amiss",
+            "toolstile mcp check": "connect to all; the exit status is 1 if one needs attention",
             "toolstile mcp check files github": "connect to these two",
-            "toolstile mcp check --accept files": "its tools are as they should be: ask no more",
+            "toolstile mcp check --accept files": "accept the current tools of a server",
         },
     )
-    check.add_argument("server", nargs="*", metavar="SERVER", help="only these")
+    check.add_argument("server", nargs="*", metavar="SERVER", help="only these servers")
     check.add_argument(
         "--accept",
         action="store_true",
-        help="approve their tools as they are now, also those that have changed",
+        help="accept the current tools of the servers, also changed tools",
     )
     taking = add_subcommand(
         what,
         "import",
         "print a client's MCP servers as tables of toolstile.toml",
         {
-            "toolstile mcp import .mcp.json": "print them, with ${NAME} for what may be secret",
+            "toolstile mcp import .mcp.json": "print them, with ${NAME} for possible secrets",
             "toolstile mcp import .mcp.json >> toolstile.toml": "add them to the configuration",
         },
     )
@@ -75,11 +75,11 @@ def _add_commands(parser: argparse.ArgumentParser) -> None:
     taking.add_argument(
         "--with-values",
         action="store_true",
-        help="print the values of variables and headers, which may be secret, not ${NAME}",
+        help="print the values of variables and headers, possibly secret, instead of ${NAME}",
     )
 
 
 MCP: Final = Arguments(
-    "mcp", _configure, "serve the tools to any MCP client, and look after the servers behind them"
+    "mcp", _configure, "serve the tools to MCP clients, and check the servers behind the gateway"
 )
 ARGUMENTS: Final = (MCP,)

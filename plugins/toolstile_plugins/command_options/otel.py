@@ -12,8 +12,8 @@ def _add_trace(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace",
         metavar="console|otlp|FILE",
-        help="export OpenTelemetry spans: to standard error, over OTLP, or to a file as JSON "
-        "Lines; without it as the OTEL_* variables say",
+        help="export OpenTelemetry spans to standard error, over OTLP, or to a file as JSON Lines "
+        "(default: the OTEL_* variables)",
     )
 
 

@@ -10,9 +10,9 @@ from toolstile_plugins.command_options.arguments import Arguments, add_subcomman
 
 _HELP: Final = """\
 examples:
-  toolstile policy explain pay '{"amount": 501}'   see which policies govern a call, and why
-  toolstile policy test mail.test.toml    see whether the policies decide as their tests say
-  toolstile policy backtest records       see which recorded calls they would decide otherwise
+  toolstile policy explain pay '{"amount": 501}'   show which policies govern a call, and why
+  toolstile policy test mail.test.toml    test the policies on the cases of a file
+  toolstile policy backtest records       list recorded calls that they would decide differently
 """
 
 
@@ -23,9 +23,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     explain = add_subcommand(
         what,
         "explain",
-        "see what each policy that governs a call says of it, and why; no handler runs",
+        "show the decision of each policy on a call, and why; no handler runs",
         {
-            "toolstile policy explain pay '{\"amount\": 501}'": "tell it of a call",
+            "toolstile policy explain pay '{\"amount\": 501}'": "explain the decisions on a call",
             "toolstile policy explain pay - --request 'Pay Ann.'": "read the arguments from stdin",
         },
     )
@@ -37,9 +37,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="JSON",
         help="its arguments, a JSON object; - for standard input",
     )
-    explain.add_argument(
-        "--request", action="append", metavar="TEXT", help="what the user asks for"
-    )
+    explain.add_argument("--request", action="append", metavar="TEXT", help="the user's request")
     explain.add_argument("--user", metavar="ID", help="the principal for whom the call runs")
     explain.add_argument(
         "--group", action="append", metavar="NAME", help="a group of this principal"
@@ -47,20 +45,20 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     test = add_subcommand(
         what,
         "test",
-        "see whether the policies decide as tests in a file say; no handler runs",
+        "test the policies on the cases of a file; no handler runs",
         {
-            "toolstile policy test mail.test.toml": "say of each case whether it holds",
-            "toolstile policy test mail.test.toml --json": "print one JSON object a case",
+            "toolstile policy test mail.test.toml": "print the result of each case",
+            "toolstile policy test mail.test.toml --json": "print one JSON object per case",
         },
     )
     test.add_argument("file", type=Path, metavar="FILE", help="the cases, as TOML")
     backtest = add_subcommand(
         what,
         "backtest",
-        "see which recorded calls the policies would decide otherwise; no handler runs",
+        "list recorded calls that the policies would decide differently; no handler runs",
         {
             "toolstile policy backtest calls.jsonl": "list the changes by policy and tool",
-            "toolstile policy backtest records": "try the records of a folder",
+            "toolstile policy backtest records": "test on all records of a folder",
         },
     )
     backtest.add_argument(
@@ -69,6 +67,6 @@ def _configure(parser: argparse.ArgumentParser) -> None:
 
 
 POLICY: Final = Arguments(
-    "policy", _configure, "explain the policies on a call, try them by tests, or on recorded calls"
+    "policy", _configure, "explain the policies, and test them on cases or recorded calls"
 )
 ARGUMENTS: Final = (POLICY,)

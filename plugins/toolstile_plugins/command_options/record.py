@@ -38,14 +38,14 @@ _RECORD_EXAMPLES: Final = """\
 examples:
   toolstile run --example --record calls.jsonl   record a session
   toolstile record show calls.jsonl              list its calls
-  toolstile record show calls.jsonl --line 5     show all that is known of one
-  toolstile record list records --tool 'read_*'  list the records of a folder with such calls
-  toolstile record verify calls.jsonl            see whether it is as it was written
+  toolstile record show calls.jsonl --line 5     show one call in full
+  toolstile record list records --tool 'read_*'  list records with calls of such tools
+  toolstile record verify calls.jsonl            check that no line was changed
 """
 _REPLAY_EXAMPLES: Final = """\
 examples:
   toolstile replay --example calls.jsonl             answer its calls from the record
-  toolstile replay --example --execute calls.jsonl   run them again, show what is different
+  toolstile replay --example --execute calls.jsonl   run them again, show the differences
   toolstile replay --execute --workspace DIR --approve all calls.jsonl
   toolstile run more.jsonl --replay calls.jsonl      answer other calls from the record
 """
@@ -68,7 +68,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict",
         action="store_true",
-        help="with --replay: only in the recorded order, not by name and arguments",
+        help="with --replay: answer only in the recorded order, not by name and arguments",
     )
 
 
@@ -91,25 +91,25 @@ def _configure_record(parser: argparse.ArgumentParser) -> None:
     show = add_subcommand(
         what,
         "show",
-        "list its calls, or show one",
+        "list the calls of a record, or show one",
         {
             "toolstile record show calls.jsonl": "list its calls",
-            "toolstile record show calls.jsonl --line 5": "show all that is known of one",
+            "toolstile record show calls.jsonl --line 5": "show the call on line 5 in full",
             "toolstile record show calls.jsonl --json": "print each call as JSON",
-            "toolstile record show records --outcome denied": "list such calls of a folder",
+            "toolstile record show records --outcome denied": "list the denied calls of a folder",
         },
     )
     show.add_argument("file", type=Path, metavar="FILE", help="the record, or a folder of records")
     _add_selection(show)
-    show.add_argument("--line", type=_line, metavar="N", help="show all of the call on this line")
+    show.add_argument("--line", type=_line, metavar="N", help="show the call on this line in full")
     listing = add_subcommand(
         what,
         "list",
         "list the records of a folder, with their tools and outcomes",
         {
-            "toolstile record list records": "list all of them, the oldest first",
-            "toolstile record list records --since 2d": "those with calls of the last two days",
-            "toolstile record list records --tool 'read_*'": "those with calls of such tools",
+            "toolstile record list records": "list all of them, oldest first",
+            "toolstile record list records --since 2d": "list records of the last two days",
+            "toolstile record list records --tool 'read_*'": "list records with such tools",
         },
     )
     listing.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of records")
@@ -117,16 +117,14 @@ def _configure_record(parser: argparse.ArgumentParser) -> None:
     check = add_subcommand(
         what,
         "verify",
-        "see whether every line is as it was written",
+        "check that no line of a record was changed",
         {
-            "toolstile record verify calls.jsonl": "look at every line",
-            "toolstile record verify calls.jsonl --last HASH": "see, too, that none was cut off",
+            "toolstile record verify calls.jsonl": "check every line",
+            "toolstile record verify calls.jsonl --last HASH": "also check that none is missing",
         },
     )
     check.add_argument("file", type=Path, metavar="FILE", help="the record")
-    check.add_argument(
-        "--last", metavar="HASH", help="the hash that the last line must have, noted elsewhere"
-    )
+    check.add_argument("--last", metavar="HASH", help="the expected hash of the last line")
 
 
 def _add_selection(parser: argparse.ArgumentParser) -> None:
@@ -135,7 +133,7 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="NAME",
-        help="only calls of such tools; a glob",
+        help="only calls of tools that match this glob",
     )
     parser.add_argument(
         "--outcome",
@@ -143,15 +141,15 @@ def _add_selection(parser: argparse.ArgumentParser) -> None:
         default=[],
         type=_outcome,
         metavar="OUTCOME",
-        help=f"only calls that ended so: {', '.join(OUTCOMES)}",
+        help=f"only calls with this outcome: {', '.join(OUTCOMES)}",
     )
     parser.add_argument(
         "--since",
         type=_moment,
         metavar="TIME",
-        help="only later calls: 2026-01-31T12:00 (UTC), or 2h, 7d ago",
+        help="only calls after this time: 2026-01-31T12:00 (UTC), or 2h, 7d for so long ago",
     )
-    parser.add_argument("--until", type=_moment, metavar="TIME", help="only calls before a time")
+    parser.add_argument("--until", type=_moment, metavar="TIME", help="only calls before this time")
 
 
 def _outcome(text: str) -> Status:
@@ -191,7 +189,7 @@ def _configure_replay(parser: argparse.ArgumentParser) -> None:
     how.add_argument(
         "--execute",
         action="store_true",
-        help="run the handlers again, and show what comes out differently",
+        help="run the handlers again, and show the differences",
     )
 
 
@@ -200,9 +198,9 @@ REPLAYABLE: Final = tuple(Arguments(name, _add_options) for name in ("run", "cal
 RECORDED: Final = tuple(Arguments(name, _add_record) for name in ("mcp", "ask"))
 """Commands whose calls are recorded."""
 RECORD: Final = Arguments(
-    "record", _configure_record, "show a record of calls, or see whether it is as it was written"
+    "record", _configure_record, "show a record of calls, or check that it was not changed"
 )
 REPLAY: Final = Arguments(
-    "replay", _configure_replay, "make recorded calls again, answered from the record or executed"
+    "replay", _configure_replay, "repeat recorded calls, answered from the record or executed again"
 )
 ARGUMENTS: Final = (*REPLAYABLE, *RECORDED, RECORD, REPLAY)

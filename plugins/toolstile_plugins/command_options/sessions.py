@@ -9,15 +9,15 @@ from toolstile_plugins.command_options.arguments import Arguments, add_subcomman
 
 _HELP: Final = """\
 examples:
-  toolstile sessions list                     the stored sessions
-  toolstile sessions show support-4711        what one of them holds
-  toolstile sessions export support-4711      print it as JSON
-  toolstile sessions delete support-4711      remove it
+  toolstile sessions list                     list the stored sessions
+  toolstile sessions show support-4711        show the contents of a session
+  toolstile sessions export support-4711      print a session as JSON
+  toolstile sessions delete support-4711      delete a session
 """
 _COMMANDS: Final = {
-    "show": ("show what a session holds", "see its slices, and when it changed last"),
-    "export": ("print the whole of a session as JSON", "print it, for `Session.from_json`"),
-    "delete": ("remove a session that no process has open", "remove it for good"),
+    "show": ("show the contents of a session", "show its slices and its last change"),
+    "export": ("print a whole session as JSON", "print it, for `Session.from_json`"),
+    "delete": ("delete a session that no process has open", "delete it permanently"),
 }
 
 
@@ -30,8 +30,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "list",
         "list the stored sessions",
         {
-            "toolstile sessions list": "list them, the one changed last at the end",
-            "toolstile sessions list --json": "print one JSON object a line",
+            "toolstile sessions list": "list them, last changed at the end",
+            "toolstile sessions list --json": "print one JSON object per line",
         },
     )
     for name, (text, does) in _COMMANDS.items():
@@ -39,5 +39,5 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         command.add_argument("name", metavar="NAME", help="the id of the session")
 
 
-SESSIONS: Final = Arguments("sessions", _configure, "show what is kept of sessions, and remove it")
+SESSIONS: Final = Arguments("sessions", _configure, "list, show, export and delete stored sessions")
 ARGUMENTS: Final = (SESSIONS,)

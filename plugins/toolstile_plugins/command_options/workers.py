@@ -9,8 +9,8 @@ from toolstile_plugins.command_options.arguments import Arguments
 
 _EXAMPLES: Final = """\
 examples:
-  toolstile worker --tools shop.tools                   run the tools of a module
-  toolstile worker --tools shop reports --concurrency 8  those of two, eight calls at once
+  toolstile worker --tools shop.tools                    run the tools of a module
+  toolstile worker --tools shop reports --concurrency 8  of two modules, eight calls at once
 """
 
 
@@ -29,7 +29,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         type=_positive,
         default=4,
         metavar="N",
-        help="how many calls run at once, each in a process of its own (4)",
+        help="how many calls run at once, each in a separate process (default: 4)",
     )
 
 
@@ -40,7 +40,5 @@ def _positive(text: str) -> int:
     return number
 
 
-WORKER: Final = Arguments(
-    "worker", _configure, "run calls of tools in this process, for hosts that send them"
-)
+WORKER: Final = Arguments("worker", _configure, "run tool calls in this process for other hosts")
 ARGUMENTS: Final = (WORKER,)
