@@ -1,0 +1,35 @@
+"""The help of commands and the commonest messages name things, not phrases to decode."""
+
+from __future__ import annotations
+
+import prose
+import pytest
+
+
+@pytest.mark.parametrize("part", ["help"])
+def test_no_phrase_of_the_list_is_left(part):
+    assert not [str(hit) for hit in prose.hits(part)]
+
+
+@pytest.mark.parametrize(
+    ("text", "phrases"),
+    [
+        ("Show what it changed.", ["what"]),
+        ("Where there\nis none, nobody is told of it.", ["where there", "nobody", "told"]),
+        ("One that goes on is one whom, or of whom.", ["one that", "goes on"]),
+        ("What does it cost? See the page.", []),
+        ("It is no longer there, and somewhat late.", []),
+        ("Run `what`, see [it](what.md).<!-- what -->", []),
+        ("```console\n$ what\nwhat nobody knows\n```\n\nNobody.", ["nobody"]),
+    ],
+)
+def test_phrases_are_found_but_for_code_and_questions(text, phrases):
+    found = [" ".join(each.group().lower().split()) for each in prose.phrases_in(text)]
+    assert found == phrases
+
+
+def test_the_place_of_a_hit_is_its_line(tmp_path, monkeypatch):
+    monkeypatch.setattr(prose, "ROOT", tmp_path)
+    monkeypatch.setattr(prose, "PAGES", ("page.md",))
+    (tmp_path / "page.md").write_text("```text\nwhat\n```\n\nSay\nwhat it is.\n", encoding="utf-8")
+    assert [str(hit) for hit in prose.hits("pages")] == ["page.md:6: what"]
