@@ -68,7 +68,7 @@ OLD_NAMES = set(
     principals processes quantities raising reading_back records redoing refusals rehearsing
     renamed replaying resuming reviewing roles roster round_trips same_again scarcity
     schema_keywords schema_parts sealing secrecy section_faults self_waits sets shelf showing
-    slots spent spent_file stand_ins standing steps stepwise story strangers strays subcommands
+    slots spent spent_file fakes standing steps stepwise story strangers strays subcommands
     targets telling terminals tool_faults trees uncommitted undefined undoing unwritable view
     widths wording working wrong_arguments
     """.split()  # noqa: SIM905 - a list of one word a line says no more

@@ -130,7 +130,6 @@ class FeedbackTrigger:
     on_file_created: str | None = None
 
     def __post_init__(self) -> None:
-        """Check that it can fire."""
         numbers = [n for n in (self.every_n_calls, self.every_n_seconds) if n is not None]
         if not (self.on_file_created or numbers):
             msg = "FeedbackTrigger never fires; give every_n_calls, every_n_seconds or "
@@ -250,7 +249,6 @@ class TaskCompletionResult:
     feedback: str | None = None
 
     def __post_init__(self) -> None:
-        """Check that a refusal says why."""
         if not self.complete and not (self.feedback or "").strip():
             raise DefinitionError("TaskCompletionResult.incomplete: say what is missing.")
 

@@ -16,10 +16,7 @@ from toolstile_hookspecs.testing.ledger import LedgerStoreContract, SettlesUnkno
 from toolstile_hookspecs.testing.observers import ObserverContract
 from toolstile_hookspecs.testing.policies import PolicyContract
 from toolstile_hookspecs.testing.provider_adapter import ProviderAdapterContract
-from toolstile_hookspecs.testing.session_store import (
-    JoinsDecisionContract,
-    SessionStoreContract,
-)
+from toolstile_hookspecs.testing.session_store import JoinsDecisionContract, SessionStoreContract
 from toolstile_hookspecs.testing.tools import ToolSuiteContract
 
 __all__ = [

@@ -92,7 +92,6 @@ class ApprovalStoreContract(StoreContract):
     }
 
     def test_an_unknown_ticket_is_no_question(self, store: ApprovalStore) -> None:
-        """Nothing can be answered, claimed or read by it."""
         assert store.get("t1") is None
         assert store.answer("t1", answer_of()) is None
         assert not store.claim("t1", "worker", at(1), at(9))
@@ -132,7 +131,6 @@ class ApprovalStoreContract(StoreContract):
     def test_questions_are_found_by_session_and_state(
         self, store: ApprovalStore, again: ApprovalStore
     ) -> None:
-        """The oldest stands first."""
         store.add(question_of("t2", created=at(2)))
         store.add(question_of("t1", created=at(1)))
         store.add(question_of("t3", created=at(3), session_id="other"))
@@ -145,7 +143,6 @@ class ApprovalStoreContract(StoreContract):
     def test_an_answer_is_kept_with_who_gave_it(
         self, store: ApprovalStore, again: ApprovalStore, answer: Answer
     ) -> None:
-        """Another store reads it."""
         store.add(question_of())
         given = answer_of(answer, reason="No.", sealed=b"\x01")
         answered = store.answer("t1", given)
@@ -154,7 +151,6 @@ class ApprovalStoreContract(StoreContract):
         assert again.get("t1") == answered
 
     def test_the_first_answer_counts(self, store: ApprovalStore, again: ApprovalStore) -> None:
-        """The second one is told the first."""
         store.add(question_of())
         first = store.answer("t1", answer_of(Answer.DENIED))
         assert again.answer("t1", answer_of(Answer.APPROVED, seconds=2)) == first
@@ -162,7 +158,6 @@ class ApprovalStoreContract(StoreContract):
     def test_of_answers_at_once_one_counts(
         self, store: ApprovalStore, again: ApprovalStore
     ) -> None:
-        """All of them are told the same."""
         store.add(question_of())
         barrier = threading.Barrier(4)
 
@@ -179,7 +174,6 @@ class ApprovalStoreContract(StoreContract):
         assert seen == [store.get("t1")] * 4
 
     def test_nobody_answers_too_late(self, store: ApprovalStore) -> None:
-        """The question stays as it is, and its state says that it expired."""
         store.add(question_of())
         late = store.answer("t1", answer_of(seconds=60))
         assert late is not None
@@ -190,7 +184,6 @@ class ApprovalStoreContract(StoreContract):
     def test_one_holder_at_a_time_has_a_claim(
         self, store: ApprovalStore, again: ApprovalStore
     ) -> None:
-        """A claim ends by its time, or when it is given back; its holder may claim again."""
         store.add(question_of())
         store.answer("t1", answer_of())
         assert store.claim("t1", "one", at(1), at(9))
@@ -206,7 +199,6 @@ class ApprovalStoreContract(StoreContract):
     def test_an_ended_question_is_over(
         self, store: ApprovalStore, again: ApprovalStore, state: QuestionState
     ) -> None:
-        """Nobody answers, claims or ends it again; it can still be read."""
         store.add(question_of())
         store.end("t1", state)
         assert list(again.questions()) == []
@@ -240,7 +232,6 @@ class ApprovalStoreContract(StoreContract):
     def test_a_grant_is_read_as_it_was_kept_until_it_is_revoked(
         self, store: ApprovalStore, again: ApprovalStore
     ) -> None:
-        """The oldest stands first; a name that nobody knows is revoked as well."""
         records = [GrantRecord(name, at(60), b"\x00\xff") for name in ("g2", "g1", "g3")]
         for record in records:
             store.grant(record)
@@ -250,7 +241,6 @@ class ApprovalStoreContract(StoreContract):
         assert list(store.grants()) == [records[0], records[2]]
 
     def test_a_grant_that_expired_long_ago_is_removed(self, store: ApprovalStore) -> None:
-        """A question is removed alike."""
         for name, expires in {"old": 10, "new": 90}.items():
             store.grant(GrantRecord(name, at(expires), b""))
         assert store.prune(at(50)) == 1
@@ -259,7 +249,6 @@ class ApprovalStoreContract(StoreContract):
     def test_each_listener_is_told_an_event_once(
         self, store: ApprovalStore, again: ApprovalStore
     ) -> None:
-        """The oldest first, whatever process tells it."""
         store.add(question_of())
         store.answer("t1", answer_of(), event_of(b"answered"))
         store.grant(GrantRecord("g1", at(60), b""), event_of(b"granted", 2))
@@ -297,7 +286,6 @@ class ApprovalStoreContract(StoreContract):
         assert told(store) == []
 
     def test_an_event_is_told_again_where_it_was_not_heard(self, store: ApprovalStore) -> None:
-        """Those before it were."""
         store.add(question_of())
         store.answer("t1", answer_of(), event_of(b"one"))
         store.grant(GrantRecord("g1", at(60), b""), event_of(b"two", 2))
@@ -315,7 +303,6 @@ class ApprovalStoreContract(StoreContract):
     def test_of_processes_at_once_one_tells_an_event(
         self, store: ApprovalStore, again: ApprovalStore
     ) -> None:
-        """Each event is told by one of them."""
         names = [f"{number:02}".encode() for number in range(12)]
         for name in names:
             store.grant(GrantRecord(name.decode(), at(60), b""), event_of(name))
@@ -330,7 +317,6 @@ class ApprovalStoreContract(StoreContract):
         assert sorted(name for found in heard for name in found) == names
 
     def test_an_event_of_long_ago_is_removed(self, store: ApprovalStore) -> None:
-        """Also one that nobody has heard."""
         for name, seconds in {"old": 10, "new": 90}.items():
             record = GrantRecord(name, at(95), b"")
             store.grant(record, event_of(name.encode(), seconds))
@@ -338,7 +324,6 @@ class ApprovalStoreContract(StoreContract):
         assert told(store, 99) == [b"new"]
 
     def test_a_closed_store_opens_again(self, store: ApprovalStore) -> None:
-        """Closing gives back what it holds, no more."""
         store.add(question_of())
         store.close()
         store.close()

@@ -58,7 +58,6 @@ class CounterContract(Contract):
         return counter
 
     def test_it_grants_up_to_its_limit(self, counter: Counter, again: Counter) -> None:
-        """A refusal does not count, and says how much does."""
         assert take(counter, "a") == (True, 1, None, True)
         assert take(again, "b") == (True, 2, None, True)
         refused = take(counter, "c")
@@ -66,7 +65,6 @@ class CounterContract(Contract):
         assert counter.read("k", now=at(0)) == again.read("k", now=at(0)) == 2
 
     def test_amounts_are_added(self, counter: Counter, again: Counter) -> None:
-        """A smaller amount fits where a larger one did not."""
         assert take(counter, "a", amount=7, limit=10).granted
         assert not take(again, "b", amount=4, limit=10).granted
         assert take(again, "c", amount=3, limit=10).used == 10
@@ -81,7 +79,6 @@ class CounterContract(Contract):
         assert counter.read("k", now=at(0)) == much + 1
 
     def test_keys_are_apart(self, counter: Counter) -> None:
-        """A key is compared as a whole."""
         for key in ("k", "K", "k/", "", "k\u00e9", "ke\u0301", "k%"):
             assert take(counter, f"id {key}", key=key, limit=1).granted
             assert not take(counter, f"more {key}", key=key, limit=1).granted
@@ -97,14 +94,12 @@ class CounterContract(Contract):
         assert again.read("k", now=at(14)) == 1
 
     def test_a_refusal_waits_for_as_many_as_it_needs(self, counter: Counter) -> None:
-        """Without end where it never fits."""
         for second in range(4):
             assert take(counter, f"{second}", second, limit=4).granted
         assert take(counter, "a", 5, amount=3, limit=4).wait == pytest.approx(7)
         assert take(counter, "b", 5, amount=5, limit=4).wait is None
 
     def test_what_has_no_window_counts_for_good(self, counter: Counter, again: Counter) -> None:
-        """Nothing is worth waiting for."""
         assert take(counter, "a", window=None, limit=1).granted
         refused = take(again, "b", 1e9, window=None, limit=1)
         assert (refused.granted, refused.wait) == (False, None)
@@ -121,20 +116,17 @@ class CounterContract(Contract):
         assert again.read("k", now=at(10)) == 0
 
     def test_an_id_that_was_refused_may_ask_again(self, counter: Counter, again: Counter) -> None:
-        """Nothing of a refusal is kept."""
         assert take(counter, "a", amount=2).granted
         assert not take(counter, "b").granted
         assert take(again, "b", 10) == (True, 1, None, True)
 
     def test_an_id_that_expired_is_new(self, counter: Counter, again: Counter) -> None:
-        """It counts in a window of its own."""
         take(counter, "a")
         assert take(again, "a", 10, key="other") == (True, 1, None, True)
 
     def test_what_is_settled_counts_with_what_it_came_to(
         self, counter: Counter, again: Counter
     ) -> None:
-        """Also more than was reserved, and as often as it is told."""
         take(counter, "a", amount=6, limit=10)
         again.settle("a", 2)
         assert counter.read("k", now=at(1)) == 2
@@ -146,7 +138,6 @@ class CounterContract(Contract):
         assert counter.read("k", now=at(10)) == 0
 
     def test_what_is_given_back_does_not_count(self, counter: Counter, again: Counter) -> None:
-        """Its id may be used again."""
         take(counter, "a", amount=2)
         again.settle("a", 0)
         again.settle("a", 0)
@@ -208,7 +199,6 @@ class CounterContract(Contract):
     def test_what_counts_apart_leaves_it_as_it_is(
         self, counter: Counter, again: Counter, *, anew: bool
     ) -> None:
-        """It goes on from there, or begins anew."""
         take(counter, "a")
         other = counter.apart(anew=anew)
         assert other.read("k", now=at(0)) == (0 if anew else 1)

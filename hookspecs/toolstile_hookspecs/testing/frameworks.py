@@ -247,8 +247,6 @@ MOST: Final = 100
 
 
 class _Limit:
-    """Denies large orders."""
-
     @hookimpl
     def toolstile_check(self, tool: Tool[Any, Any], params: Any) -> PolicyDecision | None:
         if tool.name != "order":
@@ -260,8 +258,6 @@ class _Limit:
 
 
 class _Watcher:
-    """Notes the stages of all calls, and the span in which each came."""
-
     def __init__(self) -> None:
         self.stages: dict[str, list[Stage]] = {}
         self.traces: dict[str, int] = {}
@@ -317,7 +313,6 @@ class Scene:
         return self.desk.functions() if self.is_foreign else None
 
     def _asking(self, functions: Sequence[Callable[..., Any]]) -> list[Tool[Any, Any]]:
-        """Return their tools as a configuration would correct them."""
         given: dict[str, Mapping[str, Any]] = {
             "erase": {"requires_confirmation": True},
             "hurry": {"timeout": 0.05},
@@ -397,7 +392,6 @@ class FrameworkAdapterContract(Contract):
         return Scene(agent, toolstile_host, is_foreign, options=options)
 
     def test_a_call_passes_all_stages(self, scene: Scene) -> None:
-        """From lookup to telemetry, with one event and the model's own id."""
         with scene.tools() as tools:
             run = scene.run(tools, [_call("c1", "order", item="mug", quantity=2)])
             assert run.read == {"c1": ModelRead("Ordered 2 x mug.", run.read["c1"].is_error)}
@@ -421,7 +415,6 @@ class FrameworkAdapterContract(Contract):
         assert scene.desk.effects == []
 
     def test_a_denial_is_read_and_the_run_goes_on(self, scene: Scene) -> None:
-        """The model reads the policy's own words."""
         with scene.tools() as tools:
             run = scene.run(
                 tools,
@@ -438,7 +431,6 @@ class FrameworkAdapterContract(Contract):
         assert scene.desk.effects == ["10 x mug"]
 
     def test_a_failure_is_read_and_rolled_back(self, scene: Scene) -> None:
-        """Nothing of it is left, and the run goes on."""
         with scene.tools() as tools:
             run = scene.run(tools, [_call("c1", "order", item="nothing", quantity=1)])
             assert "There is no such item." in run.read["c1"].text
@@ -448,7 +440,6 @@ class FrameworkAdapterContract(Contract):
             assert _orders(tools) == []
 
     def test_every_call_of_a_turn_has_its_own_answer(self, scene: Scene) -> None:
-        """Answers are told apart by the ids of their calls."""
         items = ("cup", "mug", "jug")
         with scene.tools() as tools:
             turn = [_call(item, "order", item=item, quantity=1) for item in items]
@@ -505,7 +496,6 @@ class FrameworkAdapterContract(Contract):
         assert scene.desk.effects == ["1 x cup", "erased a.txt"]
 
     def test_a_person_says_no(self, scene: Scene) -> None:
-        """The model reads that, and nothing runs."""
         self._needs_pauses()
         turn = [_call("c1", "erase", name="a.txt")]
         state, session = self._paused(scene, turn)
@@ -517,7 +507,6 @@ class FrameworkAdapterContract(Contract):
         assert scene.desk.effects == []
 
     def test_a_person_edits_the_arguments(self, scene: Scene) -> None:
-        """The tool runs with those."""
         self._needs_pauses()
         if not self.edits:
             pytest.skip("A person cannot edit arguments in this framework.")
@@ -530,7 +519,6 @@ class FrameworkAdapterContract(Contract):
         assert scene.desk.effects == ["erased b.txt"]
 
     def test_an_approval_is_used_up(self, scene: Scene) -> None:
-        """The same state, resumed twice, runs the tool once."""
         self._needs_pauses()
         turn = [_call("c1", "erase", name="a.txt")]
         state, session = self._paused(scene, turn)
@@ -541,8 +529,6 @@ class FrameworkAdapterContract(Contract):
         assert scene.desk.effects == ["erased a.txt"]
 
     def test_a_run_that_is_cancelled_ends_its_call(self, scene: Scene) -> None:
-        """Nothing of the call is left, and it is told as cancelled."""
-
         async def cancelled(tools: ExecutorHandle) -> None:
             turn = [_call("c1", "wait", item="mug")]
             task = asyncio.ensure_future(scene.agent.run(tools, [turn], scene.functions))
@@ -560,7 +546,6 @@ class FrameworkAdapterContract(Contract):
         assert scene.desk.effects == []
 
     def test_a_run_whose_time_is_up_ends_its_call(self, scene: Scene) -> None:
-        """Nothing of the call is left, and the run ends as in its framework."""
         if not self.deadlines:
             pytest.skip("Runs of this framework have no deadline.")
         with scene.tools() as tools:
@@ -575,7 +560,6 @@ class FrameworkAdapterContract(Contract):
         assert scene.desk.effects == []
 
     def test_a_tool_that_takes_too_long_is_told(self, scene: Scene) -> None:
-        """The model reads of the timeout, and the run goes on."""
         if scene.is_foreign and not self.stops:
             pytest.skip("Nothing ends a tool of this framework but itself.")
         with scene.tools() as tools:
@@ -587,7 +571,6 @@ class FrameworkAdapterContract(Contract):
         assert scene.desk.effects == []
 
     def test_a_call_belongs_to_the_trace_of_its_run(self, scene: Scene) -> None:
-        """Also where it is one of a batch."""
         tracer = TracerProvider().get_tracer("tests")
         with scene.tools() as tools, tracer.start_as_current_span("run") as span:
             turn = [_call(f"c{n}", "order", item="cup", quantity=n) for n in (1, 2)]
@@ -596,7 +579,6 @@ class FrameworkAdapterContract(Contract):
         assert scene.watcher.traces == {"c1": own, "c2": own}
 
     def test_secrets_are_masked(self, scene: Scene) -> None:
-        """Neither model nor events have them."""
         if scene.is_foreign and not self.secrets:
             pytest.skip("This framework's tools have no type for secrets.")
         with scene.tools() as tools:
@@ -611,7 +593,6 @@ class FrameworkAdapterContract(Contract):
             pytest.skip("Runs of this framework do not wait for a person.")
 
     def _paused(self, scene: Scene, turn: Sequence[ToolCall]) -> tuple[str, str]:
-        """Return the JSON of a run that waits for its first call, and that of the session."""
         with scene.tools() as tools:
             run = scene.run(tools, turn)
             assert run.state is not None

@@ -68,9 +68,9 @@ def found(store: LedgerStore) -> LedgerEntry:
     return entry
 
 
-def refused(store: LedgerStore, **claim: Any) -> LedgerEntry:
+def refused(store: LedgerStore, now: datetime = NOW, over: str | None = None) -> LedgerEntry:
     """Return the entry that stands in the way of another claim on the key `k`."""
-    standing = store.claim(claim_of(), **{"now": NOW, **claim})
+    standing = store.claim(claim_of(), now=now, over=over)
     assert standing is not None
     return standing
 
@@ -374,7 +374,6 @@ class LedgerStoreContract(StoreContract):
 
 
 def _fails(name: str, use: Callable[[], object]) -> bool:
-    """Tell whether a method fails, as it may where the store is broken."""
     try:
         use()
     except LedgerError as error:

@@ -66,7 +66,6 @@ class PolicyContract(Contract):
     denied: ClassVar[Sequence[Call]] = ()
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Check what is said of calls."""
         super().__init_subclass__(**options)
         for name in ("allowed", "denied"):
             for each in getattr(cls, name):

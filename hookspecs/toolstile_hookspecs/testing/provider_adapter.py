@@ -133,7 +133,6 @@ class ProviderAdapterContract(Contract):
         assert adapter.model
 
     def test_a_text_is_read_with_its_tokens(self, play: Play, ask: Ask) -> None:
-        """A reply without calls is the end."""
         turn = ask(play(saying("Words, words.")), asking(USER))
         assert (turn.text, turn.tool_calls) == ("Words, words.", ())
         assert turn.stop_reason is StopReason.END
@@ -141,7 +140,6 @@ class ProviderAdapterContract(Contract):
         assert turn.message.role is Role.ASSISTANT
 
     def test_calls_are_read_in_their_order(self, play: Play, ask: Ask) -> None:
-        """Each call has an id of its own."""
         turn = ask(play(calling(*CALLS)), asking(USER))
         read = [(call.name, json.loads(call.arguments)) for call in turn.tool_calls]
         assert read == [(name, dict(given)) for name, given in CALLS]
@@ -188,18 +186,15 @@ class ProviderAdapterContract(Contract):
     def test_a_reply_that_is_not_whole_says_so(
         self, play: Play, ask: Ask, reason: StopReason
     ) -> None:
-        """Neither a bound of tokens nor a refusal looks like an end."""
         assert ask(play(saying("I am", reason)), asking(USER)).stop_reason is reason
 
     def test_an_answer_with_a_schema_is_asked_for(self, play: Play, ask: Ask) -> None:
-        """The answer is the JSON text."""
         properties = {"words": {"type": "integer"}}
         schema = {"type": "object", "properties": properties, "required": ["words"]}
         turn = ask(play(saying('{"words": 2}')), asking(USER, output=schema))
         assert json.loads(turn.text) == {"words": 2}
 
     def test_a_setting_that_it_does_not_take_is_an_error(self, play: Play, ask: Ask) -> None:
-        """Nothing is sent, and nothing dropped."""
         adapter = play(saying("The first answer."))
         with pytest.raises(ConfigurationError, match="tempratur"):
             ask(adapter, asking(USER, settings={"tempratur": 1}))
@@ -217,7 +212,6 @@ class ProviderAdapterContract(Contract):
         assert ask(adapter, asking(USER)).text == "The second answer."
 
     def test_it_tells_when_the_provider_wants_to_be_asked_again(self, play: Play, ask: Ask) -> None:
-        """The provider's seconds win over those of the loop."""
         fault = ProviderError("Slowly.", FaultType.RATE_LIMIT, retry_after=WAIT)
         with pytest.raises(ProviderError) as raised:
             ask(play(fault), asking(USER))
@@ -233,7 +227,6 @@ class ProviderAdapterContract(Contract):
             play(saying("Words, words.")).send(asking(USER), listen)
 
     def test_several_threads_use_one_adapter(self, play: Play) -> None:
-        """It keeps nothing between two requests."""
         texts = [f"Answer {number}." for number in range(4)]
         adapter = play(*map(saying, texts))
         with ThreadPoolExecutor(len(texts)) as pool:
@@ -241,7 +234,6 @@ class ProviderAdapterContract(Contract):
         assert sorted(turn.text for turn in turns) == texts
 
     def test_it_can_be_closed_twice(self, play: Play) -> None:
-        """Closing what is closed changes nothing."""
         adapter = play(saying("Hello."))
         adapter.send(asking(USER))
         adapter.close()

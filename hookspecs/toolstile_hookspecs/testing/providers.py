@@ -88,7 +88,6 @@ class FakeProvider:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Serve no more."""
         self._server.shutdown()
         self._server.server_close()
 
@@ -208,8 +207,9 @@ class _OpenAI:
         return STATUS[fault.type], {"error": told}
 
     def _usage(self, used: Usage | None, read: str, written: str) -> Json | None:
-        """Return tokens under the names that an API has for them."""
-        return used and {
+        if used is None:
+            return None
+        return {
             f"{read}_tokens": used.input_tokens,
             f"{written}_tokens": used.output_tokens,
             "total_tokens": used.total_tokens,

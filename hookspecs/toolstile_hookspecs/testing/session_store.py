@@ -49,7 +49,6 @@ class SessionStoreContract(StoreContract):
     _takes: ClassVar[Mapping[str, Collection[str]]] = {}
 
     def test_an_unknown_session_has_no_entries(self, store: SessionStore) -> None:
-        """A session that nobody has moved is empty."""
         assert list(store.after("s", 0)) == []
         assert not store.has_moved("s", 0)
         assert list(store.sessions()) == []
@@ -57,7 +56,6 @@ class SessionStoreContract(StoreContract):
     def test_entries_are_read_as_they_were_appended(
         self, store: SessionStore, again: SessionStore
     ) -> None:
-        """Another store reads each entry as it is, in order."""
         entries = [entry_of(1, '{"text": "größer 🍵"}'), entry_of(2, has_files=True), entry_of(3)]
         append(store, *entries)
         assert list(again.after("s", 0)) == entries
@@ -76,7 +74,6 @@ class SessionStoreContract(StoreContract):
     def test_a_decision_sees_the_entries_before_it(
         self, store: SessionStore, again: SessionStore
     ) -> None:
-        """The transaction stands on all that is committed."""
         first = entry_of()
         append(store, first)
         with again.deciding("s") as decision:
@@ -102,7 +99,6 @@ class SessionStoreContract(StoreContract):
     def test_a_decision_shows_only_when_it_is_made(
         self, store: SessionStore, again: SessionStore
     ) -> None:
-        """Nobody reads what is not committed."""
         with store.deciding("s") as decision:
             decision.append(entry_of())
             if again is not store:
@@ -112,7 +108,6 @@ class SessionStoreContract(StoreContract):
     def test_decisions_of_one_session_come_one_after_another(
         self, store: SessionStore, again: SessionStore
     ) -> None:
-        """Of those that append at once each stands on the one before."""
         barrier = threading.Barrier(4)
 
         def write(source: SessionStore) -> None:
@@ -150,7 +145,6 @@ class SessionStoreContract(StoreContract):
     def test_a_condensed_session_begins_with_its_whole_state(
         self, store: SessionStore, again: SessionStore
     ) -> None:
-        """The whole state is left, and all that came after it."""
         entries = [entry_of(number) for number in (1, 2, 3)]
         append(store, *entries)
         whole = entry_of(2, '{"whole": true}')
@@ -166,7 +160,6 @@ class SessionStoreContract(StoreContract):
     def test_sessions_are_listed_and_deleted_each_by_itself(
         self, store: SessionStore, again: SessionStore
     ) -> None:
-        """The one that was changed last stands at the end."""
         append(store, entry_of(1), entry_of(2), session_id="b")
         append(store, entry_of(1), session_id="a")
         assert [(each.id, each.number) for each in again.sessions()] == [("b", 2), ("a", 1)]
@@ -176,7 +169,6 @@ class SessionStoreContract(StoreContract):
         assert [each.id for each in again.sessions()] == ["a"]
 
     def test_a_closed_store_opens_again(self, store: SessionStore) -> None:
-        """Closing gives back what it holds, no more."""
         append(store, entry_of())
         store.close()
         store.close()
@@ -224,7 +216,6 @@ class JoinsDecisionContract(StoreContract):
         assert (entry.claim, entry.state) == (claim, EffectState.CLAIMED)
 
     def test_a_late_owner_records_in_no_decision(self, store: Any, sessions: SessionStore) -> None:
-        """The effect is fenced off as in `finish`."""
         claim = claim_of()
         store.claim(claim, now=NOW)
         store.release("k", claim.effect_id)

@@ -24,7 +24,6 @@ class Contract:
     """The fixtures that give functions, each with the names of what these take."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Check that what stands in a fixture's place is one."""
         super().__init_subclass__(**options)
         for name in (*cls._gives, *cls._takes):
             if name in vars(cls) and not isinstance(vars(cls)[name], _FIXTURE):
@@ -69,7 +68,6 @@ class Contract:
         pytest.fail(f"The fixture `{name}` of {type(self).__name__} {fault}.", pytrace=False)
 
     def _must_give(self, name: str, what: str) -> NoReturn:
-        """Say that a fixture has to be overridden."""
         kind = type(self).__name__
         raise pytest.UsageError(f"Override the fixture `{name}` in {kind} with one that {what}.")
 

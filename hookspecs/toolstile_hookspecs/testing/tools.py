@@ -57,7 +57,6 @@ class ToolSuiteContract(Contract):
     varying: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Check what is said of the tools."""
         super().__init_subclass__(**options)
         said: Any = cls.arguments
         calls = said.values() if issubclass(said.__class__, Mapping) else [said]
@@ -246,7 +245,6 @@ class ToolSuiteContract(Contract):
                 _assert_cancelled(tool, arguments, bench, stop, outside)
 
     def _calls(self, tool: AnyTool) -> list[dict[str, Any]]:
-        """Return the arguments of calls that succeed."""
         calls = [_arguments(tool, each.input) for each in tool.examples]
         if (given := self.arguments.get(tool.name)) is not None:
             return [*calls, dict(given)]
@@ -282,7 +280,6 @@ class CancelAtTheEnd:
 
 
 def _arguments(tool: AnyTool, given: Any) -> dict[str, Any]:
-    """Return the params of an example as the arguments of a call."""
     if issubclass(given.__class__, Mapping):
         return dict(given)
     return dict(json.loads(tool.params_codec.encode(given)))

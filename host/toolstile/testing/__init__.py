@@ -11,11 +11,9 @@ import importlib
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from toolstile.testing.canned_results import Answers, InOrder
-    from toolstile.testing.fake_clock import FakeClock
+    from toolstile.testing.doubles import Answers, FakeClock, InOrder, ScriptedModel
     from toolstile.testing.hosts import Hosts
     from toolstile.testing.outcomes import assert_failed, assert_ok, described
-    from toolstile.testing.scripted_model import ScriptedModel
     from toolstile.testing.workbench import Workbench, Workbenches
 
 __all__ = [
@@ -32,11 +30,11 @@ __all__ = [
 ]
 
 _HOMES: Final = {
-    "Answers": "canned_results",
-    "FakeClock": "fake_clock",
+    "Answers": "doubles",
+    "FakeClock": "doubles",
     "Hosts": "hosts",
-    "InOrder": "canned_results",
-    "ScriptedModel": "scripted_model",
+    "InOrder": "doubles",
+    "ScriptedModel": "doubles",
     "Workbench": "workbench",
     "Workbenches": "workbench",
     "assert_failed": "outcomes",

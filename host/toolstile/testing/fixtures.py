@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 if TYPE_CHECKING:
-    from toolstile.testing.fake_clock import FakeClock
+    from toolstile.testing.doubles import FakeClock
     from toolstile.testing.hosts import Hosts
     from toolstile.testing.workbench import Driver, Workbenches
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def toolstile_clock() -> FakeClock:
     """A clock that stands still until `advance(seconds)` is called; give it as `clock=`."""
-    from toolstile.testing.fake_clock import FakeClock
+    from toolstile.testing.doubles import FakeClock
 
     return FakeClock()
 

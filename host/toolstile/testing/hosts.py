@@ -80,7 +80,6 @@ def with_plugin_table(
 def _sorted(
     plugins: Iterable[object], there: Mapping[str, PluginSource]
 ) -> tuple[set[str], list[object], list[Tool[Any, Any]]]:
-    """Return the names of installed plugins, the objects to register, and the tools."""
     names_of = {found.location: name for name, found in there.items()}
     chosen: set[str] = set()
     objects: list[object] = []

@@ -14,7 +14,7 @@ from toolstile.host import Host
 from toolstile.options import ExecutorOptions
 from toolstile.settings import Settings
 from toolstile.state.session import Session
-from toolstile.testing.canned_results import Answers
+from toolstile.testing.doubles import Answers
 from toolstile.testing.hosts import Hosts, Tables, with_plugin_table
 from toolstile_hookspecs import ConfigurationError, Outcome, StateError, ToolCall, ToolInvoked
 from toolstile_hookspecs.support.event_loop import is_on_loop

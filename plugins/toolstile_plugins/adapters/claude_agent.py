@@ -13,8 +13,8 @@ from typing import Any, Final, cast, overload
 from toolstile_hookspecs import ExecutorHandle, ForeignTool, ToolCall
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.execution.schemas import ToolSchema
-from toolstile_plugins.adapters.framework import FrameworkImport
-from toolstile_plugins.adapters.shown import TOKEN
+from toolstile_plugins.adapters.foreign import FrameworkImport
+from toolstile_plugins.adapters.waiting import TOKEN
 
 with FrameworkImport("claude-agent"):
     from claude_agent_sdk import ClaudeAgentOptions, ResultMessage

@@ -36,7 +36,8 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.support.text import cut, legible
 from toolstile_plugins.adapters.foreign import foreign_tool
-from toolstile_plugins.adapters.shown import opened, question
+from toolstile_plugins.adapters.waiting import question
+from toolstile_plugins.dialects.parse import opened
 
 PREFIX: Final = "mcp__toolstile__"
 """The beginning of the names of our tools in Claude Code."""
@@ -341,7 +342,6 @@ def _taken(kept: dict[_Same, _Kept], same: _Same) -> _Kept | None:
 
 
 def _key(name: str, arguments: Any) -> str:
-    """Return what a call and its repetition have in common."""
     return f"{name} {json.dumps(arguments, sort_keys=True)}"
 
 

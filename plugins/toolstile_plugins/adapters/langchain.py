@@ -29,10 +29,16 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.execution.schemas import ToolSchema
-from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
-from toolstile_plugins.adapters.framework import FrameworkImport
-from toolstile_plugins.adapters.shown import TOKEN, offered, opened, question
+from toolstile_plugins.adapters.foreign import (
+    ControlFlow,
+    ForeignPause,
+    ForeignRun,
+    FrameworkImport,
+    foreign_tool,
+)
 from toolstile_plugins.adapters.turns import Turns, id_in
+from toolstile_plugins.adapters.waiting import TOKEN, offered, question
+from toolstile_plugins.dialects.parse import opened
 
 with FrameworkImport("langchain"):
     from langchain_core.messages import AIMessage, ToolMessage
@@ -215,7 +221,6 @@ def _governed_class(kind: type[BaseTool]) -> type[BaseTool]:
 
 
 def _injected(theirs: BaseTool) -> frozenset[str]:
-    """Return the names of the arguments that no model sees."""
     shown = theirs.tool_call_schema
     if isinstance(shown, dict):
         return frozenset()
@@ -224,8 +229,6 @@ def _injected(theirs: BaseTool) -> frozenset[str]:
 
 
 class _TheirRun:
-    """One run of their tool within our call."""
-
     def __init__(self) -> None:
         self.run = ForeignRun(_CONTROL)
         self._returned: Any = None
@@ -269,8 +272,6 @@ def _message(outcome: Outcome, call_id: str | None, *, is_error: bool) -> ToolMe
 
 @dataclass
 class _Calls:
-    """Dispatches the calls of agents and graphs."""
-
     tools: ExecutorHandle
     turns: Turns = field(init=False)
     _running: dict[str, set[asyncio.Future[None]]] = field(init=False)

@@ -24,10 +24,15 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_plugins.adapters import waiting
-from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
-from toolstile_plugins.adapters.framework import FrameworkImport
-from toolstile_plugins.adapters.shown import TOKEN, offered, opened
-from toolstile_plugins.adapters.waiting import answer
+from toolstile_plugins.adapters.foreign import (
+    ControlFlow,
+    ForeignPause,
+    ForeignRun,
+    FrameworkImport,
+    foreign_tool,
+)
+from toolstile_plugins.adapters.waiting import TOKEN, answer, offered
+from toolstile_plugins.dialects.parse import opened
 
 with FrameworkImport("llm"):
     import llm

@@ -32,11 +32,17 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.section_tools import section_tools
-from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
-from toolstile_plugins.adapters.framework import FrameworkImport
+from toolstile_plugins.adapters.foreign import (
+    ControlFlow,
+    ForeignPause,
+    ForeignRun,
+    FrameworkImport,
+    foreign_tool,
+)
 from toolstile_plugins.adapters.openai_visits import VISITS, HeldVisit, Visit, visit_of
-from toolstile_plugins.adapters.shown import TOKEN, opened
 from toolstile_plugins.adapters.turns import Turns
+from toolstile_plugins.adapters.waiting import TOKEN
+from toolstile_plugins.dialects.parse import opened
 
 with FrameworkImport("openai-agents"):
     from agents import FunctionTool, RunContextWrapper, RunState, Tool, ToolApprovalItem
@@ -261,8 +267,6 @@ _SomeVisit = TypeVar("_SomeVisit", bound=Visit)
 
 
 class _Gate:
-    """Lets the calls of an agent through the stages of an executor."""
-
     def __init__(self, tools: ExecutorHandle) -> None:
         self.tools = tools
         self._turns = Turns(tools)
@@ -344,7 +348,6 @@ def _digest(call: ToolCall) -> str:
 
 
 def _arguments() -> str | None:
-    """Return the arguments in the SDK's span of a tool, None where it has none."""
     span = get_current_span()
     data = None if span is None else span.span_data
     return data.input if isinstance(data, FunctionSpanData) else None

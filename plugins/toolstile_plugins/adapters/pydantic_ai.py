@@ -22,10 +22,16 @@ from toolstile_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
-from toolstile_plugins.adapters.foreign import ControlFlow, ForeignPause, ForeignRun, foreign_tool
-from toolstile_plugins.adapters.framework import FrameworkImport
-from toolstile_plugins.adapters.shown import TOKEN, offered, opened, question
+from toolstile_plugins.adapters.foreign import (
+    ControlFlow,
+    ForeignPause,
+    ForeignRun,
+    FrameworkImport,
+    foreign_tool,
+)
 from toolstile_plugins.adapters.turns import Turns, id_in
+from toolstile_plugins.adapters.waiting import TOKEN, offered, question
+from toolstile_plugins.dialects.parse import opened
 
 with FrameworkImport("pydantic-ai"):
     from pydantic_ai import (
@@ -223,8 +229,6 @@ async def _validated(
 
 @dataclass
 class _Calls:
-    """Dispatches the calls of an agent's runs."""
-
     tools: ExecutorHandle
     turns: Turns = field(init=False)
 
@@ -272,7 +276,6 @@ def read(outcome: Outcome) -> str:
 
 
 def _made(ctx: RunContext[Any]) -> list[ToolCallPart]:
-    """Return the calls of the turn, in order."""
     for message in reversed(ctx.messages):
         if isinstance(message, ModelResponse):
             return [part for part in message.parts if isinstance(part, ToolCallPart)]

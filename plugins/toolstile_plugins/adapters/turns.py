@@ -107,8 +107,6 @@ class Turns:
 
 @dataclass
 class _Turn:
-    """The calls of one turn, until its batch begins."""
-
     tools: ExecutorHandle
     ids: Sequence[str]
     loop: asyncio.AbstractEventLoop

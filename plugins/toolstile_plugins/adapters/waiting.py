@@ -1,13 +1,38 @@
-"""The calls of a session that wait for a person, for frameworks that keep no token."""
+"""The parts of our calls that a foreign agent shows, and the calls that wait for a person."""
 
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Final
 
 from toolstile_hookspecs import ApprovalAnswer, ExecutorHandle, Outcome, StateError, ToolCall
 from toolstile_hookspecs.approval import GivenAnswer
+from toolstile_hookspecs.calls import APPROVAL_TICKET, APPROVAL_TOKEN, DIFF
+from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.execution.waiting_call import WaitingCall
-from toolstile_plugins.adapters.shown import question
+
+TOKEN: Final = "toolstile_token"  # noqa: S105 - the key of one
+"""The key of the token in the question of a call that waits."""
+
+
+def offered(tools: ExecutorHandle) -> list[ToolSchema]:
+    """Return the tools that can be called now, as any model is told of them."""
+    return [ToolSchema.of(tool) for tool in tools.prompt.tools(tools.session)]
+
+
+def question(outcome: Outcome) -> dict[str, str]:
+    """Return the question of a call that waits for a person: all of it is plain text.
+
+    Returns:
+        `toolstile_token`, which resumes the call, and `question`; `diff` and `ticket` where there
+        are such.
+    """
+    shown = {"ticket": APPROVAL_TICKET, "diff": DIFF, TOKEN: APPROVAL_TOKEN}
+    attributes = outcome.event.attributes
+    return {
+        "question": outcome.text,
+        **{key: str(attributes[name]) for key, name in shown.items() if name in attributes},
+    }
 
 
 def waits(tools: ExecutorHandle, outcome: Outcome, digest: str = "") -> WaitingCall:

@@ -308,7 +308,6 @@ def _told(given: RequestArguments, tell: Tell, stop: Cancellation) -> RequestArg
 
 
 def _failed(run: Run | None, error: Exception) -> RunResult[Any]:
-    """Return the result of a request that raised, also before its run had begun."""
     if run is not None and run.failed is not None:
         return run.failed
     return RunResult(StopReason.ERROR, error=str(error))

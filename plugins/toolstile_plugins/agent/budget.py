@@ -105,7 +105,6 @@ class Budget:
     window: float | None = None
 
     def __post_init__(self) -> None:
-        """Check the limits."""
         if self.window is not None and self.key is None:
             raise DefinitionError("Budget: a window needs a key, under which use counts.")
         given = {each.name: getattr(self, each.name) for each in fields(self)[:5]}

@@ -89,7 +89,6 @@ class Evaluation:
 
 
 def _step(adapter: Evaluation, prompt: Prompt, given: EvaluationArguments) -> Run:
-    """Return a run whose conversation is ready for the next reply."""
     session = _session(given)
     if session is None:
         raise ConfigurationError("A step goes on with a conversation: give session= or executor=.")

@@ -20,13 +20,13 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.agents.guidance import Feedback
 from toolstile_hookspecs.agents.messages import CallAnswer, CallMade, Message, StopReason, Turn
-from toolstile_hookspecs.sections import OpenedSections
 from toolstile_plugins.agent.budget import BudgetExceeded
 from toolstile_plugins.agent.conversation import answer_of
 from toolstile_plugins.agent.effects import Carry, Consult, Loop
 from toolstile_plugins.agent.output import OutputError
 from toolstile_plugins.agent.result import Phase, RunFailed, RunResult, was_carried_out
 from toolstile_plugins.agent.run import Overtaken, Run
+from toolstile_plugins.dialects.parse import opened
 
 _CUT_OFF = (
     "The reply was cut off before this call was whole, so nothing has run. Make it again, and be "
@@ -120,7 +120,6 @@ def _begin(run: Run) -> Loop[RunResult[Any] | None]:
 
 
 def _say(run: Run) -> bool:
-    """Add what the user says, unless it is there already; tell whether it was added."""
     if run.said is None:
         return False
     return run.conversation.add(Message.user(run.said, run.context.request_id))
@@ -171,7 +170,6 @@ def _read(run: Run, text: str) -> Any:
 
 
 def _reply(run: Run) -> Loop[Turn]:
-    """Return the model's next reply, once it is part of the conversation."""
     try:
         turn: Turn = yield run.ask()
     except DeadlineExceededError as error:
@@ -215,7 +213,7 @@ def _carry(run: Run, calls: Sequence[CallMade]) -> Loop[None]:
         if isinstance(outcome, Outcome) and outcome.status is Status.PENDING:
             run.wait_for(outcome)
         elif isinstance(outcome, VisibilityExpansionRequired):
-            told.append(_expanded(run, call, outcome))
+            told.append(CallAnswer(call.id, call.name, opened(run.tools, outcome)))
         else:
             told.append(answer_of(call, outcome))
     try:
@@ -263,17 +261,7 @@ def _interrupted(run: Run, call: CallMade) -> CallAnswer:
     return CallAnswer(call.id, call.name, _INTERRUPTED, is_error=True)
 
 
-def _expanded(run: Run, call: CallMade, asked: VisibilityExpansionRequired) -> CallAnswer:
-    """Open the sections that a call asked for, and say so."""
-    keys = ", ".join(asked.section_keys)
-    if set(asked.section_keys) <= OpenedSections.of(run.tools.session):
-        return CallAnswer(call.id, call.name, f"These sections were open already: {keys}.")
-    run.tools.expand(asked)
-    return CallAnswer(call.id, call.name, f"These sections are open now: {keys}.")
-
-
 def _raise_first(outcomes: Sequence[Outcome | BaseException]) -> None:
-    """Raise what ends the run, once all results are in the conversation."""
     for outcome in outcomes:
         match outcome:
             case Outcome() | VisibilityExpansionRequired():

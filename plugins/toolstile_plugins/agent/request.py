@@ -24,8 +24,8 @@ from toolstile_hookspecs.agents.provider import (
     ThrottleError,
 )
 from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.agent.effects import cancelled_by, on_thread
 from toolstile_plugins.agent.result import RunCancelled
-from toolstile_plugins.agent.threads import cancelled_by, on_thread
 
 if TYPE_CHECKING:
     from toolstile_plugins.agent.spans import RunSpans
@@ -170,7 +170,6 @@ class Ask:
                 raise
 
     def _policy(self, tenacity: Any, heard: _Heard) -> dict[str, Any]:
-        """Return when to ask again, how long to wait, and when to stop."""
         backoff = tenacity.wait_exponential_jitter(
             multiplier=FIRST_WAIT, max=LONGEST_WAIT, jitter=FIRST_WAIT
         )

@@ -292,7 +292,6 @@ class Run:
         return given
 
     def _resources(self) -> list[Binding[Any]]:
-        """Return the resources of the configuration and of the request, whose types win."""
         sources = [self.config.resources, self._given.get("resources") or ()]
         if self._tracker is not None:
             sources.append({BudgetTracker: self._tracker})
@@ -515,7 +514,6 @@ class Run:
 
 
 def _asked_for(outcome: Outcome | BaseException) -> Sequence[str] | None:
-    """Return the sections that a call asked to open, None for another call."""
     if isinstance(outcome, VisibilityExpansionRequired):
         return outcome.section_keys
     if not isinstance(outcome, Outcome) or outcome.success or outcome.call.name != OPEN_SECTIONS:
@@ -541,7 +539,6 @@ _UNTRACED: Final = nullcontext[Callable[[StopReason, Usage], None]](lambda _reas
 
 
 def _spans_of(around: Surroundings) -> RunSpans | None:
-    """Return the spans of a run, where the host's calls are traced."""
     # Where the plugin `otel` traces nothing, it is not there, and nothing of this is imported.
     otel = sys.modules.get("toolstile_plugins.otel.spans")
     tracing = None if otel is None or around.host is None else otel.tracing_of(around.host)

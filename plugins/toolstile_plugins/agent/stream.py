@@ -13,9 +13,9 @@ from typing import Any, TypeVar
 from toolstile_hookspecs import Cancellation, SessionProtocol, ToolInvoked
 from toolstile_hookspecs.agents.messages import CallMade, Message
 from toolstile_hookspecs.agents.provider import Delta
+from toolstile_plugins.agent.effects import on_thread
 from toolstile_plugins.agent.events import ModelReplied
 from toolstile_plugins.agent.result import RunResult
-from toolstile_plugins.agent.threads import on_thread
 
 O = TypeVar("O")  # noqa: E741 - the output
 

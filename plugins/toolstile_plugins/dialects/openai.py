@@ -148,13 +148,11 @@ def _is_entry(entry: object) -> bool:
 
 
 def _said(document: object) -> list[Any]:
-    """Return the messages or items that a model was sent."""
     fields = [reading.field(document, name) for name in ("messages", "input")]
     return reading.items(document) or [item for field in fields for item in reading.items(field)]
 
 
 def _replied(reply: object) -> list[Any]:
-    """Return the message of a completion, of several the first, or the items of a response."""
     if choices := reading.items(reading.field(reply, "choices")):
         return [reading.field(choices[0], "message")]
     return reading.items(reading.field(reply, "output"))

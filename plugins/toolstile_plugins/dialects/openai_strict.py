@@ -275,7 +275,6 @@ def _check_limits(schema: Schema) -> None:
 
 
 def _length(values: Iterable[object]) -> int:
-    """Return how many characters the texts among values have."""
     return sum(len(value) for value in values if isinstance(value, str))
 
 

@@ -10,7 +10,9 @@ from typing import Any, Final, cast
 from toolstile_hookspecs import (
     Contents,
     DeadlineExceededError,
+    ExecutorHandle,
     Interrupt,
+    OpenedSections,
     Outcome,
     Prompt,
     PromptEvaluationError,
@@ -156,6 +158,15 @@ def with_examples(tool: Tool[Any, Any]) -> str:
                 text, label = shown, ""
                 break
     return text
+
+
+def opened(tools: ExecutorHandle, request: VisibilityExpansionRequired) -> str:
+    """Open the sections that a call asked for; return the text that its model reads."""
+    keys = ", ".join(request.section_keys)
+    if set(request.section_keys) <= OpenedSections.of(tools.session):
+        return f"These sections were open already: {keys}."
+    tools.expand(request)
+    return f"These sections are open now: {keys}."
 
 
 UNKNOWN_ID: Final = "unknown"

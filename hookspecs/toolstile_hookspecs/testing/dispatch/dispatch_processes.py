@@ -62,7 +62,6 @@ class NotingRunner:
 
 
 def _add(path: Path, line: str) -> None:
-    """Add a line to a file, at once."""
     file = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o600)
     os.write(file, f"{line}\n".encode())
     os.close(file)
@@ -73,7 +72,6 @@ def _lines(path: Path) -> list[str]:
 
 
 def _ends(file: str) -> Path:
-    """Return the file of the handlers that ended by themselves."""
     return Path(file).with_suffix(".ends")
 
 

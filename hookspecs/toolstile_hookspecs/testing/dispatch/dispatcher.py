@@ -132,7 +132,6 @@ class DispatcherContract(Contract):
         assert processes.noted() == ["first", "b", "a", "c"]
 
     def test_other_versions_are_refused(self, dispatcher: Dispatcher, processes: Processes) -> None:
-        """The text names both."""
         processes.worker()
         submitted(dispatcher, processes.call("k"))
         (told,) = submitted(dispatcher, processes.call("new", version="2.0.0"))
@@ -144,7 +143,6 @@ class DispatcherContract(Contract):
     def test_without_a_worker_it_does_not_run(
         self, dispatcher: Dispatcher, processes: Processes
     ) -> None:
-        """A worker that comes later does not run it either."""
         late = processes.call("late", begin_by=soon(0.2))
         (told,) = submitted(dispatcher, late)
         assert told.state is DispatchState.NOT_RUN
@@ -180,7 +178,6 @@ class DispatcherContract(Contract):
         assert processes.noted() == ["other"]
 
     def test_what_runs_is_not_withdrawn(self, dispatcher: Dispatcher, processes: Processes) -> None:
-        """Its worker is seen to be alive."""
         processes.worker()
 
         def look() -> None:
@@ -195,7 +192,6 @@ class DispatcherContract(Contract):
         assert dispatcher.heartbeat("k") is None
 
     def test_what_is_cancelled_ends(self, dispatcher: Dispatcher, processes: Processes) -> None:
-        """It is unknown what it has done."""
         processes.worker()
 
         def cancel() -> None:
@@ -207,7 +203,6 @@ class DispatcherContract(Contract):
         assert told.text
 
     def test_what_takes_too_long_ends(self, dispatcher: Dispatcher, processes: Processes) -> None:
-        """Its worker goes on to the next call."""
         processes.worker(1)
         late = processes.call("k", held=True, deadline=soon(0.5))
         told, other = submitted(dispatcher, late, processes.call("other"))
@@ -219,7 +214,6 @@ class DispatcherContract(Contract):
     def test_the_call_of_a_killed_worker_is_taken_over(
         self, dispatcher: Dispatcher, processes: Processes, *, repeatable: bool
     ) -> None:
-        """It runs again only where it may."""
         first = processes.worker()
 
         def kill() -> None:
@@ -281,7 +275,6 @@ class DispatcherContract(Contract):
     def test_a_worker_that_is_asked_to_stop_ends_its_calls(
         self, dispatcher: Dispatcher, processes: Processes
     ) -> None:
-        """It takes no more."""
         worker = processes.worker(1)
         calls = [processes.call("k", held=True), processes.call("left", begin_by=soon(1))]
 

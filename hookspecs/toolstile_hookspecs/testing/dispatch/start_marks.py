@@ -23,8 +23,6 @@ CALL = DispatchedCall("k", "pay", "1.0.0", "{}")
 
 
 class _Runner:
-    """Runs a handler that notes each run, on the thread that asks."""
-
     def __init__(self, outcome: DispatchOutcome = PAID, before: Callable[[], Any] = bool) -> None:
         self.tools: Mapping[str, str | None] = {"pay": "1.0.0"}
         self.runs = 0
@@ -79,7 +77,6 @@ class StartMarksContract(Contract):
         assert others.begin("K", "b") is None
 
     def test_a_mark_is_replaced_by_one_attempt(self, marks: StartMarks, others: StartMarks) -> None:
-        """The attempt that is replaced records nothing any more."""
         marks.begin("k", "a")
         assert others.begin("k", "b", over="a") is None
         assert marks.begin("k", "c", over="a") == StartMark("b")
@@ -88,7 +85,6 @@ class StartMarksContract(Contract):
         assert marks.get("k") == StartMark("b", PAID)
 
     def test_a_known_outcome_is_not_replaced(self, marks: StartMarks, others: StartMarks) -> None:
-        """An unknown one is."""
         marks.begin("k", "a")
         assert marks.finish("k", "a", UNKNOWN)
         assert others.begin("k", "b") == StartMark("a", UNKNOWN)
@@ -100,7 +96,6 @@ class StartMarksContract(Contract):
         assert marks.get("none") is None
 
     def test_a_withdrawn_call_never_begins(self, marks: StartMarks, others: StartMarks) -> None:
-        """Neither by a worker that has it already."""
         runner = _Runner(before=lambda: withdraw(others, "k"))
         assert run_once(marks, CALL, runner).state is DispatchState.NOT_RUN
         assert run_once(marks, CALL._replace(repeatable=True), runner).state is (
@@ -140,8 +135,6 @@ class StartMarksContract(Contract):
         assert not marks.finish("k", "lost", UNKNOWN)
 
     def test_an_attempt_that_did_not_begin_says_so(self, marks: StartMarks) -> None:
-        """Its outcome is recorded, so that no other attempt runs."""
-
         class Refusing(_Runner):
             def run(self, call: DispatchedCall, begin: Callable[[], bool]) -> DispatchOutcome:  # noqa: ARG002 - the protocol's
                 return DispatchOutcome(DispatchState.NOT_RUN, "Its params do not fit.")
@@ -154,7 +147,6 @@ class StartMarksContract(Contract):
     def test_an_attempt_that_goes_on_late_is_heard(
         self, marks: StartMarks, others: StartMarks
     ) -> None:
-        """It was unknown meanwhile, and is known from then on."""
         began, go_on = Event(), Event()
 
         class Slow(_Runner):

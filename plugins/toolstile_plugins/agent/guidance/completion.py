@@ -47,7 +47,6 @@ class FileOutputChecker:
     files: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Check that they are several."""
         _several(self.files, "FileOutputChecker")
 
     def check(self, context: GuidanceContext) -> TaskCompletionResult:
@@ -64,7 +63,6 @@ class ToolsCalledChecker:
     names: Sequence[str]
 
     def __post_init__(self) -> None:
-        """Check that they are several."""
         _several(self.names, "ToolsCalledChecker")
 
     def check(self, context: GuidanceContext) -> TaskCompletionResult:

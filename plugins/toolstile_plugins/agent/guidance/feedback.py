@@ -12,8 +12,6 @@ from toolstile_plugins.planning.model import Plan
 
 
 class _Ready:
-    """Decides in `provide`."""
-
     def should_run(self, context: GuidanceContext) -> bool:  # noqa: ARG002 - a provider
         """Be asked at each trigger."""
         return True

@@ -9,8 +9,13 @@ from typing import Any, ClassVar, Final
 from toolstile_hookspecs import ConfigurationError, Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import Delta, ModelRequest, ThoughtDelta
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, delta_of, put_into
-from toolstile_plugins.agent.providers.provider_errors import fault_in
+from toolstile_plugins.agent.providers.base import (
+    ClientAdapter,
+    StreamedReply,
+    delta_of,
+    fault_in,
+    put_into,
+)
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.anthropic import TOOL_USE, Anthropic as AnthropicDialect
 from toolstile_plugins.dialects.openai_strict import strict_schema

@@ -9,8 +9,7 @@ from toolstile_hookspecs import Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import Delta, ModelRequest, ThoughtDelta
 from toolstile_hookspecs.support.ids import new_id
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, delta_of
-from toolstile_plugins.agent.providers.provider_errors import fault_in
+from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, delta_of, fault_in
 from toolstile_plugins.dialects.openai import OpenAI
 from toolstile_plugins.dialects.openai_strict import strict_schema
 from toolstile_plugins.dialects.parse import field, text_of

@@ -9,7 +9,13 @@ from typing import Any, ClassVar, Final
 from toolstile_hookspecs import Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
 from toolstile_hookspecs.agents.provider import Delta, ModelRequest, ThoughtDelta
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, delta_of, put_into
+from toolstile_plugins.agent.providers.base import (
+    ClientAdapter,
+    StreamedReply,
+    delta_of,
+    fault_in,
+    put_into,
+)
 from toolstile_plugins.agent.providers.openai_chat import (
     OF_TOOLS,
     answer_schema,
@@ -17,7 +23,6 @@ from toolstile_plugins.agent.providers.openai_chat import (
     usage_of,
     with_tools,
 )
-from toolstile_plugins.agent.providers.provider_errors import fault_in
 from toolstile_plugins.dialects.openai import OpenAIResponses as ResponsesDialect
 from toolstile_plugins.dialects.parse import field
 from toolstile_plugins.dialects.streams import FUNCTION_CALL, PartialCall

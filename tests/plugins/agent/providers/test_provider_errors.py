@@ -10,7 +10,7 @@ import openai
 import pytest
 
 from toolstile_hookspecs.agents.provider import FaultType
-from toolstile_plugins.agent.providers.provider_errors import fault_of, retry_after
+from toolstile_plugins.agent.providers.base import fault_of, retry_after
 
 REQUEST = httpx2.Request("POST", "http://localhost")
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
