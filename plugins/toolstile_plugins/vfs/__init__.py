@@ -105,7 +105,9 @@ def _finding_of_root(root: Path, *, readonly: bool) -> Diagnostic:
             f"It cannot be {'read' if readonly else 'read and written'}.",
             "Give this user the right to, or configure another directory.",
         )
-    from toolstile_plugins.vfs.backends.disk.journal import STATES  # only `toolstile doctor` asks
+    from toolstile_plugins.vfs.backends.disk.operations import (
+        STATES,  # only `toolstile doctor` asks
+    )
 
     pending = [path for state in STATES for path in root.glob(f"{RESERVED}/*/{state}")]
     if pending:

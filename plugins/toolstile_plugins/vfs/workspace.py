@@ -26,10 +26,9 @@ from toolstile_plugins.vfs.backends.base import (
     wait_async,
 )
 from toolstile_plugins.vfs.backends.memory import MemoryStore
-from toolstile_plugins.vfs.diff import diff, file_changes
+from toolstile_plugins.vfs.diff import diff, file_changes, redo, told
 from toolstile_plugins.vfs.nodes import Node, WriteStream
 from toolstile_plugins.vfs.overlay import Overlay
-from toolstile_plugins.vfs.told_changes import redo, told
 from toolstile_plugins.vfs.write_set import (
     Checkpoint,
     Checkpoints,
@@ -255,26 +254,6 @@ class WorkspaceBranch:
         key: The call's top-level key, set before `prepare`, by which a decider (a ledger) knows
             its outcome after a crash.
     """
-
-    __slots__ = (
-        "_again",
-        "_check_exclusive",
-        "_checked",
-        "_checkpoints",
-        "_deadline",
-        "_first",
-        "_held",
-        "_layer",
-        "_parent",
-        "_prepared",
-        "_preparing",
-        "_protecting",
-        "_replaced",
-        "_store",
-        "_transaction",
-        "key",
-        "resource",
-    )
 
     name: Final = "the workspace"
 

@@ -86,18 +86,6 @@ class Layer(Base):
         watches: The watches over what is read unseen; they are closed with the branch.
     """
 
-    __slots__ = (
-        "_base",
-        "_closed",
-        "_lock",
-        "_made",
-        "_made_in",
-        "_seen",
-        "changed_late",
-        "conflicted",
-        "watches",
-    )
-
     def __init__(self, base: Base) -> None:
         self._base = base
         self._seen: dict[str, Node | None] = {}

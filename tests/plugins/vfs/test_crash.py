@@ -15,7 +15,7 @@ import pytest
 
 from toolstile_cli.main import main
 from toolstile_hookspecs import LedgerError, StateError
-from toolstile_plugins.vfs.backends.disk.journal import RecoveryError
+from toolstile_plugins.vfs.backends.disk.operations import RecoveryError
 from toolstile_plugins.vfs.workspace import VirtualFilesystem, WorkspaceBranch
 
 OPEN = Path("/proc/self/fd")

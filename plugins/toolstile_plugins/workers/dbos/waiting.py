@@ -1,31 +1,28 @@
-"""The calls for which a host waits: how they come to a worker, and from a dead one to another."""
+"""The calls for which a host waits, and DBOS as their queue."""
 
 from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final, NamedTuple
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import uuid4
 
-from toolstile_hookspecs import StateError
+from pydantic import TypeAdapter
+
+from toolstile_hookspecs import ConfigurationError, StateError
 from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
     DispatchOutcome,
     DispatchState,
 )
 from toolstile_hookspecs.services.start_marks import outcome_of
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
-from toolstile_plugins.workers.dbos.engine import (
-    client_of,
-    engine_of,
-    enqueue,
-    explaining,
-    require_extra,
-)
 from toolstile_plugins.workers.dbos.tables import (
     OUTCOMES,
     FoundMark,
@@ -37,9 +34,93 @@ from toolstile_plugins.workers.dbos.tables import (
 from toolstile_plugins.workers.outcomes import other_version, too_late
 
 if TYPE_CHECKING:
-    from dbos import WorkflowStatus
+    from dbos import DBOSClient, WorkflowStatus
+    from sqlalchemy import Engine
 
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
+    from toolstile_plugins.database.postgres_database import PostgresDatabase
+
+APPLICATION: Final = "toolstile"
+WORKFLOW: Final = "toolstile_call"
+VERSION: Final = "1"
+"""The version of the workflow; which tools a worker has is known by its queue."""
+SCHEMA: Final = "toolstile_dbos"
+CALLS: Final = TypeAdapter(DispatchedCall)
+"""Calls as JSON."""
+_MIDDLE: Final = 2**30
+"""The priority of calls whose own is 0: in DBOS, 1 comes first and 2 ** 31 - 1 last."""
+
+
+def require_extra() -> None:
+    """Check that DBOS is installed; importing it takes longer than many a command.
+
+    Raises:
+        ConfigurationError: The extra `dbos` is not installed.
+    """
+    if find_spec("dbos") is None:
+        raise ConfigurationError(
+            f"Calls on workers through DBOS need dbos. {extra_remedy('dbos')}."
+        )
+
+
+def engine_of(database: PostgresDatabase, connections: int) -> Engine:
+    """Return an engine for DBOS whose connections are opened as all others are."""
+    import sqlalchemy  # late: only who uses it has it
+
+    def connect() -> Any:
+        connection = database.connect()
+        connection.autocommit = False
+        return connection
+
+    return sqlalchemy.create_engine(
+        "postgresql+psycopg://", creator=connect, pool_size=connections, pool_pre_ping=True
+    )
+
+
+def client_of(engine: Engine) -> DBOSClient:
+    """Return a client that connects when it is used, and raises where it cannot."""
+    from dbos import DBOSClient
+
+    return DBOSClient(
+        system_database_engine=engine,
+        dbos_system_schema=SCHEMA,
+        application_name=APPLICATION,
+        lazy=True,
+        retry_connection_errors=False,
+    )
+
+
+@contextmanager
+def explaining(database: PostgresDatabase) -> Generator[None]:
+    """Raise `StateError` where DBOS or its database cannot be used."""
+    import psycopg
+    from dbos import error as dbos_errors
+    from sqlalchemy.exc import DBAPIError, SQLAlchemyError
+
+    try:
+        yield
+    except DBAPIError as error:
+        cause = error.orig if isinstance(error.orig, psycopg.Error) else error
+        raise database.explained(cause) from error
+    except (dbos_errors.DBOSException, SQLAlchemyError, psycopg.Error) as error:
+        raise database.explained(error) from error
+
+
+def enqueue(client: DBOSClient, queue: str, call: DispatchedCall) -> None:
+    """Put a call on a queue; a key that is on one already stays where it is."""
+    from dbos import EnqueueOptions, WorkflowSerializationFormat
+
+    options: EnqueueOptions = {
+        "queue_name": queue,
+        "workflow_name": WORKFLOW,
+        "workflow_id": call.key,
+        "app_version": VERSION,
+        "priority": min(max(_MIDDLE - call.priority, 1), 2 * _MIDDLE - 1),
+        # Else, DBOS pickles.
+        "serialization_type": WorkflowSerializationFormat.PORTABLE,
+    }
+    client.enqueue(options, CALLS.dump_json(call).decode())
+
 
 LOOKS: Final = 4
 """Looks at all calls within the time after which a worker counts as dead."""

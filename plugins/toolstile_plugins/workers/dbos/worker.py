@@ -20,18 +20,18 @@ from toolstile_hookspecs.services.dispatcher import (
 )
 from toolstile_hookspecs.services.start_marks import run_once
 from toolstile_plugins.database.postgres_database import PostgresDatabase
-from toolstile_plugins.workers.dbos.engine import (
+from toolstile_plugins.workers.dbos.tables import CANCELS, PostgresStarts, Worker, WorkerTable
+from toolstile_plugins.workers.dbos.waiting import (
     APPLICATION,
     CALLS,
     SCHEMA,
     VERSION,
     WORKFLOW,
+    News,
     client_of,
     engine_of,
     explaining,
 )
-from toolstile_plugins.workers.dbos.tables import CANCELS, PostgresStarts, Worker, WorkerTable
-from toolstile_plugins.workers.dbos.waiting import News
 
 BEATS: Final = 5
 """Signs of life within the time after which a worker counts as dead."""

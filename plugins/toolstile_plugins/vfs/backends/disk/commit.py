@@ -10,8 +10,14 @@ from typing import NamedTuple
 from toolstile_hookspecs import ToolstileError
 from toolstile_plugins.vfs.backends.base import Changes
 from toolstile_plugins.vfs.backends.disk.descriptors import WATCH_PREFIX, Hold, explained, named
-from toolstile_plugins.vfs.backends.disk.journal import Record, RecoveryError, Slots
-from toolstile_plugins.vfs.backends.disk.operations import BlockedError, Operations, Steps
+from toolstile_plugins.vfs.backends.disk.operations import (
+    BlockedError,
+    Operations,
+    Record,
+    RecoveryError,
+    Slots,
+    Steps,
+)
 from toolstile_plugins.vfs.backends.disk.staging import Staging
 from toolstile_plugins.vfs.paths import RESERVED
 from toolstile_plugins.vfs.write_set import conflict, shown

@@ -19,7 +19,7 @@ from toolstile_plugins.vfs.backends.disk.descriptors import (
     Pin,
     check_changeable,
 )
-from toolstile_plugins.vfs.backends.disk.journal import Image, Operation
+from toolstile_plugins.vfs.backends.disk.operations import Image, Operation
 from toolstile_plugins.vfs.nodes import Content, Node, TakenFile
 from toolstile_plugins.vfs.paths import split
 
