@@ -9,8 +9,7 @@ import json
 import threading
 from collections.abc import Awaitable, Callable, Generator, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, cast
+from typing import Any, BinaryIO, Literal, cast
 
 from toolstile_hookspecs import (
     CallRecord,
@@ -32,9 +31,6 @@ from toolstile_hookspecs.codecs import as_json, imported_from
 from toolstile_hookspecs.resources import Closeable, PostConstruct
 from toolstile_plugins.isolation.messages import Answer, Ask, Call, Channel, MessageError
 from toolstile_plugins.isolation.values import HandlerValues, raised
-
-if TYPE_CHECKING:
-    from typing_extensions import Buffer
 
 
 class Parent:
@@ -308,8 +304,13 @@ class RemoteFilesystem(Remote):
         if mode not in {"wb", "ab"}:
             msg = f"A file cannot be opened with mode {mode!r}; use rb, wb or ab."
             raise ValueError(msg)
-        before = self.read_bytes(path) if mode == "ab" and self.exists(path) else b""
-        return cast("BinaryIO", _Written(before, partial(self.write_bytes, path)))
+        # Late, because most handlers write no streams.
+        from toolstile_plugins.vfs.nodes import WriteStream
+
+        stream = WriteStream(lambda content: self.write_bytes(path, content.read()))
+        if mode == "ab" and self.exists(path):
+            stream.write(self.read_bytes(path))
+        return cast("BinaryIO", stream)
 
     def glob(self, pattern: str, path: str = "") -> Iterator[FileStat]:
         """Yield what matches."""
@@ -329,49 +330,3 @@ class RemoteFilesystem(Remote):
             yield path
         finally:
             self.parent.ask("files", "leave_exclusive_path")
-
-
-class _Written(io.RawIOBase):
-    """A stream that is written from beginning to end, as those of a workspace are.
-
-    Its content is handed on when it is closed without an exception; left by one, a `with`
-    statement drops what was written.
-    """
-
-    def __init__(self, before: bytes, hand_on: Callable[[bytes], None]) -> None:
-        self._hand_on: Callable[[bytes], None] | None = hand_on
-        self._content = bytearray(before)
-
-    def writable(self) -> bool:
-        return True
-
-    def write(self, data: Buffer, /) -> int:
-        if self.closed:
-            raise ValueError("The stream is closed, so nothing more can be written to it.")
-        view = memoryview(data).cast("B")
-        self._content += view
-        return len(view)
-
-    def tell(self) -> int:
-        return len(self._content)
-
-    def close(self) -> None:
-        hand_on, self._hand_on = self._hand_on, None
-        try:
-            if hand_on is not None:
-                hand_on(bytes(self._content))
-        finally:
-            super().close()
-
-    def _discard(self) -> None:
-        self._hand_on = None
-        self.close()
-
-    def __exit__(self, *error: object) -> None:
-        if error[0] is not None:
-            self._discard()
-        self.close()
-
-    def __del__(self) -> None:
-        # Collected without having been closed: nobody said that this was all.
-        self._discard()

@@ -8,12 +8,10 @@ import subprocess
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
-from importlib.metadata import entry_points
-from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol
+from typing import TYPE_CHECKING, BinaryIO, Final, Protocol
 
-from toolstile_hookspecs import ConfigurationError, Diagnostic
-from toolstile_hookspecs.support.text import suggest
+from toolstile_hookspecs import Diagnostic
+from toolstile_plugins.entry_points import loaded
 from toolstile_plugins.sandbox.settings import SandboxSettings
 
 if TYPE_CHECKING:
@@ -227,28 +225,11 @@ class Backend(Protocol):
         ...
 
 
-@lru_cache(maxsize=1)
-def _known() -> dict[str, Any]:
-    return {point.name: point for point in entry_points(group=GROUP)}
-
-
 def backend_of(settings: SandboxSettings) -> Backend:
     """Return the backend that the settings name.
 
     Raises:
         ConfigurationError: When there is none of that name.
     """
-    known = _known()
-    if settings.backend not in known:
-        near = suggest(settings.backend, known) or "."
-        raise ConfigurationError(
-            f"plugins.sandbox.backend: {settings.backend!r} is not known{near} "
-            f"Known: {', '.join(sorted(known))}."
-        )
-    try:
-        made: Backend = known[settings.backend].load()(settings)
-    except (ImportError, AttributeError) as error:
-        raise ConfigurationError(
-            f"plugins.sandbox.backend: {settings.backend!r} cannot be imported: {error}"
-        ) from error
+    made: Backend = loaded(GROUP, settings.backend, "plugins.sandbox.backend")(settings)
     return made

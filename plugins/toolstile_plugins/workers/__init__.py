@@ -54,10 +54,9 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
     from concurrent.futures import ThreadPoolExecutor
 
     from toolstile_plugins.workers.connections import HandlerConnections
-    from toolstile_plugins.workers.dispatchers import dispatcher_of
 
     with ExitStack() as stack:
-        dispatcher = stack.enter_context(closing(dispatcher_of(settings, host)))
+        dispatcher = stack.enter_context(closing(_dispatcher_of(settings, host)))
         connections = stack.enter_context(closing(HandlerConnections(_address(host, settings))))
         if settings.address is not None and host.purpose == "serve":
             connections.open()
@@ -71,6 +70,14 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
         host.register(calls, _CALLS)
         stack.callback(host.unregister, _CALLS)
         yield
+
+
+def _dispatcher_of(settings: WorkersSettings, host: HostHandle) -> Dispatcher:
+    from toolstile_plugins.entry_points import loaded  # few commands need it
+
+    make = loaded("toolstile.dispatchers", settings.dispatcher, "plugins.workers.dispatcher")
+    made: Dispatcher = make(settings, host)
+    return made
 
 
 def _address(host: HostHandle, settings: WorkersSettings) -> str | None:
@@ -132,8 +139,7 @@ def toolstile_commands() -> list[Command]:
 
 def _run(host: HostHandle, args: argparse.Namespace) -> int:
     # No other command has to wait for it.
-    from toolstile_plugins.workers.dispatchers import dispatcher_of
     from toolstile_plugins.workers.handlers import run_worker
 
-    with closing(dispatcher_of(host.settings("workers"), host)) as dispatcher:
+    with closing(_dispatcher_of(host.settings("workers"), host)) as dispatcher:
         return run_worker(dispatcher, args.tools, args.concurrency)
