@@ -6,7 +6,6 @@ Names are loaded when first used, so that the command line starts quickly.
 from __future__ import annotations
 
 import importlib
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from toolstile._version import __version__ as __version__
@@ -23,9 +22,11 @@ if TYPE_CHECKING:
     )
     from toolstile.settings import Settings as Settings
     from toolstile.state.session import Session as Session
+    from toolstile.value_calls import CallFailed as CallFailed
     from toolstile_hookspecs import *  # noqa: F403 - applications need one import only
 
 _HOMES = {
+    "CallFailed": "toolstile.value_calls",
     "Executor": "toolstile.executor",
     "Host": "toolstile.host",
     "PendingToolTracker": "toolstile.resources.manual",
@@ -36,6 +37,14 @@ _HOMES = {
     "restore_snapshot": "toolstile.resources.manual",
     "tool_transaction": "toolstile.resources.manual",
 }
+_OF_CONTRACT = """
+    Answer ApprovalAnswer Binding Cancellation ConfigurationError Deadline ForeignTool
+    IdempotencyConfig Interrupt MarkdownSection Outcome PersistentPolicy PolicyDecision Principal
+    Prompt PromptEvaluationError PromptTemplate RunContext Secret Section StateError Status Tool
+    ToolCall ToolContext ToolError ToolExample ToolInvoked ToolResult ToolSelector
+    ToolValidationError ToolstileError VisibilityExpansionRequired hookimpl tool
+"""
+"""The names of the contract that an application uses. All others can be imported from here, too."""
 
 
 def __getattr__(name: str) -> Any:
@@ -52,13 +61,8 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    contract = vars(importlib.import_module("toolstile_hookspecs"))
-    names = {
-        name
-        for name, value in contract.items()
-        if not name.startswith("_") and not isinstance(value, ModuleType)
-    }
-    return sorted({*globals(), *_HOMES, *names})
+    dunders = (name for name in globals() if name.startswith("__"))
+    return sorted({*dunders, *_HOMES, *_OF_CONTRACT.split()})
 
 
 if not TYPE_CHECKING:

@@ -292,6 +292,12 @@ class Executor:
         finally:
             self.resources.close()
 
+    def __repr__(self) -> str:
+        """Return the session, the prompt, and whether it takes calls."""
+        state = "open" if self.retired is None else "closed"
+        prompt, asks = self.prompt, "" if self.principal is None else f", {self.principal.id!r}"
+        return f"<Executor: {state}, session {self.session_id!r}, {prompt.ns}:{prompt.key}{asks}>"
+
     def __enter__(self) -> Self:
         """Return itself."""
         return self

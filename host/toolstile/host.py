@@ -24,6 +24,7 @@ from toolstile.settings import Settings
 from toolstile.settings.sources import overridden
 from toolstile.state.session import Session
 from toolstile.stored_sessions import Sessions, opened
+from toolstile.value_calls import ValueCalls
 from toolstile_hookspecs import (
     HOST_TIMEOUT,
     Approver,
@@ -130,6 +131,7 @@ class Host:
         self._offers = ToolOffers()
         self._running = ExitStack()
         self._executors: WeakSet[Executor] = WeakSet()
+        self._calls = ValueCalls(self)
         self._sessions = Sessions(self.configuration)
         self.is_open = False
         self.kept_apart: PolicyStoreLocation | None = None
@@ -220,6 +222,35 @@ class Host:
             self.plugins.configure(before)
             raise
         self.configuration, self._overrides = configuration, overrides
+
+    def call(self, tool: str, /, **arguments: Any) -> Any:
+        """Call a tool and return its value; open the host first, if it is not open.
+
+        A host that was opened by a call closes with the process, or by `close`. All these calls
+        run in one session, and may come from several threads. `executor` gives sessions,
+        prompts and principals of your own.
+
+        Args:
+            tool: The name of the tool.
+            **arguments: Its arguments.
+
+        Raises:
+            CallFailed: When the call did not succeed. Its text is the one for a model, its
+                `outcome` the outcome.
+            StateError: On a running event loop, where `acall` is needed; on a closed host.
+
+        Example:
+            >>> def add(a: int, b: int) -> int:
+            ...     \"\"\"Add two integers.\"\"\"
+            ...     return a + b
+            >>> Host(discover=False, tools=[add]).call("add", a=1, b=2)
+            3
+        """
+        return self._calls.call(tool, arguments)
+
+    async def acall(self, tool: str, /, **arguments: Any) -> Any:
+        """Call a tool on the event loop and return its value; see `call`."""
+        return await self._calls.acall(tool, arguments)
 
     def executor(self, **arguments: Unpack[ExecutorArguments]) -> Executor:
         """Return the executor that dispatches calls, in a new session unless one is given.
@@ -353,6 +384,7 @@ class Host:
                 self.close()
                 raise
             self.is_open = True
+            self._calls.is_ended = False
             left_in_forks.add(self)
         return self
 
@@ -400,6 +432,7 @@ class Host:
             return
         self.is_open = False
         left_in_forks.discard(self)
+        self._calls.close()
         for executor in list(self._executors):
             # First: a plugin may wait for what it runs.
             executor.runtime.tell_abandoned(executor)
@@ -413,6 +446,13 @@ class Host:
             if self._engine is not None:
                 self._engine.close()
                 self._engine = None
+
+    def __repr__(self) -> str:
+        """Return whether it is open, and how many tools and plugins it has."""
+        loaded = sum(report.status == "loaded" for report in self.plugins.reports)
+        state = "open" if self.is_open else "not open"
+        tools, file = len(self.catalog.names()), self.configuration.path or "no configuration file"
+        return f"<Host: {state}, {tools} tools, {loaded} plugins, {file}>"
 
     def __enter__(self) -> Self:
         """Open the host."""
