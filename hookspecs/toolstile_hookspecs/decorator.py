@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import pickle
 import pkgutil
 import sys
@@ -145,7 +146,7 @@ def tool(
 
 
 def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
-    r"""Make a tool of a function; bare, or with options as `Tool` takes them.
+    r"""Make a tool of a function; bare, or with options, which `help(Tool)` explains.
 
     The name is the function's, the params are its arguments, described by the docstring's
     `Args:`. The description is the docstring's first paragraph. Of one with over 200
@@ -169,6 +170,16 @@ def tool(function: Any = None, /, **options: Unpack[ToolOptions]) -> Any:
     names = dict(sys._getframe(1).f_locals)  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
     make = functools.partial(_make, options=options, localns=names)
     return make if function is None else make(function)
+
+
+# `help(tool)` shows its options by this, since it shows nothing of a `TypedDict`.
+_keyword = functools.partial(inspect.Parameter, kind=inspect.Parameter.KEYWORD_ONLY)
+cast("Any", tool).__signature__ = inspect.Signature(
+    [
+        inspect.Parameter("function", inspect.Parameter.POSITIONAL_ONLY, default=None),
+        *(_keyword(name, default=vars(Tool).get(name)) for name in ToolOptions.__annotations__),
+    ]
+)
 
 
 def _make(

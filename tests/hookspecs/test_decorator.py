@@ -4,7 +4,9 @@ import asyncio
 import copy
 import functools
 import importlib
+import inspect
 import pickle
+import pydoc
 from dataclasses import dataclass, replace
 from typing import Annotated, Literal
 
@@ -21,6 +23,7 @@ from toolstile_hookspecs import (
     ToolValidationError,
     tool,
 )
+from toolstile_hookspecs.decorator import ToolOptions
 
 
 def call(made, text="{}", context=None):
@@ -62,6 +65,16 @@ def test_it_takes_its_options():
 
     assert (function.name, function.description, function.timeout) == ("other", "Other.", None)
     assert function.wire_name == "Other.One"
+
+
+def test_its_help_shows_the_options_with_their_defaults():
+    shown = inspect.signature(tool).parameters
+    assert {name for name in shown if name != "function"} == {*ToolOptions.__annotations__}
+    assert (shown["category"].default, shown["requires_confirmation"].default) == (
+        "side_effect",
+        False,
+    )
+    assert "consequence='medium'" in pydoc.render_doc(tool, renderer=pydoc.plaintext)
 
 
 def test_context_is_given_to_a_function_that_asks_for_it():
