@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
@@ -72,6 +73,10 @@ class CallControl(Protocol):
 
     def set_attribute(self, name: str, value: object) -> None:
         """Set an attribute of the call's event."""
+
+    def paused(self) -> AbstractContextManager[None]:
+        """Stop the handler's timeout, and those of its callers, while it waits to begin."""
+        ...
 
     def check_exclusive(self, what: str) -> None:
         """Raise `ResourceBusyError` where the call can have nothing for itself alone."""

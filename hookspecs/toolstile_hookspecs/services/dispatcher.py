@@ -43,6 +43,7 @@ class DispatchOutcome(NamedTuple):
         excluded: Whether the value is kept from the model.
         error: The name of the exception that the handler raised, None for a failure it returned.
         sent: Whether that exception shows that a request may have been sent; see `HandlerState`.
+        for_operator: Advice for the event and the log, which no model reads.
     """
 
     state: DispatchState
@@ -51,6 +52,7 @@ class DispatchOutcome(NamedTuple):
     excluded: bool = False
     error: str | None = None
     sent: bool | None = None
+    for_operator: str = ""
 
     @property
     def handler_state(self) -> HandlerState:

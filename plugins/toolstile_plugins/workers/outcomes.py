@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from itertools import chain, repeat
 from typing import Any, Final, TypeVar
 
 from toolstile_hookspecs import CallRefused, StateError, Tool
+from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
+from toolstile_hookspecs.support.text import for_model
 
 T = TypeVar("T")
 
@@ -37,25 +39,35 @@ def until_recorded(record: Callable[[], T]) -> T:
     raise AssertionError
 
 
-def other_version(tool: str, version: str | None, known: Collection[str | None]) -> str:
+def other_version(tool: str, version: str | None, known: Collection[str | None]) -> DispatchOutcome:
     """Say that no worker has the version of a tool that a host has."""
     theirs = ", ".join(sorted(name or "without a version" for name in known))
-    return (
+    return DispatchOutcome(
+        DispatchState.NOT_RUN,
         f"{tool} was not run: it is {version or 'without a version'} here, and its workers have "
-        f"{theirs}. Start workers with the same code, then retry."
+        f"{theirs}. This requires human intervention.",
+        for_operator="Start workers with the same code as the host: `toolstile worker`.",
     )
 
 
-def too_late(tool: str, known: Collection[str]) -> str:
-    """Say that no worker began a call in time, given the tools that workers have."""
-    if tool in known:
-        return f"{tool} was not run: no worker had room for it in time. Retry later."
-    return (
-        f"{tool} was not run: no worker that runs here has it. Start one with "
-        "`toolstile worker --tools MODULE`, then retry."
+def too_late(tool: str, workers: Sequence[Collection[str]]) -> DispatchOutcome:
+    """Say that no worker took a call in time, given the tools of the workers that are there."""
+    having = sum(tool in tools for tools in workers)
+    there = (
+        f"workers for it: {having}, all busy" if having else f"workers: {len(workers)}, none for it"
+    )
+    advice = "Retry later." if having else "This requires human intervention."
+    told = "; ".join(", ".join(sorted(tools)) for tools in workers) or "nothing"
+    return DispatchOutcome(
+        DispatchState.NOT_RUN,
+        f"{tool} was not run: no worker took it in time ({there}). {advice}",
+        for_operator=f"The workers that are there run: {told}. Start one for {tool} with "
+        "`toolstile worker --tools MODULE --concurrency N`, or raise plugins.workers.patience.",
     )
 
 
 def not_submitted(tool: Tool[Any, Any], error: StateError) -> CallRefused:
     """Say why a call could not be submitted, and what to do."""
-    return CallRefused(f"{tool.name} could not be submitted: {error}")
+    refused = CallRefused(f"{tool.name} could not be submitted: {for_model(str(error))}")
+    refused.for_operator = str(error)
+    return refused

@@ -250,23 +250,24 @@ class CallQueue:
 
     def _refuse(self, connection: sqlite3.Connection) -> None:
         """End calls that came too late, or whose version no worker has."""
-        known: dict[str, set[str | None]] = {}
-        for (tools,) in connection.execute("SELECT tools FROM toolstile_workers"):
-            for name, version in json.loads(tools).items():
-                known.setdefault(name, set()).add(version)
+        workers: list[dict[str, str | None]] = [
+            json.loads(tools)
+            for (tools,) in connection.execute("SELECT tools FROM toolstile_workers")
+        ]
         waiting = connection.execute(
             "SELECT DISTINCT tool, version FROM toolstile_calls WHERE worker IS NULL"
         ).fetchall()
         for tool, version in waiting:
-            if tool in known and version not in known[tool]:
-                self._end(connection, other_version(tool, version, known[tool]), tool, version)
+            known = {tools[tool] for tools in workers if tool in tools}
+            if known and version not in known:
+                self._end(connection, other_version(tool, version, known), tool, version)
             else:
-                self._end(connection, too_late(tool, known), tool, version, time.time())
+                self._end(connection, too_late(tool, workers), tool, version, time.time())
 
     def _end(
         self,
         connection: sqlite3.Connection,
-        text: str,
+        outcome: DispatchOutcome,
         tool: str,
         version: str | None,
         begin_by: float | None = None,
@@ -277,7 +278,7 @@ class CallQueue:
             (tool, version, begin_by, begin_by),
         ).fetchall()
         for (key,) in rows:
-            self.marks.begin(key, uuid4().hex, outcome=DispatchOutcome(NOT_RUN, text))
+            self.marks.begin(key, uuid4().hex, outcome=outcome)
             connection.execute("DELETE FROM toolstile_calls WHERE key = ?", (key,))
 
     # --- for workers ---

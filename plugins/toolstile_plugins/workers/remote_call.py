@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 from collections.abc import Callable
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import Any, Final
@@ -17,6 +19,7 @@ from toolstile_hookspecs import (
     StateError,
     Tool,
     ToolContext,
+    ToolError,
     ToolResult,
     ToolstileError,
     errors,
@@ -42,6 +45,8 @@ from toolstile_plugins.workers.settings import WorkersSettings
 
 log = logging.getLogger("toolstile.workers")
 
+LONGEST_PAUSE: Final = 0.5
+"""Seconds between two looks whether a worker has taken a call."""
 _UNKNOWN: Final = "{name} may have had its effect, but its outcome is unknown: {text} {advice}"
 _WAIT: Final = "Do not repeat the call before somebody has found out."
 _REPEAT: Final = "The call may be repeated."
@@ -79,10 +84,13 @@ class RemoteCall:
             raise ValueError(f"{told}; put what is large into a file")
         call = _dispatched(self._tool, self._settings, context, params=text)
         context.on_abandoned(partial(_cancel, self._cancelling, dispatcher, call.key))
+        waiting = asyncio.ensure_future(_until_taken(dispatcher, call.key, context))
         try:
             outcome = await dispatcher.submit(call)
         except StateError as error:
             raise not_submitted(self._tool, error) from error
+        finally:
+            waiting.cancel()
         return _told(self._tool, outcome)
 
 
@@ -128,7 +136,8 @@ class ConnectedCall:
             while done is None:
                 submitted, connected = _submitted(dispatcher, call), handler.channel
                 either: list[Future[Any]] = [submitted, connected]
-                wait(either, return_when=FIRST_COMPLETED)
+                with _paused(context):
+                    wait(either, return_when=FIRST_COMPLETED)
                 try:
                     if submitted.done() or connected.exception() is not None:
                         return _told(self._tool, submitted.result())
@@ -154,6 +163,22 @@ class ConnectedCall:
     def _unreadable(self, error: MessageError) -> EffectUnknownError:
         told = f"what its handler sent cannot be read here ({error})."
         return _unknown(self._tool, told)
+
+
+def _paused(context: ToolContext) -> AbstractContextManager[None]:
+    """Stop the tool's timeout while no worker has taken the call."""
+    return nullcontext() if context.control is None else context.control.paused()
+
+
+async def _until_taken(dispatcher: Dispatcher, key: str, context: ToolContext) -> None:
+    """Stop the tool's timeout until a worker takes a call; most are done before the first look."""
+    pause = 0.05
+    with _paused(context), suppress(StateError):
+        while True:
+            await asyncio.sleep(pause)
+            if await asyncio.to_thread(dispatcher.heartbeat, key) is not None:
+                return
+            pause = min(pause * 1.5, LONGEST_PAUSE)
 
 
 def _submitted(dispatcher: Dispatcher, call: DispatchedCall) -> Future[DispatchOutcome]:
@@ -191,19 +216,19 @@ def _dispatched(
     if connection is not None and may_repeat:
         # Its host alone can repeat it, on a branch as it was, and then it is a call of its own.
         effect_id, may_repeat = None, False
-    limits = [tool.timeout] if isinstance(tool.timeout, float | int) else []
-    if context.deadline is not None:
-        limits.append(context.deadline.remaining())
-    deadline = now + timedelta(seconds=min(limits)) if limits else None
-    begin_by = now + timedelta(seconds=settings.patience)
+    left = math.inf if context.deadline is None else context.deadline.remaining()
+    patience = min(settings.patience, left)
+    # Its host ends it on time; the deadline ends it where the host died meanwhile.
+    longest = tool.timeout if isinstance(tool.timeout, float | int) else math.inf
+    left = min(left, patience + longest)
     return DispatchedCall(
         key=effect_id or uuid4().hex,
         tool=tool.name,
         version=tool.version,
         params=params,
         repeatable=may_repeat,
-        begin_by=begin_by if deadline is None else min(begin_by, deadline),
-        deadline=deadline,
+        begin_by=now + timedelta(seconds=patience),
+        deadline=None if left == math.inf else now + timedelta(seconds=left),
         priority=_depth(context),
         traceparent=trace_context.current(),
         connection=connection,
@@ -233,6 +258,10 @@ def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:
         if tool.category == "read":
             return ToolResult.error(_ONLY_READS.format(name=tool.name, text=outcome.text))
         raise _unknown(tool, outcome.text)
+    if outcome.for_operator:
+        not_run = ToolError(outcome.text)
+        not_run.for_operator = outcome.for_operator
+        raise not_run
     if outcome.error is None:
         return ToolResult.error(outcome.text)
     raise mark_sent(_raised(outcome.error, outcome.text), outcome.sent)

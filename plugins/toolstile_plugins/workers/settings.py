@@ -44,7 +44,7 @@ class WorkersSettings(BaseModel):
         path: The file of `local`, through which calls and outcomes pass.
         synchronous: For `local`: `full` keeps a call from running twice also after a loss of power.
         lease: Seconds after which a worker without a heartbeat counts as dead.
-        patience: Seconds for which a call waits for a worker.
+        patience: Seconds for which a call waits for a worker, beside its tool's timeout.
         address: `HOST` or `HOST:PORT` at which workers on other machines reach this host, for
             handlers that take a context or have secrets; None for workers of this machine.
         options: What the dispatcher is given besides; `dbos` takes `poll`.

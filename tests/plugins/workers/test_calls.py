@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import sqlite3
+import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
@@ -19,7 +20,7 @@ import pytest
 from tests.hookspecs.failing_services import failing
 
 from toolstile import ConfigurationError, Host, Settings, Status, ToolCall
-from toolstile_hookspecs import Outcome, tool
+from toolstile_hookspecs import Outcome, ToolContext, tool
 from toolstile_hookspecs.testing.dispatch.dispatch_processes import PATIENCE, PAUSE
 
 from . import remote_tools
@@ -156,8 +157,8 @@ def test_versions_that_do_not_match_are_refused(shared: Site):
     settings = Settings(plugins={"workers": {**shared.workers, "runs": {}}})
     with Host(tools=[newer], settings=settings) as host:
         assert call(host, "versioned").text == (
-            "versioned was not run: it is 3.0.0 here, and its workers have 2.0.0. Start workers "
-            "with the same code, then retry."
+            "versioned was not run: it is 3.0.0 here, and its workers have 2.0.0. This requires "
+            "human intervention."
         )
 
 
@@ -204,7 +205,7 @@ def test_a_call_of_a_killed_host_that_no_worker_took_runs_when_it_comes_again(si
     first.kill()
     first.wait()
     with site.host(patience=0.2) as host:
-        until(lambda: "no worker that runs here has it" in call(host, "pay", order=1).text)
+        until(lambda: "no worker took it in time" in call(host, "pay", order=1).text)
     site.start()
     with site.host() as host:
         assert call(host, "pay", order=1).text == "1"
@@ -223,15 +224,57 @@ def waits_in(site: Site) -> bool:
             return False
 
 
-def test_without_a_worker_the_text_says_how_to_start_one(site: Site):
-    with site.host(patience=0.2) as host:
+def test_without_a_worker_the_text_says_so_and_the_event_how_to_start_one(
+    any_site: Site, caplog: pytest.LogCaptureFixture
+):
+    """Its tool's timeout is shorter than the time for which it waits."""
+    with any_site.host([replace(remote_tools.pay, timeout=0.1)], patience=0.5) as host:
         told = call(host, "pay", order=1)
         assert told.text == (
-            "pay was not run: no worker that runs here has it. Start one with "
-            "`toolstile worker --tools MODULE`, then retry."
+            "pay was not run: no worker took it in time (workers: 0, none for it). This requires "
+            "human intervention."
         )
+        advice = "`toolstile worker --tools MODULE --concurrency N`, or raise plugins.workers."
+        assert advice in told.event.attributes["toolstile.for_operator"]
+        assert advice in caplog.text
         # It has not happened, so it may be tried again.
         assert call(host, "pay", order=1).text == told.text
+
+
+def test_a_call_that_finds_its_workers_busy_says_so(any_site: Site):
+    any_site.start()
+    with any_site.host() as host, any_site.host(patience=0.5) as hasty:
+
+        def wait_behind(paying: object) -> None:
+            told = call(hasty, "where")
+            assert told.text == (
+                "where was not run: no worker took it in time (workers for it: 1, all busy). "
+                "Retry later."
+            )
+            assert "that are there run: charge, " in told.event.attributes["toolstile.for_operator"]
+
+        while_paying(host, any_site, wait_behind, order=1, seconds=3.5)
+
+
+def test_the_time_in_the_queue_does_not_count_against_the_timeout(any_site: Site):
+    """Neither that of the tool, nor that of its caller; the handler has all of its own."""
+
+    @tool(timeout=1.5)
+    def outer(*, context: ToolContext) -> str:
+        """Call another tool."""
+        return context.call("pay", {"order": 1, "seconds": 0.3}).text
+
+    tools = [
+        outer,
+        replace(remote_tools.pay, timeout=1.5),
+        replace(remote_tools.linger, timeout=0.5),
+    ]
+    with any_site.host(tools, runs={"tools": ["pay", "linger"]}) as host:
+        start = threading.Timer(2.5, any_site.start)
+        start.start()
+        assert call(host, "outer").text == "1"
+        start.join()
+        assert call(host, "linger").status is Status.TIMED_OUT
 
 
 def test_a_file_that_cannot_be_used_is_named_to_the_model(
@@ -240,9 +283,10 @@ def test_a_file_that_cannot_be_used_is_named_to_the_model(
     with site.host(path=str(site.folder)) as host:
         told = [call(host, "pay", order=1).text for _ in range(2)]
     assert told[0].startswith(
-        f"pay could not be submitted: The calls of workers in {site.folder} cannot be used: "
+        f"pay could not be submitted: The calls of workers in {site.folder.name} cannot be used: "
     )
     assert told[1] == told[0]
+    assert str(site.folder) in caplog.text
     assert {record.exc_info for record in caplog.records} <= {None}
 
 

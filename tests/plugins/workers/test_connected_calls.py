@@ -7,9 +7,11 @@ import json
 import os
 import signal
 import tempfile
+import threading
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -309,6 +311,16 @@ class Failing:
 
 
 UNKNOWN = "may have had its effect, but its outcome is unknown: The database is away."
+
+
+def test_the_time_in_the_queue_does_not_count_against_the_timeout(site: Site):
+    late = replace(connected_tools.pay_booked, timeout=1)
+    with site.host([late]) as host:
+        start = threading.Timer(1.5, partial(site.start, tools=MODULE))
+        start.start()
+        with host.executor() as tools:
+            assert tools.dispatch(ToolCall("pay_booked", {"order": 1})).success
+        start.join()
 
 
 @pytest.mark.parametrize(

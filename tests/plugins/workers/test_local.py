@@ -26,7 +26,7 @@ def marks_in(file: Path) -> Generator[StartMarks]:
         yield queue.marks
 
 
-@pytest.mark.parametrize("text", ['["paused", "x"]', "[]", "{", "5", '["result",1,2,3,4,5,6]'])
+@pytest.mark.parametrize("text", ['["paused", "x"]', "[]", "{", "5", '["result",1,2,3,4,5,6,7]'])
 def test_an_outcome_of_another_form_is_unknown(text: str) -> None:
     # A newer worker must not end the thread for which all calls of a host wait.
     assert DispatchOutcome.from_json(text).state is DispatchState.UNKNOWN

@@ -253,7 +253,8 @@ class WaitingCalls:
             if mark is not None and not call.repeatable:
                 self._answer(call.key, outcome_of(mark.mark))
             elif call.begin_by is not None and call.begin_by < datetime.now(UTC):
-                self._refuse(call, mark, too_late(call.tool, self._tools()))
+                there = self._table.alive(self._dead_after).values()
+                self._refuse(call, mark, too_late(call.tool, [each.tools for each in there]))
             else:
                 waiting.append(call)
         workers = self._table.alive(self._dead_after) if waiting else {}
@@ -261,10 +262,6 @@ class WaitingCalls:
             with explaining(self._database):
                 known = self._statuses(waiting) if statuses is None else statuses
                 self._have_run(waiting, found, workers, known)
-
-    def _tools(self) -> set[str]:
-        workers = self._table.alive(self._dead_after).values()
-        return {name for worker in workers for name in worker.tools}
 
     def _answer_known(self, keys: Sequence[str]) -> Mapping[str, FoundMark]:
         found = self._starts.find(keys)
@@ -289,7 +286,8 @@ class WaitingCalls:
                     enqueue(self._client, queue, call)
             elif status.status in _ENDED:
                 text = f"DBOS ended it before it began: {status.status}."
-                self._refuse(call, found.get(call.key), text)
+                outcome = DispatchOutcome(DispatchState.NOT_RUN, text)
+                self._refuse(call, found.get(call.key), outcome)
             elif _is_lost(status, workers):
                 lost.append(call)
         if lost:
@@ -338,9 +336,10 @@ class WaitingCalls:
 
     # --- answers
 
-    def _refuse(self, call: DispatchedCall, mark: FoundMark | None, text: str) -> None:
+    def _refuse(
+        self, call: DispatchedCall, mark: FoundMark | None, outcome: DispatchOutcome
+    ) -> None:
         """Keep a call from beginning, unless it has."""
-        outcome = DispatchOutcome(DispatchState.NOT_RUN, text)
         standing = self._starts.begin(call.key, uuid4().hex, outcome=outcome)
         if standing is None:
             self._answer(call.key, outcome)

@@ -12,12 +12,7 @@ from typing import Any, Final
 from uuid import uuid4
 
 from toolstile_hookspecs import StateError
-from toolstile_hookspecs.services.dispatcher import (
-    CallRunner,
-    DispatchedCall,
-    DispatchOutcome,
-    DispatchState,
-)
+from toolstile_hookspecs.services.dispatcher import CallRunner, DispatchedCall
 from toolstile_hookspecs.services.start_marks import run_once
 from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.workers.dbos.tables import CANCELS, PostgresStarts, Worker, WorkerTable
@@ -32,6 +27,7 @@ from toolstile_plugins.workers.dbos.waiting import (
     engine_of,
     explaining,
 )
+from toolstile_plugins.workers.outcomes import too_late
 
 BEATS: Final = 5
 """Signs of life within the time after which a worker counts as dead."""
@@ -39,7 +35,6 @@ TICK: Final = 0.25
 """Seconds within which it notices that it shall stop."""
 _PATIENT: Final = 10**9
 """Seconds for which DBOS waits for calls that run: it is not what ends them."""
-LATE: Final = "No worker began it in time."
 _logger = logging.getLogger(__name__)
 
 
@@ -168,7 +163,8 @@ class DbosWorker:
     def _run(self, call: DispatchedCall) -> None:
         now = datetime.now(UTC)
         if call.begin_by is not None and call.begin_by < now:
-            late = DispatchOutcome(DispatchState.NOT_RUN, LATE)
+            workers = self._table.alive(self._beat * BEATS).values()
+            late = too_late(call.tool, [worker.tools for worker in workers])
             self._starts.begin(call.key, uuid4().hex, outcome=late)
             return
         timer: Timer | None = None
