@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 
 
 EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
+    "demo": {
+        "toolstile demo": "show all four scenes; the exit status is 1 if a proof fails",
+        "toolstile demo --scene 3 --keep shop": "show one of them, and keep its files in ./shop",
+        "toolstile demo --block ledger": "show how a payment happens twice without the ledger",
+    },
     "run": {
         "toolstile run --example": "run the session of an example",
         "toolstile run session.jsonl": "run recorded calls, one JSON object per line",
@@ -85,6 +90,7 @@ _STATUSES: Final = (
 MORE: Final = "All options of `toolstile --help` work here, too."
 
 COMMANDS: Final = {
+    "demo": "show four scenes of tool calls, each with its proof",
     "run": "run recorded calls and show the outcome of each",
     "call": "run one call and print its result as a model reads it",
     "tools": "list the tools, or print them in a provider's format",
@@ -111,7 +117,7 @@ SHELLS: Final = ("bash", "zsh", "fish")
 
 _FIRST: Final = frozenset({"-h", "--help", "--"})
 """The words that may precede a command, beside the common options."""
-WITHOUT_HOST: Final = frozenset({"completion", "doctor", "new"})
+WITHOUT_HOST: Final = frozenset({"completion", "demo", "doctor", "new"})
 """Commands that are run without a host of their own, also where none can be made."""
 
 
@@ -326,6 +332,15 @@ def check_command(rest: Sequence[str], known: Iterable[str], *, example: bool) -
         sys.exit(Exit.USAGE)
 
 
+def _configure_demo(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--scene", type=int, choices=range(1, 5), metavar="N", help="show only scene 1, 2, 3 or 4"
+    )
+    keeping = "keep workspace, databases and bank.log in this new folder"
+    parser.add_argument("--keep", type=Path, metavar="DIR", help=keeping)
+    parser.add_argument("--yes", action="store_true", help="approve the deletion of scene 4")
+
+
 def _configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file",
@@ -425,6 +440,7 @@ def _configure_completion(parser: argparse.ArgumentParser) -> None:
 
 
 _CONFIGURE: Final = {
+    "demo": _configure_demo,
     "completion": _configure_completion,
     "check": _configure_check,
     "new": _configure_new,

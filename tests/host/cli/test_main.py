@@ -314,7 +314,7 @@ def test_output_in_ascii_is_readable(process, calls):
 def test_what_may_be_the_name_of_an_example_is_told_those_there_are(toolstile):
     status, _, err = toolstile("--example", "nope", "tools", plugin=False)
     assert status == 2
-    assert err.startswith("toolstile: error: there is no command 'nope'. There are run, ")
+    assert err.startswith("toolstile: error: there is no command 'nope'. There are demo, run, ")
     assert err.endswith(" The examples are orders and workspace.\n")
 
 
