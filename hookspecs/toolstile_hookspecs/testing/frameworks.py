@@ -6,7 +6,7 @@ import asyncio
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar, Final, cast
 
@@ -268,15 +268,10 @@ class _Watcher:
         return _Watched(self.stages.setdefault(call.wire_id, []))
 
 
-class _Watched:
+class _Watched(nullcontext[None]):
     def __init__(self, stages: list[Stage]) -> None:
+        super().__init__()
         self._stages = stages
-
-    def __enter__(self) -> None:
-        """Do nothing."""
-
-    def __exit__(self, *_: object) -> None:
-        """Do nothing."""
 
     def stage(self, stage: Stage) -> None:
         self._stages.append(stage)

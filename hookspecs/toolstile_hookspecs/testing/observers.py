@@ -25,10 +25,10 @@ from toolstile_hookspecs.testing.stubs import (
     complaints,
     state_of,
 )
-from toolstile_hookspecs.testing.suite import Contract
+from toolstile_hookspecs.testing.suite import PluginContract
 
 
-class ObserverContract(Contract):
+class ObserverContract(PluginContract):
     """Tests of an observer; a subclass says with `plugin` what it is.
 
     It hears of calls that come to every end there is. `options` is what `toolstile_tools` takes
@@ -56,16 +56,6 @@ class ObserverContract(Contract):
     }
 
     @pytest.fixture
-    def plugin(self) -> object:
-        """Return the plugin: a module, an object, or the name of an installed one."""
-        self._must_give("plugin", "gives your plugin")
-
-    @pytest.fixture
-    def options(self) -> Mapping[str, Any]:
-        """Return what `toolstile_tools` takes besides the plugin."""
-        return {}
-
-    @pytest.fixture
     def heard(self) -> Callable[[Bench], float]:
         """Return what tells how many calls were heard of."""
         pytest.skip("This observer does not tell how many calls it has heard of.")
@@ -74,11 +64,6 @@ class ObserverContract(Contract):
     def written(self) -> Callable[[Bench], str]:
         """Return what returns everything that was written."""
         pytest.skip("This observer writes nothing that can be read.")
-
-    @pytest.fixture
-    def break_it(self) -> Callable[[], None]:
-        """Return what makes the observer fail inside."""
-        pytest.skip("Nothing makes this observer fail inside.")
 
     @pytest.fixture
     def open_with(

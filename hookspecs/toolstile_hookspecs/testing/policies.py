@@ -27,7 +27,7 @@ from toolstile_hookspecs.testing.stubs import (
     complaints,
     state_of,
 )
-from toolstile_hookspecs.testing.suite import Contract, refuse
+from toolstile_hookspecs.testing.suite import PluginContract, refuse
 from toolstile_hookspecs.testing.tools import CancelAtTheEnd
 
 Call = tuple[str, Mapping[str, Any]]
@@ -36,7 +36,7 @@ SAYS_WHAT_TO_DO: Final = re.compile(r"\b(retry|cannot|human|person)\b", re.IGNOR
 """The words of a denial: "retry" where that helps, else "cannot" or a person."""
 
 
-class PolicyContract(Contract):
+class PolicyContract(PluginContract):
     """Tests of a policy; a subclass says with `policy` what it is.
 
     A policy is a `ToolPolicy`, or a plugin (a module or object) with `toolstile_check`. It is asked
@@ -69,9 +69,12 @@ class PolicyContract(Contract):
         super().__init_subclass__(**options)
         for name in ("allowed", "denied"):
             for each in getattr(cls, name):
-                if not _is_call(each):
-                    wanted = '[("read_thing", {"name": "x"})]'
-                    refuse(cls, name, f"holds {each!r}, and is to be written as {wanted}")
+                match each:
+                    case (str(), Mapping()):
+                        continue
+                    case _:
+                        wanted = '[("read_thing", {"name": "x"})]'
+                        refuse(cls, name, f"holds {each!r}, and is to be written as {wanted}")
 
     @pytest.fixture
     def policy(self) -> Any:
@@ -84,19 +87,9 @@ class PolicyContract(Contract):
         return STAND_INS
 
     @pytest.fixture
-    def options(self) -> Mapping[str, Any]:
-        """Return what `toolstile_tools` takes besides."""
-        return {}
-
-    @pytest.fixture
     def prepare(self) -> Callable[[Bench], None]:
         """Return what makes ready for a call."""
         return lambda bench: None  # noqa: ARG005 - most policies need nothing
-
-    @pytest.fixture
-    def break_it(self) -> Callable[[], None]:
-        """Return what makes the policy fail inside."""
-        pytest.skip("Nothing makes this policy fail inside.")
 
     @pytest.fixture
     def open_with(
@@ -272,14 +265,6 @@ def _asked(open_with: OpenBench, policy: Any, name: str, arguments: Mapping[str,
     assert not failed, f"{_shown(name, arguments)}: it raised while it was asked"
     assert len(asking.answers) == 2, f"{_shown(name, arguments)}: {outcome.text}"  # noqa: PLR2004 - asked twice
     return asking
-
-
-def _is_call(given: Any) -> bool:
-    match given:
-        case (str(), Mapping()):
-            return True
-        case _:
-            return False
 
 
 def _shown(name: str, arguments: Mapping[str, Any]) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, ClassVar, Final, NoReturn
 
 import pytest
@@ -70,6 +70,28 @@ class Contract:
     def _must_give(self, name: str, what: str) -> NoReturn:
         kind = type(self).__name__
         raise pytest.UsageError(f"Override the fixture `{name}` in {kind} with one that {what}.")
+
+
+class PluginContract(Contract):
+    """A suite of plugins; `options` is what `toolstile_tools` takes besides the plugin.
+
+    `break_it` is called to make the plugin fail inside; where nothing can, leave it.
+    """
+
+    @pytest.fixture
+    def plugin(self) -> object:
+        """Return the plugin: a module, an object, or the name of an installed one."""
+        self._must_give("plugin", "gives your plugin")
+
+    @pytest.fixture
+    def options(self) -> Mapping[str, Any]:
+        """Return what `toolstile_tools` takes besides."""
+        return {}
+
+    @pytest.fixture
+    def break_it(self) -> Callable[[], None]:
+        """Return what makes the plugin fail inside."""
+        pytest.skip("Nothing makes this plugin fail inside.")
 
 
 class StoreContract(Contract):

@@ -21,11 +21,14 @@ from toolstile_hookspecs.testing.stubs import (
     both_drivers,
     state_of,
 )
-from toolstile_hookspecs.testing.suite import Contract, refuse
+from toolstile_hookspecs.testing.suite import PluginContract, refuse
 from toolstile_hookspecs.tools import Tool
 
+UNKNOWN: Final = "no_such_argument"
+_CANDIDATES: Final[tuple[Any, ...]] = ({UNKNOWN: [0]}, [{UNKNOWN: 0}], 0.5, "\N{SNOWMAN}", None)
 
-class ToolSuiteContract(Contract):
+
+class ToolSuiteContract(PluginContract):
     """Tests of a suite of tools; a subclass says with `plugin` what offers it.
 
     Every tool is called as its examples say, each time in a new host and session. `options` is
@@ -64,16 +67,6 @@ class ToolSuiteContract(Contract):
             refuse(cls, "arguments", 'is to be written as {"tool": {"argument": 1}}')
         if issubclass(type(cls.varying), str):
             refuse(cls, "varying", f'is to be written as {{"{cls.varying}"}}')
-
-    @pytest.fixture
-    def plugin(self) -> object:
-        """Return the plugin: a module, an object, or the name of an installed one."""
-        self._must_give("plugin", "gives your plugin")
-
-    @pytest.fixture
-    def options(self) -> Mapping[str, Any]:
-        """Return what `toolstile_tools` takes besides the plugin."""
-        return {}
 
     @pytest.fixture
     def prepare(self) -> Callable[[Bench, AnyTool], None]:
@@ -230,7 +223,8 @@ class ToolSuiteContract(Contract):
             for arguments in self._calls(tool)[:1]:
                 bench, stop = open_for(tool), Cancellation()
                 stop.cancel()
-                _assert_cancelled(tool, arguments, bench, stop, outside)
+                call = ToolCall(tool.name, arguments, cancellation=stop)
+                _assert_left_alone(tool, call, Status.CANCELLED, bench, outside)
 
     @both_drivers
     def test_a_call_that_is_cancelled_while_it_runs_leaves_nothing(
@@ -242,7 +236,8 @@ class ToolSuiteContract(Contract):
                 stopping = CancelAtTheEnd()
                 bench = open_for(tool, stopping)
                 stopping.stop = stop
-                _assert_cancelled(tool, arguments, bench, stop, outside)
+                call = ToolCall(tool.name, arguments, cancellation=stop)
+                _assert_left_alone(tool, call, Status.CANCELLED, bench, outside)
 
     def _calls(self, tool: AnyTool) -> list[dict[str, Any]]:
         calls = [_arguments(tool, each.input) for each in tool.examples]
@@ -293,6 +288,18 @@ def _misfits(tool: AnyTool, value: Any) -> Iterator[str]:
         yield f"gave {written.decode()}; its type does not allow this: {error.message}"
 
 
+def _assert_left_alone(
+    tool: AnyTool, call: ToolCall, status: Status, bench: Bench, outside: Callable[[Bench], object]
+) -> str:
+    """Check that a call ends with a status and has changed nothing; return its text."""
+    before = state_of(bench), outside(bench)
+    outcome = bench.dispatch(call)
+    shown = f"{tool.name} {json.dumps(call.arguments)}: {outcome.text}"
+    assert outcome.status is status, shown
+    assert (state_of(bench), outside(bench)) == before, shown
+    return outcome.text
+
+
 def _assert_refused(
     tool: AnyTool,
     arguments: dict[str, Any],
@@ -300,32 +307,10 @@ def _assert_refused(
     bench: Bench,
     outside: Callable[[Bench], object],
 ) -> None:
-    before = state_of(bench), outside(bench)
-    outcome = bench.dispatch(ToolCall(tool.name, arguments))
-    shown = f"{tool.name} {json.dumps(arguments)}: {outcome.text}"
-    assert outcome.status is Status.INVALID, shown
-    untold = [each for each in named if each not in outcome.text]
-    assert not untold, f"The message does not name {', '.join(untold)}. {shown}"
-    assert (state_of(bench), outside(bench)) == before, shown
-
-
-def _assert_cancelled(
-    tool: AnyTool,
-    arguments: dict[str, Any],
-    bench: Bench,
-    stop: Cancellation,
-    outside: Callable[[Bench], object],
-) -> None:
-    before = state_of(bench), outside(bench)
-    outcome = bench.dispatch(ToolCall(tool.name, arguments, cancellation=stop))
-    shown = f"{tool.name} {json.dumps(arguments)}: {outcome.text}"
-    assert outcome.status is Status.CANCELLED, shown
-    assert (state_of(bench), outside(bench)) == before, shown
-
-
-UNKNOWN: Final = "no_such_argument"
-
-_CANDIDATES: Final[tuple[Any, ...]] = ({UNKNOWN: [0]}, [{UNKNOWN: 0}], 0.5, "\N{SNOWMAN}", None)
+    call = ToolCall(tool.name, arguments)
+    text = _assert_left_alone(tool, call, Status.INVALID, bench, outside)
+    untold = [each for each in named if each not in text]
+    assert not untold, f"The message does not name {', '.join(untold)}. {tool.name}: {text}"
 
 
 def wrong_arguments(tool: Tool[Any, Any]) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Final
@@ -112,10 +113,8 @@ class ForeignRun:
         """Return what runs an async tool within our call."""
 
         async def run(arguments: dict[str, Any], _: ToolContext) -> Any:
-            try:
+            with self._steered():
                 return self._keep(await call(arguments))
-            except (*self._control.failures, *self._control.pauses) as error:
-                raise self._told(error) from error
 
         return run
 
@@ -125,22 +124,30 @@ class ForeignRun:
         """Return what runs a sync tool within our call."""
 
         def run(arguments: dict[str, Any], _: ToolContext) -> Any:
-            try:
+            with self._steered():
                 return self._keep(call(arguments))
-            except (*self._control.failures, *self._control.pauses) as error:
-                raise self._told(error) from error
 
         return run
 
     def given(self, outcome: Outcome) -> Any:
-        """Return what their framework gets of a call that succeeded.
+        """Return what their framework gets of a call.
 
-        That is the object that the tool returned, unless a plugin or the ledger answered, or a
-        secret of the call's arguments stands in it.
+        That is the object that the tool returned, unless the call did not succeed, a plugin or the
+        ledger answered, or a secret of the call's arguments stands in it.
         """
-        is_own = outcome.result.value is self._shown
+        if not outcome.success or outcome.result.value is not self._shown:
+            return outcome.text
         data = (outcome.data or b"").decode()
-        return self._returned if is_own and outcome.event.hide(data) == data else outcome.text
+        return self._returned if outcome.event.hide(data) == data else outcome.text
+
+    @contextmanager
+    def steering(self) -> Generator[None]:
+        """Let pauses of their tool out of `dispatch` as it raised them."""
+        try:
+            yield
+        except ForeignPause:
+            self.raise_own()
+            raise
 
     def raise_own(self, outcome: Outcome | None = None) -> None:
         """Raise what their tool raised to steer its run, where our call ended by that.
@@ -157,10 +164,16 @@ class ForeignRun:
         self._shown = to_jsonable_python(returned, fallback=str, bytes_mode="base64")
         return self._shown
 
-    def _told(self, error: BaseException) -> Exception:
-        self._raised = error
-        pauses = isinstance(error, self._control.pauses)
-        return ForeignPause(str(error)) if pauses else ToolValidationError(str(error))
+    @contextmanager
+    def _steered(self) -> Generator[None]:
+        """Raise what steers their run as an exception of ours."""
+        try:
+            yield
+        except (*self._control.failures, *self._control.pauses) as error:
+            self._raised = error
+            is_pause = isinstance(error, self._control.pauses)
+            told = ForeignPause if is_pause else ToolValidationError
+            raise told(str(error)) from error
 
 
 def foreign_tool(tools: ExecutorHandle, name: str, remedy: str) -> ForeignTool:

@@ -8,8 +8,8 @@ of the call. Neither goes by an order, since the calls of a node run side by sid
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any, Final, cast
@@ -31,7 +31,6 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_plugins.adapters.foreign import (
     ControlFlow,
-    ForeignPause,
     ForeignRun,
     FrameworkImport,
     foreign_tool,
@@ -176,7 +175,7 @@ class GovernedTool(BaseTool):
         def call(arguments: dict[str, Any]) -> Any:
             return one.keep(self._theirs.run(whole(arguments), *args, **kwargs))
 
-        with one.steering():
+        with one.run.steering():
             outcome = self._calls.dispatch(
                 node.call(self.name, shown, call_id), node, one.run.using_sync(call)
             )
@@ -191,7 +190,7 @@ class GovernedTool(BaseTool):
         async def call(arguments: dict[str, Any]) -> Any:
             return one.keep(await self._theirs.arun(whole(arguments), *args, **kwargs))
 
-        with one.steering():
+        with one.run.steering():
             outcome = await self._calls.adispatch(
                 node.call(self.name, shown, call_id), node, one.run.using(call)
             )
@@ -246,15 +245,6 @@ class _TheirRun:
                 raise ToolException(str(returned.text))
             self._content = cast("Any", returned).content
         return self._content
-
-    @contextmanager
-    def steering(self) -> Generator[None]:
-        """Let pauses of their tool out as it raised them."""
-        try:
-            yield
-        except ForeignPause:
-            self.run.raise_own()
-            raise
 
     def answer(self, outcome: Outcome, call_id: str | None) -> Any:
         """Return what their agent gets: the object that their tool returned, or our text."""

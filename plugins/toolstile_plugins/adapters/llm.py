@@ -26,7 +26,6 @@ from toolstile_hookspecs import (
 from toolstile_plugins.adapters import waiting
 from toolstile_plugins.adapters.foreign import (
     ControlFlow,
-    ForeignPause,
     ForeignRun,
     FrameworkImport,
     foreign_tool,
@@ -170,11 +169,8 @@ def _governed(calls: _Calls, tool: Any) -> _Implementation:
 
     def now(call: llm.ToolCall) -> Any:
         run = ForeignRun(_CONTROL)
-        try:
-            return _given(run, calls.now(_call(tool.name, call), run.using_sync(bound(call))))
-        except ForeignPause:
-            run.raise_own()
-            raise
+        with run.steering():
+            return run.given(calls.now(_call(tool.name, call), run.using_sync(bound(call))))
 
     async def later(call: llm.ToolCall) -> Any:
         run, start = ForeignRun(_CONTROL), bound(call)
@@ -184,21 +180,14 @@ def _governed(calls: _Calls, tool: Any) -> _Implementation:
                 return await start(arguments)
             return await asyncio.to_thread(start, arguments)
 
-        try:
-            return _given(run, await calls.later(_call(tool.name, call), run.using(within)))
-        except ForeignPause:
-            run.raise_own()
-            raise
+        with run.steering():
+            return run.given(await calls.later(_call(tool.name, call), run.using(within)))
 
     is_async = inspect.iscoroutinefunction(theirs)
     made = _implementation(now, later, is_async=is_async)
     # llm finds the toolbox of a tool, to prepare and to log it, by what the tool is bound to.
     owner = getattr(theirs, "__self__", None)
     return made if owner is None else MethodType(made, owner)
-
-
-def _given(run: ForeignRun, outcome: Outcome) -> Any:
-    return run.given(outcome) if outcome.success else outcome.text
 
 
 def _implementation(

@@ -218,7 +218,7 @@ def _governed(gate: _Gate, theirs: FunctionTool) -> Tool:
             outcome = await gate.outcome(theirs.name, text, context.tool_call_id, run.using(within))
         except ForeignPause:
             return None  # the SDK finds the interruptions of an agent that is a tool by itself
-        return run.given(outcome) if outcome.success else outcome.text
+        return run.given(outcome)
 
     made: dict[str, Any] = {"on_invoke_tool": invoke, "needs_approval": asks}
     own = {each.name: getattr(theirs, each.name) for each in fields(FunctionTool) if each.init}

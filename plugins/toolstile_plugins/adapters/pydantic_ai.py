@@ -24,7 +24,6 @@ from toolstile_hookspecs import (
 )
 from toolstile_plugins.adapters.foreign import (
     ControlFlow,
-    ForeignPause,
     ForeignRun,
     FrameworkImport,
     foreign_tool,
@@ -188,11 +187,8 @@ class GovernedToolset(WrapperToolset[Any]):
             valid = await _validated(theirs, arguments, ctx)
             return await self.wrapped.call_tool(name, valid, ctx, theirs)
 
-        try:
+        with run.steering():
             outcome = await self.calls.dispatch(name, tool_args, ctx, run.using(call))
-        except ForeignPause:
-            run.raise_own()
-            raise
         run.raise_own(outcome)
         return run.given(outcome) if outcome.success else read(outcome)
 

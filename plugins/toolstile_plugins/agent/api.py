@@ -5,10 +5,7 @@ from __future__ import annotations
 
 from toolstile_hookspecs import ToolInvoked as ToolInvoked
 from toolstile_hookspecs.agents.messages import CallMade as CallMade
-from toolstile_hookspecs.agents.provider import (
-    CallDelta as CallDelta,
-    ThoughtDelta as ThoughtDelta,
-)
+from toolstile_hookspecs.agents.provider import CallDelta as CallDelta, ThoughtDelta as ThoughtDelta
 from toolstile_plugins.agent.agent import Agent as Agent, MainLoop as MainLoop
 from toolstile_plugins.agent.budget import (
     Budget as Budget,
@@ -16,10 +13,7 @@ from toolstile_plugins.agent.budget import (
     Price as Price,
     TokenBudgetTracker as TokenBudgetTracker,
 )
-from toolstile_plugins.agent.compaction import (
-    Compaction as Compaction,
-    DropOldest as DropOldest,
-)
+from toolstile_plugins.agent.compaction import Compaction as Compaction, DropOldest as DropOldest
 from toolstile_plugins.agent.config import (
     AgentConfig as AgentConfig,
     RequestArguments as RequestArguments,

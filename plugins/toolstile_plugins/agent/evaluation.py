@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Unpack, cast
 
-from toolstile_hookspecs import (
-    ConfigurationError,
-    HostHandle,
-    Prompt,
-    SessionProtocol,
-    StateError,
-)
+from toolstile_hookspecs import ConfigurationError, HostHandle, Prompt, SessionProtocol, StateError
 from toolstile_hookspecs.agents.messages import Message, ToolResults, Turn
 from toolstile_hookspecs.agents.provider import ProviderAdapter
 from toolstile_hookspecs.support.text import counted

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
@@ -107,9 +106,7 @@ def _refused_where_cut_off(calls: list[ToolCall], reply: object) -> list[ToolCal
     """Return the calls; the last of a response that broke off before its arguments is refused."""
     candidates = reading.items(reading.field(reply, "candidates"))
     reason = reading.field(candidates[0], "finishReason", "finish_reason") if candidates else None
-    if calls and reason == "MAX_TOKENS" and calls[-1].arguments in ({}, "{}"):
-        return [*calls[:-1], replace(calls[-1], arguments=CUT_OFF)]
-    return calls
+    return reading.without_end(calls) if reason == "MAX_TOKENS" else calls
 
 
 def _calls_in(parts: list[Any]) -> list[ToolCall]:

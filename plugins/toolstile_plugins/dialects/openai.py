@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
 
 from toolstile_hookspecs import Outcome, Prompt, Tool, ToolCall
@@ -130,11 +129,8 @@ def _streamed(reply: object) -> list[Any] | None:
 def _refused_where_cut_off(calls: list[ToolCall], reply: object) -> list[ToolCall]:
     """Return the calls; the last of a completion that broke off before its arguments is refused."""
     choices = reading.items(reading.field(reply, "choices"))
-    if calls and choices and reading.field(choices[0], "finish_reason") in CHAT_CUT_SHORT:
-        last = calls[-1]
-        given = CUT_OFF if last.arguments == "{}" else last.arguments
-        return [*calls[:-1], replace(last, arguments=given)]
-    return calls
+    is_cut = choices and reading.field(choices[0], "finish_reason") in CHAT_CUT_SHORT
+    return reading.without_end(calls) if is_cut else calls
 
 
 def _is_entry(entry: object) -> bool:

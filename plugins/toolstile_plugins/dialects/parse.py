@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 from toolstile_hookspecs import (
@@ -96,6 +96,13 @@ def call(
     wanted = name if isinstance(name, str) else ""
     told = str(call_id) if isinstance(call_id, (str, int)) else ""
     return ToolCall(wanted, arguments(given), meta=meta or NO_META, provider_id=told)
+
+
+def without_end(calls: list[ToolCall]) -> list[ToolCall]:
+    """Return calls whose end did not arrive; the last is refused where it has no arguments."""
+    if not calls or calls[-1].arguments not in ({}, "{}"):
+        return calls
+    return [*calls[:-1], replace(calls[-1], arguments=CUT_OFF)]
 
 
 def joined(

@@ -9,11 +9,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from toolstile_hookspecs.services.dispatcher import (
-    DispatchedCall,
-    DispatchOutcome,
-    DispatchState,
-)
+from toolstile_hookspecs.services.dispatcher import DispatchedCall, DispatchOutcome, DispatchState
 from toolstile_hookspecs.services.start_marks import StartMark, StartMarks, run_once, withdraw
 from toolstile_hookspecs.testing.suite import Contract
 
