@@ -111,18 +111,13 @@ def _start(run: Run) -> Loop[RunResult[Any] | None]:
 
 def _begin(run: Run) -> Loop[RunResult[Any] | None]:
     """Say what the user says, once; return the end where the request was answered before."""
-    if _say(run) or run.conversation.open_calls():
+    run.note = ""  # the questions, if there were any, have their answers
+    if run.say() or run.conversation.open_calls():
         return None
     if (reply := run.conversation.last_reply()) is not None:
         run.text = reply.text
         return (yield from _accept(run, Turn(reply)))
     return None
-
-
-def _say(run: Run) -> bool:
-    if run.said is None:
-        return False
-    return run.conversation.add(Message.user(run.said, run.context.request_id))
 
 
 def _finish_calls(run: Run) -> Loop[RunResult[Any] | None]:
@@ -135,7 +130,7 @@ def _finish_calls(run: Run) -> Loop[RunResult[Any] | None]:
     if ready:
         yield from _carry(run, ready)
     if run.conversation.open_calls():
-        _say(run)
+        run.say()
         return run.pending()
     return None
 

@@ -201,7 +201,7 @@ class RunResult(Generic[O]):
         messages: The conversation of the session.
         waiting: The outcomes of all calls that wait for a person, with the tokens known here.
         state: The state to resume it by, where it waits.
-        note: A remark for the caller whose request is answered after a question that waits.
+        note: A remark for the caller, such as that the request is answered after a question.
     """
 
     stop_reason: StopReason

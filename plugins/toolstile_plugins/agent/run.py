@@ -84,6 +84,10 @@ _OVERTAKEN: Final = (
     "Another process answers a request of session {session}. Send the request again in a moment."
 )
 _LATER: Final = "The new request is kept, and answered after the question that waits."
+_USED: Final = (
+    "This request was not added: another one of the conversation has the request_id {id!r} and a "
+    "different text. Send the new text with an id of its own."
+)
 
 
 class Overtaken(StateError):
@@ -161,7 +165,7 @@ class Run:
         self._expansions = self._vain = 0
         self._asked_at = 0.0
         self._seen = 0
-        self._note = ""
+        self.note = ""
         self.waits: dict[str, tuple[WaitingCall, Outcome]] = {}
         """The calls about which a person was asked, by their ids."""
 
@@ -231,13 +235,23 @@ class Run:
         with lend(values, **fields):
             yield
 
+    def say(self) -> bool:
+        """Add the user's request, unless it is there already; tell whether it was added."""
+        if self.said is None:
+            return False
+        request = Message.user(self.said, self.context.request_id)
+        is_added = self.conversation.add(request)
+        if not is_added and request not in self.conversation.all():
+            self.note = _USED.format(id=request.request_id)
+        return is_added
+
     def look(self, calls: Sequence[CallMade]) -> None:
         """Find out which open calls wait for a person, and the answers that came meanwhile."""
         if calls and self.said is not None:
             given = self._given.get("run_context") or RunContext()
             id_, is_new = self.conversation.request(given.request_id, self.said)
             self.context = replace(self.context, request_id=id_ or self.context.request_id)
-            self._note = _LATER if is_new else ""
+            self.note = _LATER if is_new else ""
         left = [call for call in calls if self.answers.get(call.id) is None]
         if left and self.tools.resources.get(ApprovalStore, None) is not None:  # type: ignore[type-abstract]
             self._look_in_inbox(left)
@@ -441,7 +455,8 @@ class Run:
         # Without its type: Python 3.11 cannot note it in a frozen dataclass with slots.
         so_far = self.tools.session.id, self.context, self.usage, self.turns
         said = tuple(self.conversation.all())
-        result: RunResult[Any] = RunResult(stop_reason, self.text, output, error, *so_far, said)
+        ended = stop_reason, self.text, output, error
+        result: RunResult[Any] = RunResult(*ended, *so_far, said, note=self.note)
         return result
 
     def pending(self) -> RunResult[Any]:
@@ -455,9 +470,7 @@ class Run:
         ids = self.context.run_id, self.context.request_id or "", self.name, session.id
         state = RunState(*ids, waiting, self.turns, self.usage, kept)
         result = self.result(StopReason.PENDING)
-        return replace(
-            result, waiting=tuple(known for _, known in waits), state=state, note=self._note
-        )
+        return replace(result, waiting=tuple(known for _, known in waits), state=state)
 
     def fail(self, error: Exception) -> StopReason:
         """Keep the result of a run that has failed, without credentials; return why it ended."""

@@ -181,6 +181,17 @@ def test_the_same_request_takes_what_came_of_the_question(shop, enter, happens):
     assert first.text == result.text
 
 
+@pytest.mark.parametrize("enter", of("execute", "astream")[:-2], indirect=True)
+def test_another_text_under_a_used_request_id_is_not_dropped_without_a_note(shop, enter):
+    waits = enter(NEWS, "r-1")
+    assert tickets(waits) == tickets(enter.first)
+    assert "request_id 'r-1'" in waits.note
+    approved(shop)
+    assert "request_id 'r-1'" in enter(NEWS, "r-1").note
+    assert enter().note == ""
+    assert shop.said() == [WAITS_FOR_ADA]
+
+
 @pytest.mark.parametrize("happens", [approved, denied, withdrawn, expired])
 @pytest.mark.parametrize("enter", of("execute", "astream")[:-2], indirect=True)
 def test_another_request_is_kept_once_and_answered_after_the_question(shop, enter, happens):
