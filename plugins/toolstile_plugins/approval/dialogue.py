@@ -194,7 +194,20 @@ def _ask(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer
             open_terminal(request.withdrawn, anywhere=settings.mode is Mode.ASK) as terminal,
             taking_turns(request.withdrawn),
         ):
-            return _ask_at(terminal, request, settings)
+            # Only now, as the person may just have said so, asked for a call beside this one.
+            asked = question_of(request)
+            bound: Any = request.context.resources.get(Grants, None)  # type: ignore[type-abstract]
+            grants: Grants = bound or settings.granted
+            if (granted := grants.answer_to(asked)) is not None:
+                return granted
+            dialogue = Dialogue(terminal, request)
+            given = dialogue.run()
+            if dialogue.for_good:
+                try:
+                    grants.add(ALWAYS.grant(asked, person(), "terminal", asked.created), asked)
+                except StateError as error:
+                    terminal.show(printable(f"It runs this once. {error}"))
+            return given
     except Unavailable:
         return ApprovalAnswer.unanswered(NO_TERMINAL)
     except Withdrawn:
@@ -202,22 +215,3 @@ def _ask(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer
 
 
 ALWAYS: Final = Terms(is_exact=False, hours=MOST_HOURS)
-
-
-def _ask_at(
-    terminal: Terminal, request: ApprovalRequest, settings: ApprovalSettings
-) -> ApprovalAnswer:
-    # Only now, as the person may just have said so, asked for a call beside this one.
-    asked = question_of(request)
-    bound: Any = request.context.resources.get(Grants, None)  # type: ignore[type-abstract]
-    grants: Grants = bound or settings.granted
-    if (granted := grants.answer_to(asked)) is not None:
-        return granted
-    dialogue = Dialogue(terminal, request)
-    given = dialogue.run()
-    if dialogue.for_good:
-        try:
-            grants.add(ALWAYS.grant(asked, person(), "terminal", asked.created), asked)
-        except StateError as error:
-            terminal.show(printable(f"It runs this once. {error}"))
-    return given

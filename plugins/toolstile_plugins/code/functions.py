@@ -125,7 +125,23 @@ def functions_of(tools: Iterable[Tool[Any, Any]]) -> dict[str, CodeFunction]:
             name = f"tool_{name}"
         while name in made:
             name += "_"
-        made[name] = _function(name, tool, known)
+        schema: Schema = {}
+        with suppress(DefinitionError):
+            schema = params_schema(tool)
+        properties: Mapping[str, Any] = schema.get("properties", {})
+        needed = [key for key in properties if key in schema.get("required", ())]
+        optional = [key for key in properties if key not in needed]
+        inputs = _Types(schema)
+        declared = [
+            f"{key}: {inputs.of(properties[key])}{'' if key in needed else ' = ...'}"
+            for key in [*needed, *optional]
+            if is_name(key)
+        ]
+        if len(declared) < len(properties) or not schema or schema.get("additionalProperties"):
+            declared.append("**more: Any")
+        returned, types = _returned(tool, known)
+        signature = f"def {name}({', '.join(declared)}) -> {returned}: ..."
+        made[name] = CodeFunction(name, tool, (*needed, *optional), signature, types)
     return made
 
 
@@ -158,26 +174,6 @@ def described(functions: Iterable[CodeFunction], most: int) -> str:
 def is_name(text: str) -> bool:
     """Tell whether a text can be the name of a function or of an argument."""
     return text.isidentifier() and not keyword.iskeyword(text)
-
-
-def _function(name: str, tool: Tool[Any, Any], known: dict[str, str]) -> CodeFunction:
-    schema: Schema = {}
-    with suppress(DefinitionError):
-        schema = params_schema(tool)
-    properties: Mapping[str, Any] = schema.get("properties", {})
-    needed = [key for key in properties if key in schema.get("required", ())]
-    optional = [key for key in properties if key not in needed]
-    inputs = _Types(schema)
-    declared = [
-        f"{key}: {inputs.of(properties[key])}{'' if key in needed else ' = ...'}"
-        for key in [*needed, *optional]
-        if is_name(key)
-    ]
-    if len(declared) < len(properties) or not schema or schema.get("additionalProperties"):
-        declared.append("**more: Any")
-    returned, types = _returned(tool, known)
-    signature = f"def {name}({', '.join(declared)}) -> {returned}: ..."
-    return CodeFunction(name, tool, (*needed, *optional), signature, types)
 
 
 def _returned(tool: Tool[Any, Any], known: dict[str, str]) -> tuple[str, tuple[str, ...]]:

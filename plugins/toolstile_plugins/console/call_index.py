@@ -188,7 +188,24 @@ class CallIndex:
         behind = not self._is_current()
         while behind:
             with self._file.writing() as connection:
-                behind = self._take_in(connection)
+                # Take in a block of each record; tell whether there is more.
+                known = _marks(connection.execute(_FILES))
+                found = self.paths()
+                for path in known.keys() - set(found):
+                    _forget(connection, known[path][0])
+                is_more = False
+                for path in found:
+                    file, mark = known.get(path, (None, Mark()))
+                    # It may be removed meanwhile, or another may be made in its place.
+                    with suppress(OSError):
+                        written = read_on(path, mark, _BLOCK)
+                        if written is None and file is not None:
+                            _forget(connection, file)
+                            is_more = True
+                        elif written is not None and written.lines:
+                            _add(connection, file, path, written)
+                            is_more = is_more or written.mark.end - mark.end >= _BLOCK
+                behind = is_more
 
     def _is_current(self) -> bool:
         ends = {path: mark.end for path, (_, mark) in _marks(self._file.read(_FILES)).items()}
@@ -196,26 +213,6 @@ class CallIndex:
             return ends == {path: path.stat().st_size for path in self.paths()}
         except OSError:
             return False
-
-    def _take_in(self, connection: sqlite3.Connection) -> bool:
-        """Take in a block of each record; tell whether there is more."""
-        known = _marks(connection.execute(_FILES))
-        found = self.paths()
-        for path in known.keys() - set(found):
-            _forget(connection, known[path][0])
-        is_more = False
-        for path in found:
-            file, mark = known.get(path, (None, Mark()))
-            # It may be removed meanwhile, or another may be made in its place.
-            with suppress(OSError):
-                written = read_on(path, mark, _BLOCK)
-                if written is None and file is not None:
-                    _forget(connection, file)
-                    is_more = True
-                elif written is not None and written.lines:
-                    _add(connection, file, path, written)
-                    is_more = is_more or written.mark.end - mark.end >= _BLOCK
-        return is_more
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

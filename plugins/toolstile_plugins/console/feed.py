@@ -76,7 +76,16 @@ class Feed:
                 async with self._changed:
                     while self._now in {"", told}:
                         await self._changed.wait()
-                event = self._event(request, told)
+                # Return the event for a page; pages that were told the same share it.
+                key = request.url.query, told
+                if key not in self._made:
+                    began = thread_time()
+                    news = None if self._news is None else self._news(request, told)
+                    name = "" if news is None else "event: news\n"
+                    data = "\n".join([f"data: {line}" for line in (news or self._now).split("\n")])
+                    self._made[key] = f"id: {self._now}\n{name}{data}\n\n".encode()
+                    self._spent += thread_time() - began
+                event = self._made[key]
                 told = self._now
                 yield event
         finally:
@@ -84,18 +93,6 @@ class Feed:
             if not self._open:
                 self._looking.cancel()
                 self._looking, self._now = None, ""
-
-    def _event(self, request: Request, told: str) -> bytes:
-        """Return the event for a page; pages that were told the same share it."""
-        key = request.url.query, told
-        if key not in self._made:
-            began = thread_time()
-            news = None if self._news is None else self._news(request, told)
-            name = "" if news is None else "event: news\n"
-            data = "\n".join([f"data: {line}" for line in (news or self._now).split("\n")])
-            self._made[key] = f"id: {self._now}\n{name}{data}\n\n".encode()
-            self._spent += thread_time() - began
-        return self._made[key]
 
     async def _look(self) -> None:
         while True:

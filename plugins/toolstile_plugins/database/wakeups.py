@@ -15,7 +15,6 @@ from toolstile_hookspecs import StateError
 from toolstile_plugins.database.postgres_database import is_pooled, lock_of
 
 if TYPE_CHECKING:
-    from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
     from toolstile_plugins.database.postgres_database import PostgresDatabase
 
 CHANNEL: Final = "toolstile_sessions"
@@ -125,28 +124,25 @@ class Wakeups:
             with suppress(psycopg.Error, StateError), closing(self._held.connect()) as connection:
                 if is_pooled(connection):
                     return
-                self._listen(connection, stopping)
+                connection.execute(f"LISTEN {CHANNEL}".encode())
+                # News may take long to come.
+                connection.patience = float("inf")
+                with closing(socket.socket(fileno=os.dup(connection.fileno()))) as copy:
+                    with self._lock:
+                        self._socket = copy
+                    try:
+                        self._is_heard.set()
+                        for news in () if stopping.is_set() else connection.notifies():
+                            # Any user of the database can send some.
+                            with suppress(ValueError, TypeError):
+                                self._note(*map(int, news.payload.split(":")))
+                    finally:
+                        with self._lock:
+                            self._socket = None
             self._is_heard.clear()
             with self._lock:
                 self._sessions.clear()
             stopping.wait(_PAUSE)
-
-    def _listen(self, connection: Connection, stopping: threading.Event) -> None:
-        connection.execute(f"LISTEN {CHANNEL}".encode())
-        # News may take long to come.
-        connection.patience = float("inf")
-        with closing(socket.socket(fileno=os.dup(connection.fileno()))) as copy:
-            with self._lock:
-                self._socket = copy
-            try:
-                self._is_heard.set()
-                for news in () if stopping.is_set() else connection.notifies():
-                    # Any user of the database can send some.
-                    with suppress(ValueError, TypeError):
-                        self._note(*map(int, news.payload.split(":")))
-            finally:
-                with self._lock:
-                    self._socket = None
 
     def _note(self, session: int, number: int) -> None:
         known = self._sessions.get(session)

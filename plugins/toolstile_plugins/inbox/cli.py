@@ -64,7 +64,11 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         case "grants":
             _list_grants(grants, args)
         case "revoke":
-            _revoke(grants, args)
+            grant = grants.revoke(args.grant, person(), via=VIA)
+            if args.out is not None:
+                args.out.write(grants.wire_of(grant))
+            else:
+                _print(printable(f"{grant.tool} {grant.id} is revoked."))
         case "approve" if args.always is not None:
             _grant(grants, _named(inbox, args.ticket), args)
         case _:
@@ -218,14 +222,6 @@ def _list_grants(grants: InboxGrants, args: argparse.Namespace) -> None:
             _print(printable(line))
     if not found and args.out is None:
         _print("Nothing is granted.")
-
-
-def _revoke(grants: InboxGrants, args: argparse.Namespace) -> None:
-    grant = grants.revoke(args.grant, person(), via=VIA)
-    if args.out is not None:
-        args.out.write(grants.wire_of(grant))
-    else:
-        _print(printable(f"{grant.tool} {grant.id} is revoked."))
 
 
 # --- resume

@@ -169,7 +169,12 @@ class InboxGrants:
         revoked = {*file.read_text().split()} if file is not None and file.exists() else set[str]()
         for record in records:
             try:
-                grant = _read(self.inbox.seal.grant_of(record))
+                fields = json.loads(self.inbox.seal.grant_of(record))
+                fields["asked_by"] = tuple(fields["asked_by"])
+                fields["expires"] = datetime.fromisoformat(fields["expires"])
+                for name in ("by", "principal"):
+                    fields[name] = fields[name] and Principal(*fields[name])
+                grant = Grant(**fields)
             except StateError as error:
                 log.warning("%s It approves nothing.", error)
                 continue
@@ -222,12 +227,3 @@ def _written(grant: Grant) -> str:
 
     names = Grant.__slots__
     return json.dumps({name: getattr(grant, name) for name in names}, default=plain)
-
-
-def _read(text: str) -> Grant:
-    fields = json.loads(text)
-    fields["asked_by"] = tuple(fields["asked_by"])
-    fields["expires"] = datetime.fromisoformat(fields["expires"])
-    for name in ("by", "principal"):
-        fields[name] = fields[name] and Principal(*fields[name])
-    return Grant(**fields)

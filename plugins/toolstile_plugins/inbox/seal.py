@@ -277,7 +277,18 @@ def _fernet_of(file: Path) -> Fernet:
     except ImportError:
         raise without_cryptography() from None
     if not file.exists():
-        _make(file, Fernet.generate_key())
+        # Make the file of a key, whole from the first moment, for this user alone.
+        make_directory_of(file)
+        new = file.with_name(f"{file.name}.{uuid4().hex}")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "wb") as written:
+                written.write(Fernet.generate_key())
+            # Another process may have been first: then its key holds.
+            with suppress(FileExistsError):
+                os.link(new, file)
+        finally:
+            new.unlink()
     try:
         return Fernet(file.read_bytes().strip())
     except ValueError:
@@ -285,18 +296,3 @@ def _fernet_of(file: Path) -> Fernet:
             f"{file} is not a key of the inbox. Configure the key of the host that asks, as key in "
             "[plugins.inbox], or remove the file, to have another made."
         ) from None
-
-
-def _make(file: Path, key: bytes) -> None:
-    """Make the file of a key, whole from the first moment, for this user alone."""
-    make_directory_of(file)
-    new = file.with_name(f"{file.name}.{uuid4().hex}")
-    descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(descriptor, "wb") as written:
-            written.write(key)
-        # Another process may have been first: then its key holds.
-        with suppress(FileExistsError):
-            os.link(new, file)
-    finally:
-        new.unlink()

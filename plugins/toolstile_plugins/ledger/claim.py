@@ -48,7 +48,20 @@ def claim_or_replay(holding: Holding, params: Any) -> Awaitable[Replay | None] |
     Raises:
         CallRefused: The call must not run.
     """
-    claim = _claim_of(holding, params)
+    tool, context = holding.tool, holding.context
+    effect_id = new_id()
+    key, params_hash = keys_of(tool, params, context, effect_id)
+    call = context.tool_call
+    claim = Claim(
+        key,
+        tool.name,
+        params_hash,
+        effect_id,
+        printable_session(context.session.id),
+        "" if call is None else printable(call.id),
+        context.clock.now(),
+        _kept(holding, params),
+    )
     holding.context.set_attribute("ledger.key", claim.key)
     if holding.ledger.store.waits and is_on_loop():
         return _wait_and_claim(holding, claim, params)
@@ -86,23 +99,6 @@ def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awai
 
         return asyncio.to_thread(look)
     return look()
-
-
-def _claim_of(holding: Holding, params: Any) -> Claim:
-    tool, context = holding.tool, holding.context
-    effect_id = new_id()
-    key, params_hash = keys_of(tool, params, context, effect_id)
-    call = context.tool_call
-    return Claim(
-        key,
-        tool.name,
-        params_hash,
-        effect_id,
-        printable_session(context.session.id),
-        "" if call is None else printable(call.id),
-        context.clock.now(),
-        _kept(holding, params),
-    )
 
 
 def _kept(holding: Holding, params: Any) -> bytes | None:

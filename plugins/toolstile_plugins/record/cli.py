@@ -120,7 +120,18 @@ def replay_record(host: HostHandle, args: argparse.Namespace) -> int:
     from toolstile_plugins.record.replayer import Replayer
 
     recording = Recording.load(args.file)
-    _refuse_strangers(host, recording)
+    # Raise where the plugins that offered the recorded tools are not loaded.
+    known = {tool.name for tool in host.prompt.tools()}
+    gone = {
+        entry.call.tool
+        for entry in recording.calls
+        if entry.call.parent is None and entry.call.params is not None
+    }
+    if gone and not gone & (known | set(host.catalog.names())):
+        raise RecordError(
+            f"No plugin here offers the tools of {recording.path} ({', '.join(sorted(gone))}). "
+            "Load those that did, with --plugin FILE.py or --example, say."
+        )
     if args.execute:
         comparisons, what = executed(host, recording), "executed"
     else:
@@ -135,18 +146,3 @@ def _written(comparisons: Iterable[Comparison], out: Any) -> Iterator[bool]:
     for comparison in comparisons:
         out.write(comparison.wire())
         yield not comparison.differs
-
-
-def _refuse_strangers(host: HostHandle, recording: Recording) -> None:
-    """Raise where the plugins that offered the recorded tools are not loaded."""
-    known = {tool.name for tool in host.prompt.tools()}
-    gone = {
-        entry.call.tool
-        for entry in recording.calls
-        if entry.call.parent is None and entry.call.params is not None
-    }
-    if gone and not gone & (known | set(host.catalog.names())):
-        raise RecordError(
-            f"No plugin here offers the tools of {recording.path} ({', '.join(sorted(gone))}). "
-            "Load those that did, with --plugin FILE.py or --example, say."
-        )

@@ -164,7 +164,23 @@ class RecordFile:
         if end:
             self._n, self._last = self._read_last(end)
         if end < size and not self._completes(end, size):
-            self._cut(end, size)
+            # Cut off a line that was not written to its end.
+            following = b'{"n":%d,"prev":"%b"' % (self._n + 1, self._last.encode())
+            # After a loss of power the system may show NULs in place of what it has not written.
+            begin = os.pread(self._handle, len(following), end).rstrip(b"\0")
+            if not following.startswith(begin) or not (end or begin):
+                raise RecordError(
+                    f"{self._path} cannot be continued as a record: what is at its end is none. "
+                    "Record to another file."
+                )
+            self.torn = size - end
+            os.ftruncate(self._handle, end)
+            log.warning(
+                "%s ended in the middle of a line, of which %s bytes were cut off.",
+                self._path,
+                f"{self.torn:,}",
+                extra=NOTICE,
+            )
 
     def _read_last(self, end: int) -> tuple[int, str]:
         start = self._last_newline(end - 1) + 1
@@ -188,25 +204,6 @@ class RecordFile:
         self._write(b"\n")
         self._n, self._last = link.n, link.hash
         return True
-
-    def _cut(self, end: int, size: int) -> None:
-        """Cut off a line that was not written to its end."""
-        following = b'{"n":%d,"prev":"%b"' % (self._n + 1, self._last.encode())
-        # After a loss of power the system may show NULs in place of what it has not written.
-        begin = os.pread(self._handle, len(following), end).rstrip(b"\0")
-        if not following.startswith(begin) or not (end or begin):
-            raise RecordError(
-                f"{self._path} cannot be continued as a record: what is at its end is none. "
-                "Record to another file."
-            )
-        self.torn = size - end
-        os.ftruncate(self._handle, end)
-        log.warning(
-            "%s ended in the middle of a line, of which %s bytes were cut off.",
-            self._path,
-            f"{self.torn:,}",
-            extra=NOTICE,
-        )
 
     def _last_newline(self, before: int) -> int:
         """Return where the last newline before a position is, or -1."""

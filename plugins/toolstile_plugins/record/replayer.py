@@ -183,24 +183,19 @@ class Replayer:
         with self._lock:
             found = self._find_asked(request)
             if found is not None and found.call.approval is not None:
-                return self._say_again(found, found.call.approval, request)
+                said = _said_again(found.call, found.call.approval)
+                shows_diff = request.diff is not None
+                if _was_edited(found.call, request) and (shows_diff or said.answer in _GOES_ON):
+                    said = _edited_again(found.call)
+                    if shows_diff and said.answer is Answer.EDITED:
+                        # What was said in the end is said when the edited call has run, too.
+                        return said
+                self._end_asking(found, goes_on=said.answer in _GOES_ON)
+                return said
             refused = self._of_session(self._refused.named(request.call.id))
         if refused or self._approves:
             return _UNSEEN
         return ApprovalAnswer.unanswered("The record has no answer to this.")
-
-    def _say_again(
-        self, found: Numbered, approval: Approval, request: ApprovalRequest
-    ) -> ApprovalAnswer:
-        said = _said_again(found.call, approval)
-        shows_diff = request.diff is not None
-        if _was_edited(found.call, request) and (shows_diff or said.answer in _GOES_ON):
-            said = _edited_again(found.call)
-            if shows_diff and said.answer is Answer.EDITED:
-                # What was said in the end is said when the edited call has run, too.
-                return said
-        self._end_asking(found, goes_on=said.answer in _GOES_ON)
-        return said
 
     def _answered(self, tool: Tool[Any, Any], answer: Numbered) -> Replay | ToolResult[Any]:
         call = answer.call

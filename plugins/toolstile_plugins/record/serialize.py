@@ -240,7 +240,8 @@ def _add_result(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
     success, data = event.success, event.data
     said = written(text) if text or not success else "null"
     if data is not None:
-        on_wire = _data(event, data, secrets)
+        schema = event.tool.result_codec.secret_schema() if event.tool is not None else _NONE
+        on_wire = _shown(json.loads(data), schema, secrets) if schema or secrets else data.decode()
         fields.append('"value":"wire"' if on_wire == said else f'"value":"wire","text":{said}')
         said = on_wire
     moment = wire_time(event.timestamp, event.duration)
@@ -257,11 +258,6 @@ def _add_result(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
         fields.append(f'"message":{written(hide(result.message, secrets))}')
     if data is None and result.exclude_value_from_context:
         fields.append('"value":"kept"')
-
-
-def _data(event: ToolInvoked, data: bytes, secrets: Secrets) -> str:
-    schema = event.tool.result_codec.secret_schema() if event.tool is not None else _NONE
-    return _shown(json.loads(data), schema, secrets) if schema or secrets else data.decode()
 
 
 def _add_circumstances(fields: Fields, event: ToolInvoked) -> None:

@@ -43,16 +43,6 @@ class SessionCounts:
     def readings(self, context: ToolContext) -> list[Reading]:
         """Return what a call sees; where others still run also with these, as if they succeed."""
         # These first: what ends meanwhile is counted twice rather than not at all.
-        running = self._running(context)
-        data, now = PolicyState.of(context, self._policy).data, context.clock.now().timestamp()
-        ended = {name: data.get(name, (0, -inf)) for name in self._names}
-        settled = {name: [count, max(now - at, 0.0)] for name, (count, at) in ended.items()}
-        if not running:
-            return [settled]
-        more = {name: [settled[name][0] + many, 0.0] for name, many in running.items()}
-        return [settled, {**settled, **more}]
-
-    def _running(self, context: ToolContext) -> Counter[str]:
         found = Counter[str]()
         own = context.tool_call and context.tool_call.id
         for call in context.inflight:
@@ -61,4 +51,11 @@ class SessionCounts:
                 own = None
             else:
                 found.update(self._by_tool.get(call.tool_name, ()))
-        return found
+        running = found
+        data, now = PolicyState.of(context, self._policy).data, context.clock.now().timestamp()
+        ended = {name: data.get(name, (0, -inf)) for name in self._names}
+        settled = {name: [count, max(now - at, 0.0)] for name, (count, at) in ended.items()}
+        if not running:
+            return [settled]
+        more = {name: [settled[name][0] + many, 0.0] for name, many in running.items()}
+        return [settled, {**settled, **more}]

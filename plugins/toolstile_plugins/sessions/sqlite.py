@@ -143,7 +143,14 @@ class SqliteSessions:
         self.file.close()
 
     def _identify(self, connection: sqlite3.Connection) -> None:
-        self._identity = _identity_in(connection)
+        # Return the identity of the sessions in a file, made with their tables.
+        tables = "SELECT 1 FROM sqlite_master WHERE name = 'toolstile_sessions_about'"
+        if not connection.execute(tables).fetchone():
+            connection.executescript(_TABLES.format(identity=uuid4().hex, version=_VERSION))
+        if (fault := fault_of_version(connection)) is not None:
+            raise StateError(" ".join(fault))
+        (identity,) = connection.execute("SELECT identity FROM toolstile_sessions_about").fetchone()
+        self._identity = str(identity)
 
 
 class SqliteDecision:
@@ -197,14 +204,3 @@ def fault_of_version(connection: sqlite3.Connection) -> tuple[str, str] | None:
         f"knows {_VERSION})."
     )
     return fault, "Use the Toolstile that wrote them, or another file."
-
-
-def _identity_in(connection: sqlite3.Connection) -> str:
-    """Return the identity of the sessions in a file, made with their tables."""
-    tables = "SELECT 1 FROM sqlite_master WHERE name = 'toolstile_sessions_about'"
-    if not connection.execute(tables).fetchone():
-        connection.executescript(_TABLES.format(identity=uuid4().hex, version=_VERSION))
-    if (fault := fault_of_version(connection)) is not None:
-        raise StateError(" ".join(fault))
-    (identity,) = connection.execute("SELECT identity FROM toolstile_sessions_about").fetchone()
-    return str(identity)

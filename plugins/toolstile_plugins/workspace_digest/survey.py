@@ -153,18 +153,15 @@ class Survey:
     def _is_ignored(self, entry: FileStat) -> bool:
         path = f"{entry.path}/" if entry.kind == "directory" else entry.path
         for directory in (*ancestors(entry.path), ""):
-            spec = self._spec(directory)
+            if directory not in self._specs:
+                text = self.text(join(directory, _IGNORE_FILE))
+                self._specs[directory] = None if text is None else _spec_of(text.splitlines())
+            spec = self._specs[directory]
             if spec is not None:
                 decided = spec.check_file(path[len(directory) + 1 :] if directory else path).include
                 if decided is not None:
                     return decided
         return self._always.check_file(path).include is True
-
-    def _spec(self, directory: str) -> GitIgnoreSpec | None:
-        if directory not in self._specs:
-            text = self.text(join(directory, _IGNORE_FILE))
-            self._specs[directory] = None if text is None else _spec_of(text.splitlines())
-        return self._specs[directory]
 
 
 def _spec_of(lines: Iterable[str]) -> GitIgnoreSpec:

@@ -203,7 +203,12 @@ class Calling:
         if error.data:
             data = hide(one_line(json.dumps(error.data), 1000), secrets_of(self._settings))
             log.warning("%s: %s sent with its error: %s", tool, self._server, data, extra=NOTICE)
-        delay = _delay(error.data)
+        # Return when a server wants a call again, as in `after 30 s`; empty if it does not say.
+        found = re.search(
+            r'"retry\W?_?after\w*": "?([\w :,.+-]{1,40})', json.dumps(error.data), re.IGNORECASE
+        )
+        text = found[1].strip() if found else ""
+        delay = text and f"after {text}{' s' if text.replace('.', '', 1).isdigit() else ''}"
         if error.message.startswith((REDIRECT, NOT_TAKEN)):
             return ToolResult.error(
                 f"The MCP server {self._server} did not take {tool}: {why.rstrip('.')}. Retry "
@@ -257,15 +262,6 @@ def reporter(context: ToolContext, home: asyncio.AbstractEventLoop) -> Report:
             home.call_soon_threadsafe(tell, done, total, message, context=its_own)
 
     return report
-
-
-def _delay(data: object) -> str:
-    """Return when a server wants a call again, as in `after 30 s`; empty if it does not say."""
-    found = re.search(
-        r'"retry\W?_?after\w*": "?([\w :,.+-]{1,40})', json.dumps(data), re.IGNORECASE
-    )
-    text = found[1].strip() if found else ""
-    return text and f"after {text}{' s' if text.replace('.', '', 1).isdigit() else ''}"
 
 
 def _short(error: Exception) -> str:

@@ -181,7 +181,7 @@ def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     for place in (table, table.get("mcp"), *_mapping(table.get("projects")).values()):
         for name in TABLES:
             for server, keys in _by_name(_mapping(place).get(name)).items():
-                is_server = name != "mcp" or _is_server(keys)
+                is_server = name != "mcp" or any(key in _mapping(keys) for key in REACHED)
                 if isinstance(keys, Mapping) and is_server and (server, keys) not in seen:
                     seen.append((server, cast("object", keys)))
                     found = cast("Mapping[str, Any]", keys)
@@ -194,11 +194,6 @@ def _by_name(servers: object) -> Mapping[str, Any]:
         return _mapping(servers)
     listed = map(_mapping, cast("list[object]", servers))
     return {str(keys.get("name", keys.get("id", n))): keys for n, keys in enumerate(listed, 1)}
-
-
-def _is_server(keys: object) -> bool:
-    """Tell a server from the settings that some clients have in the table `mcp`."""
-    return any(key in _mapping(keys) for key in REACHED)
 
 
 def _with_rules(

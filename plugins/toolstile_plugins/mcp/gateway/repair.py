@@ -52,7 +52,25 @@ class AnswerRepair:
             case "initialize":
                 return _introduction(answer)
             case "tools/list":
-                return self._page(answer)
+                tools = [
+                    tool
+                    for number, given in enumerate(_listed(answer.get("tools")), 1)
+                    if (tool := self._tool_or_none(number, given)) is not None
+                ]
+                kept = {"tools": tools, **_COMPLETE}
+                cursor, meta = answer.get("nextCursor"), answer.get("_meta")
+                if type(cursor) is int:
+                    cursor = str(cursor)
+                if answer.get("tools") and not isinstance(answer["tools"], list):
+                    self.left_out[THE_REST] = "its tools are not a list"
+                elif cursor and not isinstance(cursor, str):
+                    self.left_out[THE_REST] = "the cursor to more of them is not a text"
+                # An empty cursor stands for none with most servers that send one.
+                return {
+                    **kept,
+                    **({"nextCursor": cursor} if isinstance(cursor, str) and cursor else {}),
+                    **({"_meta": meta} if isinstance(meta, dict) else {}),
+                }
             case "tools/call":
                 return self._result(answer)
             case _:
@@ -66,27 +84,6 @@ class AnswerRepair:
         return None
 
     # --- Lists of tools ---
-
-    def _page(self, page: Json) -> Json:
-        tools = [
-            tool
-            for number, given in enumerate(_listed(page.get("tools")), 1)
-            if (tool := self._tool_or_none(number, given)) is not None
-        ]
-        kept = {"tools": tools, **_COMPLETE}
-        cursor, meta = page.get("nextCursor"), page.get("_meta")
-        if type(cursor) is int:
-            cursor = str(cursor)
-        if page.get("tools") and not isinstance(page["tools"], list):
-            self.left_out[THE_REST] = "its tools are not a list"
-        elif cursor and not isinstance(cursor, str):
-            self.left_out[THE_REST] = "the cursor to more of them is not a text"
-        # An empty cursor stands for none with most servers that send one.
-        return {
-            **kept,
-            **({"nextCursor": cursor} if isinstance(cursor, str) and cursor else {}),
-            **({"_meta": meta} if isinstance(meta, dict) else {}),
-        }
 
     def _tool_or_none(self, number: int, given: object) -> Json | None:
         name = cast("Json", given).get("name") if isinstance(given, dict) else None

@@ -143,7 +143,9 @@ class Caller:
         answered = None if state is None else (state, answer_in(params))
         task = request.loop.create_task(_dispatch(session, request, call, answered))
         try:
-            ended = await self._attend(task)
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
+            ended = await asyncio.shield(task)
             await progress.finish()
         except asyncio.CancelledError:
             progress.stop()
@@ -162,11 +164,6 @@ class Caller:
         """Wait until the calls that were cancelled have been rolled back."""
         if self._running:
             await asyncio.wait(self._running)
-
-    async def _attend(self, task: asyncio.Task[T]) -> T:
-        self._running.add(task)
-        task.add_done_callback(self._running.discard)
-        return await asyncio.shield(task)
 
     def call(self, context: RequestContext, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         """Return the call that a request asks for."""
