@@ -120,7 +120,10 @@ class Dialogue:
         self._terminal.show()
         self._show(everything=False)
         while True:
-            line = self._terminal.ask(self._question())
+            what = "Keep it?" if self._has_run else "Run it?"
+            view = ", [v]iew all of it" if self._shown.is_cut else ""
+            always = ", [a]lways for this tool in this session" if self._grants else ""
+            line = self._terminal.ask(f"{what} [y]es, [n]o, [e]dit{always}{view}:")
             if line is None:
                 return ApprovalAnswer.unanswered(CLOSED)
             answer = self._read(line.strip())
@@ -150,12 +153,6 @@ class Dialogue:
         if not reason:
             reason = self._terminal.ask("Why not? The model reads it (Enter for no reason):") or ""
         return ApprovalAnswer.deny(reason.strip() or None)
-
-    def _question(self) -> str:
-        what = "Keep it?" if self._has_run else "Run it?"
-        view = ", [v]iew all of it" if self._shown.is_cut else ""
-        always = ", [a]lways for this tool in this session" if self._grants else ""
-        return f"{what} [y]es, [n]o, [e]dit{always}{view}:"
 
     def _show(self, *, everything: bool) -> None:
         from rich.text import Text  # only a question needs it

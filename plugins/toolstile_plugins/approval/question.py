@@ -9,7 +9,7 @@ from hashlib import sha256
 from typing import Any
 from uuid import uuid4
 
-from toolstile_hookspecs import ApprovalRequest, Tool, hide, masked, secrets_of
+from toolstile_hookspecs import ApprovalRequest, hide, masked, secrets_of
 from toolstile_hookspecs.services.approval_store import Question
 from toolstile_plugins.approval.display import MASK
 
@@ -22,6 +22,12 @@ def question_of(request: ApprovalRequest, expires: timedelta = timedelta()) -> Q
     secrets = [*secrets_of(arguments, schema)]
     run = None if context.adapter is None else context.run_context
     now = context.clock.now()
+    # All that tells a tool from another one of its name, without the code of its handler.
+    handler: Any = tool.handler
+    code = [getattr(handler, name, None) for name in ("__module__", "__qualname__")]
+    effect = [tool.category, tool.consequence, tool.contained, tool.isolation]
+    of: Sequence[Any] = [*effect, tool.origin, tool.version, tool.description, *code]
+    text = json.dumps([*of, tool.params_codec.schema()], sort_keys=True, default=str)
     return Question(
         ticket=uuid4().hex[:12],
         call_id=request.call.id,
@@ -39,18 +45,5 @@ def question_of(request: ApprovalRequest, expires: timedelta = timedelta()) -> Q
         owner="" if run is None else run.run_id,
         diff=None if request.diff is None else hide(request.diff, secrets),
         asked_by=request.asked_by,
-        definition=_definition_of(tool),
+        definition=sha256(text.encode()).hexdigest(),
     )
-
-
-def _definition_of(tool: Tool[Any, Any]) -> str:
-    """Return the digest of all that tells a tool from another one of its name.
-
-    The code of its handler is not looked at.
-    """
-    handler: Any = tool.handler
-    code = [getattr(handler, name, None) for name in ("__module__", "__qualname__")]
-    effect = [tool.category, tool.consequence, tool.contained, tool.isolation]
-    of: Sequence[Any] = [*effect, tool.origin, tool.version, tool.description, *code]
-    text = json.dumps([*of, tool.params_codec.schema()], sort_keys=True, default=str)
-    return sha256(text.encode()).hexdigest()

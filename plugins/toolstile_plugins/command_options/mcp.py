@@ -40,11 +40,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         help="with --http on a loopback address: also serve the console there, to the person who "
         "opens the printed address",
     )
-    _add_commands(parser)
-
-
-def _add_commands(parser: argparse.ArgumentParser) -> None:
-    """Add the commands beneath `toolstile mcp`; without one of them it serves."""
+    # Add the commands beneath `toolstile mcp`; without one of them it serves.
     what = parser.add_subparsers(metavar="check|import", dest="what", required=False)
     check = add_subcommand(
         what,

@@ -76,7 +76,7 @@ class Feed:
                 async with self._changed:
                     while self._now in {"", told}:
                         await self._changed.wait()
-                # Return the event for a page; pages that were told the same share it.
+                # Pages that were told the same share an event.
                 key = request.url.query, told
                 if key not in self._made:
                     began = thread_time()

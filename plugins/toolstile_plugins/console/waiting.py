@@ -234,8 +234,19 @@ class Waiting:
             StateError: It cannot be answered like that.
         """
         if form.get("answer") == "grant":
+            # The terms that a form says.
+            scope: Any = form.get("for", "session")
+            try:
+                hours = float(form.get("hours") or HOURS)
+                times = int(form["times"]) if form.get("times") else None
+            except ValueError:
+                raise StateError("Write hours and times as numbers.") from None
             return self._grants.approve(
-                ticket, self._person, _terms_of(form), via=VIA, digest=digest
+                ticket,
+                self._person,
+                Terms(is_exact=form.get("what") != "tool", scope=scope, hours=hours, times=times),
+                via=VIA,
+                digest=digest,
             )
         answer = _ANSWERS.get(form.get("answer", ""))
         if answer is None:
@@ -268,18 +279,3 @@ class Waiting:
         if wants_json(request):
             return self._pages.show(request, "", {}, {"revoked": self._grants.wire_of(grant)})
         return self._list(request, {grant.id: told})
-
-
-def _terms_of(form: Mapping[str, str]) -> Terms:
-    """Return the terms that a form says.
-
-    Raises:
-        StateError: They are no numbers.
-    """
-    scope: Any = form.get("for", "session")
-    try:
-        hours = float(form.get("hours") or HOURS)
-        times = int(form["times"]) if form.get("times") else None
-    except ValueError:
-        raise StateError("Write hours and times as numbers.") from None
-    return Terms(is_exact=form.get("what") != "tool", scope=scope, hours=hours, times=times)

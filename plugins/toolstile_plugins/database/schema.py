@@ -198,28 +198,24 @@ def upgrade(connection: Connection, parts: Iterable[Part]) -> list[str]:
     )
     try:
         with connection.transaction():
-            return _upgraded(connection, parts)
+            connection.execute(b"SELECT pg_advisory_xact_lock(%d)" % _LOCK)
+            found = found_in(connection)
+            changed: list[str] = []
+            for statement in [] if found else [_TABLE]:
+                connection.execute(statement.encode())
+            for part in parts:
+                there = found.get(part.name)
+                if there is not None and there.version > part.version:
+                    raise StateError(" ".join(fault_of(part, there) or ()))
+                statements = part.statements(None if there is None else there.version)
+                for statement in statements:
+                    connection.execute(statement.encode())
+                changed += [part.name] if statements else []
+            return changed
     except refused as error:
         user, names = connection.info.user, ", ".join(part.name for part in parts)
         told = f"User {user} may not make or change the tables for {names} in the database."
         raise StateError(f"{told} {_HAVE_MADE.format(user=user)} Then retry.") from error
-
-
-def _upgraded(connection: Connection, parts: Iterable[Part]) -> list[str]:
-    connection.execute(b"SELECT pg_advisory_xact_lock(%d)" % _LOCK)
-    found = found_in(connection)
-    changed: list[str] = []
-    for statement in [] if found else [_TABLE]:
-        connection.execute(statement.encode())
-    for part in parts:
-        there = found.get(part.name)
-        if there is not None and there.version > part.version:
-            raise StateError(" ".join(fault_of(part, there) or ()))
-        statements = part.statements(None if there is None else there.version)
-        for statement in statements:
-            connection.execute(statement.encode())
-        changed += [part.name] if statements else []
-    return changed
 
 
 def script(found: Mapping[str, Found], parts: Iterable[Part]) -> str:

@@ -124,8 +124,13 @@ class Approver:
         waiting: Question | None = None
         before = ""
         for question in self._inbox.store.questions([*QuestionState], session_id=asked.session_id):
-            if not _is_about(question, asked):
-                if _was_approved(question, asked):
+            # Whether a question is about the same; in a run, about the same call.
+            is_same = question.call_id == asked.call_id if asked.owner else not question.owner
+            if not (is_same and _subject(question) == _subject(asked)):
+                # Whether a person approved the call that asks anew; ids alone may come again.
+                names = ("call_id", "tool", "arguments", "principal")
+                is_its_own = all(getattr(question, name) == getattr(asked, name) for name in names)
+                if is_its_own and question.state is QuestionState.APPROVED:
                     shown_before = question.diff
             elif question.state not in OPEN or now >= question.expires:
                 before = question.ticket
@@ -246,18 +251,5 @@ def told_later(question: Question) -> str:
     return f"{asked} After that, call {question.tool} again with the same arguments."
 
 
-def _is_about(question: Question, asked: Question) -> bool:
-    """Tell whether a question is about the same; in a run, about the same call."""
-    is_same = question.call_id == asked.call_id if asked.owner else not question.owner
-    return is_same and _subject(question) == _subject(asked)
-
-
 def _subject(question: Question) -> list[Any]:
     return [question.tool, question.digest, question.principal]
-
-
-def _was_approved(question: Question, asked: Question) -> bool:
-    """Tell whether a person approved the call that asks anew; ids alone may come again."""
-    names = ("call_id", "tool", "arguments", "principal")
-    is_its_own = all(getattr(question, name) == getattr(asked, name) for name in names)
-    return is_its_own and question.state is QuestionState.APPROVED

@@ -231,7 +231,12 @@ class Holding:
         if self.tool.contained:
             self.context.set_attribute("ledger.state", "claimed")
         else:
-            self._record(self._recorded_now(), Decision(None, None))
+            # The part of the result that is certain, even if the call around this one fails.
+            result = self._result
+            assert result is not None  # noqa: S101 - it is there before it is recorded
+            certain = certain_part(result)
+            self._is_partial = certain != result
+            self._record(certain, Decision(None, None))
 
     def prepare(self) -> None:
         """Come to what is to be recorded."""
@@ -370,14 +375,6 @@ class Holding:
         # Of a nested call that had succeeded the event is out already.
         with suppress(CallClosed):
             self.context.set_attribute("ledger.state", "recorded")
-
-    def _recorded_now(self) -> RecordedResult:
-        """Return the part of the result that is certain, even if the call around this one fails."""
-        result = self._result
-        assert result is not None  # noqa: S101 - it is there before it is recorded
-        certain = certain_part(result)
-        self._is_partial = certain != result
-        return certain
 
     def _finish(self, claim: Claim, result: RecordedResult, connection: Any) -> bool:
         expires_at = end_of(self.context.clock.now(), self.config.ttl)

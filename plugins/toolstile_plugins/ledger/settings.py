@@ -165,10 +165,11 @@ class LedgerSettings(BaseModel):
             if self._ledger is None:
                 self._offered = offered
                 if offered is not None and self.unused:
+                    class_ = type(offered)
                     log.warning(
                         "The ledger is kept in the store that is offered, %s: %s of "
                         "[plugins.ledger] is not used. Remove it there, or what offers the store.",
-                        _described(offered),
+                        f"{class_.__qualname__} of {class_.__module__}",
                         " and ".join(self.unused),
                         extra=NOTICE,
                     )
@@ -213,11 +214,6 @@ class LedgerSettings(BaseModel):
 
                 assert self.url is not None  # noqa: S101 - validated
                 return PostgresStore(self.url.get_secret_value(), lease=self.lease)
-
-
-def _described(store: LedgerStore) -> str:
-    class_ = type(store)
-    return f"{class_.__qualname__} of {class_.__module__}"
 
 
 def sessions_file(resources: ResourceResolver) -> Path | None:

@@ -183,17 +183,6 @@ def registered(host: HostHandle, plugin: object, name: str = NAME) -> Generator[
         host.unregister(name)
 
 
-def _shown(event: ToolInvoked) -> dict[str, Any]:
-    """Return the envelope as a record has it, with secrets masked."""
-    envelope = event.envelope()
-    which = "data" if event.success else "error"
-    if event.data is not None:
-        envelope[which] = event.shown_value
-    elif envelope[which] is not None:
-        envelope[which] = event.hide(envelope[which])
-    return envelope
-
-
 def _top_level(recording: Recording) -> Iterator[Numbered]:
     return (entry for entry in recording.calls if entry.call.parent is None)
 
@@ -231,9 +220,14 @@ class _Stage:
         # What was denied then may get as far now as being answered from the record.
         was_denied = call.status is Status.DENIED and event.status is Status.FAILED
         passes = self._replay is not None and was_denied
-        return Comparison(
-            entry, _shown(event), event.status, passes=passes, decisions=event.decisions
-        )
+        # The envelope as a record has it, with secrets masked.
+        envelope = event.envelope()
+        which = "data" if event.success else "error"
+        if event.data is not None:
+            envelope[which] = event.shown_value
+        elif envelope[which] is not None:
+            envelope[which] = event.hide(envelope[which])
+        return Comparison(entry, envelope, event.status, passes=passes, decisions=event.decisions)
 
     def _executor(self, call: RecordedCall) -> ExecutorHandle:
         dry = bool(call.attributes.get(DRY_RUN))

@@ -296,7 +296,20 @@ class ProvenancePolicy:
         arguments, ruled = arguments_of(tool, params), self._ruled_of(tool)
         items: Sequence[RememberedValues] = context.session[RememberedValues].all()
         values = values_in(arguments, ruled.declared)
-        wanted = _wanted(arguments, ruled)
+        # What must be proven: the argument, how, the phrase, and the phrase as shown.
+        found: list[tuple[str, Comparison, str, str]] = []
+        rules, properties = [*ruled.rules], ruled.properties
+        for name in arguments:
+            if name not in properties:
+                rules.append((name, "value"))  # noqa: PERF401 - so that its type is known
+        for argument, how in rules:
+            given = arguments.get(argument)
+            if given is None or is_default(properties, argument, given):
+                continue
+            for value in values_in(given, ruled.declared):
+                for own, shown in _phrases_of(value, how):
+                    found.append((argument, how, own, shown))
+        wanted = found
         if not wanted:
             return _Checked(ruled, items, values)
         index = self._indexes(context.session.id)
@@ -324,23 +337,6 @@ class ProvenancePolicy:
         return index.is_approved(_key(own, how), items) or index.is_shown(
             own, items, is_word=is_word
         )
-
-
-def _wanted(arguments: Mapping[str, Any], ruled: _Ruled) -> list[tuple[str, Comparison, str, str]]:
-    """Return what must be proven: the argument, how, the phrase, and the phrase as shown."""
-    found: list[tuple[str, Comparison, str, str]] = []
-    rules, properties = [*ruled.rules], ruled.properties
-    for name in arguments:
-        if name not in properties:
-            rules.append((name, "value"))  # noqa: PERF401 - so that its type is known
-    for argument, how in rules:
-        given = arguments.get(argument)
-        if given is None or is_default(properties, argument, given):
-            continue
-        for value in values_in(given, ruled.declared):
-            for own, shown in _phrases_of(value, how):
-                found.append((argument, how, own, shown))
-    return found
 
 
 def _phrases_of(value: Value, how: Comparison) -> Iterator[tuple[str, str]]:

@@ -143,7 +143,7 @@ class SqliteSessions:
         self.file.close()
 
     def _identify(self, connection: sqlite3.Connection) -> None:
-        # Return the identity of the sessions in a file, made with their tables.
+        # The identity of the sessions in a file, made with their tables.
         tables = "SELECT 1 FROM sqlite_master WHERE name = 'toolstile_sessions_about'"
         if not connection.execute(tables).fetchone():
             connection.executescript(_TABLES.format(identity=uuid4().hex, version=_VERSION))

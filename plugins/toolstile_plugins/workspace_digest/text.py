@@ -91,23 +91,19 @@ def make_digest(survey: Survey, config: DigestConfig, top: str = "", depth: int 
     tree = _Tree(top, dict(survey.walk(top)))
     tree.choose(config, depth or config.depth)
     manifests = dict(_manifests(survey, tree))
-    lines = [_head(tree, config, manifests)]
-    lines += _about(manifests)
-    lines += _readme(survey, tree)
-    lines += _kinds(tree)
-    lines += ["", "Files:", *tree.lines(top)] if tree.found[top] else []
-    shown = [entry for entries in tree.shown.values() for entry in entries]
-    return Made(_within(lines, config.max_chars), survey.sources(shown, tree.shown))
-
-
-def _head(tree: _Tree, config: DigestConfig, manifests: dict[str, Facts]) -> str:
     files = [entry for entries in tree.found.values() for entry in entries if entry.kind == "file"]
     is_cut = sum(map(len, tree.found.values())) >= config.max_files
     told = counted(len(files), "file", "files") + (" or more" if is_cut else "")
     about = next((facts.about for facts in manifests.values() if facts.about), "")
     where = f"{tree.top}: " if tree.top else ""
     size = size_of(sum(entry.size for entry in files))
-    return f"{where}{told}, {size}{'. ' * bool(about)}{one_line(about)}"
+    lines = [(f"{where}{told}, {size}{'. ' * bool(about)}{one_line(about)}")]
+    lines += _about(manifests)
+    lines += _readme(survey, tree)
+    lines += _kinds(tree)
+    lines += ["", "Files:", *tree.lines(top)] if tree.found[top] else []
+    shown = [entry for entries in tree.shown.values() for entry in entries]
+    return Made(_within(lines, config.max_chars), survey.sources(shown, tree.shown))
 
 
 def _manifests(survey: Survey, tree: _Tree) -> Iterator[tuple[str, Facts]]:

@@ -253,7 +253,13 @@ def _imported(name: str, keys: Mapping[str, Any], *, with_values: bool) -> Impor
 
 
 def _why_left_out(keys: Mapping[str, Any], url: str | None) -> str | None:
-    if _is_toolstile(keys):
+    command, args = keys.get("command"), keys.get("args")
+    if (
+        isinstance(command, str)
+        and Path(command).stem == "toolstile"
+        and isinstance(args, list)
+        and "mcp" in args
+    ):
         return "is Toolstile itself, which is not put behind itself."
     if url is not None and not _IS_HTTP.match(url):
         return f"is reached by {url.partition(':')[0]}, which is not spoken here; it is left out."
@@ -271,16 +277,6 @@ def _take_program(made: Imported, keys: Mapping[str, Any], hide: _Hiding) -> Non
         made.keys["cwd"] = keys["cwd"]
     if passed := passed_on(keys):
         made.keys["env"] = {**passed, **made.keys.get("env", {})}
-
-
-def _is_toolstile(keys: Mapping[str, Any]) -> bool:
-    command, args = keys.get("command"), keys.get("args")
-    return (
-        isinstance(command, str)
-        and Path(command).stem == "toolstile"
-        and isinstance(args, list)
-        and "mcp" in args
-    )
 
 
 def _arguments(made: Imported, given: object) -> list[str]:

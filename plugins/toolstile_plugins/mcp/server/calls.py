@@ -168,12 +168,20 @@ class Caller:
     def call(self, context: RequestContext, name: str, arguments: Mapping[str, Any]) -> ToolCall:
         """Return the call that a request asks for."""
         meta = cast("Mapping[str, Any]", context.meta or {})
+        asked = meta.get(DEADLINE_META)
+        if asked is not None and (
+            isinstance(asked, bool)
+            or not isinstance(asked, int | float)
+            or not 0 < asked <= LONGEST_DEADLINE
+        ):
+            raise MCPError(INVALID_PARAMS, f"_meta[{DEADLINE_META!r}] must be a number of seconds.")
+        seconds = [limit for limit in (asked, self._deadline) if limit is not None]
         return ToolCall(
             name,
             arguments,
             provider_id=str(context.request_id),
             cancellation=Cancellation(),
-            deadline=self._deadline_of(meta),
+            deadline=Deadline.after(min(seconds), clock=self._clock) if seconds else None,
             meta={
                 key: value
                 for key, value in meta.items()
@@ -201,17 +209,6 @@ class Caller:
             raise MCPError(INVALID_PARAMS, told)
         known = {turn.text for turn in session.executor.session[RequestTurn].all()}
         return [text for text in dict.fromkeys(texts) if text not in known]
-
-    def _deadline_of(self, meta: Mapping[str, Any]) -> Deadline | None:
-        asked = meta.get(DEADLINE_META)
-        if asked is not None and (
-            isinstance(asked, bool)
-            or not isinstance(asked, int | float)
-            or not 0 < asked <= LONGEST_DEADLINE
-        ):
-            raise MCPError(INVALID_PARAMS, f"_meta[{DEADLINE_META!r}] must be a number of seconds.")
-        seconds = [limit for limit in (asked, self._deadline) if limit is not None]
-        return Deadline.after(min(seconds), clock=self._clock) if seconds else None
 
     def _result(self, ended: Outcome | BaseException | str) -> dict[str, Any]:
         if isinstance(ended, str):

@@ -399,7 +399,8 @@ class _Endpoint:
             nonlocal begun, ended
             begun = True
             ended = message["type"] == "http.response.body" and not message.get("more_body")
-            if _is_end_of_session(scope, message):
+            is_ended = message["type"] == "http.response.start" and message["status"] < BAD_REQUEST
+            if is_ended and scope["method"] == "DELETE":
                 handle = Request(scope).headers.get(SESSION_HEADER, "")
                 self._sessions.end(connected_principal(scope), handle)
             await send(message)
@@ -414,11 +415,6 @@ class _Endpoint:
             fault = {"code": INTERNAL_ERROR, "message": ENDING}
             told = JSONResponse({"jsonrpc": "2.0", "id": None, "error": fault}, UNAVAILABLE)
             await told(scope, receive, send)
-
-
-def _is_end_of_session(scope: Scope, message: Message) -> bool:
-    is_ended = message["type"] == "http.response.start" and message["status"] < BAD_REQUEST
-    return bool(is_ended and scope["method"] == "DELETE")
 
 
 async def _health(request: Request) -> JSONResponse:  # noqa: ARG001 - always the same

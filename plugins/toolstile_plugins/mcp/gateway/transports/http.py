@@ -155,7 +155,10 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
             return _error(f"{NOT_SENT}{_why_not_sent(error)}")
         if request.method == "POST" and response.status_code >= FAILED:
             self._site.status = response.status_code
-            if _is_declined(response):
+            busy = HTTPStatus.SERVICE_UNAVAILABLE
+            if response.status_code in _DECLINED or (
+                response.status_code == busy and "retry-after" in response.headers
+            ):
                 return await self._declined(response)
             if response.status_code == HTTPStatus.NOT_FOUND and SESSION in request.headers:
                 # The session is gone, whatever the body says; the SDK would take a body in JSON
@@ -187,13 +190,6 @@ class _LimitedTransport(httpx2.AsyncHTTPTransport):
             return httpx2.Response(status, headers={"content-type": kind}, content=bytes(body))
         wait = response.headers.get("retry-after")
         return _error(f"{NOT_TAKEN}{self._site.explain(NO_ANSWER)}", wait and {"retryAfter": wait})
-
-
-def _is_declined(response: httpx2.Response) -> bool:
-    busy = HTTPStatus.SERVICE_UNAVAILABLE
-    return response.status_code in _DECLINED or (
-        response.status_code == busy and "retry-after" in response.headers
-    )
 
 
 def _error(message: str, data: object = None) -> httpx2.Response:

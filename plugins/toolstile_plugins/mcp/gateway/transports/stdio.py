@@ -106,7 +106,17 @@ async def program_streams(program: Program) -> AsyncGenerator[TransportStreams]:
         to_server.close()
         from_server.close()
         # A cancellation meanwhile leaves no program behind.
-        await _surely(asyncio.ensure_future(_end(process, stdin, stdout, tasks)))
+        # Wait for something to its end, also when cancelled, and then be cancelled.
+        work = asyncio.ensure_future(_end(process, stdin, stdout, tasks))
+        cancelled: asyncio.CancelledError | None = None
+        while not work.done():
+            try:
+                await asyncio.shield(work)
+            except asyncio.CancelledError as error:
+                cancelled = error
+        work.result()
+        if cancelled is not None:
+            raise cancelled
         for stream in (to_session, from_session):
             stream.close()
 
@@ -289,16 +299,3 @@ def _signal_all(process: asyncio.subprocess.Process, number: signal.Signals) -> 
         else:
             # Its group has its id, also when it is gone itself and its children are not.
             os.killpg(process.pid, number)
-
-
-async def _surely(work: asyncio.Future[None]) -> None:
-    """Wait for something to its end, also when cancelled, and then be cancelled."""
-    cancelled: asyncio.CancelledError | None = None
-    while not work.done():
-        try:
-            await asyncio.shield(work)
-        except asyncio.CancelledError as error:
-            cancelled = error
-    work.result()
-    if cancelled is not None:
-        raise cancelled
