@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs.support.terminal import environment
@@ -12,6 +14,7 @@ from toolstile_hookspecs.support.text import printable
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     from toolstile_hookspecs import Tool
 
@@ -49,6 +52,36 @@ def print_table(table: Table) -> None:
         shown.print(table)
     for line in captured.get().splitlines():
         sys.stdout.write(f"{line.rstrip()}\n")
+
+
+def show_rows(
+    titles: Sequence[str], rows: Iterable[Sequence[str | Text]], wrapped: str = ""
+) -> None:
+    """Show rows under titles; a long text is wrapped in one column alone."""
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    for title in titles:
+        table.add_column(title, no_wrap=title != wrapped, overflow="fold")
+    for row in rows:
+        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
+    print_table(table)
+
+
+def show_line(text: str) -> None:
+    """Show a line, whatever its length."""
+    from rich.text import Text
+
+    console().print(Text(text), soft_wrap=True)
+
+
+def tell(args: argparse.Namespace, text: str, wire: Mapping[str, Any]) -> None:
+    """Write JSON data if a command prints JSON, else show a text."""
+    if args.out is not None:
+        args.out.write(wire)
+    else:
+        show_line(text)
 
 
 def described_category(tool: Tool[Any, Any]) -> str:

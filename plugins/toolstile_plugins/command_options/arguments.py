@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, NamedTuple
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from toolstile_hookspecs import Command, HostHandle
+
     Adder = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - has no other name  # pyright: ignore[reportPrivateUsage]
 
 
@@ -22,6 +25,21 @@ class Arguments(NamedTuple):
     command: str
     configure: Callable[[argparse.ArgumentParser], None]
     help: str = ""
+
+    def offered(self, module: str, **given: Any) -> Command:
+        """Return the command, run by `run_command` of a module that is imported only then.
+
+        Args:
+            module: The name of the module.
+            given: Further arguments of `Command`.
+        """
+        from toolstile_hookspecs import Command  # quick help has no use for it
+
+        def run(host: HostHandle, args: argparse.Namespace) -> int:
+            status: int = import_module(module).run_command(host, args)
+            return status
+
+        return Command(self.command, self.help, run=run, configure=self.configure, **given)
 
 
 def add_subcommand(

@@ -6,7 +6,6 @@ Settings, `[plugins.database]`: see `DatabaseSettings`. Without a `url` nothing 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, closing
 from typing import Any
@@ -67,20 +66,4 @@ def toolstile_lifespan(settings: DatabaseSettings) -> AbstractContextManager[obj
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile database`."""
-    arguments = DATABASE
-    return [
-        Command(
-            arguments.command,
-            arguments.help,
-            run=_run,
-            configure=arguments.configure,
-            purpose="look",
-        )
-    ]
-
-
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    # No other command has to wait for it.
-    from toolstile_plugins.database.cli import run_command
-
-    return run_command(host, args)
+    return [DATABASE.offered("toolstile_plugins.database.cli", purpose="look")]

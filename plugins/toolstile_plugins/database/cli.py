@@ -5,12 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Any, Final
-
-from rich.text import Text
+from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import ConfigurationError, Diagnostic, HostHandle, StateError
-from toolstile_plugins.cli_support import console
+from toolstile_plugins.cli_support import tell
 from toolstile_plugins.database.approval_store import APPROVALS
 from toolstile_plugins.database.counter import COUNTS
 from toolstile_plugins.database.postgres_database import is_pooled
@@ -57,7 +55,7 @@ def _check(connection: Connection, args: argparse.Namespace) -> int:
         version = None if there is None else there.version
         told = f"They are of version {part.version}." if fault is None else " ".join(fault)
         line = {"part": part.name, "version": version, "known": part.version, "ok": fault is None}
-        _say(args, f"{part.name}  {told}", {**line, "text": told})
+        tell(args, f"{part.name}  {told}", {**line, "text": told})
     return status
 
 
@@ -70,15 +68,8 @@ def _upgrade(connection: Connection, args: argparse.Namespace) -> int:
         is_new = part.name in changed
         told = f"is now of version {part.version}" if is_new else f"was of version {part.version}"
         line = {"part": part.name, "version": part.version, "changed": is_new}
-        _say(args, f"{part.name} {told}.", line)
+        tell(args, f"{part.name} {told}.", line)
     return 0
-
-
-def _say(args: argparse.Namespace, text: str, line: dict[str, Any]) -> None:
-    if args.out is not None:
-        args.out.write(line)
-    else:
-        console().print(Text(text), soft_wrap=True)
 
 
 # --- toolstile doctor

@@ -7,7 +7,6 @@ pending are resumed with `resume_pending`.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from collections.abc import Awaitable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -189,19 +188,9 @@ def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[N
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile approvals`."""
     return [
-        Command(
-            APPROVALS.command,
-            APPROVALS.help,
-            run=_run,
-            configure=APPROVALS.configure,
+        APPROVALS.offered(
+            "toolstile_plugins.inbox.cli",
             # The tools of a server, too, check an edit.
             purpose=lambda args: "call" if args.what in {"edit", "resume"} else "look",
         )
     ]
-
-
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    # No other command has to wait for it.
-    from toolstile_plugins.inbox.cli import run_command
-
-    return run_command(host, args)

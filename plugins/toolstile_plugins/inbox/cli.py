@@ -9,16 +9,13 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from rich.table import Table
-from rich.text import Text
-
 from toolstile_hookspecs import Answer, HostHandle, Outcome, StateError
 from toolstile_hookspecs.services.approval_store import OPEN, ApprovalStore, Question
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
 from toolstile_plugins.approval.beside import person
 from toolstile_plugins.approval.grants import HOURS, Terms
-from toolstile_plugins.cli_support import console, print_table, printable_lines
+from toolstile_plugins.cli_support import printable_lines, show_line, show_rows, tell
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import Inbox, described_answer
 from toolstile_plugins.inbox.resumption import resume_pending
@@ -65,10 +62,8 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
             _list_grants(grants, args)
         case "revoke":
             grant = grants.revoke(args.grant, person(), via=VIA)
-            if args.out is not None:
-                args.out.write(grants.wire_of(grant))
-            else:
-                _print(printable(f"{grant.tool} {grant.id} is revoked."))
+            told = printable(f"{grant.tool} {grant.id} is revoked.")
+            tell(args, told, grants.wire_of(grant))
         case "approve" if args.always is not None:
             _grant(grants, _named(inbox, args.ticket), args)
         case _:
@@ -83,20 +78,13 @@ def _list(inbox: Inbox, args: argparse.Namespace) -> None:
     waiting = inbox.waiting()
     if args.out is not None or args.watch:
         for question in _coming(inbox, waiting) if args.watch else waiting:
-            if args.out is not None:
-                args.out.write(wire_of(question, inbox.lost(question)))
-            else:
-                _print("  ".join(_row(inbox, question)))
+            tell(args, "  ".join(_row(inbox, question)), wire_of(question, inbox.lost(question)))
         return
     if not waiting:
-        _print("No question waits for an answer.")
+        show_line("No question waits for an answer.")
         return
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("ticket", "tool", "left", "session", "reasons"):
-        table.add_column(title, no_wrap=title != "reasons")
-    for question in waiting:
-        table.add_row(*(Text(printable(cell)) for cell in _row(inbox, question)))
-    print_table(table)
+    rows = [list(map(printable, _row(inbox, question))) for question in waiting]
+    show_rows(("ticket", "tool", "left", "session", "reasons"), rows, "reasons")
 
 
 def _coming(inbox: Inbox, waiting: list[Question]) -> Iterator[Question]:
@@ -123,7 +111,7 @@ def _show(inbox: Inbox, question: Question, args: argparse.Namespace) -> None:
         args.out.write(wire_of(question, inbox.lost(question)))
         return
     for line in lines_of(inbox, question):
-        _print(printable(line))
+        show_line(printable(line))
 
 
 def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:
@@ -178,12 +166,9 @@ def _answer(host: HostHandle, inbox: Inbox, args: argparse.Namespace) -> None:
 
 
 def _tell(answered: Question, args: argparse.Namespace) -> None:
-    if args.out is not None:
-        args.out.write(wire_of(answered))
-    else:
-        given = answered.answer
-        how = answered.state if given is None else described_answer(given)
-        _print(printable(f"{answered.tool} {answered.ticket} is {how}."))
+    given = answered.answer
+    how = answered.state if given is None else described_answer(given)
+    tell(args, printable(f"{answered.tool} {answered.ticket} is {how}."), wire_of(answered))
 
 
 def _named(inbox: Inbox, ticket: str) -> Question:
@@ -214,14 +199,11 @@ def _grant(grants: InboxGrants, question: Question, args: argparse.Namespace) ->
 def _list_grants(grants: InboxGrants, args: argparse.Namespace) -> None:
     found = grants.all()
     for grant in found:
-        if args.out is not None:
-            args.out.write(grants.wire_of(grant))
-        else:
-            used = "" if grant.times is None else f", {grants.used(grant)} used"
-            line = f"{grant.id}  {grant.described}{used}; by {grant.by.id} ({grant.via})"
-            _print(printable(line))
+        used = "" if grant.times is None else f", {grants.used(grant)} used"
+        line = f"{grant.id}  {grant.described}{used}; by {grant.by.id} ({grant.via})"
+        tell(args, printable(line), grants.wire_of(grant))
     if not found and args.out is None:
-        _print("Nothing is granted.")
+        show_line("Nothing is granted.")
 
 
 # --- resume
@@ -243,13 +225,9 @@ def _resume(
         if args.out is not None:
             args.out.write({"callId": outcome.call.id, **outcome.envelope()})
         else:
-            _print(f"{outcome.call.name} {outcome.call.id}: {outcome.status}")
+            show_line(f"{outcome.call.name} {outcome.call.id}: {outcome.status}")
             for line in printable_lines(outcome.text):
-                _print(f"  {line}")
+                show_line(f"  {line}")
     if not outcomes and args.out is None:
-        _print("No call was answered since.")
+        show_line("No call was answered since.")
     return 0 if all(outcome.success for outcome in outcomes) else 1
-
-
-def _print(text: str) -> None:
-    console().print(Text(text), soft_wrap=True)

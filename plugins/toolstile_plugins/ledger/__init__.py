@@ -6,7 +6,6 @@ calls, and settles unknown ones.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Awaitable, Generator, Iterable, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Final
@@ -197,18 +196,8 @@ def toolstile_rollback(tool: Tool[Any, Any], context: ToolContext, reason: str) 
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile ledger`."""
     return [
-        Command(
-            LEDGER.command,
-            LEDGER.help,
-            run=_run,
-            configure=LEDGER.configure,
+        LEDGER.offered(
+            "toolstile_plugins.ledger.cli",
             purpose=lambda args: "call" if args.what == "reconcile" else "look",
         )
     ]
-
-
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    # No other command has to wait for it.
-    from toolstile_plugins.ledger.cli import run_command
-
-    return run_command(host, args)

@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from rich.table import Table
 from rich.text import Text
 
 from toolstile_hookspecs import HostHandle, LedgerError
 from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, LedgerStore
 from toolstile_hookspecs.support.text import printable
-from toolstile_plugins.cli_support import console, print_table
+from toolstile_plugins.cli_support import show_line, show_rows, tell
 from toolstile_plugins.ledger.api import EffectLedger
 from toolstile_plugins.ledger.entries import (
     Due,
@@ -42,20 +41,18 @@ _STYLES: Final = {
 
 def show_table(entries: Iterable[LedgerEntry], settings: LedgerSettings, now: datetime) -> None:
     """Show entries, one a line."""
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in ("hash", "tool", "state", "since", "expires"):
-        table.add_column(title, no_wrap=True)
-    table.add_column("what", overflow="fold")
-    for entry in entries:
-        table.add_row(
+    rows = (
+        (
             hash_of(entry)[:SHOWN_OF_HASH],
-            Text(entry.claim.tool_name),
+            entry.claim.tool_name,
             Text(str(entry.state), _STYLES[entry.state]),
             _moment(entry.claim.created_at),
             _end(entry, now),
-            Text(_what(entry, due_of(entry, settings, now))),
+            _what(entry, due_of(entry, settings, now)),
         )
-    print_table(table)
+        for entry in entries
+    )
+    show_rows(("hash", "tool", "state", "since", "expires", "what"), rows, "what")
 
 
 def show_entry(entry: LedgerEntry, settings: LedgerSettings, now: datetime) -> None:
@@ -88,11 +85,6 @@ def show_entry(entry: LedgerEntry, settings: LedgerSettings, now: datetime) -> N
     width = max(map(len, lines))
     for name, text in lines.items():
         show_line(f"{name:<{width}}  {text}")
-
-
-def show_line(text: str) -> None:
-    """Show a line."""
-    console().print(Text(text), soft_wrap=True)
 
 
 def _what(entry: LedgerEntry, due: Due | None) -> str:
@@ -180,7 +172,7 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
             "not fit, resolve it again, and load the plugin that does, with --plugin FILE.py, say."
         )
         wire["checked"] = False
-    _tell(args, text, wire)
+    tell(args, text, wire)
 
 
 def _reconcile(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
@@ -191,7 +183,7 @@ def _reconcile(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -
         seen += 1
         text = f"{hash_of(entry)[:SHOWN_OF_HASH]}  {entry.claim.tool_name}  {found or NOT_ASKED}"
         still = "" if found in SETTLED else f"; {due}"
-        _tell(args, f"{text}{still}", wire_of(entry, due) | {"found": found})
+        tell(args, f"{text}{still}", wire_of(entry, due) | {"found": found})
     if not seen and args.out is None:
         show_line("Nothing is unknown." if key is None else f"The call {key} is not unknown.")
 
@@ -201,12 +193,12 @@ def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) 
     removed = store.remove(key=key, tool_name=args.tool)
     if key is not None and not removed:
         raise LedgerError(f"The call {key} is running, so it stays. Wait for it, then retry.")
-    _tell(args, f"{removed} removed.", {"removed": removed})
+    tell(args, f"{removed} removed.", {"removed": removed})
 
 
 def _prune(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
     removed = store.prune(host.clock.now())
-    _tell(args, f"{removed} removed.", {"removed": removed})
+    tell(args, f"{removed} removed.", {"removed": removed})
 
 
 def _move(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
@@ -220,7 +212,7 @@ def _move(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
         assert isinstance(store, SqliteStore)  # noqa: S101 - it is beside stored sessions
         moved = store.take_over(old.path)
     told = f"{moved} moved from {settings.path} to {settings.file}."
-    _tell(args, told if moved else "Nothing is to be moved.", {"moved": moved})
+    tell(args, told if moved else "Nothing is to be moved.", {"moved": moved})
 
 
 def _find(store: LedgerStore, text: str) -> LedgerEntry:
@@ -242,10 +234,3 @@ def _find(store: LedgerStore, text: str) -> LedgerEntry:
 
 def _is_meant(entry: LedgerEntry, text: str) -> bool:
     return any(known.startswith(text) for known in (hash_of(entry), entry.claim.key.split(":")[-1]))
-
-
-def _tell(args: argparse.Namespace, text: str, wire: Mapping[str, object]) -> None:
-    if args.out is None:
-        show_line(text)
-    else:
-        args.out.write(wire)

@@ -6,10 +6,9 @@ What evaluates their expressions comes with the extra `rules`, and is imported b
 
 from __future__ import annotations
 
-import argparse
 from typing import Any, Final
 
-from toolstile_hookspecs import Command, HostHandle, hookimpl
+from toolstile_hookspecs import Command, hookimpl
 from toolstile_plugins.command_options.policy import POLICY
 from toolstile_plugins.rules.asked_for import AskedForPolicy
 from toolstile_plugins.rules.provenance import ConfidentialPolicy, ProvenancePolicy
@@ -36,19 +35,4 @@ _OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile policy`."""
-    return [
-        Command(
-            POLICY.command,
-            POLICY.help,
-            run=_run,
-            configure=POLICY.configure,
-            settings=lambda _: _OFF,
-        )
-    ]
-
-
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    # No other command has to wait for it.
-    from toolstile_plugins.rules.cli import run_command
-
-    return run_command(host, args)
+    return [POLICY.offered("toolstile_plugins.rules.cli", settings=lambda _: _OFF)]

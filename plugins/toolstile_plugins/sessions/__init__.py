@@ -6,7 +6,6 @@ Settings, `[plugins.sessions]`: see `SessionsSettings`. Without a `path` both st
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from toolstile_hookspecs import Binding, Command, Diagnostic, HostHandle, effect_free, hookimpl
+from toolstile_hookspecs import Binding, Command, Diagnostic, effect_free, hookimpl
 from toolstile_hookspecs.services.counter import Counter, OffersCounter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.command_options.sessions import SESSIONS
@@ -130,20 +129,4 @@ def toolstile_lifespan(settings: SessionsSettings) -> AbstractContextManager[obj
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile sessions`."""
-    arguments = SESSIONS
-    return [
-        Command(
-            arguments.command,
-            arguments.help,
-            run=_run,
-            configure=arguments.configure,
-            purpose="look",
-        )
-    ]
-
-
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    # No other command has to wait for it.
-    from toolstile_plugins.sessions.cli import run_command
-
-    return run_command(host, args)
+    return [SESSIONS.offered("toolstile_plugins.sessions.cli", purpose="look")]

@@ -12,13 +12,10 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from rich.table import Table
-from rich.text import Text
-
 from toolstile_hookspecs import Diagnostic, HostHandle, Severity, StateError
 from toolstile_hookspecs.services.session_store import SessionInfo, SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
-from toolstile_plugins.cli_support import console, print_table
+from toolstile_plugins.cli_support import show_line, show_rows, tell
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.sessions.sqlite import fault_of_version
 
@@ -71,12 +68,10 @@ def _list(store: SessionStore, there: Sequence[SessionInfo], args: argparse.Name
             args.out.write(_wire_of(info))
         return
     if not there:
-        _show_line(f"No session is stored in {store.database or type(store).__qualname__}.")
+        show_line(f"No session is stored in {store.database or type(store).__qualname__}.")
         return
-    table = _table("session", "changes", "changed")
-    for info in there:
-        table.add_row(Text(printable(info.id)), str(info.number), _moment(info.changed_at))
-    print_table(table)
+    rows = [(printable(info.id), str(info.number), _moment(info.changed_at)) for info in there]
+    show_rows(("session", "changes", "changed"), rows)
 
 
 def _show(host: HostHandle, info: SessionInfo, args: argparse.Namespace) -> None:
@@ -88,17 +83,15 @@ def _show(host: HostHandle, info: SessionInfo, args: argparse.Namespace) -> None
     if args.out is not None:
         args.out.write({**_wire_of(info), "slices": slices, "policies": policies})
         return
-    _show_line(f"session  {printable(info.id)}")
-    _show_line(f"changes  {info.number}")
-    _show_line(f"changed  {_moment(info.changed_at)}")
+    show_line(f"session  {printable(info.id)}")
+    show_line(f"changes  {info.number}")
+    show_line(f"changed  {_moment(info.changed_at)}")
     if policies:
-        _show_line(f"records  {', '.join(map(printable, policies))}")
+        show_line(f"records  {', '.join(map(printable, policies))}")
     if slices:
-        table = _table("slice", "policy", "items")
-        for slice_ in slices:
-            table.add_row(Text(printable(slice_["type"])), slice_["policy"], str(slice_["items"]))
-        _show_line("")
-        print_table(table)
+        rows = [(printable(each["type"]), each["policy"], str(each["items"])) for each in slices]
+        show_line("")
+        show_rows(("slice", "policy", "items"), rows)
 
 
 def _export(host: HostHandle, info: SessionInfo, args: argparse.Namespace) -> None:
@@ -111,10 +104,7 @@ def _export(host: HostHandle, info: SessionInfo, args: argparse.Namespace) -> No
 
 def _delete(store: SessionStore, info: SessionInfo, args: argparse.Namespace) -> None:
     removed = store.delete(info.id)
-    if args.out is not None:
-        args.out.write({"id": info.id, "removed": removed})
-    else:
-        _show_line(f"{printable(info.id)} is removed.")
+    tell(args, f"{printable(info.id)} is removed.", {"id": info.id, "removed": removed})
 
 
 def _document_of(host: HostHandle, info: SessionInfo) -> dict[str, Any]:
@@ -129,19 +119,8 @@ def _wire_of(info: SessionInfo) -> dict[str, Any]:
     return {"id": info.id, "number": info.number, "changedAt": wire_time(info.changed_at)}
 
 
-def _table(*titles: str) -> Table:
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in titles:
-        table.add_column(title, no_wrap=True)
-    return table
-
-
 def _moment(moment: datetime) -> str:
     return f"{moment:%Y-%m-%d %H:%M:%S}"
-
-
-def _show_line(text: str) -> None:
-    console().print(Text(text), soft_wrap=True)
 
 
 # --- toolstile doctor

@@ -203,7 +203,7 @@ class Calling:
         if error.data:
             data = hide(one_line(json.dumps(error.data), 1000), secrets_of(self._settings))
             log.warning("%s: %s sent with its error: %s", tool, self._server, data, extra=NOTICE)
-        # The time at which a server wants a call again, as in `after 30 s`; empty if it does not say.
+        # When a server wants a call again, as in `after 30 s`; empty if it does not say.
         found = re.search(
             r'"retry\W?_?after\w*": "?([\w :,.+-]{1,40})', json.dumps(error.data), re.IGNORECASE
         )
