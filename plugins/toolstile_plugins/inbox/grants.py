@@ -11,7 +11,7 @@ import logging
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Final
 from uuid import uuid4
 
@@ -22,6 +22,7 @@ from toolstile_hookspecs.support.text import printable, wire_time
 from toolstile_plugins.approval.grants import MOST_HOURS, SCOPES, Grant, Scope, Terms
 from toolstile_plugins.inbox.events import ApprovalEvent
 from toolstile_plugins.inbox.inbox import Inbox
+from toolstile_plugins.inbox.question_json import plain
 
 log = logging.getLogger("toolstile.inbox")
 
@@ -60,7 +61,8 @@ class InboxGrants:
             StateError: They may not; the message is for them.
         """
         self._check(grant, question)
-        sealed = self.inbox.seal.seal_grant(_written(grant))
+        written = {name: getattr(grant, name) for name in Grant.__slots__}
+        sealed = self.inbox.seal.seal_grant(json.dumps(written, default=plain))
         event = self._event("granted", grant, grant.by, via=grant.via, call=question.call_id)
         self.inbox.store.grant(GrantRecord(grant.id, grant.expires, sealed), event)
         self.inbox.events.to_record()
@@ -214,16 +216,3 @@ _APPENDED: Final = os.O_WRONLY | os.O_CREAT | os.O_APPEND
 
 def _key(grant: Grant) -> str:
     return f"inbox grant {grant.id}"
-
-
-# --- Their JSON
-
-
-def _written(grant: Grant) -> str:
-    def plain(value: Any) -> Any:
-        if isinstance(value, datetime):
-            return value.astimezone(UTC).isoformat()
-        return [value.source, value.id, sorted(value.groups)]
-
-    names = Grant.__slots__
-    return json.dumps({name: getattr(grant, name) for name in names}, default=plain)

@@ -14,32 +14,22 @@ from toolstile_hookspecs.services.approval_store import AnswerRecord, Question, 
 _KINDS: Final[dict[Any, Any]] = {"str": str, "str | None": str | None}
 _TEXTS: Final = {each.name: _KINDS[each.type] for each in fields(Question) if each.type in _KINDS}
 """The types of the fields of a question that are texts."""
+_LATER: Final = ("sealed", "state", "answer")
+FIRST: Final = [each.name for each in fields(Question) if each.name not in _LATER]
+"""The fields of a question from its beginning on."""
+
+
+def plain(value: Any) -> Any:
+    """Return a time or a principal as data, for `json.dumps`."""
+    if isinstance(value, datetime):
+        return value.astimezone(UTC).isoformat()
+    return [value.source, value.id, sorted(value.groups)]
 
 
 def question_as_json(question: Question) -> str:
     """Return what is kept of a question beside its state, its seal and its answer."""
     # In ASCII: no database takes lone surrogates, which names of files may have.
-    return json.dumps(
-        {
-            "call_id": question.call_id,
-            "tool": question.tool,
-            "category": question.category,
-            "consequence": question.consequence,
-            "reasons": question.reasons,
-            "arguments": question.arguments,
-            "digest": question.digest,
-            "principal": _written_principal(question.principal),
-            "owner": question.owner,
-            "diff": question.diff,
-            "shown_before": question.shown_before,
-            "asked_by": question.asked_by,
-            "definition": question.definition,
-            "ticket": question.ticket,
-            "session_id": question.session_id,
-            "created": question.created.isoformat(),
-            "expires": question.expires.isoformat(),
-        }
-    )
+    return json.dumps({name: getattr(question, name) for name in FIRST}, default=plain)
 
 
 def question_of(row: Sequence[Any]) -> Question:
@@ -52,7 +42,7 @@ def question_of(row: Sequence[Any]) -> Question:
     found = json.loads(text)
     for name in ("reasons", "asked_by"):
         found[name] = tuple(found.get(name, ()))
-    found["principal"] = _read_principal(found["principal"])
+    found["principal"] = found["principal"] and Principal(*found["principal"])
     for name in ("created", "expires"):
         found[name] = _read_moment(found[name])
     given = None if answer is None else _read_answer(answer, proof)
@@ -66,9 +56,8 @@ def question_of(row: Sequence[Any]) -> Question:
 
 def answer_as_json(given: AnswerRecord) -> str:
     """Return what is kept of an answer beside its proof."""
-    by = _written_principal(given.by)
-    told = [given.answer.value, by, given.via, given.at.astimezone(UTC).isoformat(), given.reason]
-    return json.dumps(told)
+    told = [given.answer.value, given.by, given.via, given.at, given.reason]
+    return json.dumps(told, default=plain)
 
 
 def _read_answer(text: str, proof: bytes) -> AnswerRecord:
@@ -79,13 +68,3 @@ def _read_answer(text: str, proof: bytes) -> AnswerRecord:
 
 def _read_moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
-
-
-def _written_principal(principal: Principal | None) -> list[Any] | None:
-    if principal is None:
-        return None
-    return [principal.source, principal.id, sorted(principal.groups)]
-
-
-def _read_principal(written: Sequence[Any] | None) -> Principal | None:
-    return None if written is None else Principal(*written)

@@ -9,8 +9,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, fields, replace
-from datetime import UTC, datetime
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -21,6 +20,7 @@ from toolstile_hookspecs import Answer, ApprovalAnswer, ConfigurationError, Stat
 from toolstile_hookspecs.services.approval_store import AnswerRecord, GrantRecord, Question
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import make_directory_of
+from toolstile_plugins.inbox.question_json import FIRST, plain
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet
@@ -215,29 +215,15 @@ class Seal:
 
 def _shown(question: Question) -> str:
     """Return the digest of all that stands in a question from its beginning."""
-    names = [each.name for each in fields(question) if each.name not in _LATER]
-    told = json.dumps([getattr(question, name) for name in names], default=_plain)
+    told = json.dumps([getattr(question, name) for name in FIRST], default=plain)
     return sha256(told.encode()).hexdigest()
-
-
-_LATER: Final = ("sealed", "state", "answer")
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, datetime):
-        return _moment(value)
-    return [value.source, value.id, sorted(value.groups)]
 
 
 def _told(question: Question, given: AnswerRecord) -> list[str | None]:
     """Return all that an answer proves."""
     by = given.by
     about = [question.ticket, question.digest, given.answer.value]
-    return [*about, by.source, by.id, given.via, _moment(given.at), given.reason]
-
-
-def _moment(moment: datetime) -> str:
-    return moment.astimezone(UTC).isoformat()
+    return [*about, by.source, by.id, given.via, plain(given.at), given.reason]
 
 
 _NO_BUTTON = (
