@@ -9,52 +9,19 @@ from typing import TYPE_CHECKING, Any, Final
 from toolstile_hookspecs.services.approval_store import EventRecord
 from toolstile_plugins.database.postgres_database import PostgresDatabase, of_postgres
 from toolstile_plugins.database.schema import Part
-from toolstile_plugins.inbox.sql import SqlApprovals
+from toolstile_plugins.inbox.sql import TABLES, SqlApprovals
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
 
-APPROVALS: Final = Part(
-    "approvals",
-    (
-        """CREATE TABLE toolstile_questions (
-    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    ticket TEXT NOT NULL UNIQUE,
-    session_id TEXT NOT NULL,
-    created DOUBLE PRECISION NOT NULL,
-    expires DOUBLE PRECISION NOT NULL,
-    state TEXT NOT NULL,
-    question TEXT NOT NULL,
-    sealed BYTEA NOT NULL,
-    answer TEXT,
-    proof BYTEA,
-    holder TEXT,
-    held_until DOUBLE PRECISION
-);
-CREATE INDEX toolstile_questions_by_state ON toolstile_questions (state, created);
-CREATE INDEX toolstile_questions_by_end ON toolstile_questions (expires);
-CREATE TABLE toolstile_grants (
-    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    expires DOUBLE PRECISION NOT NULL,
-    sealed BYTEA NOT NULL
-);
-CREATE TABLE toolstile_events (
-    number BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    session_id TEXT NOT NULL,
-    expiry_of TEXT UNIQUE,
-    due DOUBLE PRECISION NOT NULL,
-    sealed BYTEA NOT NULL,
-    told_record BOOLEAN NOT NULL DEFAULT FALSE,
-    told_session BOOLEAN NOT NULL DEFAULT FALSE
-);
-CREATE INDEX toolstile_events_by_time ON toolstile_events (due, number);
-CREATE INDEX toolstile_events_to_record
-    ON toolstile_events (due, number) WHERE NOT told_record;
-CREATE INDEX toolstile_events_to_session
-    ON toolstile_events (session_id, due, number) WHERE NOT told_session""",
-    ),
-)
+_POSTGRES: Final = {
+    "new": "",
+    "number": "BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    "real": "DOUBLE PRECISION",
+    "bytes": "BYTEA",
+    "flag": "BOOLEAN NOT NULL DEFAULT FALSE",
+}
+APPROVALS: Final = Part("approvals", (TABLES.format(**_POSTGRES),))
 """The tables of questions, grants and events."""
 
 

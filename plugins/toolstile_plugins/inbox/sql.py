@@ -23,6 +23,44 @@ from toolstile_plugins.inbox.question_json import answer_as_json, question_as_js
 
 log = logging.getLogger("toolstile.inbox")
 
+TABLES: Final = """\
+CREATE TABLE {new}toolstile_questions (
+    number {number},
+    ticket TEXT NOT NULL UNIQUE,
+    session_id TEXT NOT NULL,
+    created {real} NOT NULL,
+    expires {real} NOT NULL,
+    state TEXT NOT NULL,
+    question TEXT NOT NULL,
+    sealed {bytes} NOT NULL,
+    answer TEXT,
+    proof {bytes},
+    holder TEXT,
+    held_until {real}
+);
+CREATE INDEX {new}toolstile_questions_by_state ON toolstile_questions (state, created);
+CREATE INDEX {new}toolstile_questions_by_end ON toolstile_questions (expires);
+CREATE TABLE {new}toolstile_grants (
+    number {number},
+    id TEXT NOT NULL UNIQUE,
+    expires {real} NOT NULL,
+    sealed {bytes} NOT NULL
+);
+CREATE TABLE {new}toolstile_events (
+    number {number},
+    session_id TEXT NOT NULL,
+    expiry_of TEXT UNIQUE,
+    due {real} NOT NULL,
+    sealed {bytes} NOT NULL,
+    told_record {flag},
+    told_session {flag}
+);
+CREATE INDEX {new}toolstile_events_by_time ON toolstile_events (due, number);
+CREATE INDEX {new}toolstile_events_to_record
+    ON toolstile_events (due, number) WHERE NOT told_record;
+CREATE INDEX {new}toolstile_events_to_session
+    ON toolstile_events (session_id, due, number) WHERE NOT told_session"""
+"""The tables of questions, grants and events, with places for the types of a database."""
 _FOUND: Final = "SELECT question, sealed, state, answer, proof FROM toolstile_questions"
 _ADD: Final = (
     "INSERT INTO toolstile_questions "

@@ -9,48 +9,20 @@ from pathlib import Path
 from typing import Any, Final
 
 from toolstile_hookspecs import StateError
-from toolstile_plugins.inbox.sql import SqlApprovals
+from toolstile_plugins.inbox.sql import TABLES, SqlApprovals
 from toolstile_plugins.sqlite_file import SqliteFile
 
 _VERSION: Final = 3
+_SQLITE: Final = {
+    "new": "IF NOT EXISTS ",
+    "number": "INTEGER PRIMARY KEY",
+    "real": "REAL",
+    "bytes": "BLOB",
+    "flag": "INTEGER NOT NULL DEFAULT 0",
+}
 _TABLES: Final = f"""
 BEGIN IMMEDIATE;
-CREATE TABLE IF NOT EXISTS toolstile_questions (
-    number INTEGER PRIMARY KEY,
-    ticket TEXT NOT NULL UNIQUE,
-    session_id TEXT NOT NULL,
-    created REAL NOT NULL,
-    expires REAL NOT NULL,
-    state TEXT NOT NULL,
-    question TEXT NOT NULL,
-    sealed BLOB NOT NULL,
-    answer TEXT,
-    proof BLOB,
-    holder TEXT,
-    held_until REAL
-);
-CREATE INDEX IF NOT EXISTS toolstile_questions_by_state ON toolstile_questions (state, created);
-CREATE INDEX IF NOT EXISTS toolstile_questions_by_end ON toolstile_questions (expires);
-CREATE TABLE IF NOT EXISTS toolstile_grants (
-    number INTEGER PRIMARY KEY,
-    id TEXT NOT NULL UNIQUE,
-    expires REAL NOT NULL,
-    sealed BLOB NOT NULL
-);
-CREATE TABLE IF NOT EXISTS toolstile_events (
-    number INTEGER PRIMARY KEY,
-    session_id TEXT NOT NULL,
-    expiry_of TEXT UNIQUE,
-    due REAL NOT NULL,
-    sealed BLOB NOT NULL,
-    told_record INTEGER NOT NULL DEFAULT 0,
-    told_session INTEGER NOT NULL DEFAULT 0
-);
-CREATE INDEX IF NOT EXISTS toolstile_events_by_time ON toolstile_events (due, number);
-CREATE INDEX IF NOT EXISTS toolstile_events_to_record
-    ON toolstile_events (due, number) WHERE NOT told_record;
-CREATE INDEX IF NOT EXISTS toolstile_events_to_session
-    ON toolstile_events (session_id, due, number) WHERE NOT told_session;
+{TABLES.format(**_SQLITE)};
 PRAGMA user_version = {_VERSION};
 COMMIT;
 """

@@ -13,37 +13,22 @@ from toolstile_hookspecs.services.ledger import RecordedResult
 from toolstile_plugins.database.postgres_database import PostgresDatabase, of_postgres
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.ledger.stores.process_identity import Process
-from toolstile_plugins.ledger.stores.sql import COLUMNS, FINISH, OPEN, Done, Row, SqlStore, finished
+from toolstile_plugins.ledger.stores.sql import (
+    COLUMNS,
+    FINISH,
+    OPEN,
+    TABLE,
+    Done,
+    Row,
+    SqlStore,
+    finished,
+)
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
 
-LEDGER: Final = Part(
-    "ledger",
-    (
-        """CREATE TABLE IF NOT EXISTS toolstile_effects (
-    key TEXT NOT NULL PRIMARY KEY,
-    tool_name TEXT NOT NULL,
-    params_hash TEXT NOT NULL,
-    effect_id TEXT NOT NULL,
-    session_id TEXT NOT NULL,
-    call_id TEXT NOT NULL,
-    created_at BIGINT NOT NULL,
-    state TEXT NOT NULL,
-    expires_at BIGINT,
-    message BYTEA,
-    value BYTEA,
-    excluded SMALLINT NOT NULL DEFAULT 0,
-    changes BYTEA,
-    unportable TEXT,
-    reason TEXT,
-    owner TEXT NOT NULL,
-    lease TIMESTAMPTZ NOT NULL,
-    secret SMALLINT NOT NULL DEFAULT 0
-)""",
-        OPEN,
-    ),
-)
+_TYPES: Final = {"integer": "BIGINT", "bytes": "BYTEA", "flag": "SMALLINT", "lease": "TIMESTAMPTZ"}
+LEDGER: Final = Part("ledger", (TABLE.format(**_TYPES), OPEN))
 """The table of effects; it may be there without a version, as ledgers had none once."""
 
 

@@ -30,6 +30,28 @@ LAPSED: Final = "Its process ended, or stopped renewing its claim, before the ou
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _MICROSECOND: Final = timedelta(microseconds=1)
 
+TABLE: Final = """\
+CREATE TABLE IF NOT EXISTS toolstile_effects (
+    key TEXT NOT NULL PRIMARY KEY,
+    tool_name TEXT NOT NULL,
+    params_hash TEXT NOT NULL,
+    effect_id TEXT NOT NULL,
+    session_id TEXT NOT NULL,
+    call_id TEXT NOT NULL,
+    created_at {integer} NOT NULL,
+    state TEXT NOT NULL,
+    expires_at {integer},
+    message {bytes},
+    value {bytes},
+    excluded {flag} NOT NULL DEFAULT 0,
+    changes {bytes},
+    unportable TEXT,
+    reason TEXT,
+    owner TEXT NOT NULL,
+    lease {lease} NOT NULL,
+    secret {flag} NOT NULL DEFAULT 0
+)"""
+"""The table, with places for the types of a database."""
 OPEN: Final = (
     "CREATE INDEX IF NOT EXISTS toolstile_effects_open ON toolstile_effects (created_at, key) "
     "WHERE state <> 'done'"

@@ -14,7 +14,7 @@ from typing import Any, Final, NamedTuple
 from toolstile_hookspecs import LedgerError
 from toolstile_hookspecs.services.ledger import EffectState, RecordedResult
 from toolstile_plugins.ledger.stores.process_identity import Process, monotonic
-from toolstile_plugins.ledger.stores.sql import FINISH, OPEN, Done, Row, SqlStore, finished
+from toolstile_plugins.ledger.stores.sql import FINISH, OPEN, TABLE, Done, Row, SqlStore, finished
 from toolstile_plugins.sqlite_file import (
     FORK_PATIENCE,
     Synchronous,
@@ -25,28 +25,7 @@ from toolstile_plugins.sqlite_file import (
 VERSION: Final = 1
 _OURS: Final = ("toolstile_", "sqlite_")
 """The beginnings of our tables, of stored sessions, too, and of those that SQLite makes."""
-_TABLE: Final = """
-CREATE TABLE IF NOT EXISTS toolstile_effects (
-    key TEXT NOT NULL PRIMARY KEY,
-    tool_name TEXT NOT NULL,
-    params_hash TEXT NOT NULL,
-    effect_id TEXT NOT NULL,
-    session_id TEXT NOT NULL,
-    call_id TEXT NOT NULL,
-    created_at INTEGER NOT NULL,
-    state TEXT NOT NULL,
-    expires_at INTEGER,
-    message BLOB,
-    value BLOB,
-    excluded INTEGER NOT NULL DEFAULT 0,
-    changes BLOB,
-    unportable TEXT,
-    reason TEXT,
-    owner TEXT NOT NULL,
-    lease REAL NOT NULL,
-    secret INTEGER NOT NULL DEFAULT 0
-)
-"""
+_TABLE: Final = TABLE.format(integer="INTEGER", bytes="BLOB", flag="INTEGER", lease="REAL")
 # What says the same came with SQLite 3.24; `OR IGNORE` has always been there.
 _ON_CONFLICT: Final = " ON CONFLICT (key) DO NOTHING"
 _INTO: Final = ("INSERT INTO", "INSERT OR IGNORE INTO")
