@@ -18,8 +18,8 @@ from toolstile_plugins.approval.grants import HOURS, Terms
 from toolstile_plugins.cli_support import printable_lines, show_line, show_rows, tell
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import Inbox, described_answer
+from toolstile_plugins.inbox.question_json import read_arguments, wire_of
 from toolstile_plugins.inbox.resumption import resume_pending
-from toolstile_plugins.inbox.wire import read_arguments, wire_of
 
 VIA: Final = "command line"
 _NO_INBOX: Final = (

@@ -1,4 +1,4 @@
-"""Questions and answers as the JSON that stores keep."""
+"""Questions and answers as JSON: as stores keep them, and as commands and the console show them."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from toolstile_hookspecs import Answer, Principal
+from toolstile_hookspecs import Answer, Principal, StateError
 from toolstile_hookspecs.services.approval_store import AnswerRecord, Question, QuestionState
+from toolstile_hookspecs.support.text import wire_time
 
 _KINDS: Final[dict[Any, Any]] = {"str": str, "str | None": str | None}
 _TEXTS: Final = {each.name: _KINDS[each.type] for each in fields(Question) if each.type in _KINDS}
@@ -68,3 +69,49 @@ def _read_answer(text: str, proof: bytes) -> AnswerRecord:
 
 def _read_moment(text: str) -> datetime:
     return datetime.fromisoformat(text).astimezone(UTC)
+
+
+def wire_of(question: Question, lost: str | None = None) -> dict[str, Any]:
+    """Return a question as JSON data, with the reason why no answer to it can count."""
+    given, principal = question.answer, question.principal
+    return {
+        "ticket": question.ticket,
+        "tool": question.tool,
+        "category": question.category,
+        "consequence": question.consequence,
+        "reasons": list(question.reasons),
+        "arguments": json.loads(question.arguments),
+        "diff": question.diff,
+        "shownBefore": question.shown_before,
+        "digest": question.digest,
+        "callId": question.call_id,
+        "session": question.session_id,
+        "principal": principal and {"source": principal.source, "id": principal.id},
+        "created": wire_time(question.created),
+        "expires": wire_time(question.expires),
+        "state": question.state.value,
+        "lost": lost,
+        "answer": given
+        and {
+            "answer": given.answer.value,
+            "by": {"source": given.by.source, "id": given.by.id},
+            "via": given.via,
+            "at": wire_time(given.at),
+            "reason": given.reason,
+        },
+    }
+
+
+def read_arguments(text: str) -> dict[str, Any]:
+    """Return the arguments that a person has written as JSON.
+
+    Raises:
+        StateError: They are not a JSON object.
+    """
+    try:
+        arguments = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise StateError(f"The arguments are not JSON: {error}. Correct them.") from None
+    if not isinstance(arguments, dict):
+        raise StateError("The arguments are not a JSON object. Write {...}.")
+    return cast("dict[str, Any]", arguments)

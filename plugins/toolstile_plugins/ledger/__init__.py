@@ -36,9 +36,8 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.command_options.ledger import LEDGER
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
 from toolstile_plugins.ledger.claim import claim_or_replay, is_recorded
-from toolstile_plugins.ledger.handler_end import HandlerEnd
 from toolstile_plugins.ledger.participant import Holding
-from toolstile_plugins.ledger.reconcile import reconciler_of, tool_reconciles
+from toolstile_plugins.ledger.reconcile import HandlerEnd, reconciler_of, tool_reconciles
 from toolstile_plugins.ledger.settings import LedgerSettings, offered_store, sessions_file
 from toolstile_plugins.ledger.stores.memory import MemoryStore
 

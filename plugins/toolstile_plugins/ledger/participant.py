@@ -23,9 +23,8 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of
-from toolstile_plugins.ledger.handler_end import HandlerEnd, gives_key_back
 from toolstile_plugins.ledger.keys import printable_session
-from toolstile_plugins.ledger.reconcile import Reconciler
+from toolstile_plugins.ledger.reconcile import HandlerEnd, Reconciler, gives_key_back
 
 
 @dataclass(slots=True)

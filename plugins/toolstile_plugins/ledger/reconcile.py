@@ -6,12 +6,13 @@ import inspect
 import json
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from toolstile_hookspecs import (
+    HandlerState,
     Reconciled,
     Tool,
     ToolContext,
@@ -21,15 +22,114 @@ from toolstile_hookspecs import (
     secrets_of,
 )
 from toolstile_hookspecs.codecs import in_one_line, why_unwritable
-from toolstile_hookspecs.services.dispatcher import Dispatcher
+from toolstile_hookspecs.services.dispatcher import Dispatcher, DispatchOutcome, DispatchState
 from toolstile_hookspecs.services.ledger import LedgerEntry, RecordedResult, SettlesUnknown
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.ids import new_id
 from toolstile_plugins.ledger.api import EffectLedger, end_of, with_masks
-from toolstile_plugins.ledger.reconcile_dispatch import Ask, ask_dispatcher
 from toolstile_plugins.ledger.reconcile_tool import ask_other
 from toolstile_plugins.ledger.settings import LedgerSettings
+
+_ENDED: Final = frozenset({HandlerState.FAILED, HandlerState.RAISED, HandlerState.LOST})
+
+
+class HandlerEnd:
+    """Calls back once the handler of a call has ended: a resource of that call.
+
+    The host closes it then, and not before. While a handler that was given up runs on, nobody may
+    find that its effect has not happened.
+    """
+
+    def __init__(self) -> None:
+        self._callbacks: list[Callable[[], object]] = []
+        self._has_ended = False
+        self._lock = threading.Lock()
+
+    def then(self, callback: Callable[[], object]) -> None:
+        """Call back at the end; at once where that is over."""
+        with self._lock:
+            if not self._has_ended:
+                self._callbacks.append(callback)
+                return
+        callback()
+
+    def close(self) -> None:
+        """Call back whom the end concerns."""
+        with self._lock:
+            self._has_ended = True
+            callbacks, self._callbacks = self._callbacks, []
+        for callback in callbacks:
+            callback()
+
+
+def gives_key_back(tool: Tool[Any, Any], state: HandlerState, *, asks_tool: bool) -> bool:
+    """Tell whether a handler that failed counts as without effect.
+
+    Args:
+        tool: The tool.
+        state: The end of its handler.
+        asks_tool: Whether something can be asked for the effect.
+    """
+    config = tool.idempotency
+    if state not in _ENDED or config is None:
+        return False
+    if config.on_error is not None:
+        return config.on_error == "release"
+    if state is HandlerState.FAILED:
+        return True
+    is_asked = asks_tool or config.reconcile is not None
+    return not is_asked and (state is HandlerState.RAISED or tool.category == "read")
+
+
+Ask = Callable[[LedgerEntry, ToolContext], Awaitable[Reconciled]]
+
+
+async def ask_dispatcher(
+    tool: Tool[Any, Any],
+    dispatcher: Dispatcher,
+    own: Ask | None,
+    entry: LedgerEntry,
+    context: ToolContext,
+) -> Reconciled:
+    """Ask the dispatcher what became of a call, and then what the tool has for that.
+
+    Args:
+        tool: The tool.
+        dispatcher: The dispatcher; not every effect was submitted to it.
+        own: Asks the tool; only once the call cannot begin any more, so that its finding holds.
+        entry: The effect.
+        context: The context of the one who asks.
+    """
+    import asyncio  # late: commands that make no calls need not wait for it
+
+    effect_id = entry.claim.effect_id
+    outcome = await asyncio.to_thread(dispatcher.find, effect_id)
+    if outcome is None and own is not None:
+        outcome = await asyncio.to_thread(dispatcher.withdraw, effect_id)
+    if outcome is None:
+        return Reconciled.cannot_tell("It runs on a worker, or it is not known whether it did.")
+    return _finding(tool, outcome, only_here=own is None) or (
+        Reconciled.cannot_tell(outcome.text) if own is None else await own(entry, context)
+    )
+
+
+def _finding(
+    tool: Tool[Any, Any], outcome: DispatchOutcome, *, only_here: bool
+) -> Reconciled | None:
+    """Return what an outcome says by itself, None where that is not certain."""
+    if outcome.state is DispatchState.RESULT:
+        value = None if outcome.value is None else tool.result_codec.decode(outcome.value)
+        return Reconciled.happened(
+            ToolResult(outcome.text, value, exclude_value_from_context=outcome.excluded)
+        )
+    if outcome.state is DispatchState.FAILURE:
+        is_over = gives_key_back(tool, outcome.handler_state, asks_tool=not only_here)
+        return Reconciled.did_not() if is_over else None
+    # Also a call that ran elsewhere, of which the dispatcher does not know, may be withdrawn.
+    is_certain = outcome.state is DispatchState.NOT_RUN and only_here
+    return Reconciled.did_not() if is_certain else None
+
 
 T = TypeVar("T")
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from toolstile_hookspecs import hookimpl
-from toolstile_plugins.policies.budgets import BudgetPolicy
 from toolstile_plugins.policies.categories import CategoryPolicy
 from toolstile_plugins.policies.dependencies import SequentialDependencyPolicy
-from toolstile_plugins.policies.limits import QuotaPolicy, RateLimitPolicy
+from toolstile_plugins.policies.limits import BudgetPolicy, QuotaPolicy, RateLimitPolicy
 from toolstile_plugins.policies.read_before_write import ReadBeforeWritePolicy
 
 __all__ = [

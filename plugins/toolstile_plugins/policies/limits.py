@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence, Set as AbstractSet
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 from toolstile_hookspecs import (
     DefinitionError,
@@ -220,3 +220,38 @@ def _remedy(place: Reservation, smaller: Tool[Any, Any] | None = None) -> str:
     if smaller is not None:
         return f"Retry {smaller.name} with no more than that, or go on without it."
     return "It cannot be called again; go on without it."
+
+
+@dataclass(frozen=True, kw_only=True)
+class BudgetPolicy(SelectingPolicy):
+    """Denies tools once too little of the budget is left; without a budget it denies none.
+
+    Args:
+        least: The amount that must be left.
+        unit: Its unit: `tokens`, `input_tokens`, `output_tokens`, `cost`.
+
+    Raises:
+        DefinitionError: When `least` is not positive.
+    """
+
+    wants_params: ClassVar = False
+
+    least: Amount
+    unit: str = "tokens"
+
+    def __post_init__(self) -> None:
+        """Check the amount."""
+        super().__post_init__()
+        if not self.least > 0:
+            raise DefinitionError("BudgetPolicy: least must be more than 0; else it denies none.")
+
+    def check(self, tool: Tool[Any, Any], params: Any, *, context: ToolContext) -> PolicyDecision:
+        """Deny where less is left."""
+        tracker = context.budget_tracker
+        left = None if tracker is None else tracker.remaining(self.unit)
+        if left is None or left >= self.least:
+            return PolicyDecision.allow()
+        return PolicyDecision.deny(
+            f"{tool.label} cannot be called with less than {self.least:g} {self.unit} of the "
+            f"budget, and {max(left, 0):g} are left. Go on without it."
+        )

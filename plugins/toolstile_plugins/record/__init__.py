@@ -17,8 +17,7 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs import Command, Diagnostic, HostHandle, hookimpl
 from toolstile_plugins.directories import appended_finding, folder_finding
-from toolstile_plugins.record.options import offered_commands
-from toolstile_plugins.record.settings import RecordSettings
+from toolstile_plugins.record.options import RecordSettings, offered_commands
 
 if TYPE_CHECKING:
     from toolstile_plugins.record.file import RecordFile

@@ -15,7 +15,7 @@ from toolstile_hookspecs import HostHandle
 from toolstile_plugins.record.reader import Recording
 from toolstile_plugins.record.replay_run import Comparison, replayed
 from toolstile_plugins.record.replayer import Replayer
-from toolstile_plugins.rules.verdicts import judged
+from toolstile_plugins.rules.explanation import judged
 
 NO_POLICY: Final = "(none)"
 """The name where a call is not judged by any policy."""

@@ -11,9 +11,8 @@ from toolstile_hookspecs.support.text import counted, printable
 from toolstile_plugins.record.display import Screen
 from toolstile_plugins.record.selection import records_in
 from toolstile_plugins.rules.backtest import backtest
-from toolstile_plugins.rules.explanation import explained
+from toolstile_plugins.rules.explanation import UNJUDGED, explained
 from toolstile_plugins.rules.policy_tests import read_cases, tried
-from toolstile_plugins.rules.verdicts import UNJUDGED
 
 _STYLES: Final = {Verdict.ALLOW: "green", Verdict.ASK: "yellow", Verdict.DENY: "red", None: "dim"}
 _TITLES: Final = ("calls", "tool", "policy", "was", "is", "first", "reason")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,8 +13,10 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     HostHandle,
     Outcome,
+    PolicyDecision,
     PolicyStoreLocation,
     Principal,
+    Status,
     ToolCall,
     ToolResult,
     Verdict,
@@ -22,7 +24,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.execution.policy_answer import PolicyAnswer
 from toolstile_plugins.record.replay_run import registered
-from toolstile_plugins.rules.verdicts import judged
+from toolstile_plugins.record.schema import Decision as RecordedDecision
 
 NAME: Final = "policy-explanation"
 CONFIRMATION: Final = "requires_confirmation"
@@ -95,3 +97,24 @@ def explained(
         answers[CONFIRMATION] = PolicyAnswer(CONFIRMATION, Verdict.ASK, why)
         verdict = verdict if verdict == Verdict.DENY else Verdict.ASK.value
     return Explanation(verdict, outcome.text, (*answers.values(),))
+
+
+UNJUDGED: Final = "not judged"
+"""The verdict on a call that ends before its policies, as one of a tool that is gone does."""
+_BEFORE_POLICIES: Final = {Status.UNKNOWN_TOOL, Status.INVALID}
+Decision = PolicyDecision | RecordedDecision
+
+
+def judged(status: Status | None, decisions: Iterable[Decision]) -> tuple[str, Decision | None]:
+    """Return the verdict of all policies on a call, and the decision that made it.
+
+    Args:
+        status: The status in which the call ended.
+        decisions: The decisions, in order; deny wins over ask, and ask over allow.
+    """
+    decided = tuple(decisions)
+    for verdict in (Verdict.DENY, Verdict.ASK):
+        for decision in decided:
+            if decision.verdict is verdict:
+                return verdict.value, decision
+    return UNJUDGED if status in _BEFORE_POLICIES else Verdict.ALLOW.value, None

@@ -35,7 +35,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.support.text import suggest
 from toolstile_plugins.record.replay_run import registered
-from toolstile_plugins.rules.verdicts import UNJUDGED, judged
+from toolstile_plugins.rules.explanation import UNJUDGED, judged
 
 NAME: Final = "policy-tests"
 DENIED: Final = "deny"

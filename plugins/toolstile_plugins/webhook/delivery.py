@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
+import json
 import logging
+import os
 import random
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager, closing, suppress
@@ -15,10 +18,55 @@ import httpx2
 
 from toolstile_hookspecs import HostHandle, StateError
 from toolstile_hookspecs.services.approval_store import Question
+from toolstile_hookspecs.support.process import unshared
+from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.webhook.endpoint import Endpoint, retry_after
 from toolstile_plugins.webhook.messages import wire_of
-from toolstile_plugins.webhook.turn import Turn
 from toolstile_plugins.webhook.webhook import VIA, Webhook
+
+log = logging.getLogger("toolstile.webhook")
+
+
+class Turn:
+    """A file that one process at a time has locked; the system frees it where that one dies.
+
+    Args:
+        path: The file; made, with the directories above.
+
+    Attributes:
+        asked: The questions that the endpoint was asked and not told the end of: their addresses
+            by ticket. The next process that has the turn goes on with them.
+    """
+
+    def __init__(self, path: Path) -> None:
+        make_directory_of(path)
+        self._file = unshared(path, os.O_RDWR | os.O_CREAT)
+        self.asked: dict[str, str] = {}
+
+    def take(self) -> bool:
+        """Tell whether the turn is this process's, until it is given back."""
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        with suppress(ValueError):
+            self.asked = json.loads(self._file.readall().partition(b"\n")[0])
+        return True
+
+    def note(self) -> None:
+        """Write down what was asked; nothing of it is needed but for a later process."""
+        line = json.dumps(self.asked).encode() + b"\n" if self.asked else b""
+        try:
+            # In this order, so that a process that dies within leaves one of both lines.
+            os.pwrite(self._file.fileno(), line, 0)
+            os.ftruncate(self._file.fileno(), len(line))
+        except OSError:
+            log.exception("What the webhook was asked cannot be noted.")
+
+    def close(self) -> None:
+        """Give the turn back."""
+        self._file.close()
+
 
 log = logging.getLogger("toolstile.webhook")
 

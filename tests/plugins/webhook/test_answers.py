@@ -15,7 +15,7 @@ from tests.plugins.inbox.conftest import BOB, PAID, asked, generate, inbox_of, s
 from toolstile_hookspecs import Answer, Principal, Status, ToolCall, tool
 from toolstile_hookspecs.services.approval_store import QuestionState
 from toolstile_plugins.inbox import resume_pending
-from toolstile_plugins.webhook.turn import Turn
+from toolstile_plugins.webhook.delivery import Turn
 
 from .conftest import ADA, Endpoint, Given
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -14,7 +15,7 @@ from anyio.abc import ObjectReceiveStream
 from mcp.client._transport import ReadStream, TransportStreams
 from mcp.shared.message import SessionMessage
 
-from toolstile_plugins.mcp.gateway.errors import ServerBroken
+from toolstile_plugins.mcp.gateway.errors import NESTED_DEEPER, ServerBroken
 
 Item = SessionMessage | Exception
 
@@ -100,3 +101,35 @@ async def guarded(
     async with connect() as (messages, out):
         guard.inner = messages
         yield guard, out
+
+
+DEEPEST: Final = 150
+"""Levels of a message that are read; the SDK's reader takes 200."""
+TOO_DEEP: Final = f'{{"$ref": "{NESTED_DEEPER}"}}'.encode()
+"""Stands for what is nested deeper; in a schema, it keeps its tool from being used."""
+_BRACKETS: Final = re.compile(rb'"(?:[^"\\]|\\.)*"|[\[{\]}]')
+"""The brackets of JSON, and its texts, in which they are none."""
+
+
+def flattened(text: bytes) -> bytes:
+    """Return JSON whose parts that are nested beyond what can be read say so instead.
+
+    Example:
+        >>> flattened(b"[" * 151 + b"]" * 151).count(b"["), flattened(b"[1]")
+        (150, b'[1]')
+    """
+    if text.count(b"[") + text.count(b"{") <= DEEPEST:
+        return text
+    kept: list[bytes] = []
+    depth = start = 0
+    for found in _BRACKETS.finditer(text):
+        if found[0] in b"[{":
+            if depth == DEEPEST:
+                kept.append(text[start : found.start()])
+            depth += 1
+        elif found[0] in b"]}":
+            depth -= 1
+            if depth == DEEPEST:
+                kept.append(TOO_DEEP)
+                start = found.end()
+    return b"".join([*kept, text[start:]])

@@ -17,7 +17,7 @@ from mcp_types import INTERNAL_ERROR
 
 from toolstile_hookspecs import hide
 from toolstile_plugins.mcp.gateway.errors import amount, told
-from toolstile_plugins.mcp.gateway.transports.message_depth import flattened
+from toolstile_plugins.mcp.gateway.transports.guard import flattened
 
 CONNECT: Final = 30.0
 """Seconds until a connection must stand, and a request be sent."""

@@ -25,7 +25,7 @@ from mcp.client.stdio import get_default_environment
 from mcp.shared.message import SessionMessage
 
 from toolstile_plugins.mcp.gateway.errors import ServerBroken, amount, one_line
-from toolstile_plugins.mcp.gateway.transports.message_depth import flattened
+from toolstile_plugins.mcp.gateway.transports.guard import flattened
 
 log = logging.getLogger("toolstile.mcp")
 
