@@ -68,29 +68,27 @@ def _run(
     writes: list[list[str]] = []
     functions: dict[str, Any] = {}
     if files is not None:
-        functions = _functions(files, texts, writes)
+        # What code has for files; `texts` and `writes` take what it reads and writes.
+
+        def read_text(path: str) -> str:
+            if type(path) is not str:
+                raise ValueError("read_text() takes a path, a text")
+            texts[path] = texts[path] if path in texts else files.read(path)
+            return texts[path]
+
+        def write_text(path: str, content: str, mode: str = "create") -> None:
+            if type(path) is not str or type(content) is not str or mode not in MODES:
+                raise ValueError(
+                    f"write_text() takes a path, a text, and a mode of {', '.join(MODES)}"
+                )
+            writes.append([path, content, mode])
+
+        functions = {"read_text": read_text, "write_text": write_text, "reads": dict(texts)}
     evaluation = Evaluation(variables, functions, most)
     shown, left = evaluation.run(params.code)
     writes += [[write.path, _filled(write.content, left), write.mode] for write in params.writes]
     outputs = {name: evaluation.as_text(value) for name, value in left.items()}
     return [shown, *evaluation.outputs(), outputs, list(texts), writes]
-
-
-def _functions(files: Files, texts: dict[str, str], writes: list[list[str]]) -> dict[str, Any]:
-    """Return what code has for files; `texts` and `writes` take what it reads and writes."""
-
-    def read_text(path: str) -> str:
-        if type(path) is not str:
-            raise ValueError("read_text() takes a path, a text")
-        texts[path] = texts[path] if path in texts else files.read(path)
-        return texts[path]
-
-    def write_text(path: str, content: str, mode: str = "create") -> None:
-        if type(path) is not str or type(content) is not str or mode not in MODES:
-            raise ValueError(f"write_text() takes a path, a text, and a mode of {', '.join(MODES)}")
-        writes.append([path, content, mode])
-
-    return {"read_text": read_text, "write_text": write_text, "reads": dict(texts)}
 
 
 def _variables(given: dict[str, str]) -> dict[str, Any]:

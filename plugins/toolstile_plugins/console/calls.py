@@ -20,7 +20,6 @@ from toolstile_plugins.console.call_index import CallIndex, Filter
 from toolstile_plugins.console.call_tail import MOST, Tail
 from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import Pages, lines_of
-from toolstile_plugins.record.schema import RecordedCall
 
 LEDGER_KEY: Final = "ledger.key"
 
@@ -87,32 +86,29 @@ class Calls:
         nested, parent = self._index.nested_in(row), self._index.parent_of(row)
         effect = self._ledger.effect_of(call.attributes.get(LEDGER_KEY))
         near_it = {"nested": nested, "parent": parent, "effect": effect}
-        values = {"row": row, "call": call, **near_it, **_parts_of(call)}
+        # The parts of a call that are shown as text.
+        attributes = dict(call.attributes)
+        diff = attributes.pop(DIFF, None)
+        arguments: Any = call.params if call.params is not None else call.arguments
+        is_text = not isinstance(arguments, dict)
+        values = {
+            "row": row,
+            "call": call,
+            **near_it,
+            "arguments": arguments if is_text else lines_of(cast("dict[str, Any]", arguments)),
+            "diff": diff if isinstance(diff, str) and diff != NO_CHANGES else None,
+            "changes": None
+            if call.changes is None
+            else json.dumps(json.loads(call.changes), ensure_ascii=False, indent=2),
+            "envelope": json.dumps(call.envelope, ensure_ascii=False, indent=2),
+            "attributes": lines_of(attributes),
+        }
         wire = {
             "call": call.model_dump(mode="json", exclude={"prev", "hash"}),
             "nested": [other.wire() for other in nested],
             "effect": effect and effect.wire,
         }
         return self._pages.show(request, "call.html", values, wire)
-
-
-def _parts_of(call: RecordedCall) -> dict[str, Any]:
-    """Return the parts of a call that are shown as text."""
-    attributes = dict(call.attributes)
-    diff = attributes.pop(DIFF, None)
-    arguments: Any = call.params if call.params is not None else call.arguments
-    is_text = not isinstance(arguments, dict)
-    return {
-        "arguments": arguments if is_text else lines_of(cast("dict[str, Any]", arguments)),
-        "diff": diff if isinstance(diff, str) and diff != NO_CHANGES else None,
-        "changes": None if call.changes is None else _pretty(call.changes),
-        "envelope": json.dumps(call.envelope, ensure_ascii=False, indent=2),
-        "attributes": lines_of(attributes),
-    }
-
-
-def _pretty(text: str) -> str:
-    return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
 
 
 def _filter_of(asked: Mapping[str, str]) -> Filter:

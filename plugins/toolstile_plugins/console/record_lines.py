@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 from toolstile_hookspecs import Status
 from toolstile_plugins.console.pages import id_of
@@ -124,24 +124,22 @@ def rows_of(path: Path, lines: Iterable[tuple[int, bytes]]) -> list[Row]:
         with suppress(ValueError, KeyError, TypeError, AttributeError):
             said = plain_line(line)
             if said["kind"] == "call":
-                rows.append(_row(path, start, said))
+                envelope = said["envelope"]
+                read = said.get("text", envelope.get("error", envelope.get("data")))
+                gist = read.strip().partition("\n")[0][:_GIST] if isinstance(read, str) else ""
+                rows.append(
+                    Row(
+                        path,
+                        start,
+                        call_id=said["id"],
+                        tool=envelope["tool"],
+                        status=Status(said["status"]),
+                        at=datetime.fromisoformat(said["at"]),
+                        seconds=said["seconds"],
+                        session=said["session"],
+                        principal=said.get("user") or "",
+                        parent=said.get("parent"),
+                        gist=gist,
+                    )
+                )
     return rows
-
-
-def _row(path: Path, start: int, said: dict[str, Any]) -> Row:
-    envelope = said["envelope"]
-    read = said.get("text", envelope.get("error", envelope.get("data")))
-    gist = read.strip().partition("\n")[0][:_GIST] if isinstance(read, str) else ""
-    return Row(
-        path,
-        start,
-        call_id=said["id"],
-        tool=envelope["tool"],
-        status=Status(said["status"]),
-        at=datetime.fromisoformat(said["at"]),
-        seconds=said["seconds"],
-        session=said["session"],
-        principal=said.get("user") or "",
-        parent=said.get("parent"),
-        gist=gist,
-    )

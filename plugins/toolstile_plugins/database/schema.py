@@ -144,18 +144,14 @@ def found_in(connection: Connection) -> Mapping[str, Found]:
     return {name: Found(*row) for name, *row in connection.execute(_FOUND).fetchall()}
 
 
-def rights_in(connection: Connection) -> Rights:
-    """Return the rights of the user of a connection."""
-    ((user, may_make),) = connection.execute(_MAY_MAKE).fetchall()
-    lacks = {table: (rights, grant) for table, rights, grant in connection.execute(_LACKS)}
-    return Rights(user, may_make, lacks)
-
-
 def parts_in(
     connection: Connection, parts: Iterable[Part]
 ) -> list[tuple[Part, Found | None, tuple[str, str] | None]]:
     """Return parts, each as it is in a database, and its fault as `fault_of` tells it."""
-    rights = rights_in(connection)
+    # The rights of the user of a connection.
+    ((user, may_make),) = connection.execute(_MAY_MAKE).fetchall()
+    lacks = {table: (rights, grant) for table, rights, grant in connection.execute(_LACKS)}
+    rights = Rights(user, may_make, lacks)
     found: Mapping[str, Found] = {} if "toolstile_schema" in rights.lacks else found_in(connection)
     return [(part, there := found.get(part.name), fault_of(part, there, rights)) for part in parts]
 

@@ -110,7 +110,17 @@ class Cards:
         whose = question.principal and f"for {question.principal.id} ({question.principal.source})"
         until = f"until {wire_time(question.expires)}"
         lines = [*question.reasons, whose or "", f"session {question.session_id}", until]
-        fields = _fields(question)
+        arguments = json.dumps(json.loads(question.arguments), ensure_ascii=False, indent=2)
+        found = {
+            "Arguments": arguments,
+            "It was approved when it would have changed": question.shown_before,
+            "It would change": question.diff,
+        }
+        fields = {
+            title: "\n".join(printable_lines(text))
+            for title, text in found.items()
+            if text is not None
+        }
         text = "\n".join(printable(line) for line in lines if line)
         if answers and any(len(shown) > MOST for shown in (text, *fields.values())):
             # Nobody approves what stands beyond the end of a card.
@@ -145,18 +155,6 @@ class Cards:
         if state is QuestionState.WAITING:
             return "", tuple(_LABELS)
         return described_answer(question.answer) if question.answer else state.value, ()
-
-
-def _fields(question: Question) -> dict[str, str]:
-    arguments = json.dumps(json.loads(question.arguments), ensure_ascii=False, indent=2)
-    found = {
-        "Arguments": arguments,
-        "It was approved when it would have changed": question.shown_before,
-        "It would change": question.diff,
-    }
-    return {
-        title: "\n".join(printable_lines(text)) for title, text in found.items() if text is not None
-    }
 
 
 def _short(text: str) -> str:

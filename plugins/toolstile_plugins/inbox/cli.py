@@ -67,7 +67,22 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
         case "approve" if args.always is not None:
             _grant(grants, _named(inbox, args.ticket), args)
         case _:
-            _answer(host, inbox, args)
+            if any(getattr(args, name, None) is not None for name in ("scope", "hours", "times")):
+                raise StateError(
+                    "--for, --hours and --times say more of --always. Write it, then retry."
+                )
+            question = _named(inbox, args.ticket)
+            answered = inbox.answer(
+                question.ticket,
+                _ANSWERS[args.what],
+                person(),
+                via=VIA,
+                digest=args.digest,
+                reason=getattr(args, "reason", None),
+                arguments=read_arguments(args.arguments) if args.what == "edit" else None,
+                tool=host.catalog.get(question.tool),
+            )
+            _tell(answered, args)
     return 0
 
 
@@ -146,23 +161,6 @@ def _indented(text: str) -> Iterator[str]:
 
 
 # --- approve, deny, edit
-
-
-def _answer(host: HostHandle, inbox: Inbox, args: argparse.Namespace) -> None:
-    if any(getattr(args, name, None) is not None for name in ("scope", "hours", "times")):
-        raise StateError("--for, --hours and --times say more of --always. Write it, then retry.")
-    question = _named(inbox, args.ticket)
-    answered = inbox.answer(
-        question.ticket,
-        _ANSWERS[args.what],
-        person(),
-        via=VIA,
-        digest=args.digest,
-        reason=getattr(args, "reason", None),
-        arguments=read_arguments(args.arguments) if args.what == "edit" else None,
-        tool=host.catalog.get(question.tool),
-    )
-    _tell(answered, args)
 
 
 def _tell(answered: Question, args: argparse.Namespace) -> None:

@@ -55,38 +55,6 @@ def show_table(entries: Iterable[LedgerEntry], settings: LedgerSettings, now: da
     show_rows(("hash", "tool", "state", "since", "expires", "what"), rows, "what")
 
 
-def show_entry(entry: LedgerEntry, settings: LedgerSettings, now: datetime) -> None:
-    """Show all that is known of an entry."""
-    claim = entry.claim
-    lines = {
-        "key": claim.key,
-        "hash": hash_of(entry)[:SHOWN_OF_HASH],
-        "tool": claim.tool_name,
-        "state": str(entry.state),
-        "since": _moment(claim.created_at),
-        "expires": _end(entry, now),
-        "session": claim.session_id,
-        "call": claim.call_id,
-        "effect": claim.effect_id,
-        "params": f"{claim.params_hash} (hash)",
-    }
-    if (result := entry.result) is not None:
-        value = "" if result.value is None else result.value.decode(errors="replace")
-        lines["message"] = printable(unless_secret(result, result.message))
-        lines["value"] = printable(unless_secret(result, value))
-    if claim.params is not None:
-        lines["with"] = printable(claim.params.decode(errors="replace"))
-    if entry.reason is not None:
-        lines["reason"] = printable(entry.reason)
-    if (due := due_of(entry, settings, now)) is not None:
-        lines["due"] = printable(str(due))
-    if entry.state is EffectState.CLAIMED and entry.owner is not None:
-        lines["owner"] = entry.owner
-    width = max(map(len, lines))
-    for name, text in lines.items():
-        show_line(f"{name:<{width}}  {text}")
-
-
 def _what(entry: LedgerEntry, due: Due | None) -> str:
     if entry.result is not None:
         return printable(unless_secret(entry.result, entry.result.message))
@@ -153,7 +121,36 @@ def _show(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
     entry = _find(store, args.key)
     settings: LedgerSettings = host.settings("ledger")
     if args.out is None:
-        show_entry(entry, settings, host.clock.now())
+        # Show all that is known of an entry.
+        now = host.clock.now()
+        claim = entry.claim
+        lines = {
+            "key": claim.key,
+            "hash": hash_of(entry)[:SHOWN_OF_HASH],
+            "tool": claim.tool_name,
+            "state": str(entry.state),
+            "since": _moment(claim.created_at),
+            "expires": _end(entry, now),
+            "session": claim.session_id,
+            "call": claim.call_id,
+            "effect": claim.effect_id,
+            "params": f"{claim.params_hash} (hash)",
+        }
+        if (result := entry.result) is not None:
+            value = "" if result.value is None else result.value.decode(errors="replace")
+            lines["message"] = printable(unless_secret(result, result.message))
+            lines["value"] = printable(unless_secret(result, value))
+        if claim.params is not None:
+            lines["with"] = printable(claim.params.decode(errors="replace"))
+        if entry.reason is not None:
+            lines["reason"] = printable(entry.reason)
+        if (due := due_of(entry, settings, now)) is not None:
+            lines["due"] = printable(str(due))
+        if entry.state is EffectState.CLAIMED and entry.owner is not None:
+            lines["owner"] = entry.owner
+        width = max(map(len, lines))
+        for name, text in lines.items():
+            show_line(f"{name:<{width}}  {text}")
     else:
         args.out.write(wire_of(entry, due_of(entry, settings, host.clock.now())))
 

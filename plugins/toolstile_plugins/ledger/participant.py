@@ -46,12 +46,6 @@ class Uncommitted:
 _by_effect: dict[str, Uncommitted] = {}
 
 
-def note_uncommitted(effect_id: str, noted: Uncommitted) -> Uncommitted:
-    """Hide an effect from other calls until `forget_uncommitted`."""
-    _by_effect[effect_id] = noted
-    return noted
-
-
 def forget_uncommitted(effect_id: str) -> None:
     """Hide an effect no longer: it is committed or put back."""
     _by_effect.pop(effect_id, None)
@@ -68,13 +62,6 @@ def as_seen_by(context: ToolContext, entry: LedgerEntry) -> LedgerEntry:
     if not changes_something(result) or entry.claim.session_id != session_id:
         return entry
     return entry._replace(state=EffectState.CLAIMED, result=None)
-
-
-def certain_part(result: RecordedResult) -> RecordedResult:
-    """Return a result without the changes of calls within that may still be put back."""
-    if result.changes is None:
-        return result
-    return result._replace(changes=without_effects(result.changes, _may_be_put_back))
 
 
 def without_effects(changes: str, is_left_out: Callable[[str], bool]) -> str:
@@ -233,7 +220,11 @@ class Holding:
             # The part of the result that is certain, even if the call around this one fails.
             result = self._result
             assert result is not None  # noqa: S101 - it is there before it is recorded
-            certain = certain_part(result)
+            certain = (
+                result
+                if result.changes is None
+                else result._replace(changes=without_effects(result.changes, _may_be_put_back))
+            )
             self._is_partial = certain != result
             self._record(certain, Decision(None, None))
 
@@ -352,7 +343,9 @@ class Holding:
         )
         if holder is not None or changes_something(recorded):
             noted = Uncommitted(recorded, holder, contained=bool(self.tool.contained))
-            self._uncommitted = note_uncommitted(claim.effect_id, noted)
+            # Hide an effect from other calls until `forget_uncommitted`.
+            _by_effect[claim.effect_id] = noted
+            self._uncommitted = noted
         return True
 
     def _record(self, result: RecordedResult, decision: Decision) -> None:

@@ -125,7 +125,19 @@ class ReadBeforeWritePolicy:
         ruled = [*written, *(tool for tool in tools if self._reads(tool))]
         found = [fault for own in self._own_paths for fault in self._own_misfits(own, ruled)]
         if not any(map(may_come, self.read_tools | self.write_tools)):
-            found += self._misnamed(ruled)
+            known = frozenset[str]().union(*map(names_declared_by, ruled))
+            given = {
+                "path_fields": self.path_fields,
+                "source_fields": self.source_fields,
+                "paths": self.paths.get(ANY_TOOL, ()),
+            }
+            found += [
+                f"names {name!r} in {place}, which none of its tools has"
+                for place, names in given.items()
+                for name in names
+                if names not in {NAMES, SOURCES}
+                and not any(ends_with(own, [name]) for own in known)
+            ]
             if not written and (self.root is not None or self.write_tools != WRITE_TOOLS):
                 found.append("rules no tool that writes: its write_tools are not there, or read")
         foreign = sorted({tool.label for tool in ruled if tool.origin is not None})
@@ -135,20 +147,6 @@ class ReadBeforeWritePolicy:
                 "workspace, and has no root"
             )
         return found
-
-    def _misnamed(self, ruled: Iterable[Tool[Any, Any]]) -> list[str]:
-        known = frozenset[str]().union(*map(names_declared_by, ruled))
-        given = {
-            "path_fields": self.path_fields,
-            "source_fields": self.source_fields,
-            "paths": self.paths.get(ANY_TOOL, ()),
-        }
-        return [
-            f"names {name!r} in {place}, which none of its tools has"
-            for place, names in given.items()
-            for name in names
-            if names not in {NAMES, SOURCES} and not any(ends_with(own, [name]) for own in known)
-        ]
 
     def _own_misfits(self, pattern: str, ruled: Iterable[Tool[Any, Any]]) -> list[str]:
         meant = [tool for tool in ruled if fits(tool, pattern)]

@@ -185,7 +185,11 @@ class Replayer:
             if found is not None and found.call.approval is not None:
                 said = _said_again(found.call, found.call.approval)
                 shows_diff = request.diff is not None
-                if _was_edited(found.call, request) and (shows_diff or said.answer in _GOES_ON):
+                # Whether a person who was shown the diff then gave the call other arguments.
+                shown = _shown(request.tool, request.params, request.context)
+                if (DIFF in found.call.attributes and not is_of(found.call, shown)) and (
+                    shows_diff or said.answer in _GOES_ON
+                ):
                     said = _edited_again(found.call)
                     if shows_diff and said.answer is Answer.EDITED:
                         # What was said in the end is said when the edited call has run, too.
@@ -226,7 +230,10 @@ class Replayer:
 
     def _compare_versions(self, tool: Tool[Any, Any], answer: Numbered) -> None:
         """Tell once of a tool that has changed, in more than a patch, since it was recorded."""
-        then, now = (_feature(text) for text in (answer.call.envelope.get("version"), tool.version))
+        then, now = (
+            (text or "").split(".")[:2]
+            for text in (answer.call.envelope.get("version"), tool.version)
+        )
         with self._lock:
             if then == now or tool.name in self._told:
                 return
@@ -316,21 +323,10 @@ class Replayer:
         return [entry for entry in self._of_session(calls) if entry.call.tool == tool.name]
 
 
-def _feature(version: str | None) -> list[str]:
-    """Return the major and minor number of a version."""
-    return (version or "").split(".")[:2]
-
-
 def _was_kept(call: RecordedCall, shown: Any) -> bool:
     """Tell whether a person let the call go on with these very arguments."""
     kept = has_run(call) and call.approval is not None and call.approval.answer in _GOES_ON
     return kept and is_of(call, shown)
-
-
-def _was_edited(call: RecordedCall, request: ApprovalRequest) -> bool:
-    """Tell whether a person who was shown the diff then gave the call other arguments."""
-    shown = _shown(request.tool, request.params, request.context)
-    return DIFF in call.attributes and not is_of(call, shown)
 
 
 def _is_given(recorded: Any, given: object) -> bool:

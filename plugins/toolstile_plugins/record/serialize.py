@@ -111,7 +111,27 @@ def fields_of(event: ToolInvoked, changes: str | SnapshotError) -> Fields:
     _add_result(fields, event, secrets)
     _add_circumstances(fields, event)
     if event.decisions or event.error is not None or event.attributes:
-        _add_reasons(fields, event, secrets)
+        if event.decisions:
+            decisions = [
+                {
+                    "policy": decision.policy,
+                    "verdict": decision.verdict,
+                    "reason": _hidden(decision.reason, secrets),
+                }
+                for decision in event.decisions
+            ]
+            fields.append(f'"decisions":{written(decisions)}')
+        answer = event.attributes.get(APPROVAL)
+        if answer is not None:
+            reason = _hidden(event.attributes.get(APPROVAL_REASON), secrets)
+            fields.append(f'"approval":{written({"answer": str(answer), "reason": reason})}')
+        attributes = {
+            name: value for name, value in event.attributes.items() if name not in _KEPT_OUT
+        }
+        if attributes:
+            fields.append(f'"attributes":{_attributes(attributes, secrets)}')
+        if event.error is not None:
+            fields.append(f'"error":{written(_raised(event.error, secrets))}')
     if changes != NOTHING:
         fields.append(_changes(changes, secrets))
     return fields
@@ -279,28 +299,6 @@ def _add_circumstances(fields: Fields, event: ToolInvoked) -> None:
         fields.append('"replayed":true')
     if event.reruns:
         fields.append(f'"reruns":{event.reruns}')
-
-
-def _add_reasons(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
-    if event.decisions:
-        decisions = [
-            {
-                "policy": decision.policy,
-                "verdict": decision.verdict,
-                "reason": _hidden(decision.reason, secrets),
-            }
-            for decision in event.decisions
-        ]
-        fields.append(f'"decisions":{written(decisions)}')
-    answer = event.attributes.get(APPROVAL)
-    if answer is not None:
-        reason = _hidden(event.attributes.get(APPROVAL_REASON), secrets)
-        fields.append(f'"approval":{written({"answer": str(answer), "reason": reason})}')
-    attributes = {name: value for name, value in event.attributes.items() if name not in _KEPT_OUT}
-    if attributes:
-        fields.append(f'"attributes":{_attributes(attributes, secrets)}')
-    if event.error is not None:
-        fields.append(f'"error":{written(_raised(event.error, secrets))}')
 
 
 def _attributes(attributes: Mapping[str, Any], secrets: Secrets) -> str:

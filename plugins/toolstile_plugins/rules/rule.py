@@ -121,7 +121,15 @@ class RulePolicy(SelectingPolicy):
                 f"Correct that, then retry {tool.label}; where the arguments are right, this "
                 "requires human intervention."
             )
-        return self.decision_on(tool)
+        # The decision where the expression holds.
+        if self.effect == "deny":
+            told = f"{tool.label} cannot be called with such arguments here. Go on without it."
+            return PolicyDecision.deny(self.reason or told)
+        if self.effect == "ask":
+            told = f"A person decides on such calls of {tool.label}."
+            return PolicyDecision.ask(self.reason or told)
+        # A reason makes it more than the absence of an objection.
+        return PolicyDecision(allowed=True, reason=self.reason or f"Allowed by {self.name}.")
 
     def on_result(
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
@@ -164,17 +172,6 @@ class RulePolicy(SelectingPolicy):
         if missing:
             return f"It reads {', '.join(missing)}, which {tool.name} does not have."
         return f"It does not hold: {self.when}"
-
-    def decision_on(self, tool: Tool[Any, Any]) -> PolicyDecision:
-        """Return the decision where the expression holds."""
-        if self.effect == "deny":
-            told = f"{tool.label} cannot be called with such arguments here. Go on without it."
-            return PolicyDecision.deny(self.reason or told)
-        if self.effect == "ask":
-            told = f"A person decides on such calls of {tool.label}."
-            return PolicyDecision.ask(self.reason or told)
-        # A reason makes it more than the absence of an objection.
-        return PolicyDecision(allowed=True, reason=self.reason or f"Allowed by {self.name}.")
 
     def misfits(
         self, tools: Sequence[Tool[Any, Any]], may_come: Callable[[str], bool]

@@ -337,35 +337,32 @@ class SqlStore(ABC):
 
     def _entry(self, row: Row) -> LedgerEntry:
         try:
-            return self._read_entry(row)
+            state = EffectState(row[7])
+            reason, owner = _text_or_none(row[14]), _text(row[15])
+            if state is EffectState.CLAIMED and self._is_lapsed(row):
+                state, reason = EffectState.UNKNOWN, LAPSED
+            result, value = None, _json(row[10])
+            if state is EffectState.DONE:
+                changes = _json(row[12])
+                result = RecordedResult(
+                    _decoded(_bytes(row[9])),
+                    value,
+                    bool(row[11]),
+                    None if changes is None else _decoded(changes),
+                    _text_or_none(row[13]),
+                    bool(row[17]),
+                )
+            key, tool, params, effect, session, call = map(_text, row[:6])
+            kept = value if result is None else None
+            claim = Claim(key, tool, params, effect, session, call, _moment(row[6]), kept)
+            expires_at = None if row[8] is None else _moment(row[8])
+            return LedgerEntry(claim, state, expires_at, result, reason, owner)
         except _UNREADABLE as error:
             key = _legible(row[0])
             raise DamagedRowError(
                 f"The entry {key!r} of the ledger is damaged. Find out whether the call has "
                 f"happened, then remove the entry with: toolstile ledger invalidate '{key}'."
             ) from error
-
-    def _read_entry(self, row: Row) -> LedgerEntry:
-        state = EffectState(row[7])
-        reason, owner = _text_or_none(row[14]), _text(row[15])
-        if state is EffectState.CLAIMED and self._is_lapsed(row):
-            state, reason = EffectState.UNKNOWN, LAPSED
-        result, value = None, _json(row[10])
-        if state is EffectState.DONE:
-            changes = _json(row[12])
-            result = RecordedResult(
-                _decoded(_bytes(row[9])),
-                value,
-                bool(row[11]),
-                None if changes is None else _decoded(changes),
-                _text_or_none(row[13]),
-                bool(row[17]),
-            )
-        key, tool, params, effect, session, call = map(_text, row[:6])
-        kept = value if result is None else None
-        claim = Claim(key, tool, params, effect, session, call, _moment(row[6]), kept)
-        expires_at = None if row[8] is None else _moment(row[8])
-        return LedgerEntry(claim, state, expires_at, result, reason, owner)
 
 
 def finished(

@@ -81,7 +81,13 @@ def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> 
         ConfigurationError: When there is no such server.
     """
     gateway: Gateway | None = settings.gateway
-    chosen = _chosen(gateway.upstreams if gateway is not None else (), args.server)
+    upstreams = gateway.upstreams if gateway is not None else ()
+    known = {upstream.name: upstream for upstream in upstreams}
+    for name in args.server:
+        if name not in known:
+            there = ", ".join(known) or "none"
+            raise ConfigurationError(f"There is no MCP server {name!r}. Configured: {there}.")
+    chosen = [known[name] for name in args.server] if args.server else list(upstreams)
     found: list[Found] = []
     if gateway is not None:
         loop, accepts = gateway.loop, args.accept
@@ -96,15 +102,6 @@ def check(host: HostHandle, settings: McpSettings, args: argparse.Namespace) -> 
     else:
         sys.stdout.write("No MCP servers are configured: write [plugins.mcp.servers.NAME].\n")
     return 0 if all(result.is_well for result in found) else FAULTY
-
-
-def _chosen(upstreams: Sequence[Upstream], names: Sequence[str]) -> list[Upstream]:
-    known = {upstream.name: upstream for upstream in upstreams}
-    for name in names:
-        if name not in known:
-            there = ", ".join(known) or "none"
-            raise ConfigurationError(f"There is no MCP server {name!r}. Configured: {there}.")
-    return [known[name] for name in names] if names else list(upstreams)
 
 
 async def _look_at(upstream: Upstream, *, accepts: bool) -> Found:

@@ -107,14 +107,10 @@ class WorkspaceResources:
         """Return the path that a URI stands for, None for a URI from elsewhere."""
         return unquote(uri.removeprefix(self._base)) if uri.startswith(self._base) else None
 
-    def uri_of(self, path: str) -> str:
-        """Return the URI of a file."""
-        return self._base + quote(path)
-
     def _shape(self, file: FileStat) -> dict[str, Any]:
         name = file.path.rpartition("/")[2]
         shape: dict[str, Any] = {
-            "uri": self.uri_of(file.path),
+            "uri": self._base + quote(file.path),
             "name": file.path,
             "title": name,
             "description": f"{file.path} in the workspace",
