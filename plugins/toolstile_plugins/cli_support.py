@@ -5,11 +5,13 @@ from __future__ import annotations
 import argparse
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
+from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.terminal import environment
-from toolstile_hookspecs.support.text import printable
+from toolstile_hookspecs.support.text import extra_remedy, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -17,6 +19,26 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from toolstile_hookspecs import Tool
+
+
+@contextmanager
+def needing(told: str, extra: str) -> Generator[None]:
+    """Say how to install an extra if an import within the block finds it missing.
+
+    Args:
+        told: What needs the extra; `{name}` stands for the module that is missing.
+        extra: The extra.
+
+    Raises:
+        ConfigurationError: The extra is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        if (error.name or "").startswith("toolstile"):
+            raise
+        why = told.format(name=error.name)
+        raise ConfigurationError(f"{why} {extra_remedy(extra)}.") from error
 
 
 ENDLESS: Final = 100_000

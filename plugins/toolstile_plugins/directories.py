@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
-from contextlib import suppress
+from collections.abc import Callable
+from contextlib import closing, suppress
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from toolstile_hookspecs import Diagnostic
+from toolstile_hookspecs import Diagnostic, Severity
+
+if TYPE_CHECKING:
+    from sqlite3 import Connection
 
 _OURS: Final = ".toolstile"
 
@@ -43,6 +47,39 @@ def file_finding(file: Path, role: str) -> Diagnostic:
             subject, "It cannot be written.", "Give this user the right to, or configure another."
         )
     return Diagnostic.ok(subject, "It is there.")
+
+
+def database_finding(
+    file: Path, role: str, fault_of: Callable[[Connection], tuple[str, str] | None]
+) -> Diagnostic:
+    """Return whether a SQLite file can be used and written, or made; nothing is changed.
+
+    Args:
+        file: The file.
+        role: What it is, such as `ledger`.
+        fault_of: Returns why its content cannot be used, and a remedy; None if it can.
+    """
+    import sqlite3  # late: only `toolstile doctor` comes here
+
+    found = file_finding(file, role)
+    if found.severity is not Severity.OK or not file.exists():
+        return found
+    try:
+        # Being allowed to begin to write is all that is asked for.
+        uri = f"{file.absolute().as_uri()}?mode=rw"
+        with closing(sqlite3.connect(uri, uri=True, timeout=1)) as connection:
+            if (fault := fault_of(connection)) is not None:
+                return Diagnostic.error(found.subject, *fault)
+            connection.execute("BEGIN IMMEDIATE")
+            connection.rollback()
+    except sqlite3.OperationalError as error:
+        told = f"It cannot be written now ({error})."
+        remedy = "See which process holds it, and whether there is room on the disk."
+        return Diagnostic.warning(found.subject, told, remedy)
+    except sqlite3.DatabaseError as error:
+        remedy = "Move it away, or configure another path."
+        return Diagnostic.error(found.subject, f"It is not a database ({error}).", remedy)
+    return found
 
 
 def appended_finding(file: Path, role: str, setting: str) -> Diagnostic:

@@ -7,16 +7,15 @@ from typing import Any, Final
 
 from toolstile_hookspecs import (
     Binding,
-    ConfigurationError,
     MarkdownSection,
     SessionProtocol,
     Tool,
     ToolContext,
     ToolResult,
 )
-from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.asteval.models import Evaluated, EvaluatePython
 from toolstile_plugins.asteval.settings import AstevalConfig
+from toolstile_plugins.cli_support import needing
 
 NAME: Final = "evaluate_python"
 _ABOUT: Final = (
@@ -60,12 +59,8 @@ def asteval() -> Any:
     Raises:
         ConfigurationError: When it is not installed; says how to install it.
     """
-    try:
+    with needing(f"{NAME} needs asteval, which is not installed.", "asteval"):
         return importlib.import_module("asteval")
-    except ImportError as error:
-        raise ConfigurationError(
-            f"{NAME} needs asteval, which is not installed. {extra_remedy('asteval')}."
-        ) from error
 
 
 class AstevalSection(MarkdownSection):

@@ -12,9 +12,9 @@ from weakref import finalize
 
 from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 
-from toolstile_hookspecs import ConfigurationError, ToolContext, ToolSelector, ToolValidationError
+from toolstile_hookspecs import ToolContext, ToolSelector, ToolValidationError
 from toolstile_hookspecs.support.process import renewed_in_forks
-from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.cli_support import needing
 
 if TYPE_CHECKING:
     from pydantic_monty import Monty, MontySession
@@ -33,12 +33,8 @@ def monty() -> Any:
     Raises:
         ConfigurationError: When it is not installed; says how to install it.
     """
-    try:
+    with needing("run_python needs pydantic-monty, which is not installed.", "code"):
         import pydantic_monty
-    except ImportError as error:
-        raise ConfigurationError(
-            f"run_python needs pydantic-monty, which is not installed. {extra_remedy('code')}."
-        ) from error
     return pydantic_monty
 
 

@@ -7,14 +7,12 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Command, ConfigurationError, HostHandle, hookimpl
-from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_hookspecs import Command, HostHandle, hookimpl
+from toolstile_plugins.cli_support import needing
 from toolstile_plugins.command_options.console import CONSOLE
 from toolstile_plugins.console.settings import ConsoleSettings
 
@@ -22,6 +20,8 @@ if TYPE_CHECKING:
     from toolstile_plugins.console.app import Console
 
 __all__ = ["Console", "ConsoleSettings"]
+
+MISSING: Final = "The console needs {name}, which is not installed."
 
 
 def __getattr__(name: str) -> Any:
@@ -45,22 +45,7 @@ def toolstile_commands() -> list[Command]:
     return [Command(CONSOLE.command, CONSOLE.help, run=_run, configure=CONSOLE.configure)]
 
 
-@contextmanager
-def needing_extra() -> Generator[None]:
-    """Say how to install what an import within the block finds missing.
-
-    Raises:
-        ConfigurationError: The extra is not installed.
-    """
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigurationError(
-            f"The console needs {error.name}, which is not installed. {extra_remedy('console')}."
-        ) from error
-
-
 def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    with needing_extra():
+    with needing(MISSING, "console"):
         from toolstile_plugins.console.server import serve
     return serve(host, args.port)

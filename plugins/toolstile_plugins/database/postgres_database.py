@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from toolstile_hookspecs import ConfigurationError, StateError, hide
 from toolstile_hookspecs.support.process import deferred_interrupts
-from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.cli_support import needing
 from toolstile_plugins.database.schema import Part, Versions
 
 if TYPE_CHECKING:
@@ -88,14 +88,10 @@ class PostgresDatabase:
         title: str = "database",
         setting: str = "plugins.database.url",
     ) -> None:
-        try:
+        with needing(f"The {title} in PostgreSQL needs psycopg.", "postgres"):
             import psycopg  # late: only who uses it has it
 
             from toolstile_plugins.database.bounded_connection import BoundedConnection
-        except ImportError as error:
-            raise ConfigurationError(
-                f"The {title} in PostgreSQL needs psycopg. {extra_remedy('postgres')}."
-            ) from error
         self._psycopg, self._class = psycopg, BoundedConnection
         self._url, self._title, self._setting = url, title, setting
         self._secrets, self._host, self.database = self._parsed(url)

@@ -30,7 +30,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.context import CallControl
 from toolstile_hookspecs.services.dispatcher import Dispatcher
-from toolstile_hookspecs.services.ledger import CallEffects, LedgerStore
+from toolstile_hookspecs.services.ledger import CallEffects, Claim, LedgerStore
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.command_options.ledger import LEDGER
@@ -52,8 +52,8 @@ class _RunningEffects:
 
     def effect_id(self, context: ToolContext) -> str | None:
         """Return the id of a call's claim."""
-        holding = None if context.control is None else _holdings.get(context.control)
-        return None if holding is None or holding.claim is None else holding.claim.effect_id
+        claim = _claim_of(context)
+        return claim and claim.effect_id
 
 
 def is_idempotent(tool: Tool[Any, Any]) -> bool:
@@ -67,8 +67,13 @@ def effect_key(context: ToolContext) -> str | None:
     Its `reconcile` is given the same. None where the ledger does not record the call, and in an
     isolated handler.
     """
+    claim = _claim_of(context)
+    return claim and claim.key
+
+
+def _claim_of(context: ToolContext) -> Claim | None:
     holding = None if context.control is None else _holdings.get(context.control)
-    return None if holding is None or holding.claim is None else holding.claim.key
+    return None if holding is None else holding.claim
 
 
 @hookimpl

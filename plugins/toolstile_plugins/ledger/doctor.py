@@ -5,7 +5,6 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Final
 
 from toolstile_hookspecs import (
@@ -17,7 +16,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.ledger import LedgerStore, SettlesUnknown
 from toolstile_hookspecs.support.text import extra_remedy
-from toolstile_plugins.directories import file_finding
+from toolstile_plugins.directories import database_finding
 from toolstile_plugins.ledger.entries import due_of
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.sqlite import why_unusable
@@ -50,9 +49,7 @@ def _stores(settings: LedgerSettings) -> Iterator[Diagnostic]:
         case "memory":
             yield Diagnostic.ok("ledger", "In memory: what was done once is forgotten at the end.")
         case "sqlite":
-            found = file_finding(settings.file, "ledger")
-            opened = found.severity is Severity.OK and settings.file.exists()
-            yield _opened(found, settings.file) if opened else found
+            yield database_finding(settings.file, "ledger", _fault_of)
         case "postgres":
             yield _reached(settings)
 
@@ -85,31 +82,9 @@ def _offered(offering: str, unused: list[str]) -> Diagnostic:
     )
 
 
-def _opened(found: Diagnostic, file: Path) -> Diagnostic:
-    try:
-        # Being allowed to begin to write is all that is asked for.
-        connection = sqlite3.connect(f"{file.absolute().as_uri()}?mode=rw", uri=True, timeout=1)
-        try:
-            unusable = why_unusable(connection)
-            if unusable is not None:
-                return Diagnostic.error(found.subject, f"It {unusable.reason}.", unusable.remedy)
-            connection.execute("BEGIN IMMEDIATE")
-            connection.rollback()
-        finally:
-            connection.close()
-    except sqlite3.OperationalError as error:
-        return Diagnostic.warning(
-            found.subject,
-            f"It cannot be written now ({error}).",
-            "See which process holds it, and whether there is room on the disk.",
-        )
-    except sqlite3.DatabaseError as error:
-        return Diagnostic.error(
-            found.subject,
-            f"It is not a database ({error}).",
-            "Move it away, or configure another path.",
-        )
-    return found
+def _fault_of(connection: sqlite3.Connection) -> tuple[str, str] | None:
+    unusable = why_unusable(connection)
+    return unusable and (f"It {unusable.reason}.", unusable.remedy)
 
 
 def _reached(settings: LedgerSettings) -> Diagnostic:

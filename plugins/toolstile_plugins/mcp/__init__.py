@@ -20,7 +20,6 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     Binding,
     Command,
-    ConfigurationError,
     Diagnostic,
     HostHandle,
     ResourceResolver,
@@ -29,8 +28,8 @@ from toolstile_hookspecs import (
     applies_to,
     hookimpl,
 )
-from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.approval.beside import AtClient
+from toolstile_plugins.cli_support import needing
 from toolstile_plugins.directories import file_finding
 from toolstile_plugins.mcp.client_way import ClientWay
 from toolstile_plugins.mcp.gateway.errors import ServerFault
@@ -108,14 +107,9 @@ def toolstile_lifespan(
     """Keep the servers behind the gateway connected."""
     if not any(server.enabled for server in settings.servers.values()):
         return None
-    try:
+    with needing("plugins.mcp.servers needs the MCP SDK, which is not installed.", "mcp"):
         # Late: most hosts have no such servers.
         from toolstile_plugins.mcp.gateway.gateway import running
-    except ImportError as error:
-        raise ConfigurationError(
-            "plugins.mcp.servers needs the official SDK of the Model Context Protocol, which is "
-            f"not installed. {extra_remedy('mcp')}."
-        ) from error
     return running(host, settings)
 
 

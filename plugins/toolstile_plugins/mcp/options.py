@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Final
 
-from toolstile_hookspecs import Command, ConfigurationError, HostHandle
-from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_hookspecs import Command, HostHandle
+from toolstile_plugins.cli_support import needing
 from toolstile_plugins.command_options.mcp import MCP
 from toolstile_plugins.mcp.settings import McpSettings
 
@@ -26,30 +24,12 @@ def _run(host: HostHandle, args: argparse.Namespace) -> int:
         )
     # The SDK is heavy, and no other command needs it.
     if args.what == "check":
-        with _needed_by("toolstile mcp check"):
+        with needing("`toolstile mcp check` needs the MCP SDK.", "mcp"):
             from toolstile_plugins.mcp.gateway.check import check
         return check(host, settings, args)
-    with _needed_by("toolstile mcp"):
+    with needing("`toolstile mcp` needs the MCP SDK.", "mcp"):
         from toolstile_plugins.mcp.server.command import serve
     return serve(host, settings.serve, args)
-
-
-@contextmanager
-def _needed_by(command: str) -> Generator[None]:
-    """Say how to install the SDK where an import within the block finds that it is missing.
-
-    Args:
-        command: What needs it, as it is called.
-
-    Raises:
-        ConfigurationError: The SDK is not installed.
-    """
-    try:
-        yield
-    except ModuleNotFoundError as error:
-        if (error.name or "toolstile").startswith("toolstile"):
-            raise
-        raise ConfigurationError(f"`{command}` needs the MCP SDK. {extra_remedy('mcp')}.") from None
 
 
 COMMAND: Final = Command(

@@ -12,8 +12,8 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from toolstile_hookspecs import ConfigurationError, HostHandle, hookimpl
-from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_hookspecs import HostHandle, hookimpl
+from toolstile_plugins.cli_support import needing
 
 OBSERVER: Final = "metrics_of_calls"
 
@@ -45,12 +45,8 @@ def toolstile_lifespan(host: HostHandle, settings: MetricsSettings) -> Generator
     if settings.port is None or host.purpose != "serve":
         yield
         return
-    try:
+    with needing("[plugins.metrics] needs prometheus-client.", "metrics"):
         from toolstile_plugins.metrics.prometheus import CallMetrics
-    except ImportError as error:
-        raise ConfigurationError(
-            f"[plugins.metrics] needs prometheus-client. {extra_remedy('metrics')}"
-        ) from error
     metrics = CallMetrics()
     with metrics.served(settings.address, settings.port), metrics.toolstile_lifespan(host):
         host.register(metrics, OBSERVER)

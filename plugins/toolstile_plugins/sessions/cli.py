@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
-import sqlite3
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing
 from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
-from toolstile_hookspecs import Diagnostic, HostHandle, Severity, StateError
+from toolstile_hookspecs import Diagnostic, HostHandle, StateError
 from toolstile_hookspecs.services.session_store import SessionInfo, SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
 from toolstile_plugins.cli_support import show_line, show_rows, tell
-from toolstile_plugins.directories import file_finding
+from toolstile_plugins.directories import database_finding
 from toolstile_plugins.sessions.sqlite import fault_of_version
 
 _NO_STORE: Final = (
@@ -135,32 +133,4 @@ def diagnosed(path: Path | None, *, offering: str | None) -> Iterator[Diagnostic
         told = "no path is in [plugins.sessions], and no url in [plugins.database]"
         yield Diagnostic.ok("sessions", f"They stay in memory: {told}.")
         return
-    found = file_finding(path, "sessions")
-    opened = found.severity is Severity.OK and path.exists()
-    yield _opened(found, path) if opened else found
-
-
-def _opened(found: Diagnostic, path: Path) -> Diagnostic:
-    subject = found.subject
-    try:
-        # Being allowed to begin to write is all that is asked for.
-        file = f"{path.absolute().as_uri()}?mode=rw"
-        with closing(sqlite3.connect(file, uri=True, timeout=1)) as connection:
-            fault = fault_of_version(connection)
-            if fault is not None:
-                return Diagnostic.error(subject, *fault)
-            connection.execute("BEGIN IMMEDIATE")
-            connection.rollback()
-    except sqlite3.OperationalError as error:
-        return Diagnostic.warning(
-            subject,
-            f"It cannot be written now ({error}).",
-            "See which process holds it, and whether there is room on the disk.",
-        )
-    except sqlite3.DatabaseError as error:
-        return Diagnostic.error(
-            subject,
-            f"It is not a database ({error}).",
-            "Move it away, or configure another path.",
-        )
-    return found
+    yield database_finding(path, "sessions", fault_of_version)

@@ -19,7 +19,7 @@ from toolstile_hookspecs import (
     ResourceResolver,
     hookimpl,
 )
-from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_plugins.cli_support import needing
 from toolstile_plugins.webhook.settings import WebhookSettings
 
 if TYPE_CHECKING:
@@ -73,10 +73,6 @@ def toolstile_lifespan(
     if inbox is None:
         raise ConfigurationError(_NO_INBOX)
     settings.begin(host.catalog)
-    try:
+    with needing("[plugins.webhook] needs packages that are not installed.", "webhook"):
         from toolstile_plugins.webhook.delivery import delivering
-    except ImportError as error:
-        raise ConfigurationError(
-            f"[plugins.webhook] needs packages that are not installed. {extra_remedy('webhook')}"
-        ) from error
     return delivering(host, settings.url, inbox)

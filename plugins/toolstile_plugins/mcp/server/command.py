@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Final
 from pydantic import SecretStr
 
 from toolstile_hookspecs import NOTICE, ConfigurationError, HostHandle
-from toolstile_plugins.console import needing_extra
+from toolstile_plugins.cli_support import needing
+from toolstile_plugins.console import MISSING
 from toolstile_plugins.mcp.server.stdio import serve_stdio
 from toolstile_plugins.mcp.settings import SHARED_TOKEN, UNSENDABLE, ServeSettings, fits_header
 
@@ -58,7 +59,7 @@ def serve(host: HostHandle, settings: ServeSettings, args: argparse.Namespace) -
 
 
 def _console_of(host: HostHandle) -> Callable[[str], BaseRoute]:
-    with needing_extra():
+    with needing(MISSING, "console"):
         from toolstile_plugins.console.server import beside_others
     return partial(beside_others, host)
 
