@@ -54,7 +54,6 @@ async def asking(
         asyncio.ensure_future(_ask(_Kept(inbox, request, question, via, reached)))
         for via, reached in people.items()
     ]
-    await asyncio.sleep(0)  # where the call has to end first, they are asked already
     try:
         yield tasks
     finally:
