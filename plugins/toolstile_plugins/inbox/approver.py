@@ -236,7 +236,6 @@ class Approver:
         return replace(self._inbox.answer_to(question), token=token)
 
     def _later(self, question: Question) -> ApprovalAnswer:
-        """Return that the call ends for now."""
         token = self._inbox.seal.call_of(question).token
         return replace(ApprovalAnswer.pending(question.ticket, told_later(question)), token=token)
 

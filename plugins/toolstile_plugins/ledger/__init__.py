@@ -48,8 +48,6 @@ _holdings: Final[dict[CallControl, Holding]] = {}
 
 
 class _RunningEffects:
-    """The effects that running calls have claimed."""
-
     def effect_id(self, context: ToolContext) -> str | None:
         """Return the id of a call's claim."""
         claim = _claim_of(context)

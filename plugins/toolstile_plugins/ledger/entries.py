@@ -55,7 +55,6 @@ class Due(NamedTuple):
     owner: str | None
 
     def __str__(self) -> str:
-        """Return what a person reads of it."""
         when = f"{'overdue since' if self.is_over else 'to be settled by'} {self.at:%Y-%m-%d %H:%M}"
         return when if self.owner is None else f"{when}, by {self.owner}"
 

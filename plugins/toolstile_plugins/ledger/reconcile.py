@@ -319,7 +319,6 @@ def name_of(found: Reconciled) -> str:
 async def _ask_function(
     tool: Tool[Any, Any], reconcile: Any, entry: LedgerEntry, context: ToolContext
 ) -> Any:
-    """Ask the tool's own function."""
     claim = entry.claim
     if claim.params is None:
         return Reconciled.cannot_tell("Its params were not kept: its tool had no reconcile then.")

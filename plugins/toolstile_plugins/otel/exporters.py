@@ -191,7 +191,6 @@ def _names(variable: str, signal: str) -> list[str]:
 
 
 def _loaded(signal: str, name: str) -> Callable[[], Any]:
-    """Return the class of an exporter, which any installed package may bring."""
     entry = _protocol(signal) if name == OTLP else name
     for found in entry_points(group=f"opentelemetry_{signal}_exporter", name=entry):
         loaded: Callable[[], Any] = found.load()

@@ -68,7 +68,6 @@ def patience() -> float:
 
 
 def _number(text: str) -> float:
-    """Return the seconds that a text says, 0 where it says none."""
     try:
         seconds = float(text)
     except ValueError:

@@ -116,7 +116,6 @@ class CallSpan:
         self.event: ToolInvoked | None = None
 
     def __enter__(self) -> None:
-        """Open the span and let it be the current one."""
         call, known = self.call, self._known
         context, links = parent_of(call) if call.meta else (None, NO_LINKS)
         self._started = started = time_ns()
@@ -133,7 +132,6 @@ class CallSpan:
         self._token = attach(set_span_in_context(span, context))
 
     def __exit__(self, *error: object) -> None:
-        """Note the outcome of the call, and close the span."""
         taken = perf_counter_ns() - self._began
         event, span = self.event, self.span
         try:
@@ -177,12 +175,10 @@ class StagedCallSpan(CallSpan):
     __slots__ = ("_stages",)
 
     def __enter__(self) -> None:
-        """Open the call's span."""
         self._stages: list[tuple[Span, int]] = []
         super().__enter__()
 
     def __exit__(self, *error: object) -> None:
-        """Close the spans of the stages, and the call's."""
         ends = [*(began for _, began in self._stages[1:]), self._now()]
         for (span, _), end in zip(self._stages, ends, strict=False):
             # Because only the event names the session, no stage's span ends before the call.

@@ -56,7 +56,6 @@ class CategoryPolicy:
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Check that there is a rule, and something to govern."""
         check_fields(self)
         if not self.category and not self.consequence and not self._by_name:
             msg = "CategoryPolicy: give a rule, such as category = {delete = 'ask'}."

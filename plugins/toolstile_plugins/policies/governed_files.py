@@ -176,7 +176,6 @@ Files = WorkspaceFiles | DirectoryFiles
 
 
 def _alike(directory: Path, name: str) -> list[str]:
-    """Return the names in a directory that a tool may take another one for, in order."""
     wanted = _folded(name)
     try:
         there = [each.name for each in directory.iterdir()]

@@ -74,7 +74,6 @@ class RateLimitPolicy(_Counting):
     window: Seconds = 60.0
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         super().__post_init__()
         if (self.max_calls is None) == (self.max_calls_per_minute is None):
             msg = "RateLimitPolicy: give either max_calls_per_minute or max_calls with window."
@@ -134,7 +133,6 @@ class QuotaPolicy(_Counting):
     window: Seconds | None = None
 
     def __post_init__(self) -> None:
-        """Check the numbers."""
         super().__post_init__()
         if (self.sum is None) != (self.max_sum is None):
             raise DefinitionError("QuotaPolicy: sum and max_sum belong together; give both.")
@@ -240,7 +238,6 @@ class BudgetPolicy(SelectingPolicy):
     unit: str = "tokens"
 
     def __post_init__(self) -> None:
-        """Check the amount."""
         super().__post_init__()
         if not self.least > 0:
             raise DefinitionError("BudgetPolicy: least must be more than 0; else it denies none.")

@@ -295,7 +295,6 @@ def _values(schema: Schema, key: str) -> Iterable[object]:
 
 
 def _is_json(text: str) -> bool:
-    """Tell whether a text is an array or an object of JSON."""
     if not text.lstrip().startswith(("[", "{")):
         return False
     try:

@@ -25,7 +25,6 @@ class SelectingPolicy(ToolSelector):
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Check the fields by their types."""
         check_fields(self)
         super().__post_init__()
 

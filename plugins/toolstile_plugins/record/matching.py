@@ -193,7 +193,6 @@ class ById:
             self._calls.setdefault(entry.call.id, []).append(entry)
 
     def __iter__(self) -> Iterator[Numbered]:
-        """Return all of them, in order."""
         left = [entry for same in self._calls.values() for entry in same]
         return iter(sorted(left, key=lambda entry: entry.line))
 

@@ -62,7 +62,6 @@ class Comparison:
     differs: bool = field(init=False)
 
     def __post_init__(self) -> None:
-        """Compare."""
         before = _outcome(self.recorded.call.envelope)
         # As JSON: Python takes true for 1.
         differs = self.now is not None and key_of(_outcome(self.now)) != key_of(before)

@@ -28,12 +28,10 @@ class StageTimes:
         self._times: list[float] = []
 
     def __enter__(self) -> None:
-        """Let the call's event be told with these times."""
         self._outer = _current.set(self)
         self._began = self._monotonic()
 
     def __exit__(self, *error: object) -> None:
-        """Let go of the call."""
         _current.reset(self._outer)
 
     def stage(self, stage: Stage) -> None:

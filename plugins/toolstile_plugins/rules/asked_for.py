@@ -48,7 +48,6 @@ class AskedForPolicy:
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Compile the patterns."""
         check_fields(self)
         refuse_none(self, "words")
         for tool, pattern in self._patterns.items():

@@ -153,7 +153,6 @@ class ProvenancePolicy:
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Check the fields."""
         check_fields(self)
         refuse_none(self, "arguments")
         named = {"arguments": self.arguments, "trusted": self.trusted}
@@ -421,7 +420,6 @@ class ConfidentialPolicy:
     name: str = ""
 
     def __post_init__(self) -> None:
-        """Check the fields."""
         check_fields(self)
         refuse_none(self, "sources", "places")
 

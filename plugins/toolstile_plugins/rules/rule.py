@@ -64,7 +64,6 @@ class RulePolicy(SelectingPolicy):
     root: Path | None = None
 
     def __post_init__(self) -> None:
-        """Compile the expression."""
         super().__post_init__()
         if self.root is not None:
             object.__setattr__(self, "root", Path(self.root).absolute())
@@ -77,7 +76,6 @@ class RulePolicy(SelectingPolicy):
             raise DefinitionError(f"RulePolicy: when = {self.when!r}: {error}.") from None
 
     def __getstate__(self) -> dict[str, Any]:
-        """Return the fields, for copies and pickles."""
         return {each.name: getattr(self, each.name) for each in fields(self)}
 
     @property

@@ -39,8 +39,6 @@ class Made:
 
 @dataclass
 class _Tree:
-    """The directories that were walked, and those of which the entries are shown."""
-
     top: str
     found: dict[str, list[FileStat]]
     shown: dict[str, list[FileStat]] = field(default_factory=dict[str, list[FileStat]])

@@ -41,8 +41,6 @@ def digest_tools(
 
 @dataclass(frozen=True)
 class _Handlers:
-    """The handlers, for the section of a key."""
-
     key: str
     config: DigestConfig
 

@@ -149,7 +149,6 @@ class MemoryStore:
         """Do nothing: the entries go with the store."""
 
     def _hold_of(self, key: str) -> tuple[str | None, float] | None:
-        """Return the token and the end of the hold of an unsettled effect."""
         flat = self._entries.get(key)
         if flat is None or flat[_STATE : _STATE + 2] != (_UNKNOWN, None):
             return None

@@ -309,7 +309,6 @@ class SqlStore(ABC):
         return entry
 
     def _let_lapse(self) -> None:
-        """Make entries unknown whose claims have lapsed."""
         for (key,) in self._run("SELECT key FROM toolstile_effects WHERE state = 'claimed'").rows:
             try:
                 self._standing(key)

@@ -215,7 +215,6 @@ class Connection:
             ready.set_exception(ServerFault(fault))
 
     def _plain(self, text: str) -> str:
-        """Return a text without the secrets that are configured of the server."""
         return hide(text, secrets_of(self._settings))
 
     async def _follow(self, client: Client, guard: GuardedStream) -> None:

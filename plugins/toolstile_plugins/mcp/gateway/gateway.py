@@ -236,7 +236,6 @@ class Upstream:
         return [name for name in ruled if not any(names_tool(name, tool) for tool in known)]
 
     def _make(self, name: str, definition: Definition) -> Tool[Any, Any] | str:
-        """Return a tool, or the reason that it cannot be made."""
         try:
             return make_tool(name, self.name, self.settings, definition, self._call)
         except DefinitionError as error:

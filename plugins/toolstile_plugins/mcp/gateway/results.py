@@ -59,8 +59,6 @@ def _json_of(structured: object, misfit: str | None) -> tuple[str, str | None]:
 
 
 class _Room:
-    """The remaining budget for an answer."""
-
     def __init__(self, binary: int) -> None:
         self._most_binary = self._binary = binary
         self._names = NAMES

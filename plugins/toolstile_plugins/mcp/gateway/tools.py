@@ -50,12 +50,10 @@ class Definition:
     digest: str = field(init=False)
 
     def __post_init__(self) -> None:
-        """Take the hash."""
         text = json.dumps(self.plain(), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         object.__setattr__(self, "digest", hashlib.sha256(text.encode()).hexdigest())
 
     def __hash__(self) -> int:
-        """Return a hash, for caches."""
         return hash(self.digest)
 
     def plain(self) -> dict[str, Any]:

@@ -228,7 +228,6 @@ async def _dispatch(
     call: ToolCall,
     answered: tuple[RequestState, ApprovalAnswer] | None,
 ) -> Outcome | BaseException | str:
-    """Return the outcome of a call, or the exception that `dispatch` raised."""
     current_request.set(request)
     with session:
         try:

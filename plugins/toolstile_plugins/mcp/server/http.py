@@ -82,7 +82,6 @@ class Address:
         return cls(bare, int(port))
 
     def __str__(self) -> str:
-        """Return it as `HOST:PORT`."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
     @property

@@ -85,7 +85,6 @@ class ProgressRelay:
 
 
 def _is_number(given: object) -> bool:
-    """Tell whether a reported value is a number of the protocol."""
     try:
         return isinstance(given, int | float) and math.isfinite(given)
     except OverflowError:

@@ -89,7 +89,6 @@ class Sessions:
         self._kept: OrderedDict[Key, ServedSession] = OrderedDict()
 
     def __len__(self) -> int:
-        """Return how many are kept."""
         return len(self._kept)
 
     @contextmanager

@@ -149,7 +149,6 @@ def _read(line: object) -> object:
 
 
 def _id_of(message: object) -> RequestId | None:
-    """Return the id of a request, None where there is not one that can be returned."""
     if not isinstance(message, Mapping) or "method" not in message:
         return None
     number = cast("Mapping[str, object]", message).get("id")

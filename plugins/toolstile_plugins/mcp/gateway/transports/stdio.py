@@ -287,7 +287,6 @@ async def _has_ended(process: asyncio.subprocess.Process) -> bool:
 
 
 async def _drain(stdout: asyncio.StreamReader) -> None:
-    """Take the last output of a program, so that it can end."""
     while await stdout.read(LINE):
         pass
 
