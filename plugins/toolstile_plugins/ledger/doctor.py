@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from importlib.util import find_spec
-from typing import Final
 
 from toolstile_hookspecs import (
     ConfigurationError,
     Diagnostic,
     LedgerError,
     Severity,
+    StateError,
     SystemClock,
 )
 from toolstile_hookspecs.services.ledger import LedgerStore, SettlesUnknown
-from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import database_finding
 from toolstile_plugins.ledger.entries import due_of
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.ledger.stores.sqlite import why_unusable
-
-PATIENCE: Final = 3
-"""Seconds to wait for a database."""
 
 
 def diagnosed(settings: LedgerSettings, *, offering: str | None) -> Iterator[Diagnostic]:
@@ -88,20 +83,17 @@ def _fault_of(connection: sqlite3.Connection) -> tuple[str, str] | None:
 
 
 def _reached(settings: LedgerSettings) -> Diagnostic:
-    subject = "ledger in PostgreSQL"
-    if find_spec("psycopg") is None:
-        return Diagnostic.error(subject, "psycopg is not installed.", extra_remedy("postgres"))
-    import psycopg  # late: an extra
+    # Late: few ledgers are in PostgreSQL.
+    from toolstile_plugins.database.postgres_database import PostgresDatabase
 
+    subject = "ledger in PostgreSQL"
     assert settings.url is not None  # noqa: S101 - validated
     try:
-        with psycopg.connect(settings.url.get_secret_value(), connect_timeout=PATIENCE):
-            return Diagnostic.ok(subject, "It can be reached.")
-    except psycopg.OperationalError as error:
-        # Only the first line: it tells of the server, and of no password.
-        why = str(error).partition("\n")[0]
-    except psycopg.Error as error:
-        why = f"{type(error).__name__}; the url may not be right"
-    return Diagnostic.error(
-        subject, f"It cannot be reached: {why}.", "Start the server, or fix plugins.ledger.url."
-    )
+        setting = "plugins.ledger.url"
+        database = PostgresDatabase(
+            settings.url.get_secret_value(), title="ledger", setting=setting
+        )
+        database.on_new_connection(lambda _: None)
+    except (ConfigurationError, StateError) as error:
+        return Diagnostic.error(subject, str(error), "When it is fixed, run this again.")
+    return Diagnostic.ok(subject, "It can be reached.")

@@ -17,6 +17,17 @@ if TYPE_CHECKING:
     from toolstile_plugins.record.replay_run import Comparison
 
 
+def run_command(host: HostHandle, args: argparse.Namespace) -> int:
+    """Carry out a command on a record, or replay one.
+
+    Raises:
+        RecordError: A record cannot be read, or lacks what is asked for.
+    """
+    if (what := getattr(args, "what", None)) is None:
+        return replay_record(host, args)
+    return {"verify": verify_record, "list": list_records, "show": show_record}[what](args)
+
+
 def show_record(args: argparse.Namespace) -> int:
     """List the calls of a record or of a folder's records, or show one.
 

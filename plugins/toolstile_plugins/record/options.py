@@ -8,7 +8,7 @@ from typing import Any, Final, Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
-from toolstile_hookspecs import Command, ConfigurationError, HostHandle
+from toolstile_hookspecs import Command, ConfigurationError
 from toolstile_plugins.command_options.record import RECORD, RECORDED, REPLAY, REPLAYABLE
 
 
@@ -73,15 +73,10 @@ def offered_commands() -> list[Command]:
         ),
         Command("approvals", extends=True, optional=True, settings=_off_unless_resumed),
         *(
-            Command(
-                arguments.command,
-                arguments.help,
-                run=run,
-                configure=arguments.configure,
-                settings=_switched_off,
-                purpose="call" if arguments is REPLAY else "look",
+            arguments.offered(
+                "toolstile_plugins.record.cli", settings=_switched_off, purpose=purpose
             )
-            for arguments, run in ((RECORD, _record), (REPLAY, _replay))
+            for arguments, purpose in ((RECORD, "look"), (REPLAY, "call"))
         ),
     ]
 
@@ -114,18 +109,3 @@ def _switched_off(args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001 -
 def _off_unless_resumed(args: argparse.Namespace) -> dict[str, Any]:
     """Record the calls that are resumed; who answers makes none."""
     return {} if args.what == "resume" else dict(_OFF)
-
-
-def _record(host: HostHandle, args: argparse.Namespace) -> int:  # noqa: ARG001 - needs no host
-    # No other command has to wait for it.
-    from toolstile_plugins.record import cli
-
-    commands = {"verify": cli.verify_record, "list": cli.list_records, "show": cli.show_record}
-    return commands[args.what](args)
-
-
-def _replay(host: HostHandle, args: argparse.Namespace) -> int:
-    # No other command has to wait for it.
-    from toolstile_plugins.record.cli import replay_record
-
-    return replay_record(host, args)
