@@ -5,7 +5,6 @@ Slack takes a card as it is; its Markdown goes wherever buttons are made by the 
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -15,7 +14,7 @@ from toolstile_hookspecs import Answer, Principal
 from toolstile_hookspecs.services.approval_store import Question, QuestionState
 from toolstile_hookspecs.support.text import printable, wire_time
 from toolstile_plugins.cli_support import printable_lines
-from toolstile_plugins.inbox.inbox import Inbox, described_answer
+from toolstile_plugins.inbox.inbox import Inbox, described_answer, parts_of
 
 VIA: Final = "card"
 MOST: Final = 2_900
@@ -110,17 +109,8 @@ class Cards:
         whose = question.principal and f"for {question.principal.id} ({question.principal.source})"
         until = f"until {wire_time(question.expires)}"
         lines = [*question.reasons, whose or "", f"session {question.session_id}", until]
-        arguments = json.dumps(json.loads(question.arguments), ensure_ascii=False, indent=2)
-        found = {
-            "Arguments": arguments,
-            "It was approved when it would have changed": question.shown_before,
-            "It would change": question.diff,
-        }
-        fields = {
-            title: "\n".join(printable_lines(text))
-            for title, text in found.items()
-            if text is not None
-        }
+        parts = parts_of(question).items()
+        fields = {title: "\n".join(printable_lines(text)) for title, text in parts}
         text = "\n".join(printable(line) for line in lines if line)
         if answers and any(len(shown) > MOST for shown in (text, *fields.values())):
             # Nobody approves what stands beyond the end of a card.

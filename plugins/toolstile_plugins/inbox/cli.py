@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 import time
 from collections.abc import Iterator
@@ -17,7 +16,7 @@ from toolstile_plugins.approval.beside import person
 from toolstile_plugins.approval.grants import HOURS, Terms
 from toolstile_plugins.cli_support import printable_lines, show_line, show_rows, tell
 from toolstile_plugins.inbox.grants import InboxGrants
-from toolstile_plugins.inbox.inbox import Inbox, described_answer
+from toolstile_plugins.inbox.inbox import Inbox, described_answer, parts_of
 from toolstile_plugins.inbox.question_json import read_arguments, wire_of
 from toolstile_plugins.inbox.resumption import resume_pending
 
@@ -145,19 +144,9 @@ def lines_of(inbox: Inbox, question: Question) -> Iterator[str]:
     yield f"  digest     {question.digest}"
     for reason in question.reasons:
         yield f"  reason     {reason}"
-    yield "Arguments:"
-    arguments = json.dumps(json.loads(question.arguments), ensure_ascii=False, indent=2)
-    yield from _indented(arguments)
-    if question.shown_before is not None:
-        yield "It was approved when it would have changed:"
-        yield from _indented(question.shown_before)
-    if question.diff is not None:
-        yield "It would change:"
-        yield from _indented(question.diff)
-
-
-def _indented(text: str) -> Iterator[str]:
-    return (f"  {line}" for line in printable_lines(text))
+    for title, text in parts_of(question).items():
+        yield f"{title}:"
+        yield from (f"  {line}" for line in printable_lines(text))
 
 
 # --- approve, deny, edit

@@ -232,6 +232,16 @@ def described_answer(given: AnswerRecord) -> str:
     return f"{given.answer} by {given.by.id} at {wire_time(given.at)} ({given.via}){why}"
 
 
+def parts_of(question: Question) -> dict[str, str]:
+    """Return the arguments and the changes of a question as text, by their titles."""
+    parts = {
+        "Arguments": json.dumps(json.loads(question.arguments), ensure_ascii=False, indent=2),
+        "It was approved when it would have changed": question.shown_before,
+        "It would change": question.diff,
+    }
+    return {title: text for title, text in parts.items() if text is not None}
+
+
 def _secrets(shown: Any, call: SealedCall) -> Iterator[str]:
     """Yield the secrets among the arguments of a call, as texts."""
     places: list[tuple[Any, Any]] = [(shown, json.loads(call.arguments))]

@@ -155,19 +155,6 @@ def switched_off(place: Table, server: str) -> bool:
     return server in off or (isinstance(chosen, list) and server not in chosen)
 
 
-def rules_beside(place: Table, server: str) -> dict[str, list[str]]:
-    """Return the tools of a server that a client's permissions deny, or ask about."""
-    named = re.compile(rf"mcp__{re.escape(server)}(?:__(.+))?")
-    found = {
-        answer: [named.fullmatch(rule) for rule in _rules(place, answer)]
-        for answer in ("deny", "ask")
-    }
-    return {
-        answer: [rule[1] or "*" for rule in rules if rule is not None]
-        for answer, rules in found.items()
-    }
-
-
 def _rules(place: Table, answer: str) -> list[str]:
     return [str(rule) for rule in _list(_mapping(place.get("permissions")).get(answer))]
 
@@ -354,7 +341,16 @@ def _with_rules(
     for place in places:
         if switched_off(place, server):
             made["disabled"] = True
-        rules = rules_beside(place, server)
+        # The tools of a server that a client's permissions deny, or ask about.
+        named = re.compile(rf"mcp__{re.escape(server)}(?:__(.+))?")
+        found = {
+            answer: [named.fullmatch(rule) for rule in _rules(place, answer)]
+            for answer in ("deny", "ask")
+        }
+        rules = {
+            answer: [rule[1] or "*" for rule in rules if rule is not None]
+            for answer, rules in found.items()
+        }
         if rules["deny"]:
             made["excludeTools"] = [*made.get("excludeTools", ()), *rules["deny"]]
         if rules["ask"]:
