@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
     from toolstile_hookspecs import Command, HostHandle
+    from toolstile_hookspecs.execution.purposes import Purpose
 
     Adder = argparse._SubParsersAction[argparse.ArgumentParser]  # noqa: SLF001 - has no other name  # pyright: ignore[reportPrivateUsage]
 
@@ -26,12 +27,18 @@ class Arguments(NamedTuple):
     configure: Callable[[argparse.ArgumentParser], None]
     help: str = ""
 
-    def offered(self, module: str, **given: Any) -> Command:
+    def offered(
+        self,
+        module: str,
+        purpose: Purpose | Callable[[argparse.Namespace], Purpose] = "call",
+        settings: Callable[[argparse.Namespace], Mapping[str, Any]] = lambda _: {},
+    ) -> Command:
         """Return the command, run by `run_command` of a module that is imported only then.
 
         Args:
             module: The name of the module.
-            given: Further arguments of `Command`.
+            purpose: See `Command`.
+            settings: See `Command`.
         """
         from toolstile_hookspecs import Command  # quick help has no use for it
 
@@ -39,7 +46,14 @@ class Arguments(NamedTuple):
             status: int = import_module(module).run_command(host, args)
             return status
 
-        return Command(self.command, self.help, run=run, configure=self.configure, **given)
+        return Command(
+            self.command,
+            self.help,
+            run=run,
+            configure=self.configure,
+            settings=settings,
+            purpose=purpose,
+        )
 
 
 def add_subcommand(

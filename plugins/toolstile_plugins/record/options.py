@@ -72,12 +72,8 @@ def offered_commands() -> list[Command]:
             for name in ("console", "ledger")
         ),
         Command("approvals", extends=True, optional=True, settings=_off_unless_resumed),
-        *(
-            arguments.offered(
-                "toolstile_plugins.record.cli", settings=_switched_off, purpose=purpose
-            )
-            for arguments, purpose in ((RECORD, "look"), (REPLAY, "call"))
-        ),
+        RECORD.offered("toolstile_plugins.record.cli", "look", _switched_off),
+        REPLAY.offered("toolstile_plugins.record.cli", "call", _switched_off),
     ]
 
 
