@@ -18,7 +18,7 @@ from pydantic_monty import (
     SyncSnapshot,
 )
 
-from toolstile_hookspecs import Outcome, Status, ToolContext, ToolResult
+from toolstile_hookspecs import Status, ToolContext, ToolResult
 from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.support.text import cut
 from toolstile_plugins.code.functions import CodeFunction, ScriptResult, declarations
@@ -65,7 +65,11 @@ class Script:
                     print_callback=self._print,
                 )
                 while not isinstance(now, MontyComplete):
-                    if isinstance(now, FunctionSnapshot) and self._is_call(now):
+                    if (
+                        isinstance(now, FunctionSnapshot)
+                        and not now.is_os_function
+                        and now.function_name in self.functions
+                    ):
                         now = self._call(now)
                     else:
                         now = now.resume_auto()
@@ -96,9 +100,6 @@ class Script:
             if self._room < 0:
                 self._printed.append(_CUT)
 
-    def _is_call(self, now: FunctionSnapshot) -> bool:
-        return not now.is_os_function and now.function_name in self.functions
-
     def _call(self, now: FunctionSnapshot) -> SyncSnapshot:
         """Make a nested call, and go on with its value or with the error that it raises.
 
@@ -114,7 +115,9 @@ class Script:
         if outcome.success:
             if not function.tool.contained:
                 self._outside[function.name] = None
-            return now.resume({"return_value": _value_of(outcome)})
+            # As a model would get it: masked, and the text if there is no value.
+            shown = outcome.event.shown_value if outcome.data is not None else outcome.text or None
+            return now.resume({"return_value": shown})
         self._failed = (function.name, outcome.text)
         type_ = PermissionError if outcome.status is Status.DENIED else RuntimeError
         return now.resume({"exception": type_(outcome.text)})
@@ -162,10 +165,3 @@ class _Never:
 
     def __call__(self) -> None:
         """Be callable, which makes it a function there."""
-
-
-def _value_of(outcome: Outcome) -> Any:
-    """Return a value as a model would get it: masked, and the text where there is none."""
-    if outcome.data is None:
-        return outcome.text or None
-    return outcome.event.shown_value

@@ -186,7 +186,12 @@ class _Process:
     def _reap(self, process: subprocess.Popen[bytes]) -> None:
         # It is killed before it is reaped, as its number may then be given again; and processes
         # that it left behind would keep the pipe open.
-        _await_end(process)
+        with contextlib.suppress(ChildProcessError):
+            if hasattr(os, "waitid"):
+                os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+            else:
+                # On macOS before Python 3.13. What it left behind keeps its number as it is.
+                process.wait()
         with self._lock:
             _kill_group(process.pid)
             process.wait()
@@ -220,15 +225,6 @@ class _Pipe(SocketChannel):
             yield
         except (EOFError, OSError) as error:
             raise ProcessDied(self._process.death()) from error
-
-
-def _await_end(process: subprocess.Popen[bytes]) -> None:
-    if not hasattr(os, "waitid"):
-        # On macOS before Python 3.13. What it left behind keeps its number from being given again.
-        process.wait()
-        return
-    with contextlib.suppress(ChildProcessError):
-        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
 
 
 def _kill_group(number: int) -> None:

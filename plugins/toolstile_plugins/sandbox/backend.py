@@ -225,6 +225,15 @@ class Backend(Protocol):
         ...
 
 
+TRY_AGAIN: Final = "`toolstile doctor` tries it again. Another backend is plugins.sandbox.backend."
+
+
+def remedy_of(failure: str, remedies: Sequence[tuple[str, str]]) -> str:
+    """Return the remedy whose sign a failure has, and how to try it again."""
+    found = [told for sign, told in remedies if sign in failure]
+    return " ".join([*found[:1], TRY_AGAIN])
+
+
 def backend_of(settings: SandboxSettings) -> Backend:
     """Return the backend that the settings name.
 

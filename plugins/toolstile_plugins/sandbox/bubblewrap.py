@@ -28,6 +28,7 @@ from toolstile_plugins.sandbox.backend import (
     Command,
     Running,
     SandboxUnavailable,
+    remedy_of,
     start_process,
 )
 from toolstile_plugins.sandbox.limits import Cgroup, limit_process
@@ -65,6 +66,13 @@ _RUN: Final = "/run/sandbox"
 # Where the host was killed before it has noted the process and set its limits, nothing starts.
 _START: Final = ("/bin/sh", "-c", f'test -e {_RUN}/{NOTE} || exit 125; exec "$@"', "sh")
 _USER: Final = "agent"
+_VARIABLES: Final = {
+    "PATH": _PATH,
+    "HOME": "/tmp",  # noqa: S108 - of the sandbox
+    "USER": _USER,
+    "LANG": "C.UTF-8",
+    "TERM": "dumb",
+}
 
 
 class Bubblewrap:
@@ -137,8 +145,9 @@ class Bubblewrap:
         workspace += ["--overlay", layout.upper, layout.work, ROOT]
         for path, directory in layout.mounts.items():
             workspace += ["--ro-bind", directory, f"{ROOT}/{path}"]
+        readable = [os.fspath(path) for path in self._settings.readable]
         variables = ["--clearenv"]
-        for name, value in {**_variables(), **command.env}.items():
+        for name, value in {**_VARIABLES, **GIT_VARIABLES, **command.env}.items():
             variables += ["--setenv", name, value]
         where = f"{ROOT}/{command.cwd}" if command.cwd else ROOT
         return [
@@ -146,7 +155,7 @@ class Bubblewrap:
             *self._system(layout),
             *_processes(),
             *devices,
-            *self._readable(),
+            *(part for name in readable for part in ("--ro-bind-try", name, name)),
             *workspace,
             "--ro-bind",
             layout.scratch.directory("run"),
@@ -157,10 +166,6 @@ class Bubblewrap:
             where,
             *variables,
         ]
-
-    def _readable(self) -> list[str]:
-        names = [os.fspath(path) for path in self._settings.readable]
-        return [part for name in names for part in ("--ro-bind-try", name, name)]
 
     def _system(self, layout: Layout) -> list[str]:
         """Return the options that show the programs of this machine, and nothing else of it."""
@@ -173,7 +178,9 @@ class Bubblewrap:
                 made += ["--ro-bind", name, name]
         for name in _CONFIGURATION:
             made += ["--ro-bind-try", name, name]
-        for name, text in _users().items():
+        user, group = os.geteuid(), os.getegid()
+        users = f"{_USER}:x:{user}:{group}::/tmp:/bin/sh\n"
+        for name, text in (("passwd", users), ("group", f"{_USER}:x:{group}:\n")):
             file = layout.scratch.path / name
             file.write_text(text, encoding="utf-8")
             made += ["--ro-bind", os.fspath(file), f"/etc/{name}"]
@@ -275,11 +282,6 @@ def _memory_file(content: bytes, opened: ExitStack) -> int:
     return file.fileno()
 
 
-def _variables() -> dict[str, str]:
-    usual = {"PATH": _PATH, "HOME": "/tmp", "USER": _USER, "LANG": "C.UTF-8", "TERM": "dumb"}  # noqa: S108 - of the sandbox
-    return {**usual, **GIT_VARIABLES}
-
-
 def _processes() -> list[str]:
     """Return the options for `/proc`, which root of this machine could write to, even in here."""
     made = ["--proc", "/proc"]
@@ -287,14 +289,6 @@ def _processes() -> list[str]:
         if Path("/proc", name).exists():
             made += ["--ro-bind", "/dev/null", f"/proc/{name}"]
     return [*made, "--remount-ro", "/proc"]
-
-
-def _users() -> dict[str, str]:
-    user, group = os.geteuid(), os.getegid()
-    return {
-        "passwd": f"{_USER}:x:{user}:{group}::/tmp:/bin/sh\n",
-        "group": f"{_USER}:x:{group}:\n",
-    }
 
 
 _LOAD: Final = 0x20
@@ -382,7 +376,6 @@ _REMEDIES: Final = (
         ),
     ),
 )
-_OTHERWISE: Final = "`toolstile doctor` tries it again. Another backend is plugins.sandbox.backend."
 
 
 def needed_program() -> str:
@@ -399,8 +392,7 @@ def needed_program() -> str:
 
 def remedy(failure: str) -> str:
     """Return what to do about a failure of the program."""
-    found = [told for sign, told in _REMEDIES if sign in failure]
-    return " ".join([*found[:1], _OTHERWISE])
+    return remedy_of(failure, _REMEDIES)
 
 
 def diagnosed(settings: SandboxSettings) -> Iterator[Diagnostic]:

@@ -149,7 +149,6 @@ def _places(controller: str) -> Iterator[tuple[Path, dict[str, tuple[str, ...]]]
 
 
 def _killed(directory: Path) -> bool:
-    """Tell whether a process in it was killed for its memory."""
     for name in ("memory.oom_control", "memory.events"):
         with suppress(FileNotFoundError):
             for line in (directory / name).read_text(encoding="utf-8").splitlines():

@@ -112,7 +112,6 @@ def _is_beside(place: Path, workspace: str | None) -> bool:
 
 
 def _file_system(device: int) -> str:
-    """Return the name of the file system of a device, "" where it is not known."""
     number = f"{os.major(device)}:{os.minor(device)}"
     for line in (
         Path("/proc/self/mountinfo").read_text(encoding="utf-8", errors="replace").splitlines()

@@ -189,7 +189,6 @@ def _lacks_repository(files: Filesystem, ended: Ended) -> bool:
 
 
 def _outputs(files: Filesystem, ended: Ended) -> tuple[dict[str, str], tuple[WholeOutput, ...]]:
-    """Return the outputs as texts, and where those that are cut can be read on."""
     texts: dict[str, str] = {}
     whole: list[WholeOutput] = []
     for name, output in (("stdout", ended.stdout), ("stderr", ended.stderr)):

@@ -376,21 +376,18 @@ def redo(layer: Layer, text: str) -> None:
     if moved:
         raise conflict(moved)
     # What a directory held goes before it, and it is made before what it will hold.
-    removed = [path for path in sorted(changes.made, reverse=True) if _is_removed(changes, path)]
+    gone = {path for path, made in changes.made.items() if made.kind is None}
+    removed = sorted(gone, reverse=True)
     for path in removed:
         layer.remove(path)
     # A file of which the place or mode changes keeps its content, by which a diff knows it again.
     moved_from = {changes.seen.get(path): layer.before(path) for path in removed}
-    for path in sorted(changes.made.keys() - removed):
+    for path in sorted(changes.made.keys() - gone):
         made = _node_of(changes.made[path])
         state = _state_of(made)
         stays = changes.seen.get(path) == state
         source = layer.before(path) if stays else moved_from.get(state)
         layer.put(path, made if source is None else replace(made, content=source.content))
-
-
-def _is_removed(changes: ToldChanges, path: str) -> bool:
-    return changes.made[path].kind is None
 
 
 def _state_of(node: Node | None) -> str | None:
@@ -400,7 +397,7 @@ def _state_of(node: Node | None) -> str | None:
         return f"link {b64encode(os.fsencode(node.target)).decode()}"
     if node.content is None:
         return node.kind
-    return node.content.digest or hashlib.sha256(node.content.read()).hexdigest()
+    return _digest(node.content)
 
 
 def _told(path: str, node: Node | None) -> Told:

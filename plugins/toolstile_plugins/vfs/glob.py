@@ -65,7 +65,8 @@ class Pattern:
                 if self._is_match(after) and (is_directory or not self._directories_only):
                     matching.append(name)
                 is_deep = paths.depth(directory) >= paths.MAX_DEPTH - 1
-                if is_directory and not is_deep and self._goes_on(after):
+                goes_on = any(place < len(self._alternatives[index]) for index, place in after)
+                if is_directory and not is_deep and goes_on:
                     below.append((paths.join(directory, name), after))
             if matching:
                 yield directory, matching
@@ -105,9 +106,6 @@ class Pattern:
                 place += 1
                 added.add((index, place))
         return frozenset(added)
-
-    def _goes_on(self, places: frozenset[_Place]) -> bool:
-        return any(place < len(self._alternatives[index]) for index, place in places)
 
     def _is_match(self, places: frozenset[_Place]) -> bool:
         return any(place == len(self._alternatives[index]) for index, place in places)

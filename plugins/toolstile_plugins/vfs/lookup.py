@@ -218,7 +218,6 @@ def _summed_up(reasons: dict[str, str], thing: str, things: str, fate: str) -> l
 
 
 def _listed(reasons: Mapping[str, str], show: Callable[[str], str]) -> str:
-    """Return the first few with their reasons, and how many more there are."""
     shown = [f"{show(name)} ({reason})" for name, reason in islice(reasons.items(), _SHOWN)]
     more = len(reasons) - len(shown)
     return ", ".join(shown) + (f" and {more:,} more" if more else "")

@@ -185,7 +185,6 @@ class HandlerConnections:
                 connection.close()
 
     def _admit(self, connection: socket.socket) -> None:
-        """Give a connection to the call whose token it brings."""
         expected = None
         with suppress(OSError):
             connection.settimeout(PATIENCE)

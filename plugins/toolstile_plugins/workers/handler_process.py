@@ -62,8 +62,6 @@ def main() -> None:
 
 
 class _Worker:
-    """The worker at the other end of the socket."""
-
     def __init__(self, connection: socket.socket, lines: BinaryIO) -> None:
         self._connection = connection
         self._lines = lines
@@ -133,20 +131,15 @@ def _run_alone(
         with contextlib.suppress(Exception):
             # The handler may have closed the stream.
             traceback.print_exc()
-        return _failure(error)
+        is_unknown = isinstance(error, EffectUnknownError)
+        state = DispatchState.UNKNOWN if is_unknown else DispatchState.FAILURE
+        name = ToolError.__name__ if isinstance(error, ToolError) else type(error).__name__
+        return DispatchOutcome(state, text_of(error), error=name, sent=was_sent(error))
     return _outcome(tool, value)
 
 
 async def _awaited(value: Any) -> Any:
     return await value
-
-
-def _failure(error: Exception) -> DispatchOutcome:
-    """Return what is told of an exception: its name and text."""
-    is_unknown = isinstance(error, EffectUnknownError)
-    state = DispatchState.UNKNOWN if is_unknown else DispatchState.FAILURE
-    name = ToolError.__name__ if isinstance(error, ToolError) else type(error).__name__
-    return DispatchOutcome(state, text_of(error), error=name, sent=was_sent(error))
 
 
 def _outcome(tool: Tool[Any, Any], value: Any) -> DispatchOutcome:
@@ -174,7 +167,6 @@ def _unsent(reason: str) -> DispatchOutcome:
 
 
 def _traced(traceparent: str | None) -> contextlib.AbstractContextManager[None]:
-    """Let the span of the caller be current."""
     if traceparent is None:
         return contextlib.nullcontext()
     from toolstile_plugins.workers.trace_context import attached

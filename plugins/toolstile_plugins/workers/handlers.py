@@ -105,8 +105,6 @@ class HandlerProcesses:
 
 
 class _HandlerProcess:
-    """A process that leads a group of its own."""
-
     def __init__(self, modules: list[str]) -> None:
         self._process, ours = started(HANDLER_PROCESS)
         self._connection = ours

@@ -89,7 +89,6 @@ class Serving:
                     thread.start()
 
     def _attend(self, call: DispatchedCall) -> None:
-        """Run a call, and forget it once its outcome is recorded."""
         forget = partial(self._queue.drop, self._worker, call.key)
         try:
             run_once(self._queue.marks, call, self._runner)
@@ -210,7 +209,6 @@ class LocalDispatcher:
                 self._fail(error, {told for _, told in entering})
 
     def _tell(self) -> None:
-        """Answer those whose calls have ended."""
         with self._changed:
             keys = list(self._waiting)
         ended = {

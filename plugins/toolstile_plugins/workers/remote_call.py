@@ -244,7 +244,6 @@ def _cancel(cancelling: Executor, dispatcher: Dispatcher, key: str) -> None:
 
 
 def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:
-    """Return the result that an outcome tells of, or raise its failure."""
     if outcome.state is DispatchState.RESULT:
         encoded = outcome.value
         try:

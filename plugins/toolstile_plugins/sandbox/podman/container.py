@@ -16,9 +16,11 @@ from toolstile_hookspecs import Diagnostic, ToolValidationError
 from toolstile_plugins.sandbox.backend import (
     GIT_VARIABLES,
     ROOT,
+    TRY_AGAIN,
     Command,
     Running,
     SandboxUnavailable,
+    remedy_of,
     start_process,
 )
 from toolstile_plugins.sandbox.podman.settings import PodmanConfig
@@ -50,7 +52,6 @@ _REMEDIES: Final = (
     ("newuidmap", "Install the package uidmap."),
     ("onnect", "Start the service of the program, or see that this user may use it."),
 )
-_OTHERWISE: Final = "`toolstile doctor` tries it again. Another backend is plugins.sandbox.backend."
 _RAN: Final = {0, 127}
 
 
@@ -101,7 +102,7 @@ class Program:
         """Yield whether a container with some limits can be started."""
         image, program = self._config.image, self._config.program
         if shutil.which(program) is None:
-            remedy = f"Install it, or name another as plugins.sandbox.options.program. {_OTHERWISE}"
+            remedy = f"Install it, or name another as plugins.sandbox.options.program. {TRY_AGAIN}"
             yield Diagnostic.error("sandbox", f"There is no program {program}.", remedy)
             return
         if (found := self._ask("image", "inspect", image)) is not None and found.returncode:
@@ -143,7 +144,6 @@ class Program:
         return f"The image {image} is not on this machine.", remedy
 
     def _closed(self) -> list[str]:
-        """Return the options that close a container off."""
         made = ["--rm", *_CLOSED, "--pull", "missing" if self._config.pull else "never"]
         if self._config.runtime:
             made += ["--runtime", self._config.runtime]
@@ -170,8 +170,7 @@ class Program:
 
 
 def _remedy(failure: str) -> str:
-    found = [told for sign, told in _REMEDIES if sign in failure]
-    return " ".join([*found[:1], _OTHERWISE])
+    return remedy_of(failure, _REMEDIES)
 
 
 _LABEL: Final = "toolstile"
@@ -338,7 +337,6 @@ class _Container(Running):
 
 
 def _lines(variables: Mapping[str, str]) -> str:
-    """Return variables as a file of lines."""
     for name, value in variables.items():
         if "\n" in value:
             raise ToolValidationError(

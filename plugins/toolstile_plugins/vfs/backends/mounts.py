@@ -187,7 +187,6 @@ class MountedStore(Store):
         return None
 
     def _at(self, path: str) -> tuple[Base, str]:
-        """Return the tree that a path lies in, and the path in there."""
         return self._mounted(path) or (self._store, path)
 
     def _target_in(self, path: str) -> str:
@@ -199,7 +198,6 @@ class MountedStore(Store):
         return path in self._above and (self._store.look(path) is None or self._hides(path))
 
     def _hides(self, path: str) -> bool:
-        """Tell whether the tree has something at a path above a mount that is not a directory."""
         node = self._store.look(path)
         return node is not None and node.kind != "directory"
 

@@ -236,7 +236,6 @@ def twin_of(files: Filesystem, path: str) -> str:
 
 
 def _why_closed(files: Filesystem, path: str) -> str:
-    """Say why what is neither a file nor a directory cannot be opened."""
     try:
         files.open(path, "rb").close()
     except ToolstileError:

@@ -187,7 +187,6 @@ def count_files(files: Filesystem, path: str) -> int:
 
 
 def _start_of(files: Filesystem, path: str) -> bytes:
-    """Return with what a file begins, nothing where it may not be read."""
     with contextlib.suppress(PermissionError), files.open(path, "rb") as stream:
         return stream.read(SNIFFED_BYTES)
     return b""
@@ -198,7 +197,6 @@ def _bytes_of(text: str) -> int:
 
 
 def _places(text: str, wanted: str) -> list[int]:
-    """Return the lines, from 1, at which the occurrences of a text begin."""
     places: list[int] = []
     line, counted_to = 1, 0
     start = text.find(wanted)
@@ -211,7 +209,6 @@ def _places(text: str, wanted: str) -> list[int]:
 
 
 def _lines(places: list[int]) -> list[int]:
-    """Return each line once."""
     return list(dict.fromkeys(places))
 
 

@@ -339,7 +339,6 @@ class WaitingCalls:
     def _refuse(
         self, call: DispatchedCall, mark: FoundMark | None, outcome: DispatchOutcome
     ) -> None:
-        """Keep a call from beginning, unless it has."""
         standing = self._starts.begin(call.key, uuid4().hex, outcome=outcome)
         if standing is None:
             self._answer(call.key, outcome)

@@ -149,7 +149,6 @@ class DbosWorker:
             self._attend(ended, takes_calls=False)
 
     def _prune(self, engine: Any) -> None:
-        """Remove what nobody will ask for any more."""
         with suppress(StateError), explaining(self._database):
             while keys := self._starts.old():
                 # First: a queued call of which no mark says that it was withdrawn would run.

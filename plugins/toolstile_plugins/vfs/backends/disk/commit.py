@@ -227,7 +227,6 @@ class CommitArea:
         self.undecided = tuple(undecided)
 
     def _recover_one(self, hold: Hold, name: str) -> None:
-        """Bring one commit to its end, and clear it away."""
         slots = Slots(hold.area, name, fsync=self._fsync)
         try:
             self._finish(slots, hold)

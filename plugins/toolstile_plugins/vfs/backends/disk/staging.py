@@ -156,7 +156,6 @@ class Staging:
             self._checked.add(directory)
 
     def _is_linkable(self, change: Change) -> bool:
-        """Tell whether a change moves a file to where none is."""
         content = change.after.content if change.after is not None else None
         return (
             isinstance(content, OnDisk)
@@ -238,7 +237,6 @@ class Staging:
         return True
 
     def _give_owner(self, handle: int, path: str, content: Content, *, replaces: bool) -> None:
-        """Give a new file the owner and the attributes of the one whose place it takes."""
         if replaces:
             source = self._replaced(handle, path)
         elif isinstance(content, OnDisk) and content.path in self._removed:

@@ -310,7 +310,6 @@ class DiskStore(Store):
             )
 
     def _check_in_place(self) -> None:
-        """Check that the workspace's path still leads to it."""
         self._check_there()
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             if os.path.samestat(Path(self.root).stat(), os.fstat(self._handle())):
