@@ -6,29 +6,48 @@ itself. Of a tool of Claude Code, the handler is what happens between two of its
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import replace
-from typing import Any, Final, cast, overload
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Iterable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field, replace
+from typing import Any, Final, TypeVar, cast, overload
 
-from toolstile_hookspecs import ExecutorHandle, ForeignTool, ToolCall
+from toolstile_hookspecs import (
+    Cancellation,
+    DefinitionError,
+    ExecutorHandle,
+    ForeignCall,
+    ForeignTool,
+    Outcome,
+    Status,
+    ToolCall,
+    ToolContext,
+    VisibilityExpansionRequired,
+)
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.execution.schemas import ToolSchema
-from toolstile_plugins.adapters.foreign import FrameworkImport
-from toolstile_plugins.adapters.waiting import TOKEN
+from toolstile_hookspecs.support.text import cut, legible
+from toolstile_plugins.adapters.foreign import FrameworkImport, foreign_tool
+from toolstile_plugins.adapters.waiting import TOKEN, question
+from toolstile_plugins.dialects.parse import opened
 
 with FrameworkImport("claude-agent"):
-    from claude_agent_sdk import ClaudeAgentOptions, ResultMessage
-    from claude_agent_sdk.types import McpSdkServerConfig
+    from claude_agent_sdk import ClaudeAgentOptions, HookMatcher, ResultMessage
+    from claude_agent_sdk.types import (
+        HookCallback,
+        HookContext,
+        HookEvent,
+        HookInput,
+        HookJSONOutput,
+        McpSdkServerConfig,
+        PostToolUseFailureHookInput,
+        PostToolUseHookInput,
+        PreToolUseHookInput,
+        SyncHookJSONOutput,
+    )
     from mcp.server import Server
     from mcp_types import CallToolRequestParams, CallToolResult, ListToolsResult
-
-    from toolstile_plugins.adapters.claude_calls import (
-        PREFIX,
-        Hooks,
-        Paused as Paused,  # noqa: PLC0414 - users take it from here
-        SessionCalls,
-        calls_of,
-    )
 
 SERVER: Final = "toolstile"
 """The name of our server in `mcp_servers`."""
@@ -47,6 +66,23 @@ BUILT_IN: Final = (
 """The names of Claude Code's own tools."""
 
 Theirs = Iterable[str] | Mapping[str, Mapping[str, Any]] | ClaudeAgentOptions
+
+
+PREFIX: Final = "mcp__toolstile__"
+"""The beginning of the names of our tools in Claude Code."""
+WAIT: Final = 7 * 24 * 3600.0
+"""Seconds that a hook may take: the approver may be a person."""
+_CALLS: Final = "claude_session_calls"
+AGAIN: Final = "Call it again, unchanged: the session then waits for the answer."
+
+Hooks = dict[HookEvent, list[HookMatcher]]
+_Answered = tuple[str, str, GivenAnswer]
+"""The id under which a call waits, its token and the answer."""
+_Place = tuple[str, str]
+"""A session and the id of a call: the forks of a session have the same ids."""
+_Same = tuple[str, str]
+"""The id of a call, and its tool and arguments: our server is told of no session."""
+_Kept = TypeVar("_Kept")
 
 
 # --- Our tools in their agent
@@ -190,3 +226,328 @@ def answered(call: Paused, answer: GivenAnswer, tools: ExecutorHandle) -> None:
     """
     given = call.call_id or call.id, call.question[TOKEN], answer
     calls_of(tools).answers[call.session_id, call.id] = given
+
+
+# --- The calls of sessions: each is dispatched at one hook, and ends at another
+
+
+@dataclass(frozen=True)
+class Paused:
+    """A call for which a session is paused; `dataclasses.asdict` of it is plain JSON.
+
+    Args:
+        session_id: The session, for `ClaudeAgentOptions(resume=...)`.
+        id: The id of the call in Claude Code.
+        name: Its tool.
+        arguments: Its arguments.
+        question: The question to a person, the diff where there is one, and the token of the
+            answer; give that only to those who may decide.
+        call_id: The host's id of the call; "" in one of an earlier release.
+    """
+
+    session_id: str
+    id: str
+    name: str
+    arguments: Mapping[str, Any] = field(repr=False)
+    question: Mapping[str, str] = field(repr=False)
+    call_id: str = ""
+
+
+@dataclass(frozen=True)
+class Read:
+    """The answer to a call of our own tools, as its model reads it."""
+
+    text: str
+    is_error: bool
+
+
+class ToolFailed(Exception):
+    """A tool of Claude Code has failed; the model reads its own words."""
+
+
+class Carried:
+    """The handler of a call that Claude Code carries out: it runs until the result is there."""
+
+    def __init__(self, data: PreToolUseHookInput) -> None:
+        loop = asyncio.get_running_loop()
+        self.admitted: asyncio.Future[dict[str, Any]] = loop.create_future()
+        self.result: asyncio.Future[Any] = loop.create_future()
+        self.outcome: asyncio.Future[Outcome] = loop.create_future()
+        self.cancellation = Cancellation()
+        self.whose = data["session_id"], data.get("agent_id")
+
+    async def run(self, arguments: dict[str, Any], _: ToolContext) -> Any:
+        """Say that the call may be carried out, and with what arguments; return its result."""
+        if not self.admitted.done():  # a call that met a conflict runs again
+            self.admitted.set_result(arguments)
+        return await asyncio.shield(self.result)
+
+
+class SessionCalls:
+    """The calls of all sessions over one executor."""
+
+    def __init__(self, tools: ExecutorHandle) -> None:
+        self.tools = tools
+        self.paused: dict[_Place, Paused] = {}
+        self.answers: dict[_Place, _Answered] = {}
+        """Answers of people."""
+        self._carried: dict[_Place, Carried] = {}
+        self._known: dict[_Same, Read | _Answered] = {}
+        """Ends of calls, or answers to them, before our server is asked for them."""
+        self._repeatable: dict[str, Outcome] = {}
+        """Calls that wait for a person, until the model repeats them."""
+        self._deferred: dict[str, str] = {}
+        """The call for which a session pauses: Claude Code keeps one."""
+        self._decided: dict[_Place, asyncio.Future[None]] = {}
+        self._stops: dict[_Same, str] = {}
+        """Why a session ends with a call."""
+        self._connections = 0
+        self._is_hooked = False
+
+    def hooks(self) -> Hooks:
+        """Return the hooks that put each call of a session behind our stages."""
+        self._is_hooked = True
+        events: dict[str, list[HookCallback]] = {
+            "PreToolUse": [self._before, self._hold],
+            "PostToolUse": [self._after],
+            "PostToolUseFailure": [self._after],
+            # At the end of a turn's calls or of a subagent, and at the next prompt: a call that
+            # was not carried out by then will not be.
+            "PostToolBatch": [self._end_left],
+            "SubagentStop": [self._end_left],
+            "UserPromptSubmit": [self._end_left],
+        }
+        matchers = {
+            event: [HookMatcher(hooks=hooks, timeout=WAIT, on_failure="block")]
+            for event, hooks in events.items()
+        }
+        return cast("Hooks", matchers)
+
+    async def _dispatched(
+        self, call: ToolCall, answered: _Answered | None, using: ForeignCall | None = None
+    ) -> Outcome:
+        if answered is None:
+            return await self.tools.adispatch(call, using=using)
+        id_, token, answer = answered
+        return await self.tools.aresume(replace(call, id=id_), token, answer, using=using)
+
+    # --- Our tools
+
+    async def read(self, call: ToolCall) -> Read:
+        """Return the answer to a call of our own tools."""
+        known = _taken(self._known, _same(call))
+        if isinstance(known, Read):
+            return known
+        ended = await self._ended(call, known)
+        if isinstance(ended, Read):
+            return ended
+        if ended.status is Status.PENDING and self._is_hooked:
+            self._repeatable[_key(call.name, call.arguments)] = ended
+            return Read(f"{ended.text} {AGAIN}", is_error=True)
+        return Read(ended.text, ended.is_error)
+
+    async def _ended(self, call: ToolCall, answered: _Answered | None = None) -> Outcome | Read:
+        try:
+            return await self._dispatched(call, answered)
+        except VisibilityExpansionRequired as request:
+            return Read(opened(self.tools, request), is_error=False)
+        except Exception as error:  # noqa: BLE001 - it ends the session, which is another process
+            self._stops[_same(call)] = str(error)
+            return Read(cut(legible(str(error))), is_error=True)
+
+    async def _before_own(self, data: PreToolUseHookInput) -> SyncHookJSONOutput:
+        """Pause the session for a call that a person has to approve."""
+        call = _call(data)
+        if (answered := self.answers.pop(_place(data), None)) is not None:
+            self._known[_same(call)] = answered
+            return {}
+        repeated = self._repeatable.pop(_key(call.name, call.arguments), None)
+        if repeated is not None:
+            return self._defer(data, repeated)
+        # Any other is dispatched once it has passed the hooks and the permissions of others.
+        offered = self.tools.prompt.tools(self.tools.session)
+        if not any(tool.name == call.name and tool.requires_confirmation for tool in offered):
+            return {}
+        ended = await self._ended(call)
+        if isinstance(ended, Outcome):
+            if ended.status is Status.PENDING:
+                return self._defer(data, ended)
+            ended = Read(ended.text, ended.is_error)
+        self._known[_same(call)] = ended
+        return {}
+
+    # --- Their tools
+
+    async def _admit(self, data: PreToolUseHookInput) -> SyncHookJSONOutput:
+        """Let Claude Code carry a call out, perhaps with edited arguments, or refuse it."""
+        carried = Carried(data)
+        call = replace(_call(data), cancellation=carried.cancellation)
+        try:
+            foreign_tool(self.tools, call.name, f"foreign_tools([{call.name!r}, ...])")
+        except DefinitionError as error:
+            return _deny(str(error))
+        dispatched = self._dispatched(call, self.answers.pop(_place(data), None), carried.run)
+        carried.outcome = asyncio.ensure_future(dispatched)
+        try:
+            either = (carried.outcome, carried.admitted)
+            await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            carried.cancellation.cancel()
+            raise
+        if not carried.outcome.done():
+            self._carried[_place(data)] = carried
+            edited = carried.admitted.result()
+            return {} if edited == call.arguments else _decide(updatedInput=edited)
+        if (raised := carried.outcome.exception()) is not None:
+            return _stop(str(raised)) | _deny(str(raised))
+        outcome = carried.outcome.result()
+        if outcome.status is Status.PENDING:
+            return self._defer(data, outcome)
+        if outcome.success:  # a ledger or a recording has answered
+            return _deny(f"{call.name} was done before and did not run again: {outcome.text}")
+        return _deny(outcome.text)
+
+    # --- Hooks
+
+    async def _before(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
+        data = cast("PreToolUseHookInput", given)
+        session_id, call_id = place = _place(data)
+        decided = self._decided[place] = asyncio.get_running_loop().create_future()
+        try:
+            if self._deferred.get(session_id) == call_id:  # the session goes on
+                del self._deferred[session_id]
+                self.paused.pop(place, None)
+            is_own = data["tool_name"].startswith(PREFIX)
+            return await (self._before_own(data) if is_own else self._admit(data))
+        finally:
+            decided.set_result(None)
+
+    async def _hold(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
+        """Refuse a call that waits where Claude Code passes over `defer`, as without streaming."""
+        place = _place(given)
+        if (decided := self._decided.pop(place, None)) is not None:
+            await decided
+        if (waits := self.paused.get(place)) is None:
+            return {}
+        reason = waits.question["question"]
+        return _decide(permissionDecision="ask", permissionDecisionReason=reason)
+
+    def _defer(self, data: PreToolUseHookInput, outcome: Outcome) -> SyncHookJSONOutput:
+        session_id, call_id = place = _place(data)
+        if "agent_id" in data:
+            return _deny(
+                f"{outcome.text} A subagent cannot wait: leave that call to the main agent."
+            )
+        if self._deferred.setdefault(session_id, call_id) != call_id:
+            return _deny(f"{outcome.text} Another call is waiting: retry this one after that.")
+        name, arguments = data["tool_name"], data["tool_input"]
+        self.paused[place] = Paused(
+            session_id, call_id, name, arguments, question(outcome), outcome.call.id
+        )
+        return _decide(permissionDecision="defer", permissionDecisionReason=outcome.text)
+
+    async def _after(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
+        """End a call with its result; tell the model where that does not hold."""
+        data = cast("PostToolUseHookInput | PostToolUseFailureHookInput", given)
+        if (carried := self._carried.pop(_place(data), None)) is None:
+            why = _taken(self._stops, _same(_call(data)))
+            return {} if why is None else _stop(why)
+        response: Any = None
+        if data["hook_event_name"] == "PostToolUse":
+            response = data["tool_response"]
+            carried.result.set_result(response)
+        elif data.get("is_interrupt"):
+            carried.cancellation.cancel()
+        else:
+            carried.result.set_exception(ToolFailed(data["error"]))
+        await asyncio.wait([carried.outcome])
+        return _after(carried, response)
+
+    async def _end_left(self, given: HookInput, _: str | None, __: HookContext) -> HookJSONOutput:
+        data = cast("Mapping[str, Any]", given)
+        session_id, whose = data["session_id"], (data["session_id"], data.get("agent_id"))
+        if data["hook_event_name"] == "UserPromptSubmit":  # nobody waits for an answer any more
+            self._deferred.pop(session_id, None)
+        batch = [(session_id, call["tool_use_id"]) for call in data.get("tool_calls", ())]
+        theirs = [place for place, carried in self._carried.items() if carried.whose == whose]
+        await self._end(batch if data["hook_event_name"] == "PostToolBatch" else theirs)
+        return {}
+
+    async def _end(self, places: Iterable[_Place]) -> None:
+        """End calls that nobody carries out any more, as cancelled."""
+        left = [self._carried.pop(place) for place in places if place in self._carried]
+        for carried in left:
+            carried.cancellation.cancel()
+        if left:
+            await asyncio.wait([carried.outcome for carried in left])
+
+    @asynccontextmanager
+    async def connected(self, _: object) -> AsyncGenerator[None]:
+        """Last as long as a session is connected: with the last one, all calls have ended."""
+        self._connections += 1
+        try:
+            yield
+        finally:
+            self._connections -= 1
+            if not self._connections:
+                await self._end(list(self._carried))
+
+
+def _place(given: HookInput) -> _Place:
+    data = cast("PreToolUseHookInput", given)
+    return data["session_id"], data["tool_use_id"]
+
+
+def _call(
+    data: PreToolUseHookInput | PostToolUseHookInput | PostToolUseFailureHookInput,
+) -> ToolCall:
+    name = data["tool_name"].removeprefix(PREFIX)
+    return ToolCall(name, data["tool_input"], provider_id=data["tool_use_id"])
+
+
+def _same(call: ToolCall) -> _Same:
+    return call.wire_id, _key(call.name, call.arguments)
+
+
+def _taken(kept: dict[_Same, _Kept], same: _Same) -> _Kept | None:
+    """Take what is kept of a call; Claude Code may have put its arguments right since."""
+    alike = (other for other in kept if other[0] == same[0])
+    found = same if same in kept else next(alike, None)
+    return None if found is None else kept.pop(found)
+
+
+def _key(name: str, arguments: Any) -> str:
+    return f"{name} {json.dumps(arguments, sort_keys=True)}"
+
+
+def _after(carried: Carried, response: Any) -> SyncHookJSONOutput:
+    if (error := carried.outcome.exception()) is not None:
+        return _stop(str(error))
+    outcome = carried.outcome.result()
+    if outcome.is_error and not isinstance(outcome.event.error, ToolFailed):
+        return {"decision": "block", "reason": outcome.text}
+    if outcome.success and outcome.result.value != response:  # a plugin has replaced it
+        output = {"hookEventName": "PostToolUse", "updatedToolOutput": outcome.result.value}
+        return {"hookSpecificOutput": cast("Any", output)}
+    return {}
+
+
+def _decide(**decision: Any) -> SyncHookJSONOutput:
+    return {"hookSpecificOutput": cast("Any", {"hookEventName": "PreToolUse", **decision})}
+
+
+def _deny(reason: str) -> SyncHookJSONOutput:
+    return _decide(permissionDecision="deny", permissionDecisionReason=reason)
+
+
+def _stop(reason: str) -> SyncHookJSONOutput:
+    return {"continue_": False, "stopReason": reason}
+
+
+def calls_of(tools: ExecutorHandle) -> SessionCalls:
+    """Return the calls over an executor; its server and its hooks share them."""
+    # They are kept by the executor: they hold it, so a mapping of all would let none of them go.
+    kept: dict[str, SessionCalls] = vars(tools)
+    if _CALLS not in kept:
+        kept[_CALLS] = SessionCalls(tools)
+    return kept[_CALLS]

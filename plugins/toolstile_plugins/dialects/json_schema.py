@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, cast
-from urllib.parse import unquote
+
+from toolstile_hookspecs.codecs import pointed
 
 Schema = dict[str, Any]
 
@@ -55,20 +56,11 @@ def json_type(value: object) -> str:
     return "object"
 
 
-def each_subschema(schema: Schema) -> Iterator[Schema]:
-    """Yield the schemas directly within a schema."""
-    for key, value in schema.items():
-        if key in _NAMED and isinstance(value, dict):
-            found: list[object] = list(cast("dict[str, object]", value).values())
-        elif key in _MANY and isinstance(value, list):
-            found = cast("list[object]", value)
-        elif key in _ONE:
-            found = [value]
-        else:
-            continue
-        for part in found:
-            if isinstance(part, dict):
-                yield cast("Schema", part)
+def each_subschema(schema: Schema) -> list[Schema]:
+    """Return the schemas directly within a schema."""
+    found: list[Schema] = []
+    map_subschemas(schema, found.append)
+    return found
 
 
 def map_subschemas(schema: Schema, change: Callable[[Schema], Any]) -> Schema:
@@ -112,16 +104,7 @@ def resolve(root: Schema, reference: object) -> Schema | None:
     """Return the schema that a local reference (`#`, `#/...`) means, or None."""
     if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
         return None
-    found: object = root
-    for part in reference.split("/")[1:]:
-        name = unquote(part).replace("~1", "/").replace("~0", "~")
-        if isinstance(found, dict):
-            found = cast("dict[str, object]", found).get(name)
-        elif isinstance(found, list) and name.isdecimal():
-            items = cast("list[object]", found)
-            found = items[int(name)] if int(name) < len(items) else None
-        else:
-            return None
+    found = pointed(root, reference)
     return cast("Schema", found) if isinstance(found, dict) else None
 
 
