@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import pytest
@@ -23,15 +20,9 @@ from toolstile_hookspecs.services.approval_store import (
     Question,
     QuestionState,
 )
-from toolstile_hookspecs.testing.suite import StoreContract
+from toolstile_hookspecs.testing.suite import StoreContract, at, at_once
 
-_BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 _ADA = Principal("https://id.example.org", "ada", groups={"staff"})
-
-
-def at(seconds: float) -> datetime:
-    """Return a moment, so many seconds after the first."""
-    return _BEGIN + timedelta(seconds=seconds)
 
 
 def question_of(ticket: str = "t1", **other: Any) -> Question:
@@ -159,18 +150,12 @@ class ApprovalStoreContract(StoreContract):
         self, store: ApprovalStore, again: ApprovalStore
     ) -> None:
         store.add(question_of())
-        barrier = threading.Barrier(4)
 
-        def give(source: ApprovalStore, name: str) -> Question | None:
-            barrier.wait()
-            return source.answer("t1", answer_of(by=Principal("os", name)))
+        def give(number: int) -> Question | None:
+            by = Principal("os", str(number))
+            return (store, again)[number % 2].answer("t1", answer_of(by=by))
 
-        with ThreadPoolExecutor(4) as pool:
-            given = [
-                pool.submit(give, source, str(number))
-                for number, source in enumerate((store, again, store, again))
-            ]
-        seen = [found.result() for found in given]
+        seen = at_once(give)
         assert seen == [store.get("t1")] * 4
 
     def test_nobody_answers_too_late(self, store: ApprovalStore) -> None:
@@ -306,14 +291,7 @@ class ApprovalStoreContract(StoreContract):
         names = [f"{number:02}".encode() for number in range(12)]
         for name in names:
             store.grant(GrantRecord(name.decode(), at(60), b""), event_of(name))
-        barrier = threading.Barrier(4)
-
-        def tell(source: ApprovalStore) -> list[bytes]:
-            barrier.wait()
-            return told(source)
-
-        with ThreadPoolExecutor(4) as pool:
-            heard = [*pool.map(tell, (store, again, store, again))]
+        heard = at_once(lambda number: told((store, again)[number % 2]))
         assert sorted(name for found in heard for name in found) == names
 
     def test_an_event_of_long_ago_is_removed(self, store: ApprovalStore) -> None:

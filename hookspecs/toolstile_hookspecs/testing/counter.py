@@ -4,24 +4,14 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
-from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar
 
 import pytest
 
 from toolstile_hookspecs.errors import StateError
 from toolstile_hookspecs.services.counter import Counter, Reservation
-from toolstile_hookspecs.testing.suite import Contract
-
-_BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
-
-
-def at(seconds: float) -> datetime:
-    """Return a moment, so many seconds after the first."""
-    return _BEGIN + timedelta(seconds=seconds)
+from toolstile_hookspecs.testing.suite import Contract, at, at_once
 
 
 def take(counter: Counter, id_: str, moment: float = 0, **other: Any) -> Reservation:
@@ -182,16 +172,13 @@ class CounterContract(Contract):
 
     def test_many_at_once_are_counted_exactly(self, counter: Counter, again: Counter) -> None:
         """No two take one place, and one that asks twice takes one."""
-        barrier = threading.Barrier(4)
 
         def ask(number: int) -> list[bool]:
-            barrier.wait()
             source = (counter, again)[number % 2]
             ids = [f"{each}" if number < 2 else f"{number} {each}" for each in range(20)]
             return [take(source, id_, limit=30).granted for id_ in ids]
 
-        with ThreadPoolExecutor(4) as pool:
-            granted = [*pool.map(ask, range(4))]
+        granted = at_once(ask)
         assert granted[0] == granted[1]
         assert sum(map(sum, granted[1:])) == counter.read("k", now=at(0)) == 30
 

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from itertools import count
 from typing import Any, ClassVar, Protocol
@@ -20,7 +18,7 @@ from toolstile_hookspecs.services.ledger import (
     RecordedResult,
     SettlesUnknown,
 )
-from toolstile_hookspecs.testing.suite import StoreContract
+from toolstile_hookspecs.testing.suite import StoreContract, at_once
 
 NOW = datetime(2026, 3, 1, 12, 0, 0, 123_457, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -126,16 +124,13 @@ class LedgerStoreContract(StoreContract):
             claimed(store, key)
 
     def test_of_many_at_once_one_gets_it(self, store: LedgerStore, again: LedgerStore) -> None:
-        threads, keys = 8, [f"k{number}" for number in range(20)]
-        gate = threading.Barrier(threads)
+        keys = [f"k{number}" for number in range(20)]
 
         def race(number: int) -> list[str]:
             own = store if number % 2 else again
-            gate.wait()
             return [key for key in keys if own.claim(claim_of(key), now=NOW) is None]
 
-        with ThreadPoolExecutor(threads) as pool:
-            won = [key for keys in pool.map(race, range(threads)) for key in keys]
+        won = [key for keys in at_once(race, 8) for key in keys]
         assert sorted(won) == sorted(keys)
 
     # --- recording ---
@@ -475,16 +470,11 @@ class SettlesUnknownContract(StoreContract):
     def test_of_many_at_once_one_holds_an_effect(
         self, store: SettlingStore, again: SettlingStore, effect_id: str
     ) -> None:
-        threads = 8
-        gate = threading.Barrier(threads)
-
         def race(number: int) -> bool:
             own = store if number % 2 else again
-            gate.wait()
             return own.hold("k", effect_id, f"{number}", at_once=True)
 
-        with ThreadPoolExecutor(threads) as pool:
-            assert sorted(pool.map(race, range(threads))) == [False] * (threads - 1) + [True]
+        assert sorted(at_once(race, 8)) == [False] * 7 + [True]
 
     def test_what_is_put_off_waits_unless_it_is_asked_at_once(
         self, store: SettlingStore, again: SettlingStore, effect_id: str

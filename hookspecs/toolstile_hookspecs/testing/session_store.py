@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Collection, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from typing import Any, ClassVar
@@ -14,7 +12,7 @@ import pytest
 from toolstile_hookspecs.services.ledger import EffectState, JoinsDecision, RecordedResult
 from toolstile_hookspecs.services.session_store import Entry, SessionStore
 from toolstile_hookspecs.testing.ledger import HOUR, NOW, claim_of
-from toolstile_hookspecs.testing.suite import StoreContract
+from toolstile_hookspecs.testing.suite import StoreContract, at_once
 
 _numbers = count(1)
 
@@ -108,17 +106,13 @@ class SessionStoreContract(StoreContract):
     def test_decisions_of_one_session_come_one_after_another(
         self, store: SessionStore, again: SessionStore
     ) -> None:
-        barrier = threading.Barrier(4)
 
-        def write(source: SessionStore) -> None:
-            barrier.wait()
+        def write(number: int) -> None:
             for _ in range(10):
-                with source.deciding("s") as decision:
+                with (store, again)[number % 2].deciding("s") as decision:
                     decision.append(entry_of(len(decision.after(0)) + 1))
 
-        with ThreadPoolExecutor(4) as pool:
-            for writing in [pool.submit(write, each) for each in (store, again, store, again)]:
-                writing.result()
+        at_once(write)
         assert [entry.number for entry in again.after("s", 0)] == [*range(1, 41)]
 
     def test_a_decision_is_known_for_good(self, store: SessionStore, again: SessionStore) -> None:

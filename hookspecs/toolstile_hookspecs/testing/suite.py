@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import threading
 from collections.abc import Callable, Collection, Mapping
-from typing import Any, ClassVar, Final, NoReturn
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import Any, ClassVar, Final, NoReturn, TypeVar
 
 import pytest
 
 from toolstile_hookspecs._tools.field_checks import call_fault
 from toolstile_hookspecs.errors import DefinitionError
+
+R = TypeVar("R")
 
 _FIXTURE: Final = type(pytest.fixture(lambda: None))
 
@@ -110,6 +115,23 @@ class StoreContract(Contract):
     def again(self, store: Any) -> Any:
         """Return a second store over the same content."""
         return store
+
+
+def at_once(work: Callable[[int], R], threads: int = 4) -> list[R]:
+    """Return the results of a function that threads call at one moment, each with its number."""
+    gate = threading.Barrier(threads)
+
+    def run(number: int) -> R:
+        gate.wait()
+        return work(number)
+
+    with ThreadPoolExecutor(threads) as pool:
+        return list(pool.map(run, range(threads)))
+
+
+def at(seconds: float) -> datetime:
+    """Return a moment, so many seconds after the first of 2026."""
+    return datetime(2026, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)
 
 
 def refuse(contract: type[Contract], name: str, fault: str) -> NoReturn:

@@ -12,8 +12,9 @@ import pytest
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.services.approval_store import EventRecord, GrantRecord
 from toolstile_hookspecs.testing import ApprovalStoreContract
-from toolstile_hookspecs.testing.approval_store import at, event_of, question_of, told
+from toolstile_hookspecs.testing.approval_store import event_of, question_of, told
 from toolstile_hookspecs.testing.session_store import entry_of
+from toolstile_hookspecs.testing.suite import at
 from toolstile_plugins.database.approval_store import PostgresApprovals
 from toolstile_plugins.database.session_store import PostgresSessions
 

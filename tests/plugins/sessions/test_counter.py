@@ -12,8 +12,9 @@ import pytest
 
 from toolstile_hookspecs import StateError
 from toolstile_hookspecs.testing import CounterContract
-from toolstile_hookspecs.testing.counter import at, take
+from toolstile_hookspecs.testing.counter import take
 from toolstile_hookspecs.testing.session_store import entry_of
+from toolstile_hookspecs.testing.suite import at
 from toolstile_plugins.sessions.memory_counter import MemoryCounter
 from toolstile_plugins.sessions.sqlite import SqliteSessions
 from toolstile_plugins.sessions.sqlite_counter import SqliteCounter
