@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from toolstile.state.session import Session as Session
     from toolstile.value_calls import CallFailed as CallFailed
     from toolstile_hookspecs import *  # noqa: F403 - applications need one import only
+    from toolstile_plugins.agent import Agent as Agent
 
 _HOMES = {
+    "Agent": "toolstile_plugins.agent",
     "CallFailed": "toolstile.value_calls",
     "Executor": "toolstile.executor",
     "Host": "toolstile.host",

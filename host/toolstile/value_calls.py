@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import atexit
 import threading
 from typing import TYPE_CHECKING, Any, Final, Protocol
-from weakref import WeakSet
 
 from toolstile_hookspecs import Outcome, StateError, ToolCall, ToolstileError
 from toolstile_hookspecs.support.event_loop import is_on_loop
+from toolstile_hookspecs.support.process import close_at_exit
 
 if TYPE_CHECKING:
     from toolstile.executor import Executor
@@ -44,9 +43,6 @@ class OpenableHost(Protocol):
 
     def open(self) -> object:
         """Open the host."""
-
-    def close(self) -> None:
-        """Close the host."""
 
     def executor(self) -> Executor:
         """Return an executor with a new session."""
@@ -100,7 +96,7 @@ class ValueCalls:
         except BaseException:
             self.is_ended = False  # the next call tries again
             raise
-        _open_until_exit.add(self._host)
+        close_at_exit(self._host)
 
     def close(self) -> None:
         """Close the executor, and refuse further calls until the host is opened again."""
@@ -115,12 +111,3 @@ def _value(outcome: Outcome) -> Any:
     if outcome.success:
         return outcome.result.value
     raise CallFailed(outcome)
-
-
-_open_until_exit: Final[WeakSet[OpenableHost]] = WeakSet()
-
-
-@atexit.register
-def _close_all() -> None:
-    for host in list(_open_until_exit):
-        host.close()

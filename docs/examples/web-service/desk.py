@@ -83,7 +83,7 @@ class Desk:
         section = MarkdownSection(key="desk", title="Desk", tools=[price, pay])
         self.prompt = Prompt.of("shop", "desk", [section])
         self.host = Host(settings=settings)
-        self.agent = Agent[str](self.prompt, adapter=model, host=self.host)
+        self.agent = Agent(self.prompt, adapter=model, host=self.host)
 
     async def ask(self, user: str, request_id: str, text: str) -> dict[str, Any]:
         """Answer a user's request; one that comes again goes on where it was."""

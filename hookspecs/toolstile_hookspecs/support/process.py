@@ -1,7 +1,8 @@
-"""Interruptions and forks of the process: Ctrl-C that waits, locks and files that a child gets."""
+"""Interruptions, forks and the end of the process: deferred Ctrl-C, locks of children, closing."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import sys
@@ -100,6 +101,20 @@ def renewed_in_forks(module: str, name: str, make: Callable[[], T]) -> T:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=renew)
     return make()
+
+
+_closed_at_exit: Final[WeakSet[Any]] = WeakSet()
+
+
+def close_at_exit(owner: Any) -> None:
+    """Close an object, by its `close()`, when the process ends and the object still exists."""
+    _closed_at_exit.add(owner)
+
+
+@atexit.register
+def _close_rest() -> None:
+    for owner in list(_closed_at_exit):
+        owner.close()
 
 
 _opening = threading.RLock()

@@ -2,35 +2,46 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Callable, Generator, Iterable
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import replace
-from typing import Any, Final, Generic, Self, TypeVar, Unpack, cast
+from functools import partial
+from importlib import import_module
+from typing import Any, Final, Generic, Self, Unpack, cast
+
+from typing_extensions import TypeVar
 
 from toolstile_hookspecs import (
     Cancellation,
+    DefinitionError,
     ExecutorHandle,
     HostHandle,
+    MarkdownSection,
     Prompt,
     SessionProtocol,
     StateError,
+    Tool,
+    tool,
 )
 from toolstile_hookspecs.agents.messages import StopReason
 from toolstile_hookspecs.agents.provider import ProviderAdapter
+from toolstile_hookspecs.execution.executor_arguments import PlainTool
 from toolstile_hookspecs.sessions import Dispatcher
-from toolstile_hookspecs.support.process import renewed_in_forks
+from toolstile_hookspecs.support.process import close_at_exit, renewed_in_forks
 from toolstile_plugins.agent.config import AgentConfig, RequestArguments, known
 from toolstile_plugins.agent.conversation import UNSAID
 from toolstile_plugins.agent.effects import Loop, adrive, drive
 from toolstile_plugins.agent.loop import converse
+from toolstile_plugins.agent.providers import adapter_named
 from toolstile_plugins.agent.result import Answers, RunResult, RunState
 from toolstile_plugins.agent.run import Run, Surroundings
 from toolstile_plugins.agent.stream import Piece, Tell, aread, calls_told, read
 
 R = TypeVar("R")
-O = TypeVar("O")  # noqa: E741 - the output
+O = TypeVar("O", default=str)  # noqa: E741 - the output
 
 Hosts = HostHandle | Callable[[], AbstractContextManager[HostHandle]]
 
@@ -51,8 +62,9 @@ class MainLoop(ABC, Generic[R, O]):
 
     Args:
         adapter: The adapter of the provider; it is not closed.
-        host: The open host with the tools, which is not closed; or a callable that opens one, for
-            `with loop:`, which closes it. None where each request has an executor.
+        host: The open host with the tools, which is not closed; or a callable that makes one. The
+            loop opens that for `with loop:`, or at its first request, and closes it after the
+            block, by `close()`, or with the process. None where each request has an executor.
         config: The bounds of each run.
         bus: One more place where the events of runs are published.
     """
@@ -66,21 +78,41 @@ class MainLoop(ABC, Generic[R, O]):
     ) -> None:
         self._opens = host if callable(host) else None
         self._opened: AbstractContextManager[HostHandle] | None = None
+        # Held while the host opens: the first requests may come on several threads.
+        self._opening = threading.RLock()
+        self._is_ended = False
         opened = None if callable(host) else host
         self._around = Surroundings(adapter, opened, config or AgentConfig(), bus)
 
     def __enter__(self) -> Self:
         """Open the host, where it is the loop's own."""
-        if self._opens is not None:
-            self._opened = self._opens()
-            self._around = replace(self._around, host=self._opened.__enter__())
+        with self._opening:
+            if self._opens is not None and self._opened is None:
+                opened = self._opens()
+                self._around = replace(self._around, host=opened.__enter__())
+                self._opened, self._is_ended = opened, False
         return self
 
     def __exit__(self, *error: object) -> None:
         """Close the host, where it is the loop's own."""
-        if self._opened is not None:
-            self._around = replace(self._around, host=None)
-            self._opened.__exit__(*cast("Any", error))
+        with self._opening:
+            opened, self._opened, self._is_ended = self._opened, None, True
+            if opened is not None:
+                self._around = replace(self._around, host=None)
+                opened.__exit__(*cast("Any", error))
+
+    def close(self) -> None:
+        """Close the host, where it is the loop's own."""
+        self.__exit__(None, None, None)
+
+    def _needs_host(self, given: RequestArguments) -> bool:
+        """Tell whether the loop's own host has to be opened for a request."""
+        is_closed = self._opens is not None and self._opened is None and not self._is_ended
+        return is_closed and given.get("executor") is None
+
+    def _open(self) -> None:
+        self.__enter__()
+        close_at_exit(self)
 
     @abstractmethod
     def prepare(self, request: R) -> Prompt:
@@ -121,7 +153,7 @@ class MainLoop(ABC, Generic[R, O]):
         self, request: R, **given: Unpack[RequestArguments]
     ) -> tuple[RunResult[O], SessionProtocol]:
         """Run a request on the event loop; see `execute`."""
-        return await self._aexecute(self._run(request, given))
+        return await self._aexecute(await self._arun(request, given))
 
     def run(self, request: R, **given: Unpack[RequestArguments]) -> RunResult[O]:
         """Run a request, and return a result also where it fails; see `execute`."""
@@ -136,7 +168,7 @@ class MainLoop(ABC, Generic[R, O]):
         """Run a request on the event loop; see `run`."""
         run = None
         try:
-            run = self._run(request, given)
+            run = await self._arun(request, given)
             return (await self._aexecute(run))[0]
         except Exception as error:  # noqa: BLE001 - the result says so
             return _failed(run, error)
@@ -176,6 +208,8 @@ class MainLoop(ABC, Generic[R, O]):
         **given: Unpack[RequestArguments],
     ) -> tuple[RunResult[O], SessionProtocol]:
         """Go on with a run that waits, on the event loop; see `resume`."""
+        if self._needs_host(given):
+            await asyncio.to_thread(self._open)
         return await self._aexecute(self._resumed(state, answers, request, given))
 
     def stream(
@@ -215,7 +249,7 @@ class MainLoop(ABC, Generic[R, O]):
         """Run a request as a task; see `stream`."""
 
         async def work(tell: Tell, stop: Cancellation) -> RunResult[O]:
-            run = self._run(request, _told(given, tell, stop))
+            run = await self._arun(request, _told(given, tell, stop))
             return (await self._aexecute(run, tell))[0]
 
         return aread(work)
@@ -238,12 +272,21 @@ class MainLoop(ABC, Generic[R, O]):
         with _alone(self._around.host, session), told:
             yield
 
+    async def _arun(self, request: R, given: RequestArguments) -> Run:
+        if self._needs_host(given):
+            await asyncio.to_thread(self._open)
+        return self._run(request, given)
+
     def _run(self, request: R, given: RequestArguments) -> Run:
+        if self._needs_host(given):
+            self._open()
         return Run(self._around, self.prepare(request), known(given), said=self.message(request))
 
     def _resumed(
         self, state: RunState, answers: Answers, request: R | None, given: RequestArguments
     ) -> Run:
+        if self._needs_host(given):
+            self._open()
         prompt = self.prepare(cast("R", request))
         if state.prompt != f"{prompt.ns}:{prompt.key}":
             raise StateError(f"This run is one of {state.prompt}; resume it by an agent of that.")
@@ -275,29 +318,73 @@ class MainLoop(ABC, Generic[R, O]):
 class Agent(MainLoop[str | None, O]):
     """The loop over one prompt, for requests that are texts.
 
+    `Agent("openai:gpt-6.2-sol", tools=[add])` is complete. It makes a host with these tools, as
+    configured in the working directory, which opens and closes as one of a `MainLoop` does.
+
     Args:
-        prompt: The prompt.
-        adapter: The adapter of the provider.
-        host: The host with the tools, or what opens it; see `MainLoop`.
+        model: The model, `provider:name`; or a `Prompt`, if the model is given by `adapter`.
+        prompt: The prompt: a text for the model, or a `Prompt`. With a text, or without a
+            prompt, the agent has the tools of `host` as well, if one is given.
+        tools: Tools, and plain functions that become tools, beside those of the prompt.
+        adapter: The adapter of the provider, in place of a model's name; it is not closed.
+        host: The host with the tools, or a callable that makes one; see `MainLoop`.
         config: The bounds of each run.
         bus: One more place where the events of runs are published.
+
+    Raises:
+        DefinitionError: When there is not one model, or more than one prompt.
+        ConfigurationError: When no provider has the name, or it cannot be imported.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - each is named and has a default
         self,
-        prompt: Prompt,
+        model: str | Prompt | None = None,
+        /,
         *,
-        adapter: ProviderAdapter,
+        prompt: str | Prompt | None = None,
+        tools: Iterable[PlainTool] = (),
+        adapter: ProviderAdapter | None = None,
         host: Hosts | None = None,
         config: AgentConfig | None = None,
         bus: Dispatcher | None = None,
     ) -> None:
-        super().__init__(adapter, host, config, bus)
-        self._prompt = prompt
+        name, whole = (model, prompt) if isinstance(model, str) else (None, prompt or model)
+        if isinstance(model, Prompt) and prompt is not None:
+            raise DefinitionError("Agent: two prompts are given; give one.")
+        if (name is None) is (adapter is None):
+            told = "give a model, such as Agent('openai:gpt-6.2-sol'), or an adapter="
+            raise DefinitionError(f"Agent: {told}{', not both' if name else ''}.")
+        self._own_adapter = None if name is None else adapter_named(name)
+        made: list[Any] = [each if isinstance(each, Tool) else tool(each) for each in tools]
+        is_alone = host is None
+        if is_alone and (name or made):
+            host = partial(_own_host, made)
+        super().__init__(cast("Any", adapter or self._own_adapter), host, config, bus)
+        text = whole if isinstance(whole, str) else ""
+        title, template = "Instructions" if text else "Tools", text.replace("$", "$$")
+        own = MarkdownSection(key="agent", title=title, template=template, tools=made)
+        self._sections = [own] if text or made else []
+        alone = Prompt.of("agent", "main") if is_alone else None
+        self._prompt = whole if isinstance(whole, Prompt) else alone
 
     def prepare(self, request: str | None) -> Prompt:  # noqa: ARG002 - one prompt for all
-        """Return the one prompt."""
-        return self._prompt
+        """Return the one prompt, or that of the host, with the text and tools of the agent."""
+        host = self._around.host
+        base = self._prompt or (Prompt.of("agent", "main") if host is None else host.prompt)
+        return base.bind(sections=self._sections) if self._sections else base
+
+    def close(self) -> None:
+        """Close the host and the adapter, where they are the agent's own."""
+        super().close()
+        if self._own_adapter is not None:
+            self._own_adapter.close()
+
+
+def _own_host(tools: list[Tool[Any, Any]]) -> AbstractContextManager[HostHandle]:
+    # An agent without a host is the application, and makes one as that would. No plugin does so
+    # otherwise: the host is imported only here, and by its name.
+    host: AbstractContextManager[HostHandle] = import_module("toolstile").Host(tools=tools)
+    return host
 
 
 def _told(given: RequestArguments, tell: Tell, stop: Cancellation) -> RequestArguments:
