@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from toolstile_hookspecs import StateError
+from toolstile_hookspecs import QuestionClosedError, StateError
 
 
 class Asked(BaseModel):
@@ -53,7 +53,9 @@ def create_app(desk: Desk) -> FastAPI:
         return await desk.answer(ticket, x_person, approve=answered.approve)
 
     @app.exception_handler(StateError)
-    def too_late(_: Request, error: StateError) -> JSONResponse:
-        return JSONResponse({"error": str(error)}, 409)
+    def refused(_: Request, error: StateError) -> JSONResponse:
+        # A second answer to one question conflicts with the first; else the client asks again.
+        status = 409 if isinstance(error, QuestionClosedError) else 503
+        return JSONResponse({"error": str(error)}, status)
 
     return app

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from toolstile_hookspecs import StateError
+from toolstile_hookspecs import QuestionClosedError, StateError
 
 
 class Asked(BaseModel):
@@ -53,8 +53,10 @@ def create_app(desk: Desk) -> Starlette:
     def invalid(_: Request, error: Exception) -> Response:
         return JSONResponse({"error": str(error)}, 422)
 
-    def too_late(_: Request, error: Exception) -> Response:
-        return JSONResponse({"error": str(error)}, 409)
+    def refused(_: Request, error: Exception) -> Response:
+        # A second answer to one question conflicts with the first; else the client asks again.
+        status = 409 if isinstance(error, QuestionClosedError) else 503
+        return JSONResponse({"error": str(error)}, status)
 
     routes = [
         Route("/users/{user}/requests", ask, methods=["POST"]),
@@ -62,5 +64,5 @@ def create_app(desk: Desk) -> Starlette:
         Route("/questions", questions),
         Route("/questions/{ticket}", answer, methods=["POST"]),
     ]
-    handlers = {StateError: too_late, ValidationError: invalid}
+    handlers = {StateError: refused, ValidationError: invalid}
     return Starlette(routes=routes, lifespan=lifespan, exception_handlers=handlers)

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from .test_purposes import CALLING, LOOKING, UNOPENED
+
 pytestmark = pytest.mark.slow
 
 SHARED = {"opentelemetry"}
@@ -46,7 +48,29 @@ TRIED: list[tuple[list[str], str, str | None]] = [
         "postgres",
     ),
     ([*CALL, "--trace", "otlp"], "", "otlp"),
+    (["ask", "hello", "--model", "anthropic:any"], "", "agent"),
+    (["ask", "hello", "--model", "litellm:any"], "", "agent"),
+    (["approvals", "edit", "none", "{}"], "[plugins.inbox]\npath = 'inbox.db'", "inbox"),
+    (["database", "upgrade"], "[plugins.database]\nurl = 'postgresql://x/y'", "postgres"),
+    (
+        ["worker", "--tools", "desk"],
+        "[plugins.database]\nurl = 'postgresql://x/y'\n[plugins.workers]\ndispatcher = 'dbos'",
+        "postgres",
+    ),
+    (
+        ["tools"],
+        "[plugins.webhook]\nurl = 'https://x.example'\nsecret = '0123456789abcdef0123456789abcdef'",
+        "webhook",
+    ),
 ]
+EVERY = [
+    *[(*name.split(), *more) for name, (more, _) in {**LOOKING, **CALLING}.items()],
+    ("check", "code"),
+    ("completion", "bash"),
+    ("doctor",),
+    ("new", "shop-tools"),
+]
+"""Every command without a configuration; that of purposes is complete."""
 
 
 @pytest.fixture(scope="module")
@@ -77,21 +101,39 @@ def bare(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "bin" / "python"
 
 
-@pytest.mark.much_alike(4)
-@pytest.mark.parametrize(("command", "table", "extra"), TRIED)
-def test_a_missing_extra_is_named(bare, tmp_path, command, table, extra):
-    (tmp_path / "client.json").write_text('{"mcpServers": {"one": {"command": "one"}}}')
-    (tmp_path / "toolstile.toml").write_text(table)
-    done = subprocess.run(
-        [bare, "-m", "toolstile", *command],
-        cwd=tmp_path,
+def run_in(folder: Path, python: Path, *command: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [python, "-m", "toolstile", *command],
+        cwd=folder,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
+
+
+@pytest.mark.much_alike(4)
+@pytest.mark.parametrize(("command", "table", "extra"), TRIED)
+def test_a_missing_extra_is_named(bare, tmp_path, command, table, extra):
+    (tmp_path / "client.json").write_text('{"mcpServers": {"one": {"command": "one"}}}')
+    (tmp_path / "toolstile.toml").write_text(table)
+    done = run_in(tmp_path, bare, *command)
     told = done.stderr
     assert "something broke" not in told
     assert done.returncode == 2 if extra else done.returncode in {0, 1}, told
     assert extra is None or re.search(rf"pip install .*\[{extra}\]", told), told
+
+
+def test_every_command_is_tried():
+    assert {command[0] for command in EVERY} >= UNOPENED
+
+
+@pytest.mark.much_alike(4)
+@pytest.mark.parametrize("command", EVERY, ids=" ".join)
+def test_no_command_breaks(bare, tmp_path, command):
+    """Those that miss an extra say how to install it; others do their work, or say why not."""
+    done = run_in(tmp_path, bare, *command)
+    assert done.returncode in {0, 1, 2}, done.stderr
+    if "not installed" in done.stderr or " needs the " in done.stderr:
+        assert re.search(r"pip install .*\[[a-z-]+\]", done.stderr), done.stderr
