@@ -1,8 +1,8 @@
 """Record a run of the demo at a terminal and draw it: `python tools/draw_demo.py docs/demo.svg`.
 
-The picture shows each line at the second at which the line came. Where nothing moves, as in print
-or for a reader who wants less motion, the picture shows all lines. It follows the reader's
-colours, light or dark, and has no script.
+All lines are faint at first, and each gets its colour at the second at which it came; so the
+picture is readable as a still, too. It follows the reader's colours, light or dark, and has no
+script.
 """
 
 from __future__ import annotations
@@ -144,8 +144,8 @@ def draw(lines: Sequence[Line], title: str) -> str:
 <style>
 svg {{ {_colours(LIGHT)} }}
 @media (prefers-color-scheme: dark) {{ svg {{ {_colours(DARK)} }} }}
-@media (prefers-reduced-motion: no-preference) {{ text {{ animation: appear 1ms both }} }}
-@keyframes appear {{ from {{ visibility: hidden }} }}
+@media (prefers-reduced-motion: no-preference) {{ text {{ animation: appear 0.3s both }} }}
+@keyframes appear {{ from {{ opacity: 0.35 }} }}
 rect {{ fill: var(--back) }}
 text {{ fill: var(--fore); white-space: pre;
   font: 14px ui-monospace, SFMono-Regular, Menlo, Consolas, monospace }}

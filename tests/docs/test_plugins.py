@@ -14,8 +14,8 @@ from toolstile_cli.main import main
 ROOT = Path(__file__).parents[2]
 
 FILES = [
-    ("README.md", "tickets.py"),
-    ("docs/tutorial.md", "lending.py"),
+    ("README.md", "house_rules.py"),
+    ("docs/tutorial.md", "desk.py"),
     ("docs/tutorial.md", "house_rules.py"),
 ]
 
