@@ -36,3 +36,9 @@ def test_plugins_finds_the_built_in_ones(installed, tmp_path):
     except json.JSONDecodeError:
         values = [json.loads(line) for line in said.splitlines()]
     assert '"dialects"' in json.dumps(values)
+
+
+def test_the_demo_proves_its_four_scenes(installed, tmp_path):
+    shown = json.loads(installed.toolstile("demo", "--json", cwd=tmp_path))
+    assert [scene["proved"] for scene in shown["scenes"]] == [True] * 4
+    assert not list(tmp_path.iterdir())
