@@ -20,7 +20,7 @@ from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, Ledger
 from toolstile_plugins.console.access import Access
 from toolstile_plugins.console.call_index import CallIndex
 from toolstile_plugins.console.pages import Pages, version_of, wants_json
-from toolstile_plugins.ledger.api import EffectLedger
+from toolstile_plugins.ledger.api import EffectLedger, now_of
 from toolstile_plugins.ledger.entries import Due, due_of, hash_of, store_of, wire_of
 from toolstile_plugins.ledger.settlement import Finding, is_unfit, settle
 from toolstile_plugins.ledger.stores.memory import MemoryStore
@@ -235,4 +235,5 @@ class Ledger:
             raise LedgerError("Another call has the key by now. Look at what is here, then settle.")
         texts = (form.get(name, "").strip() or None for name in ("message", "value"))
         found = Finding(has_happened, *texts) if has_happened else Finding(has_happened=False)
-        settle(self._store, entry, found, tool=self._tool_of(entry), now=self._host.clock.now())
+        now = now_of(self._store, self._host.clock)
+        settle(self._store, entry, found, tool=self._tool_of(entry), now=now)

@@ -175,7 +175,7 @@ class EffectLedger:
         entry = self.store.get(key)
         if entry is None or entry.state is not EffectState.DONE:
             return None
-        if entry.yields_to(self._clock.now(), None):
+        if entry.yields_to(now_of(self.store, self._clock), None):
             self.store.release(key, entry.claim.effect_id)
             return None
         return _effect(entry)
@@ -209,10 +209,10 @@ class EffectLedger:
         """
         if not result.success:
             return None
-        now = self._clock.now()
-        expires_at = end_of(now, ttl)
+        now = now_of(self.store, self._clock)
+        created_at, expires_at = self._clock.now(), end_of(now, ttl)
         value = None if result.value is None else _as_json(result.value)
-        claim = Claim(idempotency_key, tool_name, _hash_of(params), new_id(), "", "", now)
+        claim = Claim(idempotency_key, tool_name, _hash_of(params), new_id(), "", "", created_at)
         while (standing := self.store.claim(claim, now=now)) is not None:
             if standing.state is EffectState.CLAIMED:
                 raise LedgerError(
@@ -245,7 +245,7 @@ class EffectLedger:
 
     def prune_expired(self) -> int:
         """Remove all expired entries; returns how many."""
-        return self.store.prune(self._clock.now())
+        return self.store.prune(now_of(self.store, self._clock))
 
     def decided(self, key: str) -> bool | None:
         """Tell whether a call was committed before a crash; see `Decider`.
@@ -271,6 +271,13 @@ class EffectLedger:
 def decision_key(claim: Claim) -> str:
     """Return the key that journals note of a call on which this ledger decides."""
     return f"{DECIDER}:{claim.effect_id}:{claim.key}"
+
+
+def now_of(store: LedgerStore, clock: Clock) -> datetime:
+    """Return the time by the clock of a store that hosts share, else by the host's."""
+    ahead_of = getattr(store, "ahead_of", None)
+    now = clock.now()
+    return now if ahead_of is None else now + ahead_of(now)
 
 
 def end_of(now: datetime, ttl: timedelta | None) -> datetime | None:

@@ -22,7 +22,7 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.ids import new_id
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger import messages as wording
-from toolstile_plugins.ledger.api import EffectLedger
+from toolstile_plugins.ledger.api import EffectLedger, now_of
 from toolstile_plugins.ledger.entries import is_unsettled
 from toolstile_plugins.ledger.keys import (
     encoder,
@@ -90,7 +90,7 @@ def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awai
         except Exception as error:  # noqa: BLE001 - the store may be anybody's, and is asked again
             wording.failure(ledger.store, error)
             return False
-        if entry is None or entry.yields_to(context.clock.now(), None):
+        if entry is None or entry.yields_to(now_of(ledger.store, context.clock), None):
             return False
         return as_seen_by(context, entry).state is EffectState.DONE
 
@@ -139,7 +139,8 @@ def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
 
 
 def _claim(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
-    store, now = holding.ledger.store, claim.created_at
+    store = holding.ledger.store
+    now = now_of(store, holding.context.clock)
     standing = store.claim(claim, now=now)
     if standing is None or standing.state is not EffectState.UNKNOWN:
         return standing

@@ -13,7 +13,7 @@ from toolstile_hookspecs import HostHandle, LedgerError
 from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, LedgerStore
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.cli_support import show_line, show_rows, tell
-from toolstile_plugins.ledger.api import EffectLedger
+from toolstile_plugins.ledger.api import EffectLedger, now_of
 from toolstile_plugins.ledger.entries import (
     Due,
     due_of,
@@ -160,7 +160,7 @@ def _resolve(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> 
     claim = entry.claim
     tool = host.catalog.get(claim.tool_name)
     found = Finding(has_happened=args.done, message=args.message, value=args.value)
-    settle(store, entry, found, tool=tool, now=host.clock.now())
+    settle(store, entry, found, tool=tool, now=now_of(store, host.clock))
     text = f"{claim.key} is resolved."
     wire: dict[str, object] = {"key": claim.key, "done": bool(args.done)}
     if args.value is not None and tool is None:
@@ -194,7 +194,7 @@ def _invalidate(host: HostHandle, store: LedgerStore, args: argparse.Namespace) 
 
 
 def _prune(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> None:
-    removed = store.prune(host.clock.now())
+    removed = store.prune(now_of(store, host.clock))
     tell(args, f"{removed} removed.", {"removed": removed})
 
 

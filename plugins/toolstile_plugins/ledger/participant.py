@@ -22,7 +22,7 @@ from toolstile_hookspecs.services.session_store import Decision
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.ledger import messages as wording
-from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of
+from toolstile_plugins.ledger.api import EffectLedger, decision_key, end_of, now_of
 from toolstile_plugins.ledger.keys import printable_session
 from toolstile_plugins.ledger.reconcile import HandlerEnd, Reconciler, gives_key_back
 
@@ -369,7 +369,7 @@ class Holding:
             self.context.set_attribute("ledger.state", "recorded")
 
     def _finish(self, claim: Claim, result: RecordedResult, connection: Any) -> bool:
-        expires_at = end_of(self.context.clock.now(), self.config.ttl)
+        expires_at = end_of(now_of(self.ledger.store, self.context.clock), self.config.ttl)
         joining = self.ledger.joining
         if connection is None or joining is None:
             return self.ledger.store.finish(claim.key, claim.effect_id, result, expires_at)

@@ -27,7 +27,7 @@ from toolstile_hookspecs.services.ledger import LedgerEntry, RecordedResult, Set
 from toolstile_hookspecs.support.callables import is_async_callable
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.ids import new_id
-from toolstile_plugins.ledger.api import EffectLedger, end_of, with_masks
+from toolstile_plugins.ledger.api import EffectLedger, end_of, now_of, with_masks
 from toolstile_plugins.ledger.reconcile_tool import ask_other
 from toolstile_plugins.ledger.settings import LedgerSettings
 
@@ -302,7 +302,7 @@ class Reconciler:
             return found
         ttl = None if self.tool.idempotency is None else self.tool.idempotency.ttl
         # A clock that was set back would let it expire at once.
-        ends = end_of(max(now, claim.created_at), ttl)
+        ends = end_of(max(now_of(self._store, context.clock), claim.created_at), ttl)
         self._ledger.leases.drop(claim.effect_id)
         key, effect_id = claim.key, claim.effect_id
         if not self._store.settle(key, effect_id, result, ends, token=token):

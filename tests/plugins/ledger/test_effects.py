@@ -35,7 +35,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.services.ledger import Claim, LedgerStore, RecordedResult
 from toolstile_plugins.ledger import EffectLedger, MemoryStore, ToolEffect
-from toolstile_plugins.ledger.api import decision_key
+from toolstile_plugins.ledger.api import decision_key, now_of
 from toolstile_plugins.ledger.keys import encoder, keys_of
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
@@ -125,7 +125,7 @@ class TestOperations:
             result_value={"number": 7},
             result_success=True,
             created_at=clock.time,
-            expires_at=clock.time + HOUR,
+            expires_at=now_of(ledger.store, clock) + HOUR,
             effect_id=effect.effect_id,
         )
         assert isinstance(effect.effect_id, UUID)
@@ -200,7 +200,7 @@ class TestOperations:
 
 class TestExpiry:
     def test_it_is_a_day_unless_said_otherwise(self, ledger, clock):
-        assert record(ledger).expires_at == clock.time + timedelta(hours=24)
+        assert record(ledger).expires_at == now_of(ledger.store, clock) + timedelta(hours=24)
 
     def test_without_it_an_entry_stays(self, ledger, clock):
         assert record(ledger, ttl=None).expires_at is None

@@ -7,17 +7,20 @@ import itertools
 import os
 import socket
 import threading
-from contextlib import closing
-from datetime import UTC, datetime
+from contextlib import ExitStack, closing
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
 
-from toolstile_hookspecs import LedgerError
+from toolstile_hookspecs import IdempotencyConfig, LedgerError, tool
 from toolstile_hookspecs.services.ledger import Claim, EffectState, RecordedResult
 from toolstile_plugins.database.bounded_connection import BoundedConnection
+from toolstile_plugins.ledger import EffectLedger
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
+
+from .conftest import Bench, HeldClock
 
 pytestmark = pytest.mark.slow
 
@@ -52,6 +55,37 @@ def _as(user: str, url: str) -> str:
 
 def _lapses(store: PostgresStore, key: str) -> None:
     store._run("UPDATE toolstile_effects SET lease = '2000-01-01' WHERE key = ?", (key,))
+
+
+@pytest.mark.parametrize("off", [timedelta(hours=1), timedelta(hours=-1)])
+def test_a_result_lasts_by_the_clock_of_the_database(database: str, off: timedelta) -> None:
+    right, wrong = HeldClock(datetime.now(UTC)), HeldClock(datetime.now(UTC) + off)
+    config = IdempotencyConfig(scope="global", ttl=timedelta(minutes=30))
+    paid: list[str] = []
+
+    @tool(name="pay", idempotency=config)
+    def pay(bill: str) -> str:
+        """Pay a bill."""
+        paid.append(bill)
+        return "Paid."
+
+    with ExitStack() as stack:
+        hosts = [Bench("sync", PostgresStore(database), stack) for _ in range(2)]
+        for host, clock in zip(hosts, (right, wrong), strict=True):
+            stack.callback(host.ledger.store.close)
+            host.clock = clock
+            host.ledger = EffectLedger(host.ledger.store, clock=clock)
+            host.open(pay)
+        here, there = hosts
+        here.call("pay", bill="rent")
+        assert there.call("pay", bill="rent").event.replayed
+        there.call("pay", bill="gas")
+        assert here.call("pay", bill="gas").event.replayed
+        assert (here.ledger.prune_expired(), there.ledger.prune_expired()) == (0, 0)
+        for clock in (right, wrong):
+            clock.move(minutes=31)
+        assert there.ledger.prune_expired() == 2
+    assert paid == ["rent", "gas"]
 
 
 @pytest.mark.parametrize("encoding", ["SQL_ASCII", "LATIN1", "UTF8"])

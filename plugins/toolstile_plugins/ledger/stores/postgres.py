@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import platform
+import time
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import LedgerError, StateError
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 _TYPES: Final = {"integer": "BIGINT", "bytes": "BYTEA", "flag": "SMALLINT", "lease": "TIMESTAMPTZ"}
 LEDGER: Final = Part("ledger", (TABLE.format(**_TYPES), OPEN))
 """The table of effects; it may be there without a version, as ledgers had none once."""
+
+MINUTE: Final = 60.0
 
 
 class PostgresStore(SqlStore):
@@ -58,11 +61,23 @@ class PostgresStore(SqlStore):
         self.held = database
         self.held.require(LEDGER)
         self.lease: float | None = lease
+        self._ahead, self._ask_again = timedelta(), 0.0
 
     @property
     def database(self) -> str:
         """The address, as a session store in it names it, too."""
         return self.held.database
+
+    def ahead_of(self, now: datetime) -> timedelta:
+        """Return the time by which the database's clock is ahead of a host's, asked once a minute.
+
+        Args:
+            now: The time by the host's clock.
+        """
+        if time.monotonic() >= self._ask_again:
+            ((there,),) = self._run("SELECT clock_timestamp()").rows
+            self._ahead, self._ask_again = there - now, time.monotonic() + MINUTE
+        return self._ahead
 
     def finish_within(
         self,
