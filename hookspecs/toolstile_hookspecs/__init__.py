@@ -84,6 +84,7 @@ from toolstile_hookspecs.errors import (
 )
 from toolstile_hookspecs.execution.executor_arguments import (
     ExecutorArguments as ExecutorArguments,
+    PolicyStoreLocation as PolicyStoreLocation,
 )
 from toolstile_hookspecs.execution.foreign_tools import (
     ForeignCall as ForeignCall,
@@ -126,7 +127,6 @@ from toolstile_hookspecs.policies import (
     PersistentPolicy as PersistentPolicy,
     PolicyDecision as PolicyDecision,
     PolicyState as PolicyState,
-    PolicyStoreLocation as PolicyStoreLocation,
     SupportsFailure as SupportsFailure,
     SupportsReserve as SupportsReserve,
     SupportsRollback as SupportsRollback,

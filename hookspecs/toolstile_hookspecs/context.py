@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from uuid import uuid4
 
 from toolstile_hookspecs.calls import Outcome, ToolCall
-from toolstile_hookspecs.errors import DefinitionError, StateError, UnboundResourceError
+from toolstile_hookspecs.errors import DefinitionError, StateError
 from toolstile_hookspecs.execution.principal import Principal, one_principal
+from toolstile_hookspecs.execution.prompt_resources import NoResources
 from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.limits import (
     BudgetTracker,
@@ -102,25 +103,6 @@ class CallControl(Protocol):
         ...
 
 
-class _NoResources:
-    """The resources of a context made by hand without any."""
-
-    def get(self, kind: type[Any], default: Any = ...) -> Any:
-        if default is ...:
-            told = f"No resource is bound for {kind.__qualname__}: this context has none. Give it "
-            raise UnboundResourceError(f"{told}some with ToolContext(resources=...).")
-        return default
-
-    def __contains__(self, kind: type[object]) -> bool:
-        return False
-
-    async def aget(self, kind: type[Any]) -> Any:
-        return self.get(kind)
-
-    def is_portable(self, kind: type[object]) -> bool:  # noqa: ARG002 - the protocol's
-        return False
-
-
 @dataclass(frozen=True, repr=False)
 class ToolContext:
     """The context a call runs in; frozen, and the call's own.
@@ -152,7 +134,7 @@ class ToolContext:
     """
 
     session: SessionProtocol
-    resources: CallResources = field(default_factory=_NoResources)
+    resources: CallResources = field(default_factory=NoResources)
     prompt: Prompt | None = None
     adapter: Any = None
     deadline: Deadline | None = None

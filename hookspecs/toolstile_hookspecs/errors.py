@@ -1,30 +1,4 @@
-"""Everything the contract raises, drawn as one tree.
-
-    ToolstileError
-    ├── DefinitionError              a tool, section, policy or binding is written wrong
-    ├── ConfigurationError           a file, key or value of the configuration is wrong
-    ├── PluginError                  a plugin cannot be loaded or registered
-    ├── PromptValidationError        a prompt's sections, names or examples do not fit
-    ├── ToolValidationError          arguments a handler or a parser refuses
-    ├── ConditionError               a `require` or `ensure` does not hold
-    ├── PromptEvaluationError        ends the evaluation, not just the call
-    ├── DeadlineExceededError        the time of the evaluation is up
-    ├── VisibilityExpansionRequired  a summarised section has to be opened first
-    ├── Interrupt                    a handler pauses the run for a person
-    ├── CallClosed                   an abandoned or finished call used its session or resources
-    ├── CallRefused                  a plugin keeps a call from running or counting
-    ├── ToolError                    a failed result that a handler raises
-    ├── EffectUnknownError           a handler cannot tell whether it had its effect
-    │   └── ProcessDied              the process of a handler ended without a result
-    ├── LedgerError                  the ledger cannot be read or written
-    ├── StateError                   a session was used wrongly
-    │   ├── DecisionUnknownError     the answer of the session's store was lost
-    │   ├── ConflictError            another call changed what this one has read
-    │   └── SnapshotError            a snapshot cannot be read or does not fit
-    └── ResourceError                a resource cannot be given
-        ├── UnboundResourceError     nothing is bound for the type
-        ├── CircularDependencyError  the bindings depend on one another in a circle
-        └── ResourceBusyError        an exclusive resource is held by another call
+"""Everything the contract raises; `docs/reference/errors.md` draws the tree.
 
 Messages for people name the thing, the cause and the remedy. Messages for a model say what
 went wrong, why, and what to do next, such as "retry" or "requires human intervention".

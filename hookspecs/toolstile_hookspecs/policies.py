@@ -193,19 +193,6 @@ class SupportsFailure(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class PolicyStoreLocation:
-    """A folder for the records of an executor's policies, in place of their own files.
-
-    Args:
-        folder: The folder; executors that share it share the records.
-        anew: Whether records begin empty, not as a copy of the policies' own files.
-    """
-
-    folder: Path
-    anew: bool = False
-
-
-@dataclass(frozen=True, slots=True)
 class PersistentPolicy:
     """A policy whose records outlive the session: the host keeps them in a file.
 

@@ -130,10 +130,6 @@ def render_value(value: object) -> str:
             given = type(text).__qualname__
             raise TypeError(f"{type(value).__qualname__}.render() gave {given}, not text")
         return text
-    return _render_plain(value)
-
-
-def _render_plain(value: object) -> str:
     if dataclasses.is_dataclass(value):
         _warn_once(cast("Any", type(value)))
     elif isinstance(value, (Sequence, AbstractSet)) and not isinstance(value, (bytes, bytearray)):
@@ -150,5 +146,5 @@ def _warn_once(type_: type) -> None:
     warnings.warn(
         f"{type_.__module__}.{type_.__qualname__} has no render(), so the model reads it as JSON; "
         "define render() to choose what it reads.",
-        stacklevel=4,
+        stacklevel=3,
     )

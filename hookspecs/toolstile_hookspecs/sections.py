@@ -176,8 +176,3 @@ def fill(template: str, params: Mapping[str, Any], key: str) -> str:
         what = missing if isinstance(error, KeyError) else str(error)
         msg = f"Section {key!r}: {what}; bind it, or write $$ for a dollar sign."
         raise PromptValidationError(msg) from None
-
-
-def two_places(one: str, other: str) -> str:
-    """Return the places of a tool that two sections have, or one has twice, by their keys."""
-    return f"twice in section {one!r}" if one == other else f"in section {one!r} and in {other!r}"

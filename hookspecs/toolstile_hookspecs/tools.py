@@ -206,13 +206,11 @@ class Tool(Generic[P, R]):
             faults += import_faults(self.handler)
         self._refuse(faults)
 
-    def __copy__(self) -> Tool[P, R]:
+    def __deepcopy__(self, memo: object = None) -> Tool[P, R]:
         """Return the tool itself, which cannot change."""
         return self
 
-    def __deepcopy__(self, memo: dict[int, Any]) -> Tool[P, R]:
-        """Return the tool itself, which cannot change."""
-        return self
+    __copy__ = __deepcopy__
 
     def __reduce__(self) -> Any:
         """Pickle what it was made of; its handler must be importable."""

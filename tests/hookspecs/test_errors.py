@@ -1,6 +1,7 @@
 """The tree drawn in the documentation is the tree there is."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -8,12 +9,14 @@ from toolstile_hookspecs import ToolstileError, VisibilityExpansionRequired, err
 
 
 def drawn():
-    """Return pairs of class and base as the docstring of the module draws them."""
+    """Return pairs of class and base as the reference draws them."""
     pairs, above = [], {}
-    for line in errors.__doc__.splitlines():
+    page = Path(__file__).parents[2] / "docs/reference/errors.md"
+    _, drawing, _ = page.read_text(encoding="utf-8").split("```", 2)
+    for line in drawing.splitlines()[1:]:
         found = re.fullmatch(r"(?P<lead>[ │├└─]*)(?P<name>[A-Z]\w+)(?:  +.*)?", line)
-        if found and line.startswith("    "):
-            depth = (len(found["lead"]) - 4) // 4
+        if found:
+            depth = len(found["lead"]) // 4
             above[depth] = found["name"]
             pairs.append((found["name"], above.get(depth - 1)))
     return pairs

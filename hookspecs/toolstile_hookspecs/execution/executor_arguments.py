@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, TypedDict
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple, TypedDict
 
 from toolstile_hookspecs.approval import Approver
 from toolstile_hookspecs.calls import ToolCall
 from toolstile_hookspecs.context import RunContext
 from toolstile_hookspecs.execution.change_set import ChangeSet
 from toolstile_hookspecs.execution.foreign_tools import ForeignCall
-from toolstile_hookspecs.execution.policy_answer import PolicyAnswer
 from toolstile_hookspecs.execution.principal import Principal
 from toolstile_hookspecs.execution.request import RequestTexts
 from toolstile_hookspecs.limits import Clock, Deadline, Heartbeat
 from toolstile_hookspecs.masking import Secret
-from toolstile_hookspecs.policies import PolicyStoreLocation
+from toolstile_hookspecs.policies import Verdict
 from toolstile_hookspecs.prompts import Prompt
 from toolstile_hookspecs.resources import Binding
 from toolstile_hookspecs.sessions import SessionProtocol
@@ -25,6 +26,19 @@ Progress = Callable[[ToolCall, float, float | None, str | None], None]
 """Called with a call, the work done, the total and a message, on its thread; must not wait."""
 PlainTool = Tool[Any, Any] | Callable[..., Any]
 """A tool, or a plain function that becomes one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyStoreLocation:
+    """A folder for the records of an executor's policies, in place of their own files.
+
+    Args:
+        folder: The folder; executors that share it share the records.
+        anew: Whether records begin empty, not as a copy of the policies' own files.
+    """
+
+    folder: Path
+    anew: bool = False
 
 
 class ExecutorArguments(TypedDict, total=False):
@@ -91,3 +105,19 @@ class ResumeArguments(TypedDict, total=False):
 
     using: ForeignCall | None
     changes: ChangeSet | None
+
+
+class PolicyAnswer(NamedTuple):
+    """The answer of one policy, also where it has nothing to say.
+
+    Args:
+        policy: The name of the policy.
+        verdict: The verdict; None where it says nothing.
+        why: The reason, or why it says nothing, as far as the policy tells.
+        in_shadow: Whether it decides nothing.
+    """
+
+    policy: str
+    verdict: Verdict | None
+    why: str = ""
+    in_shadow: bool = False

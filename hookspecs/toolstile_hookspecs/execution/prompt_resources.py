@@ -6,7 +6,7 @@ import threading
 from dataclasses import replace
 from typing import Any, ClassVar, cast
 
-from toolstile_hookspecs.errors import StateError
+from toolstile_hookspecs.errors import StateError, UnboundResourceError
 from toolstile_hookspecs.resources import Binding, OpenResources, ResourceResolver, Scope
 from toolstile_hookspecs.support.process import renewed_in_forks
 
@@ -64,3 +64,25 @@ def _lent(binding: Binding[Any], opened: OpenResources) -> Binding[Any]:
 
     provider.__wrapped__ = binding.provider  # type: ignore[attr-defined]  # another process has its own
     return replace(lent, provider=provider)
+
+
+class NoResources:
+    """The resources of a context made by hand without any."""
+
+    def get(self, kind: type[Any], default: Any = ...) -> Any:
+        """Return the default, or raise `UnboundResourceError`."""
+        if default is ...:
+            told = f"No resource is bound for {kind.__qualname__}: this context has none. Give it "
+            raise UnboundResourceError(f"{told}some with ToolContext(resources=...).")
+        return default
+
+    def __contains__(self, kind: type[object]) -> bool:
+        return False
+
+    async def aget(self, kind: type[Any]) -> Any:
+        """Raise `UnboundResourceError`."""
+        return self.get(kind)
+
+    def is_portable(self, kind: type[object]) -> bool:  # noqa: ARG002 - the protocol's
+        """Return False: nothing is bound."""
+        return False

@@ -74,3 +74,8 @@ def section_text(  # noqa: PLR0913 - what `Prompt.render` knows
     return (
         f"{summary or ''}\n\n(This is a summary. Call open_sections with {path!r} for all of it.)"
     )
+
+
+def two_places(one: str, other: str) -> str:
+    """Return the places of a tool that two sections have, or one has twice, by their keys."""
+    return f"twice in section {one!r}" if one == other else f"in section {one!r} and in {other!r}"
