@@ -190,7 +190,6 @@ def toolstile_commands() -> list[Command]:
     return [
         APPROVALS.offered(
             "toolstile_plugins.inbox.cli",
-            # The tools of a server, too, check an edit.
-            purpose=lambda args: "call" if args.what in {"edit", "resume"} else "look",
+            purpose=lambda args: "call" if args.what == "resume" else "look",
         )
     ]

@@ -175,6 +175,7 @@ class Approver:
             request.token(seconds=self._inbox.settings.expiry + self._inbox.settings.keep),
             None if changes is None else changes.to_json(),
             request.call.provider_id,
+            json.dumps(request.tool.params_codec.schema()),
         )
         kept = self._inbox.seal.seal_call(question, call)
         self._inbox.ask(kept)

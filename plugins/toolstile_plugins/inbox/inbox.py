@@ -21,7 +21,7 @@ from toolstile_hookspecs import (
     ToolValidationError,
     hide,
 )
-from toolstile_hookspecs.codecs import RETRY
+from toolstile_hookspecs.codecs import RETRY, SchemaCodec
 from toolstile_hookspecs.services.approval_store import (
     ANSWERED,
     AnswerRecord,
@@ -115,7 +115,7 @@ class Inbox:
             digest: The digest that the person was shown; None where nothing was.
             reason: The reason of a denial, for the model.
             arguments: The arguments of an edit, in which masks stand for secrets.
-            tool: The tool, by which an edit is checked.
+            tool: The tool, by which an edit is checked; without it the schema in the question does.
 
         Raises:
             QuestionClosedError: Another answer or the end of its time came first.
@@ -256,11 +256,14 @@ def _secrets(shown: Any, call: SealedCall) -> Iterator[str]:
 
 
 def _edited(call: SealedCall, arguments: Mapping[str, Any], tool: Tool[Any, Any] | None) -> str:
-    if tool is None:
+    if tool is None and call.schema is None:
         raise StateError(_NO_TOOL.format(name=call.name))
     try:
         edited = json.dumps(unmasked(dict(arguments), json.loads(call.arguments)))
-        tool.parse(edited)
+        if tool is not None:
+            tool.parse(edited)
+        elif call.schema is not None:
+            SchemaCodec(json.loads(call.schema), owner=call.name).decode(edited)
     except ToolValidationError as error:
         raise StateError(str(error).removesuffix(RETRY)) from error
     except ValueError as error:

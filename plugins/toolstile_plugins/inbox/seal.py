@@ -9,7 +9,7 @@ import json
 import os
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
@@ -37,6 +37,7 @@ class SealedCall:
         token: The token that resumes it.
         changes: The change set that was shown, as JSON.
         provider_id: The provider's id of the call.
+        schema: The schema of the arguments, as JSON, by which an edit is checked without the tool.
     """
 
     name: str
@@ -45,6 +46,7 @@ class SealedCall:
     token: str = field(repr=False)
     changes: str | None = field(default=None, repr=False)
     provider_id: str = ""
+    schema: str | None = field(default=None, repr=False)
 
     @property
     def call(self) -> ToolCall:
@@ -99,8 +101,7 @@ class Seal:
 
     def seal_call(self, question: Question, call: SealedCall) -> Question:
         """Return a question with its call, sealed together with all that people are shown."""
-        parts = (call.name, call.arguments, call.id, call.token, call.changes, call.provider_id)
-        return replace(question, sealed=self._seal("call", *parts, _shown(question)))
+        return replace(question, sealed=self._seal("call", *astuple(call), _shown(question)))
 
     def call_of(self, question: Question) -> SealedCall:
         """Return the call of a question.

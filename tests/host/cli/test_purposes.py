@@ -36,6 +36,7 @@ LOOKING: dict[str, tuple[list[str], int]] = {
     "approvals show": (["none"], 2),
     "approvals approve": (["none"], 2),
     "approvals deny": (["none"], 2),
+    "approvals edit": (["none", "{}"], 2),
     "approvals grants": ([], 0),
     "approvals revoke": (["none"], 2),
     "approvals withdraw": (["none"], 2),
@@ -61,7 +62,6 @@ LOOKING: dict[str, tuple[list[str], int]] = {
 """The commands of plugins that only look, with arguments and exit status."""
 
 CALLING: dict[str, tuple[list[str], int]] = {
-    "approvals edit": (["none", "{}"], 2),
     "approvals resume": ([], 0),
     "ask": (["hello"], 2),
     "call": (["add", CALL], 0),

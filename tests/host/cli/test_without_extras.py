@@ -57,11 +57,6 @@ TRIED: list[tuple[list[str], str, str | None]] = [
         "[plugins.database]\nurl = 'postgresql://x/y'\n[plugins.workers]\ndispatcher = 'dbos'",
         "postgres",
     ),
-    (
-        ["tools"],
-        "[plugins.webhook]\nurl = 'https://x.example'\nsecret = '0123456789abcdef0123456789abcdef'",
-        "webhook",
-    ),
 ]
 EVERY = [
     *[(*name.split(), *more) for name, (more, _) in {**LOOKING, **CALLING}.items()],

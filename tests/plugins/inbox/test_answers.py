@@ -7,6 +7,7 @@ import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from cryptography.fernet import Fernet
@@ -57,11 +58,27 @@ def test_an_edit_that_does_not_fit_is_told_and_the_question_waits_on(asked, argu
     assert only(asked).state is QuestionState.WAITING
 
 
-def test_an_edit_that_nothing_can_check_is_refused_with_what_to_do(asked):
-    with pytest.raises(StateError, match=r"no tool pay here.*Answer with the plugins of the host"):
-        say(asked, Answer.EDITED, arguments={"to": "eve"})
+@pytest.mark.parametrize(
+    ("arguments", "told"),
+    [({"to": "ada", "amount": "much"}, "amount"), ({"amount": 1}, "to"), ({"for": "x"}, "for")],
+)
+def test_without_the_tool_the_schema_of_the_question_checks_an_edit(asked, arguments, told):
+    with pytest.raises(StateError, match=told):
+        say(asked, Answer.EDITED, arguments=arguments)
     assert only(asked).state is QuestionState.WAITING
-    assert say(asked, Answer.EDITED, arguments={"to": "eve"}, tool=pay).answer.by == BOB
+    assert say(asked, Answer.EDITED, arguments={"to": "eve"}).answer.by == BOB
+
+
+def test_an_edit_of_an_older_question_needs_the_tool(asked):
+    """It carries no schema."""
+    question = only(asked)
+    seal = asked.seal
+    older = seal.seal_call(question, replace(seal.call_of(question), schema=None))
+    store = SimpleNamespace(get=lambda _: older)
+    with pytest.raises(StateError, match=r"no tool pay here.*Answer with the plugins of the host"):
+        replace(asked, store=store).answer(
+            older.ticket, Answer.EDITED, BOB, via="test", arguments={"to": "eve"}
+        )
 
 
 def test_an_edit_without_arguments_is_told(asked):
