@@ -131,7 +131,7 @@ class Host:
         self._offers = ToolOffers()
         self._running = ExitStack()
         self._executors: WeakSet[Executor] = WeakSet()
-        self._calls = ValueCalls(self)
+        self._calls = ValueCalls(self, self._executor_of_calls)
         self._sessions = Sessions(self.configuration)
         self.is_open = False
         self.kept_apart: PolicyStoreLocation | None = None
@@ -227,8 +227,8 @@ class Host:
         """Call a tool and return its value; open the host first, if it is not open.
 
         A host that was opened by a call closes with the process, or by `close`. All these calls
-        run in one session, and may come from several threads. `executor` gives sessions,
-        prompts and principals of your own.
+        run in one session, and may come from several threads; if sessions are stored, it is the
+        one named `host`. `executor` gives sessions, prompts and principals of your own.
 
         Args:
             tool: The name of the tool.
@@ -271,6 +271,9 @@ class Host:
         executor = Executor(self, options)
         self._executors.add(executor)
         return executor
+
+    def _executor_of_calls(self) -> Executor:
+        return self.executor(session_id=self._sessions.own_id)
 
     def _check_ready(self, options: ExecutorOptions) -> None:
         """Refuse an executor where the host is not open, or a policy given to it rules nothing."""

@@ -18,6 +18,7 @@ from toolstile_hookspecs.services.approval_store import OffersApprovalKey
 from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.session_store import SessionStore
 
+OWN_SESSION: Final = "host"
 _NOT_NOTED: Final = (
     "approval_key is given without approval_spent, and no sessions are stored here. Give both, or "
     "store sessions: used approvals are noted where their calls are decided."
@@ -52,6 +53,11 @@ class Sessions:
         self._store = store
         self._open: WeakValueDictionary[str, Session] = WeakValueDictionary()
         self._lock = threading.Lock()
+
+    @property
+    def own_id(self) -> str | None:
+        """The id of the session of `Host.call`; None for a new one, if no sessions are stored."""
+        return None if self._store is None else OWN_SESSION
 
     def get(self, session_id: str | None) -> Session:
         """Return the one session of an id, as the store has it now, or a new one in memory.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from toolstile_hookspecs import Outcome, StateError, ToolCall, ToolstileError
@@ -37,16 +38,12 @@ class CallFailed(ToolstileError):
 
 
 class OpenableHost(Protocol):
-    """The part of a host that calls without an executor need."""
+    """The part of a host that opens it."""
 
     is_open: bool
 
     def open(self) -> object:
         """Open the host."""
-
-    def executor(self) -> Executor:
-        """Return an executor with a new session."""
-        ...
 
 
 class ValueCalls:
@@ -54,10 +51,12 @@ class ValueCalls:
 
     Args:
         host: The host, which is opened for the first call unless it is open.
+        make: Makes the executor.
     """
 
-    def __init__(self, host: OpenableHost) -> None:
+    def __init__(self, host: OpenableHost, make: Callable[[], Executor]) -> None:
         self._host = host
+        self._make = make
         self._executor: Executor | None = None
         # Held while the host opens: the first calls may come on several threads.
         self._opening = threading.RLock()
@@ -85,7 +84,7 @@ class ValueCalls:
             if self._executor is None:
                 if not self._host.is_open:
                     self._open()
-                self._executor = self._host.executor()
+                self._executor = self._make()
             return self._executor
 
     def _open(self) -> None:

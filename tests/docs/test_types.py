@@ -71,21 +71,68 @@ Tool[Name, str](name="i", description="Say it.", handler=plain)  # wrong: the fo
 """
 
 
+CONCEPTS = """
+```python
+import asyncio
+from typing import Any, assert_type
+
+from toolstile import Agent, CallFailed, Host, Outcome, Prompt, Settings, tool
+from toolstile_plugins.agent import RunResult
+
+
+@tool
+def add(a: int, b: int) -> int:
+    return a + b
+
+
+def plain(a: int) -> int:
+    return a
+
+
+host = Host(tools=[add, plain], settings=Settings.durable("a.db", key="k" * 32))
+try:
+    assert_type(host.call("add", a=1, b=2), Any)
+except CallFailed as failed:
+    assert_type(failed.outcome, Outcome)
+agent = Agent("openai:gpt-6.2-sol", tools=[add, plain], prompt="Add.")
+assert_type(agent, Agent[str])
+assert_type(agent.run("Hi."), RunResult[str])
+number = Agent[int](Prompt.of("a", "b"), tools=[add])
+assert_type(number.run("Hi."), RunResult[int])
+
+
+async def main() -> None:
+    assert_type(await host.acall("add", a=1, b=2), Any)
+    assert_type(await agent.arun("Hi."), RunResult[str])
+    async for piece in agent.astream("Hi."):
+        if isinstance(piece, str):
+            assert_type(piece, str)
+
+
+asyncio.run(main())
+Agent(1)  # wrong
+agent.run(1)  # wrong
+Settings.durable("a.db", key=1)  # wrong
+host.call(add, a=1, b=2)  # wrong
+```
+"""
+
+OWN = {"handlers": HANDLERS, "concepts": CONCEPTS}
+
+
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
     folder = tmp_path_factory.mktemp("types")
     texts = {name: page.read_text("utf-8") for name, page in PAGES.items()}
-    files = [
-        checkers.write_page(text, folder, name)
-        for name, text in {**texts, "handlers": HANDLERS}.items()
-    ]
+    files = [checkers.write_page(text, folder, name) for name, text in {**texts, **OWN}.items()]
     return checkers.errors(folder, files)
 
 
+@pytest.mark.parametrize("name", OWN)
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])
-def test_a_handler_that_does_not_fit_its_tool_is_an_error(found, checker):
-    wrong = {line for line, text in enumerate(HANDLERS.split("\n"), 1) if "# wrong" in text}
-    assert {line for name, line, _ in found[checker] if name == "handlers"} == wrong
+def test_only_the_lines_that_do_not_fit_are_errors(found, checker, name):
+    wrong = {line for line, text in enumerate(OWN[name].split("\n"), 1) if "# wrong" in text}
+    assert {line for where, line, _ in found[checker] if where == name} == wrong
 
 
 @pytest.mark.parametrize("checker", ["mypy", "pyright"])

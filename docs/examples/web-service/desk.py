@@ -66,20 +66,9 @@ class Desk:
     """
 
     def __init__(self, folder: Path, model: ProviderAdapter, approval_key: str) -> None:
-        journal = folder / "desk.db"
-        settings = Settings.model_validate(
-            {
-                "approver": "inbox",
-                "approval_key": approval_key,
-                "approval_spent": journal,
-                "plugins": {
-                    "sessions": {"path": journal},
-                    # What a dead process held is free after so many seconds.
-                    "ledger": {"path": journal, "lease": 5},
-                    "inbox": {"path": folder / "inbox.db", "wait": "pending", "lease": 5},
-                },
-            }
-        )
+        # What a dead process held is free after so many seconds.
+        leases = {"ledger": {"lease": 5}, "inbox": {"lease": 5}}
+        settings = Settings.durable(folder / "desk.db", key=approval_key, plugins=leases)
         section = MarkdownSection(key="desk", title="Desk", tools=[price, pay])
         self.prompt = Prompt.of("shop", "desk", [section])
         self.host = Host(settings=settings)

@@ -15,12 +15,14 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SecretStr,
     StrictBool,
     WithJsonSchema,
     model_validator,
 )
 
 from toolstile.settings.table_validation import validate_table
+from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import MAX_TEXT
 from toolstile_hookspecs.tools import Category, Consequence
 
@@ -209,6 +211,55 @@ class Settings(HostTable):
             own = {name: given.pop(name) for name in ("path", "variables") if name in given}
             table = validate_table(HostTable, given, plugin=None, source="Settings")
             super().__init__(**dict(table), **own)
+
+    @classmethod
+    def durable(cls, place: Path | str, *, key: str, **more: Any) -> Settings:
+        """Return settings with which sessions, effects, approvals and records survive the process.
+
+        A call that needs a person ends as pending. The inbox keeps the question, and the call
+        is resumed in any process with the same settings. Needs the extra `inbox`, and for a
+        database `postgres`.
+
+        Args:
+            place: A SQLite file for the hosts of one machine, or the URL of a PostgreSQL database.
+                Questions and records stand beside the file. Beside a database, records and
+                the inbox's key stand in `.toolstile` of the working directory.
+            key: The secret of all these hosts, of 32 characters or more.
+            **more: Further settings. A table in `plugins` adds to the plugin's table.
+
+        Raises:
+            ConfigurationError: When `place` is neither, or another setting does not fit.
+
+        Example:
+            >>> settings = Settings.durable("desk.db", key="k" * 32, timeout=60)
+            >>> settings.approver, settings.timeout, settings.plugins["inbox"]["wait"]
+            ('inbox', 60.0, 'pending')
+        """
+        url, _, rest = str(place).partition("://")
+        tables: dict[str, dict[str, Any]]
+        if not rest:
+            file = Path(place).expanduser().absolute()
+            journal = {"path": file}
+            inbox, records = file.with_suffix(".inbox.db"), file.with_suffix(".records")
+            tables = {"sessions": journal, "ledger": journal, "inbox": {"path": inbox}}
+            more = {"approval_spent": file, **more}
+        elif url in {"postgresql", "postgres"}:
+            # Used approvals are noted in the database, with the decisions of calls.
+            folder = Path(".toolstile").absolute()
+            records = folder / "records"
+            database = {"url": SecretStr(str(place))}
+            tables = {"database": database, "inbox": {"key": folder / "inbox.key"}}
+        else:
+            raise ConfigurationError(
+                f"Settings.durable keeps nothing in {url}://. Give the path of a SQLite file, or "
+                "the URL of a PostgreSQL database, such as postgresql://user@host/name."
+            )
+        tables["inbox"] |= {"secret": SecretStr(key), "wait": "pending"}
+        tables["record"] = {"folder": records}
+        for name, table in more.pop("plugins", {}).items():
+            tables[name] = {**tables.get(name, {}), **table}
+        own: dict[str, Any] = {"approver": "inbox", "approval_key": key, "plugins": tables}
+        return cls(**{**own, **more})
 
     def replaced(self, **changes: Any) -> Settings:
         """Return the settings with other values of some fields."""

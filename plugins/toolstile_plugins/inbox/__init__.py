@@ -113,7 +113,7 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
         if isinstance(files, SupportsDirectories):
             refuse_within(files.directories, settings)
         store: ApprovalStore = resources.get(ApprovalStore)  # type: ignore[type-abstract]
-        seal = Seal(key)
+        seal = Seal(key, settings.secret)
         events = settings.part(Events, lambda: Events(settings, store, seal))
         settings.part(Ended, Ended).events = events
         return settings.part(Inbox, lambda: Inbox(settings, store, seal, settings.clock, events))
@@ -127,7 +127,7 @@ def toolstile_resources(settings: InboxSettings) -> list[Binding[Any]]:
         return InboxGrants(resources.get(Inbox), counter)
 
     def offered_key(resources: ResourceResolver) -> Seal:
-        seal, host = Seal(key), settings.host
+        seal, host = Seal(key, settings.secret), settings.host
         if host is not None and host.purpose != "look":
             waiting: Sequence[Question] = ()
             with suppress(StateError, ConfigurationError):  # those who ask are told

@@ -53,7 +53,7 @@ def lost_questions(
 
     if settings.key_file is None:
         return
-    seal = Seal(settings.key_file)
+    seal = Seal(settings.key_file, settings.secret)
     try:
         for question in store.questions({QuestionState.WAITING}):
             if (lost := lost_in(question, seal, host)) is not None:

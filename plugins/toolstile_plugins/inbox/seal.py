@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, field, replace
@@ -24,6 +25,7 @@ from toolstile_plugins.inbox.question_json import FIRST, plain
 
 if TYPE_CHECKING:
     from cryptography.fernet import Fernet
+    from pydantic import SecretStr
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,18 +61,20 @@ class Seal:
 
     Args:
         file: The file of the key; made where it is not there, when it is first needed.
+        secret: The text that the key is derived from; a new key is random without one.
 
     Every method raises `ConfigurationError` where cryptography is not installed or the file has no
     key, and `OSError` where the file cannot be read or made.
     """
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, secret: SecretStr | None = None) -> None:
         self._file = file
+        self._secret = secret
 
     @cached_property
     def _fernet(self) -> Fernet:
         # Late: who only looks at questions makes no key.
-        return _fernet_of(self._file)
+        return _fernet_of(self._file, self._secret)
 
     def approval_key(self) -> bytes:
         """Return the key of approvals, derived from that of the inbox; an `OffersApprovalKey`."""
@@ -199,7 +203,7 @@ class Seal:
         return self._fernet.encrypt(json.dumps([role, *parts]).encode())
 
     def _open(self, role: str, sealed: bytes, fault: str) -> list[Any]:
-        if not self._file.exists():
+        if self._secret is None and not self._file.exists():
             # Because whoever only looks makes no key: another one would open nothing.
             raise StateError(fault)
         from cryptography.fernet import InvalidToken  # as heavy as the rest
@@ -257,12 +261,21 @@ def _names(questions: Sequence[Question]) -> str:
     return ", ".join(each.ticket for each in questions[:10])
 
 
-def _fernet_of(file: Path) -> Fernet:
+def _key_from(secret: SecretStr) -> bytes:
+    from cryptography.hazmat.primitives.hashes import SHA256  # as heavy as the rest
+    from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+    key = HKDF(SHA256(), 32, salt=None, info=b"toolstile inbox")
+    return urlsafe_b64encode(key.derive(secret.get_secret_value().encode()))
+
+
+def _fernet_of(file: Path, secret: SecretStr | None) -> Fernet:
     try:
         # Late: it is heavy, and few hosts have an inbox.
         from cryptography.fernet import Fernet
     except ImportError:
         raise without_cryptography() from None
+    derived = None if secret is None else _key_from(secret)
     if not file.exists():
         # Make the file of a key, whole from the first moment, for this user alone.
         make_directory_of(file)
@@ -270,14 +283,20 @@ def _fernet_of(file: Path) -> Fernet:
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         try:
             with os.fdopen(descriptor, "wb") as written:
-                written.write(Fernet.generate_key())
+                written.write(derived or Fernet.generate_key())
             # Another process may have been first: then its key holds.
             with suppress(FileExistsError):
                 os.link(new, file)
         finally:
             new.unlink()
+    key = file.read_bytes().strip()
+    if derived not in {None, key}:
+        raise ConfigurationError(
+            f"{file} holds another key than the one of `secret` in [plugins.inbox]. Configure the "
+            "secret of the hosts that ask, or remove the file, to have it made from this secret."
+        )
     try:
-        return Fernet(file.read_bytes().strip())
+        return Fernet(key)
     except ValueError:
         raise ConfigurationError(
             f"{file} is not a key of the inbox. Configure the key of the host that asks, as key in "

@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
+from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, SecretStr
 
 from toolstile_hookspecs import (
     NOTICE,
@@ -81,6 +81,8 @@ class InboxSettings(BaseModel):
             is a key: then sessions are stored in a database, which has the questions, too.
         key: The file of the key with which questions and answers are sealed; made beside the
             questions where it is not there. Who can read it can answer.
+        secret: A text of 32 characters or more, the same for all hosts, from which each host makes
+            the file of the key. Without one a new key is random.
         wait: `answer` lets a call wait until somebody answers; `pending` ends it, to be resumed.
         expiry: Seconds after which nobody can answer any more.
         ask: The people who are asked beside the inbox, while it keeps the question: `terminal`, at
@@ -104,6 +106,7 @@ class InboxSettings(BaseModel):
 
     path: Path | None = None
     key: Path | None = None
+    secret: Annotated[SecretStr, Field(min_length=32)] | None = None
     wait: Literal["answer", "pending"] = "answer"
     ask: tuple[Literal["terminal", "mcp"], ...] = ()
     expiry: Seconds = DEFAULT_EXPIRY
