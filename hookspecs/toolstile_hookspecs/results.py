@@ -145,6 +145,6 @@ def _json(value: object) -> str:
 def _warn_once(type_: type) -> None:
     warnings.warn(
         f"{type_.__module__}.{type_.__qualname__} has no render(), so the model reads it as JSON; "
-        "define render() to choose what it reads.",
+        "define render() to choose the text.",
         stacklevel=3,
     )

@@ -6,7 +6,7 @@ import prose
 import pytest
 
 
-@pytest.mark.parametrize("part", ["help"])
+@pytest.mark.parametrize("part", ["help", "messages"])
 def test_no_phrase_of_the_list_is_left(part):
     assert not [str(hit) for hit in prose.hits(part)]
 

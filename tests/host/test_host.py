@@ -407,7 +407,7 @@ def test_a_plugin_may_register_another_for_as_long_as_the_host_is_open() -> None
 
 
 def test_what_is_not_registered_cannot_be_removed() -> None:
-    with pytest.raises(PluginError, match="no plugin 'brought'"):
+    with pytest.raises(PluginError, match="Unknown plugin 'brought'"):
         host_of().unregister("brought")
 
 

@@ -129,7 +129,7 @@ def test_a_timeout_kills_it(driver: str, sandbox: ProgramSandbox) -> None:
         outcome = drive(driver, tools, waiting())
 
     assert outcome.status is Status.TIMED_OUT
-    assert "It was told to stop" in outcome.text
+    assert "It was asked to stop" in outcome.text
     assert_killed(sandbox)
 
 

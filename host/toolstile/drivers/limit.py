@@ -249,7 +249,7 @@ class Lifetime(Generic[N]):
     def check_open(self) -> None:
         """Raise `CallClosed` once the call is abandoned or has ended."""
         if self.closed is not None:
-            msg = f"{self.name} {self.closed}, so nothing can be done on its behalf any more."
+            msg = f"{self.name} {self.closed}, so it can change nothing more."
             raise CallClosed(msg)
 
     def adopt(self, child: N) -> None:

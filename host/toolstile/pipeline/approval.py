@@ -80,6 +80,7 @@ log = logging.getLogger("toolstile.policies")
 REFUSED: Final = "refused"
 _NOT_KEPT: Final = " Nothing of it is kept."
 _NOTHING_RAN: Final = " Nothing has run."
+_INSTEAD: Final = "It cannot run here. Tell the user, or continue without it."
 ASKED_BEFORE: Final = "A person was asked about it before."
 
 
@@ -150,7 +151,7 @@ def _refusing(run: ActiveCall, what_is_left: str) -> Generator[None]:
         yield
     except TokenRefused as refused:
         run.set_attribute(APPROVAL, REFUSED)
-        msg = f"{refused}{what_is_left} Call {run.name} without it, to have it asked again."
+        msg = f"{refused}{what_is_left} Call {run.name} without it to ask for a new approval."
         raise CallRejected(Status.DENIED, msg) from None
     except OSError as error:
         log_failure(run, log, "A used approval could not be noted; %s is denied.", run)
@@ -231,8 +232,7 @@ def refuse_unaskable(run: ActiveCall, reasons: Iterable[str], *, has_run: bool =
         _log_unanswered(run, reasons)
         raise CallRejected(
             Status.DENIED,
-            f"{_needs(run, reasons)}, and there is nobody to ask. It cannot run here; say so, or "
-            "do without.",
+            f"{_needs(run, reasons)}, and no one is available to approve it. {_INSTEAD}",
         )
     holder = run if has_run else run.parent
     while holder is not None:
@@ -240,8 +240,8 @@ def refuse_unaskable(run: ActiveCall, reasons: Iterable[str], *, has_run: bool =
         if held is not None:
             raise CallRejected(
                 Status.DENIED,
-                f"{_needs(run, reasons)}, and nobody is asked while {holder.name} holds {held}. It "
-                f"cannot run within {holder.name}; call it by itself.",
+                f"{_needs(run, reasons)}, but a person cannot be asked while {holder.name} holds "
+                f"{held}. It cannot run within {holder.name}. Call it separately.",
             )
         holder = holder.parent
 
@@ -333,12 +333,12 @@ def _ask(run: ActiveCall, request: ApprovalRequest, needs: str) -> Staged:
         return read_answer((yield from settle(asked, given, limit)))
     except TimedOut:
         run.set_attribute(APPROVAL, UNANSWERED)
-        msg = f"{needs}, and nobody answered in time. Ask again later, then retry."
+        msg = f"{needs}, but the approval timed out. Tell the user, or retry later."
         raise CallRejected(Status.DENIED, msg) from None
     except Exception as error:
         run.check_limits()
         log_failure(run, log, "The approver failed; the call is denied.")
-        msg = f"{needs}, and asking for it failed. It cannot run now."
+        msg = f"{needs}, but asking for approval failed. Tell the user, or retry later."
         raise CallRejected(Status.DENIED, msg) from error
     except BaseException:
         # An awaited approver is interrupted with its caller, and given up by nobody.
@@ -351,7 +351,7 @@ def _unanswered(
 ) -> str:
     why = f" {as_sentence(answer.reason.strip())}" if answer.reason else ""
     kept = _NOT_KEPT if has_run else ""
-    return f"{_needs(run, reasons)}.{why}{kept} It cannot run here; say so, or do without."
+    return f"{_needs(run, reasons)}.{why}{kept} {_INSTEAD}"
 
 
 def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalRequest) -> None:
@@ -369,12 +369,12 @@ def _refuse_denied(run: ActiveCall, answer: ApprovalAnswer, request: ApprovalReq
         _settle_call(run)
         if answer.ticket is not None:
             run.set_attribute(APPROVAL_TICKET, answer.ticket)
-        later = answer.reason or "Ask for it later."
+        later = answer.reason or "Retry it later."
         msg = f"{run.name} waits for a person's approval.{kept or _NOTHING_RAN} {later}"
         raise CallRejected(Status.PENDING, msg)
     if answer.answer is Answer.DENIED:
         reason = f": {as_sentence(answer.reason.strip())}" if answer.reason else "."
-        msg = f"A person did not approve {run.name}{reason}{kept} Do not try it again unchanged."
+        msg = f"A person did not approve {run.name}{reason}{kept} Do not retry it unchanged."
         raise CallRejected(Status.DENIED, msg)
 
 

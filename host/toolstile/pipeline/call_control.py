@@ -235,4 +235,4 @@ def _not_to_be_had(what: str, run: ActiveCall) -> str:
         when = f"while a person is asked about a call within {run.name}"
     else:
         when = f"before a person has approved {run.name}"
-    return f"{what} cannot be had {when}: one call at a time has it. Do without it."
+    return f"{what} cannot be had {when}: one call at a time has it. Continue without it."

@@ -188,7 +188,7 @@ def as_edited(run: ActiveCall, answer: ApprovalAnswer) -> tuple[ToolCall, bytes]
         raise CallRejected(
             Status.INVALID,
             f"A person changed the arguments of {run.name} to ones that do not fit it, so it did "
-            f"not run. {str(error).removesuffix(RETRY)}\nRetry it, to have it asked again.",
+            f"not run. {str(error).removesuffix(RETRY)}\nRetry it to ask for approval again.",
         ) from error
 
 

@@ -174,7 +174,7 @@ def _closing_error(run: ActiveCall, error: BaseException) -> BaseException:
     if run.was_cancelled:
         closing = Cancelled(CANCELLED)
     elif run.closed is not None:
-        closing = CallRejected(Status.CANCELLED, f"{run.name} was given up: it {run.closed}.")
+        closing = CallRejected(Status.CANCELLED, f"{run.name} was abandoned: it {run.closed}.")
     else:
         return error
     closing.__cause__ = error

@@ -36,7 +36,7 @@ from toolstile_hookspecs.support.text import for_model
 # They cannot leave a generator or a coroutine as they are, only as a RuntimeError about it.
 _TURNED_BY_PYTHON = (StopIteration, StopAsyncIteration)
 _INVALID = "Invalid arguments"
-_NO_MORE = "It may still be running, but can change nothing any more"
+_NO_MORE = "It may still be running, but can change nothing more"
 # The same call is made again when the run continues.
 PAUSES = (VisibilityExpansionRequired, Interrupt)
 _LOST = "No answer came, so its effect may have happened. Find out before you retry."
@@ -239,13 +239,13 @@ def _kept_by_plugin(error: Exception, called: FailureContext) -> FailureResult:
 
 def _timed_out(error: Exception, called: FailureContext) -> FailureResult:
     if called.contained:
-        now = "It was told to stop" if called.told_to_stop else _NO_MORE
-        told = f"{now}; what it changed is rolled back. Ask for less, then retry."
+        now = "It was asked to stop" if called.told_to_stop else _NO_MORE
+        told = f"{now}; its changes are rolled back. Retry with a smaller request."
     else:
-        now = "It was told to stop, but" if called.told_to_stop else "It may still be running and"
+        now = "It was asked to stop, but" if called.told_to_stop else "It may still be running and"
         told = (
             f"{now} may have had effects outside; its changes here are rolled back. "
-            "Find out what happened before you retry."
+            "Check for these effects before you retry."
         )
     message = f"{called.name} {text_of(error)}. {told}"
     return FailureResult(Status.TIMED_OUT, ToolResult.error(message))
@@ -257,12 +257,12 @@ def _cancelled(error: Exception, called: FailureContext) -> FailureResult:  # no
 
 def _given_up(error: Exception, called: FailureContext) -> FailureResult:
     return FailureResult(
-        Status.CANCELLED, ToolResult.error(f"{called.name} was given up: {text_of(error)}")
+        Status.CANCELLED, ToolResult.error(f"{called.name} was abandoned: {text_of(error)}")
     )
 
 
 def _deadline(error: Exception, called: FailureContext) -> FailureResult:
-    message = f"{called.name} cannot run to its end: the deadline of this evaluation has passed."
+    message = f"{called.name} did not finish: the deadline of this evaluation has passed."
     raised = PromptEvaluationError(message)
     raised.__cause__ = error
     return FailureResult(Status.DEADLINE, ToolResult.error(message), raises=raised)
@@ -306,8 +306,8 @@ def _half_committed(error: Exception, called: FailureContext) -> FailureResult: 
 
 def _undecided(error: Exception, called: FailureContext) -> FailureResult:
     message = (
-        f"{called.name} ran, and nobody can tell whether it was kept: {_of_host(error)}. Find out "
-        "what happened before you retry."
+        f"{called.name} ran, but whether its changes were kept is unknown: {_of_host(error)}. "
+        "Check for these changes before you retry."
     )
     return FailureResult(Status.UNKNOWN, ToolResult.error(message), logging.ERROR)
 

@@ -98,8 +98,8 @@ def _check_declared(run: ActiveCall, caller: Tool[Any, Any], tool: Tool[Any, Any
 def _warn_of_undeclared(caller: Tool[Any, Any], tool: Tool[Any, Any]) -> None:
     """Log it, once for each two tools."""
     log.warning(
-        "Tool %r calls %r, which its depends_on does not name. Add it there, so that people see "
-        "what they approve.",
+        "Tool %r calls %r, which its depends_on does not name. Add the name to depends_on, so that "
+        "people see all tools that they approve.",
         caller.name,
         tool.name,
     )

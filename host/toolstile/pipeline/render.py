@@ -80,7 +80,7 @@ def _render_text(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
         else:
             run.text = render_result(run.result, run.data)
     except Exception:  # noqa: BLE001 - logged without secrets
-        log_failure(run, log, "Rendering the result of %s failed; it is rendered plainly.", run)
+        log_failure(run, log, "Rendering the result of %s failed; its plain form is used.", run)
         run.text = _render_plainly(run)
     if (text := legible(run.text)) != run.text:
         run.text = text

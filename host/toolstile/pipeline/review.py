@@ -97,7 +97,7 @@ def refuse_changed(run: ActiveCall) -> Staged:
             Status.DENIED,
             f"{run.name} was denied: what it would change came out differently after a person had "
             "approved it. Nothing of it is kept. Its handler must have ended all its work when it "
-            "returns; retry it, to have it asked again.",
+            "returns; retry it to ask for approval again.",
         )
 
 

@@ -39,7 +39,7 @@ class UnknownTools:
     def explain(self, name: str) -> str:
         """Return why there is no such tool, and what to do instead."""
         if not isinstance(name, _TEXT):
-            return f"There is no tool {name!r}: a tool's name is a text. Give one, then retry."
+            return f"Unknown tool {name!r}: a tool's name is a text. Give one, then retry."
         if (why := self.left_out.get(name)) is not None:
             return why
         if (remedy := self.withheld.get(name)) is not None:
@@ -47,11 +47,11 @@ class UnknownTools:
         section = self.behind.get(name)
         if section is not None:
             return (
-                f"{name} cannot be called yet: it belongs to the section {section!r}, of which "
-                f"only a summary is shown. Call open_sections with {section!r}, then retry."
+                f"{name} cannot be called yet: its section {section!r} is shown as a summary. Call "
+                f"open_sections with {section!r}, then retry."
             )
         shown = name if len(name) <= SHOWN else f"{name[:SHOWN]}..."
-        return f"There is no tool {shown!r}{self._remedy(name[:SHOWN].lower())}{self._aside()}"
+        return f"Unknown tool {shown!r}{self._remedy(name[:SHOWN].lower())}{self._aside()}"
 
     def _remedy(self, name: str) -> str:
         offered = list(_nearest(name, self.names))
@@ -69,7 +69,7 @@ class UnknownTools:
         listed = ", ".join(self.names[:LISTED])
         more = len(self.names) - LISTED
         rest = f" and {more} more" if more > 0 else ""
-        return f". There are: {listed}{rest}. Use one of these, then retry."
+        return f". The tools are: {listed}{rest}. Use one of these, then retry."
 
     def _aside(self) -> str:
         names = ", ".join(self.switched_off)

@@ -107,7 +107,7 @@ class ToolOffers:
         if not left_out:
             return prompt
         told = {
-            name: f"{name} cannot be called here: {why}. Do without it."
+            name: f"{name} cannot be called here: {why}. Continue without it."
             for tool, why in left_out.items()
             for name in tool.policy_names
         }

@@ -389,7 +389,7 @@ class Plugins:
         record = self._records.get(name)
         if record is None:
             hint = _near(name, self._records, "See `toolstile plugins`.")
-            raise PluginError(f"There is no plugin {name!r}. {hint}")
+            raise PluginError(f"Unknown plugin {name!r}. {hint}")
         return record
 
     def _renew(self, name: str) -> None:

@@ -136,10 +136,10 @@ def _told_as_os_error() -> Generator[None]:
 
 
 VERSION: Final = "1"
-_USED: Final = "The approval was used before: it holds for one call."
+_USED: Final = "The approval was used before: it is valid for one call."
 _NOT_OURS: Final = (
-    "The approval's token was not made here, or it was altered. Hosts that resume one another's "
-    "calls, or their own after a restart, share approval_key and approval_spent."
+    "The approval's token was altered, or this host did not make it. Hosts that resume each "
+    "other's calls, or their own after a restart, need the same approval_key and approval_spent."
 )
 _IN_USE: Final = "The approval is in use: another call that it was given for has not ended yet."
 

@@ -263,7 +263,7 @@ def _text(records: Records) -> str:
 
 def _unwritable(file: Path, error: OSError) -> ConfigurationError:
     return ConfigurationError(
-        f"{file} keeps what policies remember, but it cannot be written "
+        f"{file} keeps the records of policies, but it cannot be written "
         f"({error.strerror or error}). Give this user the right to write in its folder, or name "
         "another file."
     )
@@ -271,6 +271,6 @@ def _unwritable(file: Path, error: OSError) -> ConfigurationError:
 
 def _unusable(file: Path, what: str) -> ConfigurationError:
     return ConfigurationError(
-        f"{file} keeps what policies remember, but {what}. Repair it, or move it away to begin "
-        "again."
+        f"{file} keeps the records of policies, but {what}. Repair the file, or move it away to "
+        "start with empty records."
     )

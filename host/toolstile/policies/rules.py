@@ -192,7 +192,7 @@ def _uncontained(tool: Tool[Any, Any]) -> str | None:
         None
         if tool.contained
         else f"{tool.label} is not contained: its effects could not be rolled back, so it cannot "
-        "run in a dry run. Go on without it."
+        "run in a dry run. Continue without it."
     )
 
 
@@ -201,7 +201,7 @@ CONTAINED_ONLY: Final = _refusing("dry run", _uncontained)
 
 DENIED_BY_DEFAULT: Final = _refusing(
     "policy.default",
-    lambda tool: f"{tool.label} cannot be called so: no rule allows it. Go on without it.",
+    lambda tool: f"{tool.label} cannot be called so: no rule allows it. Continue without it.",
 )
 """The rule, asked last, of `default = "deny"`; it holds where no other allows or asks."""
 
@@ -211,7 +211,7 @@ def refusing_servers(why: str) -> Rule:
     told = f"cannot be called: a policy may have been meant for it. {why} A person has to do that."
     return _refusing(
         "policies that name no tool",
-        lambda tool: tool.origin and f"{tool.label} {told} Go on without it.",
+        lambda tool: tool.origin and f"{tool.label} {told} Continue without it.",
     )
 
 

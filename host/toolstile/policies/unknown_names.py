@@ -70,7 +70,7 @@ def faults_of(
             told = f"Policy {policy.name!r} {'; it '.join(dict.fromkeys(faults))}"
             if not told.endswith("."):
                 missing = [name for each in selectors for name in each.missing(tools)]
-                told += f". It governs nothing by that. {_remedy(missing, absent)}"
+                told += f". This part of the policy has no effect. {_remedy(missing, absent)}"
             found.append(f"{source}{told}")
     return found
 

@@ -358,8 +358,8 @@ class CallScope(Waiter):
         if first is not None and not first.granted:
             if self.fail_fast:
                 raise ResourceBusyError(
-                    f"{name_of(kind)} is not available yet, and this call may not wait for it; "
-                    "retry later."
+                    f"{name_of(kind)} is not available yet, and this call may not wait for it. "
+                    "Retry later."
                 )
             yield first
         # A nested call can have stepped in when the turn had come, and was not taken yet.

@@ -331,7 +331,7 @@ class ExclusiveLock:
         holder = self.claims[-1].call
         if fail_fast or not self.claims[-1].waitable:
             raise ResourceBusyError(
-                f"{self.name} is held by {holder}, and this call may not wait for it; retry later."
+                f"{self.name} is held by {holder}, and this call may not wait for it. Retry later."
             )
         circle: Sequence[ExclusiveLock] = _circle(call, self)
         if not circle and holder.root_id != call.root_id and is_ancestor_waiting(holder.root_id):
@@ -343,9 +343,8 @@ class ExclusiveLock:
         """Return the error for a call that waits for itself, over the locks given."""
         names = ", ".join(dict.fromkeys(lock.name for lock in circle))
         return ResourceBusyError(
-            f"{self.name} is held by {self.claims[-1].call}, which cannot go on before this call "
-            f"has ended: they would wait for one another for ever, over {names}. End this call, "
-            "then retry."
+            f"{self.name} is held by {self.claims[-1].call}, which cannot continue before this "
+            f"call has ended: a deadlock over {names}. End this call, then retry."
         )
 
     def abandoned_error(self) -> ResourceBusyError:

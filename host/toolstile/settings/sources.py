@@ -98,7 +98,7 @@ def _bytes(path: Path) -> bytes:
 
 def _unreadable(path: Path, error: OSError) -> ConfigurationError:
     reason = error.strerror or error
-    remedy = "Make it a file that can be read, or name another."
+    remedy = "Make the file readable, or name another file."
     return ConfigurationError(f"{path} cannot be read: {reason}. {remedy}")
 
 

@@ -24,8 +24,8 @@ class CellOwner(Protocol):
 
 
 FROZEN = (
-    "Checks and approvers change nothing: this session can only be read now. Change state in the "
-    "handler before it returns, in on_result or, for a policy's own record, in reserve."
+    "The session is read-only during checks and approvals. Change state in the handler before it "
+    "returns, in on_result or, for a policy's own record, in reserve."
 )
 
 

@@ -285,13 +285,13 @@ class Transaction:
             names = ["the session"]
         if names:
             raise ConflictError(
-                f"Another call changed {', '.join(names)}, which this call had read or replaced, "
-                "so nothing of this call was kept; retry it."
+                f"Another call changed {', '.join(names)}, which this call had read or replaced. "
+                "Retry this call."
             )
         if any(cell.kind is AppliedEffect and _holds_some_of(now, cell) for cell, now in moved):
             raise ConflictError(
-                "Another call has meanwhile carried the same recorded effect over to this session, "
-                "so nothing of this call was kept; retry it."
+                "Another call has meanwhile carried the same recorded effect over to this session. "
+                "Retry this call."
             )
         replayed = [(cell, now, *cell.replayed(now)) for cell, now in moved]
         for cell, now, items, rewritten in replayed:

@@ -158,7 +158,7 @@ def write_package(names: Names, kind: str, parent: Path) -> tuple[Path, list[str
         raise ValueError(f"{parent} is not a folder. Make it, or give another with --path.")
     if os.path.lexists(target):
         raise ValueError(
-            f"{target} is there already. Remove it, choose another name, or another place with "
+            f"{target} already exists. Remove it, choose another name, or another place with "
             "--path."
         )
     made = rendered(names, kind)

@@ -161,9 +161,9 @@ class Dialogue:
             self._terminal.show(Text(line, style))
 
 
-NOBODY = "There is nobody to ask: approval is set to 'none'."
-NO_PERSON = "There is nobody to ask: approval is set to '{}', which asks no person."
-NO_TERMINAL = "There is nobody to ask: no terminal is attached."
+NOBODY = "No one can be asked: approval is set to 'none'."
+NO_PERSON = "No one can be asked: approval is set to '{}', which asks no person."
+NO_TERMINAL = "No one can be asked: no terminal is attached."
 NOT_READING = "Only tools of the category 'read' are approved here."
 LEFT_OPEN = "Nobody answered before the question was withdrawn."
 

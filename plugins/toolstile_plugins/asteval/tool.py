@@ -148,7 +148,7 @@ class Files:
             if write.mode != "create":
                 checks.file(write.path)
             elif checks.stat(write.path) is not None:
-                there = f"{shown(write.path)} is there already."
+                there = f"{shown(write.path)} already exists."
                 checks.add(f"{there} Choose overwrite, append or another path.")
             checks.writable(write.path)
         self._targets([write.path for write in writes], reads)

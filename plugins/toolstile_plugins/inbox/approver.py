@@ -246,10 +246,10 @@ class Approver:
 
 def told_later(question: Question) -> str:
     """Return how the model gets the result of a call that ends for now."""
-    asked = f"A person answers question {question.ticket}."
+    asked = f"A person will answer question {question.ticket}."
     if question.owner:
         return asked
-    return f"{asked} After that, call {question.tool} again with the same arguments."
+    return f"{asked} Then call {question.tool} again with the same arguments."
 
 
 def _subject(question: Question) -> list[Any]:

@@ -237,8 +237,8 @@ _NO_BUTTON = (
 )
 _NO_PROOF = "The question that is answered was altered, or is another inbox's."
 _NOT_GENUINE = (
-    "The question {ticket}, or its answer, was altered or sealed with another key. Use the key of "
-    "the host that asked, as key in [plugins.inbox]; else have the call made again."
+    "The question {ticket} or its answer was altered, or sealed with another key. Set key in "
+    "[plugins.inbox] to the key of the host that asked. If the key is lost, repeat the call."
 )
 
 

@@ -21,7 +21,7 @@ def failure(store: LedgerStore, error: Exception) -> LedgerError:
     if isinstance(error, OSError) and error.strerror:
         what = f"{what}: {error.strerror}"
     return LedgerError(
-        f"The ledger's store {type(store).__name__} has failed ({what}). It has to be fixed."
+        f"The ledger's store {type(store).__name__} has failed ({what}). Repair the store."
     )
 
 
@@ -52,12 +52,12 @@ def unknown(entry: LedgerEntry, *, is_asked: bool = False) -> CallRefused:
     """
     name, since = entry.claim.tool_name, entry.claim.created_at
     reason = (entry.reason or "It ended without a record.").rstrip(".")
-    asked = "It is asked about again: retry later. If it stays unknown, a person settles it."
+    asked = "Retry later: the tool is asked about it. If it stays unknown, a person resolves it."
     remedy = asked if is_asked else "This requires human intervention."
     return _noted(
         f"{name} was not run: the same call was made at {since:%Y-%m-%d %H:%M:%S} UTC, and its "
         f"effect may have happened, but its outcome is unknown ({reason}). It cannot be repeated "
-        f"before somebody has found out. {remedy}",
+        f"until the outcome is known. {remedy}",
         f"toolstile ledger resolve '{entry.claim.key}' --done [--value JSON], or --not-done.",
     )
 
@@ -65,8 +65,8 @@ def unknown(entry: LedgerEntry, *, is_asked: bool = False) -> CallRefused:
 def unreadable(name: str, error: LedgerError) -> CallRefused:
     """Say that an idempotent tool cannot be run without the ledger."""
     return _noted(
-        f"{name} was not run: it may run once only, and that cannot be made sure of. "
-        f"{for_model(str(error))} Until then this tool cannot be used.",
+        f"{name} was not run: it must run at most once, and the ledger is unavailable. "
+        f"{for_model(str(error))} This tool cannot be used until then.",
         str(error),
     )
 

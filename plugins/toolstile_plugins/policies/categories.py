@@ -102,7 +102,7 @@ class CategoryPolicy:
         kind = f"tools of {' and '.join(reasons)}"
         if rule == "deny":
             return PolicyDecision.deny(
-                f"{tool.label} cannot be called here: {kind} are not allowed. Do without it."
+                f"{tool.label} cannot be called here: {kind} are not allowed. Continue without it."
             )
         if rule == "ask":
             return PolicyDecision.ask(f"A person decides on {kind}, such as {tool.label}.")

@@ -70,8 +70,8 @@ def objection(tool: Tool[Any, Any], why: str, otherwise: Otherwise, way: str) ->
     if otherwise == "ask":
         return PolicyDecision.ask(f"A person decides on {tool.label}: {why}.")
     return PolicyDecision.deny(
-        f"{tool.label} cannot be called {way}: {why}. Go on without it, and tell the user what was "
-        "left undone."
+        f"{tool.label} cannot be called {way}: {why}. Continue without it, and tell the user what "
+        "was left undone."
     )
 
 

@@ -101,8 +101,8 @@ class SequentialDependencyPolicy:
         if self.otherwise == "ask":
             return PolicyDecision.ask(f"A person decides on {tool.label} {told}.")
         return PolicyDecision.deny(
-            f"{tool.label} cannot be called {told}. Go on without it, and tell the user what was "
-            "left undone."
+            f"{tool.label} cannot be called {told}. Continue without it, and tell the user what "
+            "was left undone."
         )
 
     def _first(self, tool: Tool[Any, Any], missing: list[str], succeeded: frozenset[str]) -> str:

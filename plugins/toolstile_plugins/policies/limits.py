@@ -216,8 +216,8 @@ def _remedy(place: Reservation, smaller: Tool[Any, Any] | None = None) -> str:
     if place.wait is not None:
         return f"Wait {counted(math.ceil(place.wait), 'second')}, then retry."
     if smaller is not None:
-        return f"Retry {smaller.name} with no more than that, or go on without it."
-    return "It cannot be called again; go on without it."
+        return f"Retry {smaller.name} with no more than that, or continue without it."
+    return "It cannot be called again. Continue without it."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,5 +250,5 @@ class BudgetPolicy(SelectingPolicy):
             return PolicyDecision.allow()
         return PolicyDecision.deny(
             f"{tool.label} cannot be called with less than {self.least:g} {self.unit} of the "
-            f"budget, and {max(left, 0):g} are left. Go on without it."
+            f"budget, and {max(left, 0):g} are left. Continue without it."
         )

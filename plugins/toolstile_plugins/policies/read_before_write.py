@@ -164,7 +164,7 @@ class ReadBeforeWritePolicy:
         if files is None:
             return PolicyDecision.deny(
                 f"Cannot call {tool.label}: it is not known which directory its files are in, so "
-                "nobody can tell what was read. A person has to name it. Go on without the tool."
+                "nobody can tell what was read. A person has to name it. Continue without the tool."
             )
         names = self._names_for(tool)
         found = paths_in(tool, params, names) or []
@@ -172,7 +172,7 @@ class ReadBeforeWritePolicy:
             return PolicyDecision.deny(
                 f"Cannot call {tool.label}: none of its arguments is the path of a file, so nobody "
                 f"can tell what it changes. Give the path, then retry {tool.label}; if it takes "
-                "none, go on without it."
+                "none, continue without it."
             )
         known = PolicyState.of(context, self.name).data
         unread, unknown = _objections(files, *_parted(found, names), known)

@@ -121,7 +121,7 @@ class RulePolicy(SelectingPolicy):
             )
         # The decision where the expression holds.
         if self.effect == "deny":
-            told = f"{tool.label} cannot be called with such arguments here. Go on without it."
+            told = f"{tool.label} cannot be called with such arguments here. Continue without it."
             return PolicyDecision.deny(self.reason or told)
         if self.effect == "ask":
             told = f"A person decides on such calls of {tool.label}."

@@ -199,7 +199,7 @@ class Overlay:
         there = self._layer.look(path)
         if there is not None:
             raise FileExistsError(
-                f"{path or 'The root'} is there already: {what(there)}. Choose another path for "
+                f"{path or 'The root'} already exists: {what(there)}. Choose another path for "
                 "the link."
             )
         _check_target(path, target)
@@ -397,14 +397,14 @@ class Overlay:
             return
         if there.kind == "directory":
             raise FileExistsError(
-                f"{target or 'The root'} is a directory that is there already. Give the whole "
+                f"{target or 'The root'} is a directory that already exists. Give the whole "
                 f"path that {source} is to have, as in {paths.join(target, 'name')}."
             )
         if there.kind != "file" or node.kind != "file":
-            raise FileExistsError(f"{target} is there already: {what(there)}. Choose another.")
+            raise FileExistsError(f"{target} already exists: {what(there)}. Choose another.")
         if not overwrite:
             raise FileExistsError(
-                f"{target} is there already. Choose another target, or retry with overwrite."
+                f"{target} already exists. Choose another target, or retry with overwrite."
             )
         _check_mode(target, there)
 

@@ -38,8 +38,8 @@ def check_seen(base: Base, changes: Changes) -> None:
     """
     if changes.watches and any(watch.marked for watch in changes.watches):
         raise ConflictError(
-            "Other changes were kept in the workspace while a program of this call read it; "
-            "nothing was overwritten and nothing of this call was kept. Read again, then retry."
+            "Other calls changed the workspace while a program of this call read it, so nothing "
+            "was overwritten. Read again, then retry."
         )
     moved = [path for path, version in changes.seen.items() if not base.unchanged(path, version)]
     if moved:
@@ -68,8 +68,8 @@ def shown(paths: Iterable[str]) -> str:
 def conflict(paths: Iterable[str]) -> ConflictError:
     """Return the error that names what has changed."""
     return ConflictError(
-        f"{shown(paths)} changed in the workspace since this call looked; nothing was overwritten "
-        "and nothing of this call was kept. Read again, then retry."
+        f"{shown(paths)} changed in the workspace after this call read it, so nothing was "
+        "overwritten. Read again, then retry."
     )
 
 

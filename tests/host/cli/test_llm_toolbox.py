@@ -170,7 +170,9 @@ def test_a_call_that_waits_goes_on_when_it_is_repeated(run: Run, desk: Path) -> 
     toolbox = 'Toolstile(session="desk-7")'
     assert run("-m", "scripted", "-T", toolbox, "Erase a.", script=[[ERASE]]).returncode == 0
     ((_, text),) = read(desk)
-    assert text.startswith("erase waits for a person's approval. Nothing has run. A person answers")
+    assert text.startswith(
+        "erase waits for a person's approval. Nothing has run. A person will answer"
+    )
     ticket = text.split("question ")[1].split()[0]
     answering = [sys.executable, "-m", "toolstile", "approvals", "approve", ticket]
     subprocess.run(answering, cwd=desk, check=True, capture_output=True)

@@ -135,7 +135,7 @@ def test_what_is_there_stays_as_it_is(toolstile, folder):
     (folder / "toolstile-weather" / "mine").write_text("mine")
     status, _, err = toolstile("new", "weather", plugin=False)
     assert status == 2
-    assert "toolstile-weather is there already. Remove it, choose another name" in err
+    assert "toolstile-weather already exists. Remove it, choose another name" in err
     assert [each.name for each in (folder / "toolstile-weather").iterdir()] == ["mine"]
 
 

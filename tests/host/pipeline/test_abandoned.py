@@ -105,7 +105,7 @@ def test_one_that_raises_is_logged_without_secrets(
         status, text = dispatch(working)
 
     assert status is Status.TIMED_OUT
-    assert "told to stop" in text
+    assert "asked to stop" in text
     assert work.heard == ["it"]
     [record] = caplog.records
     assert "which was to end what it runs elsewhere" in record.getMessage()

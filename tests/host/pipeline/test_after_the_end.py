@@ -193,7 +193,7 @@ def test_a_nested_call_that_outlives_its_caller_is_told_so(make_yard: Any, begin
         assert (await yard.tools.adispatch(ToolCall("hasty"))).success
         go_on.set()
         outcome = await asyncio.wait_for(tasks[0], PATIENCE)
-        told = "late was given up: it was called by hasty, which has ended."
+        told = "late was abandoned: it was called by hasty, which has ended."
         assert (outcome.status, outcome.text) == (Status.CANCELLED, told)
 
     asyncio.run(main())
@@ -229,7 +229,7 @@ def test_a_nested_call_that_opens_as_its_caller_ends_is_told_so(
     ended.set()
     threads[0].join(PATIENCE)
 
-    told = "inner was given up: it was called by hasty, which has ended."
+    told = "inner was abandoned: it was called by hasty, which has ended."
     assert [(each.status, each.text) for each in outcomes] == [(Status.CANCELLED, told)]
 
 
@@ -276,7 +276,7 @@ def test_a_handler_that_was_given_up_is_told_why(yard: Any, ending: str) -> None
     of_session, of_progress = told.get(timeout=PATIENCE), told.get(timeout=PATIENCE)
     assert of_session.startswith(who)
     assert of_session.endswith(", so it can neither read nor change the session any more.")
-    assert of_progress == f"{why}, so nothing can be done on its behalf any more."
+    assert of_progress == f"{why}, so it can change nothing more."
 
 
 def test_a_handler_whose_caller_was_cancelled_is_told(make_yard: Any) -> None:
@@ -306,7 +306,7 @@ def test_a_handler_whose_caller_was_cancelled_is_told(make_yard: Any) -> None:
     go_on.set()
 
     assert told.get(timeout=PATIENCE) == (
-        "waits lost its caller, which was cancelled, so nothing can be done on its behalf any more."
+        "waits lost its caller, which was cancelled, so it can change nothing more."
     )
 
 
@@ -346,4 +346,4 @@ def test_so_is_one_that_awaits(make_yard: Any, timeout: float, why: str) -> None
 
     asyncio.run(main())
 
-    assert told == [f"{why}, so nothing can be done on its behalf any more."]
+    assert told == [f"{why}, so it can change nothing more."]

@@ -101,8 +101,8 @@ def test_with_nobody_to_ask_the_call_is_denied(yard: Any) -> None:
     outcome = yard.call("send", to="Ada", amount=5)
 
     assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
-    assert "(send requires confirmation), and there is nobody to ask." in outcome.text
-    assert "there is nobody to ask" in outcome.text
+    assert "(send requires confirmation), and no one is available to approve it." in outcome.text
+    assert "no one is available to approve it" in outcome.text
     assert sent(yard) == []
     assert not outcome.event.rolled_back
 
@@ -126,8 +126,8 @@ def test_what_is_approved_runs(yard: Any, kind: type[Approver], answer: Any) -> 
     [
         (False, "A person did not approve send."),
         (None, "A person did not approve send."),
-        ("yes", f"{NEEDED}, and asking for it failed. It cannot run now."),
-        (1, f"{NEEDED}, and asking for it failed. It cannot run now."),
+        ("yes", f"{NEEDED}, but asking for approval failed. Tell the user, or retry later."),
+        (1, f"{NEEDED}, but asking for approval failed. Tell the user, or retry later."),
         (ApprovalAnswer.deny(), "A person did not approve send."),
         (ApprovalAnswer.deny("Too much."), "A person did not approve send: Too much."),
     ],
@@ -234,7 +234,7 @@ def test_edited_arguments_are_parsed_again(yard: Any) -> None:
             "Invalid arguments:"
         ),
         '  - amount: input should be a valid integer, got "lots"',
-        "Retry it, to have it asked again.",
+        "Retry it to ask for approval again.",
     ]
     assert sent(yard) == []
 
@@ -338,7 +338,7 @@ def test_where_nobody_answered_it_is_not_said_that_a_person_refused(yard: Any) -
     assert outcome.status is Status.DENIED
     assert outcome.text == (
         "send needs a person's approval (send requires confirmation). No terminal is attached. "
-        "It cannot run here; say so, or do without."
+        "It cannot run here. Tell the user, or continue without it."
     )
     assert outcome.event.attributes["toolstile.approval"] == "unanswered"
 
@@ -348,7 +348,7 @@ def test_where_nobody_answered_and_no_reason_is_known_none_is_told(yard: Any) ->
 
     assert yard.call("send", to="Ada", amount=5).text == (
         "send needs a person's approval (send requires confirmation). "
-        "It cannot run here; say so, or do without."
+        "It cannot run here. Tell the user, or continue without it."
     )
 
 
@@ -367,7 +367,7 @@ def test_an_answer_that_says_nothing_denies_and_its_approver_is_told_what_to_wri
     outcome = yard.call("send", to="Ada", amount=5)
 
     assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
-    assert "asking for it failed" in outcome.text
+    assert "asking for approval failed" in outcome.text
     assert told in caplog.text
     assert sent(yard) == []
 
@@ -377,7 +377,7 @@ def test_an_approver_that_raises_denies(yard: Any, caplog: pytest.LogCaptureFixt
     outcome = yard.call("send", to="Ada", amount=5)
 
     assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
-    assert "asking for it failed" in outcome.text
+    assert "asking for approval failed" in outcome.text
     assert "screen is off" not in outcome.text
     assert "screen is off" in caplog.text
     assert sent(yard) == []
@@ -407,7 +407,7 @@ def test_an_approver_that_does_not_answer_in_time_denies(yard: Any, is_async: bo
 
     assert time.monotonic() - started < 5
     assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
-    assert "nobody answered in time" in outcome.text
+    assert "the approval timed out" in outcome.text
     assert withdrawn[0].aborted
     assert sent(yard) == []
 
@@ -697,7 +697,7 @@ def test_a_plugin_that_is_not_configured_is_not_asked(yard: Any) -> None:
     person = Person(True)
     yard.open(send, plugins=(person,))
 
-    assert "there is nobody to ask" in yard.call("send", to="Ada", amount=5).text
+    assert "no one is available to approve it" in yard.call("send", to="Ada", amount=5).text
     assert person.approver.asked == []
 
 

@@ -199,7 +199,7 @@ def test_what_a_cancelled_call_calls_does_not_begin(yard: Any, touch: Touch) -> 
 
     assert told.get(timeout=10) in {
         "Request was cancelled",
-        "outer was cancelled, so nothing can be done on its behalf any more.",
+        "outer was cancelled, so it can change nothing more.",
     }
     assert {event.session_id for event in yard.events} == {"session"}
     yard.assert_untouched()

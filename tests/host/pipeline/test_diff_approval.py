@@ -168,7 +168,7 @@ def test_nobody_to_ask_denies_before_it_runs(yard, write, ran):
     yard.open(write, host_options={"settings": ASKING})
     outcome = yard.call("write", text="new")
     assert (outcome.status, outcome.stage) == (Status.DENIED, Stage.APPROVE)
-    assert "nobody to ask" in outcome.text
+    assert "no one is available to approve it" in outcome.text
     assert ran == []
 
 
@@ -177,8 +177,8 @@ def test_nobody_to_ask_denies_before_it_runs(yard, write, ran):
     [
         (None, "did not approve"),
         (False, "did not approve"),
-        ("yes", "asking for it failed"),
-        (lambda request: 1 / 0, "asking for it failed"),
+        ("yes", "asking for approval failed"),
+        (lambda request: 1 / 0, "asking for approval failed"),
         (ApprovalAnswer.pending(), "waits for a person's approval"),
     ],
 )
@@ -518,7 +518,7 @@ def test_an_approver_that_takes_too_long_denies_and_learns_that_it_is_too_late(
     )
     outcome = yard.call("write", text="new")
     assert outcome.status is Status.DENIED
-    assert "nobody answered in time" in outcome.text
+    assert "the approval timed out" in outcome.text
     assert approver.shown[0].withdrawn.aborted
     assert (page.text, yard.marks) == ("old", [])
 
@@ -573,7 +573,7 @@ def test_the_session_cannot_be_written_while_a_person_looks(yard, opened, stray,
     leave = leaving(stray, lambda context: context.session[mark].append(mark("unseen")))
     approver = opened(leave, answers=[stray.let_write])
     assert yard.call("leave", text="new").success
-    assert "can only be read now" in str(stray.refused)
+    assert "is read-only" in str(stray.refused)
     assert (len(approver.shown), page.text, yard.marks) == (1, "new", [])
 
 
@@ -734,7 +734,7 @@ def test_a_nested_ask_is_denied_while_an_ancestor_keeps_others_out(
     )
     yard.call("outer")
     assert told[0].status is Status.DENIED
-    assert "nobody is asked while outer holds" in told[0].text
+    assert "a person cannot be asked while outer holds" in told[0].text
     assert (approver.shown, ran) == ([], [])
 
 

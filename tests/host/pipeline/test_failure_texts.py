@@ -55,7 +55,7 @@ def test_a_timeout_tells_of_effects_outside_only_where_there_may_be_some(yard, c
     released.set()
     assert outcome.status is Status.TIMED_OUT
     assert ("effects outside" in outcome.text) is not contained
-    assert ("can change nothing any more" in outcome.text) is contained
+    assert ("can change nothing more" in outcome.text) is contained
 
 
 class Stopped(KeyboardInterrupt):

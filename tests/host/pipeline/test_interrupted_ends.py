@@ -270,7 +270,7 @@ def test_a_nested_call_is_given_up_where_the_end_of_its_caller_is_interrupted(
     go_on.set()
     threads[0].join(PATIENCE)
 
-    told = "inner was given up: it was called by hasty, which has ended."
+    told = "inner was abandoned: it was called by hasty, which has ended."
     assert [each.text for each in outcomes] == [told]
 
 

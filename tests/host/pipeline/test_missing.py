@@ -40,7 +40,7 @@ FILES = (
 )
 def test_a_slip_and_an_unfinished_name_are_answered_with_the_name(name, suggested):
     text = UnknownTools(FILES, {}).explain(name)
-    assert text.startswith(f"There is no tool {name!r}. Did you mean {suggested}")
+    assert text.startswith(f"Unknown tool {name!r}. Did you mean {suggested}")
     assert text.endswith("? Use that, then retry.")
 
 
@@ -49,7 +49,7 @@ def test_what_only_looks_a_little_alike_is_answered_with_all_names(name):
     text = UnknownTools(FILES, {}).explain(name)
     assert "Did you mean" not in text
     assert text == (
-        f"There is no tool {name!r}. There are: {', '.join(FILES)}. Use one of these, then retry."
+        f"Unknown tool {name!r}. The tools are: {', '.join(FILES)}. Use one of these, then retry."
     )
 
 
@@ -61,14 +61,12 @@ def test_many_names_are_counted_and_a_long_one_is_cut():
 
 
 def test_where_there_are_no_tools_that_is_said():
-    assert UnknownTools((), {}).explain("a") == (
-        "There is no tool 'a'; no tools can be called here."
-    )
+    assert UnknownTools((), {}).explain("a") == ("Unknown tool 'a'; no tools can be called here.")
 
 
 def test_a_slip_in_the_name_of_a_summarised_tool_is_answered_with_both():
     assert UnknownTools((), {"repair": "manual.parts"}).explain("repare") == (
-        "There is no tool 'repare'. Did you mean repair? It belongs to the section "
+        "Unknown tool 'repare'. Did you mean repair? It belongs to the section "
         "'manual.parts': call open_sections with 'manual.parts', then retry with that."
     )
 
@@ -95,8 +93,8 @@ def test_a_tool_of_a_summarised_section_is_answered_with_the_section_to_open(nam
         outcome = tools.dispatch(ToolCall(name))
         assert outcome.status is Status.UNKNOWN_TOOL
         assert outcome.text == (
-            f"{name} cannot be called yet: it belongs to the section 'manual', of which only a "
-            "summary is shown. Call open_sections with 'manual', then retry."
+            f"{name} cannot be called yet: its section 'manual' is shown as a summary. Call "
+            "open_sections with 'manual', then retry."
         )
 
 
@@ -111,7 +109,7 @@ def test_plugins_that_are_switched_off_are_named():
         with host.executor() as tools:
             text = tools.dispatch(ToolCall("repair")).text
     assert text == (
-        "There is no tool 'repair'; no tools can be called here. It may be one of a plugin that is "
+        "Unknown tool 'repair'; no tools can be called here. It may be one of a plugin that is "
         "switched off here: Repairs."
     )
     with Host(discover=False, block=["Repairs", "Tickets"]) as host:
@@ -125,4 +123,4 @@ def test_plugins_that_are_switched_off_are_named():
 @pytest.mark.parametrize("name", [5, None, ["add"]])
 def test_what_is_no_name_is_answered_so(name):
     text = UnknownTools(FILES, {}).explain(name)
-    assert text == f"There is no tool {name!r}: a tool's name is a text. Give one, then retry."
+    assert text == f"Unknown tool {name!r}: a tool's name is a text. Give one, then retry."

@@ -330,8 +330,8 @@ def test_a_call_is_refused_when_its_deadline_has_passed(
     assert first.text == first.result.message
     # The host and the handler look at the deadline on two threads: either may be the first.
     assert first.text in {
-        f"{first.tool_name} cannot run to its end: the deadline of this evaluation has passed.",
-        "late was given up: it was called by outer, which met the evaluation's deadline.",
+        f"{first.tool_name} did not finish: the deadline of this evaluation has passed.",
+        "late was abandoned: it was called by outer, which met the evaluation's deadline.",
     }
 
 

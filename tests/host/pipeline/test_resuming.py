@@ -268,7 +268,7 @@ def test_with_other_params_and_nobody_to_ask_it_is_denied(yard: Any, later: Late
         other = ToolCall("send", {"to": "Ada", "amount": 500})
         outcome = yard.resume(waits, True, call=other, tools=alone)
     assert outcome.status is Status.DENIED
-    assert "nobody to ask" in outcome.text
+    assert "no one is available to approve it" in outcome.text
     assert sent(yard) == []
 
 
@@ -309,7 +309,7 @@ def test_a_token_is_used_up(yard: Any, later: Later) -> None:
     yard.open(send, approver=later)
     waits = pending(yard)
     assert yard.resume(waits, False).status is Status.DENIED
-    assert_refused(yard, yard.resume(waits, True), "used before: it holds for one call")
+    assert_refused(yard, yard.resume(waits, True), "used before: it is valid for one call")
 
 
 def test_a_token_expires(yard: Any, later: Later) -> None:
@@ -328,7 +328,7 @@ def test_a_made_up_token_is_refused(yard: Any, later: Later, token: str) -> None
     yard.open(send, approver=later)
     waits = pending(yard)
     assert_refused(
-        yard, yard.resume(waits, True, token=token), "was not made here, or it was altered"
+        yard, yard.resume(waits, True, token=token), "was altered, or this host did not make it"
     )
     assert yard.resume(waits, True).success
 
@@ -348,7 +348,7 @@ def test_an_altered_token_is_refused(yard: Any, later: Later) -> None:
     assert token is not None
     altered = token[:-1] + ("0" if token[-1] != "0" else "1")
     assert_refused(
-        yard, yard.resume(waits, True, token=altered), "was not made here, or it was altered"
+        yard, yard.resume(waits, True, token=altered), "was altered, or this host did not make it"
     )
 
 
@@ -360,7 +360,9 @@ def test_a_token_of_another_host_is_refused_with_what_makes_hosts_take_it(
     yard.open(send, approver=later)
     waits = pending(yard)
     assert_refused(
-        yard, yard.resume(waits, True, token=elsewhere), "share approval_key and approval_spent"
+        yard,
+        yard.resume(waits, True, token=elsewhere),
+        "need the same approval_key and approval_spent",
     )
     assert yard.resume(waits, True).success
 

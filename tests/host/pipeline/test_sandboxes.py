@@ -125,7 +125,7 @@ def test_it_is_told_to_stop_what_takes_too_long(yard: Any) -> None:
     outcome = yard.call("hang")
 
     assert outcome.status is Status.TIMED_OUT
-    assert "It was told to stop, but may have had effects outside" in outcome.text
+    assert "It was asked to stop, but may have had effects outside" in outcome.text
     assert sandbox.killed == ["hang"]
 
 

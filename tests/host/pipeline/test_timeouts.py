@@ -628,7 +628,7 @@ def test_an_abandoned_call_takes_its_nested_calls_with_it(
     assert [each.tool_name for each in yard.events] == ["outer", "inner"]
     assert nested.status is Status.CANCELLED
     assert nested.text == (
-        "inner was given up: it was called by outer, which timed out after 1 second."
+        "inner was abandoned: it was called by outer, which timed out after 1 second."
     )
 
 

@@ -59,7 +59,8 @@ def test_a_tool_whose_dependency_is_missing_is_left_out_and_refused_by_name(capl
         outcome = tools.dispatch(ToolCall("ship"))
         assert outcome.status is Status.UNKNOWN_TOOL
         assert outcome.text == (
-            "ship cannot be called here: it depends on pay, which is not offered. Do without it."
+            "ship cannot be called here: it depends on pay, which is not offered. Continue "
+            "without it."
         )
         assert tools.dispatch(ToolCall("pack")).text == "pack"
         with host.executor() as others:
@@ -228,8 +229,8 @@ def test_a_call_that_is_not_declared_is_warned_of_once(caplog):
             assert tools.dispatch(ToolCall("ship")).text == "ship pay"
     (warning,) = told(caplog)
     assert warning == (
-        "Tool 'ship' calls 'pay', which its depends_on does not name. Add it there, so that "
-        "people see what they approve."
+        "Tool 'ship' calls 'pay', which its depends_on does not name. Add the name to "
+        "depends_on, so that people see all tools that they approve."
     )
 
 
@@ -322,7 +323,7 @@ def test_tools_are_offered_by_their_tags_wherever_these_are_given(place, tags, w
             if not outcome.success:
                 assert outcome.text == (
                     f"{each.name} cannot be called here: it is not among the tools that are "
-                    "offered. Do without it."
+                    "offered. Continue without it."
                 )
 
 

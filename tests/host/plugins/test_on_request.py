@@ -117,7 +117,7 @@ def test_a_prompt_of_the_application_is_not_told_of_it():
 
     with Host(settings=Settings()) as host, host.executor(tools=[zq_writes]) as tools:
         text = tools.dispatch(ToolCall("zq_write")).text
-        assert text == "There is no tool 'zq_write'. Did you mean zq_writes? Use that, then retry."
+        assert text == "Unknown tool 'zq_write'. Did you mean zq_writes? Use that, then retry."
 
 
 def test_the_name_is_free_for_another_tool():
@@ -153,7 +153,9 @@ def test_a_rule_about_such_a_tool_says_how_to_ask(name):
     rule = {"kind": "rate_limit", "max_calls_per_minute": 1, "tools": [name]}
     with pytest.raises(ConfigurationError) as refused:
         Host(settings=Settings(policies=(rule,))).open()
-    assert f"refers to unknown tools: {name!r}. It governs nothing" in str(refused.value)
+    assert f"refers to unknown tools: {name!r}. This part of the policy has no effect" in str(
+        refused.value
+    )
     assert str(refused.value).endswith(f"Tools are offered on request: {REMEDY}.")
     with Host(settings=Settings(policies=(rule,), plugins={"zq-diary": {}})):
         pass

@@ -186,7 +186,7 @@ def test_an_unregistered_plugin_is_gone_and_can_come_back(plugins):
 
 def test_what_is_not_registered_is_told_with_the_nearest_name(plugins):
     plugins.register(Offering(), "offering")
-    with pytest.raises(PluginError, match=r"no plugin 'ofering'. Did you mean 'offering'\?"):
+    with pytest.raises(PluginError, match=r"Unknown plugin 'ofering'. Did you mean 'offering'\?"):
         plugins.unregister("ofering")
     with pytest.raises(PluginError, match="See `toolstile plugins`"):
         plugins.settings_of("zzz")
@@ -662,7 +662,7 @@ def test_a_fault_while_invalidating_keeps_the_tools_and_is_reported(plugins, too
 
 
 def test_invalidating_what_is_not_there_is_an_error(plugins):
-    with pytest.raises(PluginError, match="no plugin 'mine'"):
+    with pytest.raises(PluginError, match="Unknown plugin 'mine'"):
         plugins.catalog.invalidate("mine")
 
 

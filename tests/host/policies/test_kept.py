@@ -243,9 +243,9 @@ def test_what_is_no_json_fails_the_call_before_anything_is_kept(desk):
 def test_a_file_that_cannot_be_read_is_told_when_the_session_begins(desk, text, told):
     desk.file.parent.mkdir()
     desk.file.write_bytes(text.encode("latin-1"))
-    with pytest.raises(ConfigurationError, match="Repair it, or move it away") as raised:
+    with pytest.raises(ConfigurationError, match="Repair the file, or move it away") as raised:
         desk.open()
-    assert str(raised.value).startswith(f"{desk.file} keeps what policies remember, but ")
+    assert str(raised.value).startswith(f"{desk.file} keeps the records of policies, but ")
     assert told in str(raised.value)
 
 
@@ -253,7 +253,7 @@ def test_a_file_that_cannot_be_read_is_told_when_the_session_begins(desk, text, 
 def test_what_is_no_file_is_told_at_once_and_not_read(desk, make):
     desk.file.parent.mkdir()
     make(desk.file)
-    with pytest.raises(ConfigurationError, match=r"but it is not a file\. Repair it"):
+    with pytest.raises(ConfigurationError, match=r"but it is not a file\. Repair the file"):
         desk.open()
 
 
@@ -262,7 +262,7 @@ def test_a_file_that_cannot_be_written_denies_and_says_why(desk, caplog):
     desk.file.parent.write_text("in the place of the folder")
     outcome = call("build")
     assert outcome.status is Status.DENIED
-    assert f"{desk.file} keeps what policies remember, but it cannot be written (" in caplog.text
+    assert f"{desk.file} keeps the records of policies, but it cannot be written (" in caplog.text
 
 
 def test_where_one_policy_could_not_be_kept_no_other_has_counted_the_call(tmp_path):

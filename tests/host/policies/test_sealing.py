@@ -139,7 +139,7 @@ def test_nobody_is_not_a_user_of_that_name(seal: TokenSigner) -> None:
 
 def test_a_token_of_another_key_is_refused(seal: TokenSigner, clock: Clock) -> None:
     other = TokenSigner(KEY[::-1], clock, 60, SpentInMemory())
-    with pytest.raises(TokenRefused, match="not made here"):
+    with pytest.raises(TokenRefused, match="this host did not make it"):
         seal.redeem(other.seal(BEARER, DIGEST), BEARER)
 
 
@@ -164,20 +164,20 @@ def test_an_altered_token_is_refused(data: st.DataObject) -> None:
     altered = _token[:at] + put + _token[until:]
     if altered == _token:
         return
-    with pytest.raises(TokenRefused, match="not made here, or it was altered"):
+    with pytest.raises(TokenRefused, match="was altered, or this host did not make it"):
         _seal.redeem(altered, BEARER)
 
 
 @given(st.text())
 def test_a_made_up_token_is_refused(token: str) -> None:
-    with pytest.raises(TokenRefused, match="not made here"):
+    with pytest.raises(TokenRefused, match="this host did not make it"):
         _seal.redeem(token, BEARER)
 
 
 def test_what_is_no_token_is_refused(seal: TokenSigner) -> None:
     with pytest.raises(TokenRefused, match="has no token: only a call that is pending has one"):
         seal.redeem(None, BEARER)
-    with pytest.raises(TokenRefused, match="not made here"):
+    with pytest.raises(TokenRefused, match="this host did not make it"):
         seal.redeem(b"1.e30=.00", BEARER)
 
 

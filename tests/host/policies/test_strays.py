@@ -87,8 +87,8 @@ def test_a_policy_is_told_of_once_with_the_name_and_those_near(
 
     [line] = told()
     assert line == (
-        "Policy 'guard' refers to unknown tools: 'save_pgae' (did you mean 'save_page'?). It "
-        "governs nothing by that. Fix the names, or load the plugin that offers them."
+        "Policy 'guard' refers to unknown tools: 'save_pgae' (did you mean 'save_page'?). This "
+        "part of the policy has no effect. Fix the names, or load the plugin that offers them."
     )
 
 
@@ -114,7 +114,7 @@ def test_several_names_of_one_policy_are_told_of_together(told: Callable[[], lis
         dispatch(host, Prompt.of("tests", "wiki", [wiki()]))
 
     assert len(told()) == 1
-    assert ": 'pages-shwo' (did you mean 'pages-show'?), 'quux'. It governs" in told()[0]
+    assert ": 'pages-shwo' (did you mean 'pages-show'?), 'quux'. This part" in told()[0]
 
 
 def test_each_policy_is_told_of_by_the_name_it_was_given(told: Callable[[], list[str]]) -> None:

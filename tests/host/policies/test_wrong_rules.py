@@ -110,8 +110,8 @@ def test_a_name_that_no_tool_has_keeps_the_host_from_opening() -> None:
         host.open()
     assert str(raised.value) == (
         "the configuration: Policy 'guard@host#1' refers to unknown tools: 'save_pgae' (did you "
-        "mean 'save_page'?). It governs nothing by that. Fix the names, or load the plugin that "
-        "offers them."
+        "mean 'save_page'?). This part of the policy has no effect. Fix the names, or load "
+        "the plugin that offers them."
     )
     assert not host.is_open
     assert pages.running == ["began", "ended"]
@@ -139,7 +139,7 @@ def test_what_else_fits_no_tool_is_told_by_the_policy() -> None:
     host_of(Pages(), "save_page", argument="page").open().close()
     with pytest.raises(ConfigurationError) as raised:
         host_of(Pages(), "save_page", argument="pgae").open()
-    assert "Policy 'of_arguments@host#1' names the argument 'pgae'. It governs" in str(raised.value)
+    assert "Policy 'of_arguments@host#1' names the argument 'pgae'. This part" in str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["wiki_save", "wiki_*", "*_save", "my_page", "w*"])

@@ -173,7 +173,7 @@ def test_a_circle_that_a_grant_closes_is_seen():
     waits = request(net, b)
     assert (waits.granted, waits.error) == (False, None)
     holds.claim.leave()
-    assert "Net is held by c, which cannot go on" in str(waits.error)
+    assert "Net is held by c, which cannot continue" in str(waits.error)
 
 
 def test_waiting_without_a_circle_is_no_error():

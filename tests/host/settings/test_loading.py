@@ -175,7 +175,7 @@ def test_a_file_that_cannot_be_read_is_named(project, monkeypatch):
     monkeypatch.setattr(Path, "read_bytes", refuse)
     with pytest.raises(ConfigurationError) as caught:
         load(project, environ={})
-    told = f"{path} cannot be read: Permission denied. Make it a file that can be read, or name ano"
+    told = f"{path} cannot be read: Permission denied. Make the file readable, or name ano"
     assert str(caught.value).startswith(told)
     with pytest.raises(ConfigurationError, match=r"toml cannot be read: Permission denied\."):
         load(config=path, environ={})
@@ -184,7 +184,7 @@ def test_a_file_that_cannot_be_read_is_named(project, monkeypatch):
 def test_a_file_of_which_nobody_can_tell_whether_it_is_there_is_not_passed_over(project):
     path = project / "a" / "toolstile.toml"
     path.symlink_to(path)
-    told = r"toolstile\.toml cannot be read: Too many levels of symbolic links\. Make it a file"
+    told = r"toolstile\.toml cannot be read: Too many levels of symbolic links\. Make the file"
     with pytest.raises(ConfigurationError, match=told):
         load(project / "a" / "b", environ={})
     with pytest.raises(ConfigurationError, match=told):

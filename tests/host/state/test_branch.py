@@ -241,7 +241,7 @@ def test_frozen_a_branch_can_only_be_read(session):
         branch.reset,
         lambda: branch.restore(session.snapshot()),
     ):
-        with pytest.raises(StateError, match="change nothing"):
+        with pytest.raises(StateError, match="is read-only"):
             write()
     assert notes(branch) == ["start"]
     assert not branch.log

@@ -174,7 +174,7 @@ WRITES = {
 
 @pytest.mark.parametrize("write", WRITES.values(), ids=WRITES)
 def test_reserve_can_do_nothing_else(session, write):
-    with pytest.raises(StateError, match=r"can only be read now.* in reserve"):
+    with pytest.raises(StateError, match=r"is read-only.* in reserve"):
         write(session.fork().reserving())
 
 

@@ -155,7 +155,7 @@ def test_a_call_that_takes_too_long_is_told_beside_its_result(
     with opened([[bash("c1", "sleep 1; echo late")]], own=hasty, theirs=[]) as session:
         session.run()
         assert session.model.read()["c1"][0] == "late"
-        assert "Find out what happened before you retry." in session.model.said()
+        assert "Check for these effects before you retry." in session.model.said()
         assert session.ends() == [("c1", Status.TIMED_OUT)]
 
 

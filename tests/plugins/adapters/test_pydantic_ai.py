@@ -149,5 +149,5 @@ def test_a_tool_that_exceeds_its_own_timeout_has_timed_out(toolstile_host: Hosts
     with toolstile_host().executor(tools=foreign_tools(theirs)) as tools:
         model = FunctionModel(_replies([[ToolCall("hurry", {}, id="c1")]]))
         ended = asyncio.run(Agent(model, toolsets=[governed(theirs, tools)]).run("go"))
-        assert "Find out what happened before you retry." in _run_of(ended).read["c1"].text
+        assert "Check for these effects before you retry." in _run_of(ended).read["c1"].text
         assert [event.status for event in tools.session[ToolInvoked].all()] == [Status.TIMED_OUT]

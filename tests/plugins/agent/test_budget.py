@@ -354,7 +354,7 @@ def test_a_policy_denies_tools_once_too_little_is_left_and_says_what_is_left() -
         "done",
         (
             "dear cannot be called with less than 800 tokens of the budget, and 780 are left. "
-            "Go on without it."
+            "Continue without it."
         ),
         "780 left",
     ]

@@ -4,7 +4,7 @@ import pytest
 
 pytestmark = pytest.mark.slow
 
-NO_TERMINAL = "There is nobody to ask: no terminal is attached."
+NO_TERMINAL = "No one can be asked: no terminal is attached."
 
 
 @pytest.fixture

@@ -287,7 +287,7 @@ def test_a_question_is_withdrawn_when_its_time_is_up(person, calls, folder):
     (folder / "toolstile.toml").write_text("approval_timeout = 1.0", encoding="utf-8")
     at = person("run", calls(("remove", {"path": "a"}), ("look", {})))
     at.expect()
-    assert "nobody answered in time" in at.expect("look (read")
+    assert "the approval timed out" in at.expect("look (read")
     at.answer("y")
     status, screen = at.end()
     assert status == 1

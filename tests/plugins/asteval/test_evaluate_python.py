@@ -388,7 +388,7 @@ def test_writes_are_applied_after_the_code_in_their_modes(files):
 @pytest.mark.parametrize(
     ("code", "told"),
     [
-        ("write_text('a.csv', 'x')", "a.csv is there already. Choose overwrite, append"),
+        ("write_text('a.csv', 'x')", "a.csv already exists. Choose overwrite, append"),
         ("write_text('x', 'x', 'overwrite')", "There is no x."),
         ("write_text('x', 'x', 'append')", "There is no x."),
         ("write_text('c', 'x')\nwrite_text('./c', 'y')", "./c is written twice. Write it once."),

@@ -148,7 +148,7 @@ def test_of_two_hosts_that_use_one_approval_at_once_one_keeps_the_call(url):
             ]
         assert sorted(outcome.success for outcome in outcomes) == [False, True]
         (told,) = [outcome.text for outcome in outcomes if not outcome.success]
-        assert "used before: it holds for one call. Nothing of it is kept." in told
+        assert "used before: it is valid for one call. Nothing of it is kept." in told
         one.session.journal.catch_up()
         assert one.session[str].all() == ("a",)
 

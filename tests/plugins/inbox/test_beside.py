@@ -143,7 +143,7 @@ def test_a_question_that_the_person_leaves_waits_for_others(person, opened):
     person.leave()
     question = only(inbox)
     if person.ends_call:
-        assert f"A person answers question {question.ticket}" in running.result()
+        assert f"A person will answer question {question.ticket}" in running.result()
         running = person.call(host)
     inbox.answer(question.ticket, Answer.APPROVED, BOB, via="console")
     if person.ends_call:
@@ -158,7 +158,7 @@ def test_or_the_call_ends_for_now(person, opened):
     running = person.call(host)
     person.leave()
     question = only(inbox)
-    assert f"A person answers question {question.ticket}" in running.result()
+    assert f"A person will answer question {question.ticket}" in running.result()
     inbox.answer(question.ticket, Answer.APPROVED, BOB, via="console")
     assert person.call(host).result() == "Paid 5 to ada."
     assert PAID == ["ada"]
@@ -201,7 +201,7 @@ def test_who_may_not_answer_is_not_asked(person, opened, wait):
     running = person.call(host)
     question = until(inbox.waiting)[0]
     if wait == "pending":
-        assert f"A person answers question {question.ticket}" in running.result()
+        assert f"A person will answer question {question.ticket}" in running.result()
     inbox.answer(question.ticket, Answer.APPROVED, BOB, via="console")
     if wait == "pending":
         running = person.call(host)
@@ -212,7 +212,7 @@ def test_who_may_not_answer_is_not_asked(person, opened, wait):
 @pytest.mark.slow
 def test_nobody_is_asked_beside_unless_the_settings_say_so(person, opened):
     host, _ = opened(ask=[], wait="pending")
-    assert "A person answers question" in person.call(host).result()
+    assert "A person will answer question" in person.call(host).result()
     assert not person.is_asked()
 
 

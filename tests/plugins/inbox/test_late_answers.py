@@ -150,6 +150,6 @@ def test_nobody_is_asked_within_a_call_for_which_others_wait(house):
     host = house.host(pay, payroll, ask=["terminal", "mcp"], top={"plugins": {"mcp": {}}})
     tools = house.tools(host)
     outcome = tools.dispatch(ToolCall("payroll", {}))
-    assert "nobody is asked while payroll holds" in outcome.text
+    assert "a person cannot be asked while payroll holds" in outcome.text
     assert inbox_of(tools).store.questions(set(QuestionState)) == []
     assert PAID == []

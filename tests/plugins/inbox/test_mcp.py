@@ -48,7 +48,7 @@ async def call(client: Client) -> str:
 async def test_the_repeated_call_runs_once(serve):
     async with serve("pending") as (client, inbox):
         told = await call(client)
-        where = f"A person answers question {only(inbox).ticket}."
+        where = f"A person will answer question {only(inbox).ticket}."
         assert where in told
         say(inbox)
         assert await call(client) == "Paid 5 to ada."

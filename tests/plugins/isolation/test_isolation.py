@@ -426,7 +426,7 @@ def test_a_timeout_kills_the_process_and_all_it_started(
     outcome = yard.call("hang", pids=str(pids))
 
     assert (outcome.status, outcome.stage) == (Status.TIMED_OUT, Stage.EXECUTE)
-    assert "It was told to stop, but may have had effects outside" in outcome.text
+    assert "It was asked to stop, but may have had effects outside" in outcome.text
     assert gone(pids)
     assert notes(yard, handlers) == []
 

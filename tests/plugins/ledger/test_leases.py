@@ -423,7 +423,7 @@ def test_claims_are_renewed_though_the_store_breaks_the_contract(caplog):
     keeper.hold(CLAIM.effect_id, "k")
     assert store.renewed.wait(10)
     keeper.stop()
-    told = "The ledger's store Breaking has failed (RuntimeError). It has to be fixed."
+    told = "The ledger's store Breaking has failed (RuntimeError). Repair the store."
     said = [each.getMessage() for each in caplog.records]
     assert said == 2 * [f"{told} The claims of running calls could not be renewed."]
 

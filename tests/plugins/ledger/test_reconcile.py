@@ -157,7 +157,7 @@ def test_an_effect_stays_unknown_as_it_was_where_nothing_can_be_told(
     outcome = bench.call("order", item="tea")
 
     assert "order was not run" in outcome.text
-    assert "It is asked about again: retry later." in outcome.text
+    assert "Retry later: the tool is asked about it." in outcome.text
     assert outcome.event.attributes["ledger.state"] == "unknown"
     assert entry_of(bench)._replace(owner=None) == before._replace(owner=None)
     assert told in caplog.text

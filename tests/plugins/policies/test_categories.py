@@ -16,7 +16,7 @@ def test_categories_that_are_not_named_are_free(yard, steps):
     )
     assert yard("look").success
     assert yard("drop").text == (
-        "drop cannot be called here: tools of category delete are not allowed. Do without it."
+        "drop cannot be called here: tools of category delete are not allowed. Continue without it."
     )
 
 

@@ -239,7 +239,7 @@ def test_a_spoilt_file_is_told_before_anything_runs(run, tmp_path):
     configuration = '[[policies]]\nkind = "quota"\nmax_calls = 1\nname = "q"\nkeep = "q.json"\n'
     status, envelopes, err = run(configuration, "lint")
     assert (status, envelopes) == (2, [])
-    assert re.search(r"q\.json keeps what policies remember, but its content does not fit", err)
+    assert re.search(r"q\.json keeps the records of policies, but its content does not fit", err)
 
 
 @pytest.mark.slow

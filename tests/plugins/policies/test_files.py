@@ -225,7 +225,7 @@ def test_without_a_directory_nobody_can_tell_what_was_read(yard, file_section):
     assert is_denied(outcome)
     assert outcome.text == (
         "Cannot call write_file: it is not known which directory its files are in, so nobody can "
-        "tell what was read. A person has to name it. Go on without the tool."
+        "tell what was read. A person has to name it. Continue without the tool."
     )
 
 
@@ -239,7 +239,8 @@ def test_a_write_without_a_path_is_denied(yard, file_section):
     assert is_denied(outcome)
     assert outcome.text == (
         "Cannot call write_file: none of its arguments is the path of a file, so nobody can tell "
-        "what it changes. Give the path, then retry write_file; if it takes none, go on without it."
+        "what it changes. Give the path, then retry write_file; if it takes none, continue "
+        "without it."
     )
 
 

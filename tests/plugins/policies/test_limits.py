@@ -106,7 +106,7 @@ def test_so_many_calls_are_allowed_in_all(yard, steps):
     yard.open(steps("one", "two"), host_policies=(QuotaPolicy(max_calls=3),))
     assert admitted(map(yard, ("one", "two", "one", "two"))) == [True, True, True, False]
     assert yard("one").text == (
-        "Quota exceeded: 3 of 3 calls are used. It cannot be called again; go on without it."
+        "Quota exceeded: 3 of 3 calls are used. It cannot be called again. Continue without it."
     )
 
 

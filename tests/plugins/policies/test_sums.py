@@ -106,12 +106,12 @@ def test_a_denial_says_what_is_left_and_what_to_do(bank):
     opened(amount=80)
     assert opened(amount=20.5).text == (
         "Quota exceeded: amount is 20.5, and 20 of 100 are left. Retry pay with no more than that, "
-        "or go on without it."
+        "or continue without it."
     )
     assert opened(amount=20).success
     assert opened(amount=1).text == (
-        "Quota exceeded: amount is 1, and 0 of 100 are left. It cannot be called again; go on "
-        "without it."
+        "Quota exceeded: amount is 1, and 0 of 100 are left. It cannot be called again. "
+        "Continue without it."
     )
 
 

@@ -448,7 +448,7 @@ def test_the_table_has_a_row_for_each_call(toolstile, example):
     assert status == 0
     assert " ".join(rows[0].split()) == "line made at call tool outcome time what the model read"
     assert len(rows) == 1 + 12 + 2
-    assert "There is no tool 'chek_credit'. Did you mean check_credit?" in rows[5]
+    assert "Unknown tool 'chek_credit'. Did you mean check_credit?" in rows[5]
     assert "Invalid arguments for place_order: product: required, but missing" in out
     assert rows[-1] == " 12 calls in 1 session"
 

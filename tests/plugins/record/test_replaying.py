@@ -315,7 +315,7 @@ def test_where_nobody_is_asked_any_more_nothing_stands_for_a_result(path, approv
 def test_a_token_that_did_not_hold_approves_nothing(desk, path):
     call = ToolCall("send", {"to": "Ada", "amount": 5}, id="c1")
     with desk.recording(path, approver=lambda _: ApprovalAnswer.pending("t")) as tools:
-        assert "was not made here" in tools.resume(call, "made up", True).text
+        assert "this host did not make it" in tools.resume(call, "made up", True).text
     with desk.replaying(path) as (tools, _):
         outcome = tools.dispatch(call)
     assert outcome.status is Status.DENIED

@@ -42,8 +42,8 @@ def test_a_batch_and_nested_calls_are_ruled():
         outcome = mail.call("in_turn", calls=[{"name": write[0], "arguments": write[1]}])
         (told,) = outcome.result.value
         assert told == (
-            "send_email cannot be called here: the request does not ask for it. Go on without it, "
-            "and tell the user what was left undone."
+            "send_email cannot be called here: the request does not ask for it. Continue without "
+            "it, and tell the user what was left undone."
         )
 
 

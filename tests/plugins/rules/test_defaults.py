@@ -17,7 +17,7 @@ def test_what_no_rule_allows_is_denied(office):
     assert office("read_note", path="a").success
     denied = office("pay", amount=11, to="ann")
     assert denied.status is Status.DENIED
-    assert denied.text == "pay cannot be called so: no rule allows it. Go on without it."
+    assert denied.text == "pay cannot be called so: no rule allows it. Continue without it."
     assert [each.policy for each in denied.event.decisions] == ["policy.default"]
 
 
@@ -85,7 +85,7 @@ def test_tools_have_rules_by_name(office):
     table = {"tools": {"pay": "deny", "*_note": "deny", "read_note": "allow", "fetch": "ask"}}
     office.open({"kind": "category", **table})
     assert office("pay", amount=1, to="ann").text == (
-        "pay cannot be called here: tools of name pay are not allowed. Do without it."
+        "pay cannot be called here: tools of name pay are not allowed. Continue without it."
     )
     assert not office("write_note", path="a", text="b").success
     assert office("read_note", path="a").success

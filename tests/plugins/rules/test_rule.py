@@ -33,7 +33,7 @@ def test_it_denies_where_the_expression_holds(office):
 
 def test_without_a_reason_it_says_what_cannot_be_called(office):
     office.open(BIG)
-    told = "pay cannot be called with such arguments here. Go on without it."
+    told = "pay cannot be called with such arguments here. Continue without it."
     assert office("pay", amount=501, to="ann").text == told
 
 

@@ -165,7 +165,7 @@ def test_a_call_that_is_kept_uses_its_approval_up(house, name, arguments):
     assert house.noted() == bool(house.key)
     again = resume(tools, waits)
     assert is_used(again)
-    assert "used before: it holds for one call. Nothing has run." in again.text
+    assert "used before: it is valid for one call. Nothing has run." in again.text
     assert len(yard.ran) == 1
 
 
@@ -206,7 +206,7 @@ def test_of_two_hosts_that_use_it_at_once_one_wins_and_the_other_is_told(shared)
     (kept,) = [each for each in outcomes if each.success]
     (told,) = [each for each in outcomes if each is not kept]
     assert is_used(told)
-    assert "used before: it holds for one call. Nothing of it is kept. Call send" in told.text
+    assert "used before: it is valid for one call. Nothing of it is kept. Call send" in told.text
     one.session.journal.catch_up()
     assert texts(one) == ["a"]
     assert shared.noted() == 1

@@ -94,7 +94,7 @@ def test_where_nobody_can_say_the_outcome_is_unknown_and_the_session_waits(
     store.is_made = is_made
     outcome = call(tools, "write", text="a")
     assert outcome.status == Status.UNKNOWN
-    assert "nobody can tell whether it was kept" in outcome.text
+    assert "whether its changes were kept is unknown" in outcome.text
     assert not (hosts.workspace / "a.txt").exists()
 
     refused = call(tools, "write", text="b")

@@ -268,7 +268,7 @@ class TestEditedFromOutside:
             assert (root / "a.txt").read_text() == "SAVED MEANWHILE"
         else:
             assert outcome.status is Status.CONFLICT
-            assert "a.txt changed in the workspace since this call looked" in outcome.text
+            assert "a.txt changed in the workspace after this call read it" in outcome.text
             assert (root / "a.txt").read_text() == "saved meanwhile"
             assert not (root / "log.txt").exists()
 

@@ -239,7 +239,7 @@ def test_a_mount_is_named_among_all_that_stands_against_a_call(
 ) -> None:
     text = ask(mounted(directory), "write_file", path="docs/index.md", content="x").text
 
-    assert "docs/index.md is there already" in text
+    assert "docs/index.md already exists" in text
     assert "docs/index.md is read-only." in text
 
 

@@ -216,7 +216,7 @@ def test_the_question_names_the_path_the_program_and_the_setting(at: House) -> N
     assert at.asked[0].diff is not None
     assert at.asked[0].diff.startswith("decide on:\n  .envrc\nthe workspace:\n")
     assert at("put", path=".envrc", text="").text == (
-        "A person did not approve put. Nothing of it is kept. Do not try it again unchanged."
+        "A person did not approve put. Nothing of it is kept. Do not retry it unchanged."
     )
 
 

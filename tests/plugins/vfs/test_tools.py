@@ -407,7 +407,7 @@ def test_a_new_file_is_written_with_its_directories(desk: Desk) -> None:
 def test_an_existing_file_is_only_replaced_on_request(desk: Desk) -> None:
     text = desk.open().refusal("write_file", path="README.md", content="x")
 
-    assert "README.md is there already (28 bytes)" in text
+    assert "README.md already exists (28 bytes)" in text
     assert "retry with overwrite=true" in text
     text = desk.text("write_file", path="README.md", content="x", overwrite=True)
     assert text == "Replaced README.md (1 byte)."
@@ -432,7 +432,7 @@ def test_a_file_without_a_byte_order_mark_is_given_none(desk: Desk, old: str | b
 def test_a_directory_is_not_overwritten(desk: Desk) -> None:
     text = desk.open().refusal("write_file", path="src", content="x", overwrite=True)
 
-    assert "src is a directory that is there already" in text
+    assert "src is a directory that already exists" in text
 
 
 def test_a_file_cannot_be_used_as_a_directory(desk: Desk) -> None:
@@ -446,7 +446,7 @@ def test_all_that_stands_against_a_write_is_told_at_once(desk: Desk) -> None:
     text = desk.refusal("write_file", path="README.md", content="too long")
 
     assert text.startswith("Cannot write README.md:\n  - ")
-    assert "is there already" in text
+    assert "already exists" in text
     assert "more than the 4 bytes" in text
     assert text.endswith("Fix all of these, then retry.")
 
@@ -703,7 +703,7 @@ def test_a_directory_is_moved_with_all_it_holds(desk: Desk) -> None:
 def test_a_target_that_is_there_is_only_replaced_on_request(desk: Desk, name: str) -> None:
     text = desk.open().refusal(name, source="bare.txt", target="README.md")
 
-    assert "README.md is there already (28 bytes)" in text
+    assert "README.md already exists (28 bytes)" in text
     assert desk(name, source="bare.txt", target="README.md", overwrite=True).success
     assert desk.files.read("README.md") == "no newline"
 
@@ -713,7 +713,7 @@ def test_all_that_stands_against_a_transfer_is_told_at_once(desk: Desk, name: st
     text = desk.open().refusal(name, source="bear.txt", target="README.md")
 
     assert "There is no bear.txt. Did you mean bare.txt?" in text
-    assert "README.md is there already" in text
+    assert "README.md already exists" in text
 
 
 @pytest.mark.slow

@@ -126,7 +126,7 @@ log = logging.getLogger("toolstile.mcp")
 
 T = TypeVar("T")
 
-NO_CLIENT: Final = "There is no MCP client whose request this is, so there is nobody to ask."
+NO_CLIENT: Final = "No MCP client made this request, so no one can be asked."
 CANNOT_ASK: Final = (
     "The MCP client cannot ask a person: it does not have the capability `elicitation`, in the "
     "mode `form`."

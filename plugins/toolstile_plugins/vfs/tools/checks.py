@@ -140,15 +140,15 @@ class Checks:
             return None
         if stat.kind == "directory":
             self.add(
-                f"{shown(path)} is a directory that is there already. Give the whole path of "
+                f"{shown(path)} is a directory that already exists. Give the whole path of "
                 f"the file, such as {path.rstrip('/')}/name."
             )
         elif stat.kind != "file":
             self.add(_why_closed(self.files, path))
         elif not overwrite:
             self.add(
-                f"{shown(path)} is there already ({size_of(stat.size)}). To replace it, retry "
-                "with overwrite=true; else choose another path."
+                f"{shown(path)} already exists ({size_of(stat.size)}). To replace it, retry with "
+                "overwrite=true; otherwise choose another path."
             )
         return stat
 

@@ -186,9 +186,9 @@ FAILING = {
         Stage.CHECK, "Not now.", giving(PolicyDecision.deny("Not now.")), Status.DENIED
     ),
     "check answers oddly": hook(Stage.CHECK, "could not decide", giving(3), Status.DENIED),
-    "nobody to ask": person("there is nobody to ask", dict, at=""),
+    "nobody to ask": person("no one is available to approve it", dict, at=""),
     "the person denies": person("did not approve", giving(ApprovalAnswer.deny())),
-    "the approver raises": person("asking for it failed", broken("approve")),
+    "the approver raises": person("asking for approval failed", broken("approve")),
     "no place": hook(Stage.RESERVE, "Full.", giving(PolicyDecision.deny("Full.")), Status.DENIED),
     "reserve raises": hook(Stage.RESERVE, "could not decide", broken("reserve"), Status.DENIED),
     "snapshot raises": hook(

@@ -36,7 +36,7 @@ from .conftest import LEGACY, LONGEST, MODERN
 pytestmark = pytest.mark.anyio
 
 NEEDS = "erase needs a person's approval (erase requires confirmation). "
-INSTEAD = " It cannot run here; say so, or do without."
+INSTEAD = " It cannot run here. Tell the user, or continue without it."
 
 
 class Clock:
@@ -147,7 +147,7 @@ async def test_what_a_person_accepts_runs(serve, mode):
 @pytest.mark.parametrize(
     ("reaction", "told"),
     [
-        ("decline", "A person did not approve erase. Do not try it again unchanged."),
+        ("decline", "A person did not approve erase. Do not retry it unchanged."),
         ("cancel", f"{NEEDS}The person closed the question without an answer.{INSTEAD}"),
     ],
 )
@@ -197,7 +197,7 @@ async def test_the_hosts_own_limit_on_approvals_holds(serve):
             result = await client.call_tool("erase", {"name": "a"})
         release.set()
         assert result.is_error
-        assert "nobody answered in time" in result.content[0].text
+        assert "the approval timed out" in result.content[0].text
         assert await erased(client) == []
 
 
@@ -504,7 +504,7 @@ def test_without_a_client_nobody_is_asked():
     settings = Settings(approver="mcp")
     with Host(settings=settings, plugins=[confirming]) as host, host.executor() as tools:
         outcome = tools.dispatch(ToolCall("erase", {"name": "a"}))
-    assert "There is no MCP client whose request this is" in outcome.text
+    assert "No MCP client made this request" in outcome.text
 
 
 @given(st.text().filter(str.isprintable), st.text(), st.none() | st.text())

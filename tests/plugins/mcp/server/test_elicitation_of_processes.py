@@ -179,7 +179,7 @@ async def test_a_state_of_another_server_is_refused(served, tmp_path):
         asked = await first_round(client)
     with serving(plugin=CONFIRMING, cwd=tmp_path) as other:
         async with other.client(MODERN, elicitation_callback=accept) as client:
-            with pytest.raises(MCPError, match="was not made here, or it was altered"):
+            with pytest.raises(MCPError, match="was altered, or this host did not make it"):
                 await second_round(client, asked.request_state)
 
 
