@@ -1,14 +1,17 @@
-"""The help of commands and the commonest messages name things, not phrases to decode."""
+"""The first pages, the help and the commonest messages have no phrase that a reader must decode."""
 
 from __future__ import annotations
 
 import prose
 import pytest
 
+LATER = ("docs/tutorial.md",)
+"""Pages that still have such phrases; `python tools/prose.py pages` lists them."""
 
-@pytest.mark.parametrize("part", ["help", "messages"])
+
+@pytest.mark.parametrize("part", ["pages", "help", "messages"])
 def test_no_phrase_of_the_list_is_left(part):
-    assert not [str(hit) for hit in prose.hits(part)]
+    assert not [str(hit) for hit in prose.hits(part) if not hit.place.startswith(LATER)]
 
 
 @pytest.mark.parametrize(
