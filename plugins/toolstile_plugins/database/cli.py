@@ -12,7 +12,7 @@ from toolstile_plugins.cli_support import tell
 from toolstile_plugins.database.approval_store import APPROVALS
 from toolstile_plugins.database.counter import COUNTS
 from toolstile_plugins.database.postgres_database import is_pooled
-from toolstile_plugins.database.schema import Part, fault_of, found_in, parts_in, script, upgrade
+from toolstile_plugins.database.schema import Part, found_in, parts_in, script, upgrade
 from toolstile_plugins.database.session_store import SESSIONS
 from toolstile_plugins.database.settings import DatabaseSettings
 from toolstile_plugins.inbox.doctor import lost_questions
@@ -107,9 +107,6 @@ def diagnosed(
         about = f"{subject} {part.name}"
         if fault is None:
             yield Diagnostic.ok(about, f"The tables are of version {part.version}.")
-        elif fault == fault_of(part, None):
-            told = "There are no tables yet; they are made when they are first needed."
-            yield Diagnostic.warning(about, told, fault[1])
         else:
             yield Diagnostic.error(about, *fault)
         if part is LEDGER and fault is None and "ledger" in offering:

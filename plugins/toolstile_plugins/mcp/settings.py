@@ -240,6 +240,7 @@ class ServerSettings(BaseModel):
         url: Where it answers over streamable HTTP.
         headers: What is sent along with every request there.
         enabled: Whether it is used.
+        required: Whether `/ready` fails while it is away.
         prefix: What goes before the names of its tools; the server's name and `_` if not given.
         only: The tools that are offered, by the server's names for them, or globs of these; all
             if not given.
@@ -266,6 +267,7 @@ class ServerSettings(BaseModel):
     url: str | None = None
     headers: dict[str, str] = Field(default_factory=dict[str, str], repr=False)
     enabled: bool = True
+    required: bool = False
     prefix: Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,40}$")] | None = None
     only: tuple[str, ...] | None = None
     without: tuple[str, ...] = ()

@@ -83,7 +83,7 @@ CASE = """
 name = "Sums need no person"
 calls = [{ tool = "add", arguments = { a = 1, b = 2 }, expect = "allow" }]
 """
-UNOPENED = {"check", "completion", "doctor", "new"}
+UNOPENED = {"check", "completion", "demo", "doctor", "new"}
 """Commands that open no host."""
 
 DESK = '''

@@ -62,6 +62,7 @@ EVERY = [
     *[(*name.split(), *more) for name, (more, _) in {**LOOKING, **CALLING}.items()],
     ("check", "code"),
     ("completion", "bash"),
+    ("demo",),
     ("doctor",),
     ("new", "shop-tools"),
 ]

@@ -113,6 +113,18 @@ class Upstream:
             if not is_known:
                 await self._is_missing(f"it was not ready within {wait:g} s")
 
+    async def answers(self) -> None:
+        """Ask the server for its tools, on any loop.
+
+        Raises:
+            Exception: It does not answer.
+        """
+
+        async def ask() -> None:
+            await (await self.connection.client()).list_tools()
+
+        await self._on_loop(ask())
+
     async def _is_missing(self, why: str) -> None:
         self.missing = f"The MCP server {self.name} cannot be reached: {why.rstrip('.')}"
         log.warning("%s. `toolstile mcp check` tries again.", self.missing, extra=NOTICE)

@@ -9,8 +9,9 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import AsyncGenerator, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from dataclasses import dataclass
+from http import HTTPStatus
 from importlib.metadata import version
 from typing import Any, Final, Self, cast
 
@@ -29,7 +30,8 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 
-from toolstile_hookspecs import ConfigurationError, HostHandle
+from toolstile_hookspecs import NOTICE, ConfigurationError, HostHandle
+from toolstile_plugins.mcp.gateway.errors import one_line
 from toolstile_plugins.mcp.server.request import Tokens, connected_principal
 from toolstile_plugins.mcp.server.server import DISTRIBUTION, HostServer
 from toolstile_plugins.mcp.server.sessions import (
@@ -252,6 +254,7 @@ class PatientProtocol(H11Protocol):
 
 PATH: Final = "/mcp"
 HEALTH: Final = "/health"
+READY: Final = "/ready"
 BACKLOG: Final = 2048
 BAD_REQUEST: Final = 400
 UNAVAILABLE: Final = 503
@@ -346,7 +349,11 @@ def application(host: HostHandle, settings: ServeSettings, address: Address) -> 
             sessions.end_all()
 
     return Starlette(
-        routes=[Route(PATH, endpoint=endpoint), Route(HEALTH, endpoint=_health)],
+        routes=[
+            Route(PATH, endpoint=endpoint),
+            Route(HEALTH, endpoint=_health),
+            Route(READY, endpoint=_Readiness(host).tell),
+        ],
         middleware=middleware,
         lifespan=lifespan,
     )
@@ -418,6 +425,48 @@ class _Endpoint:
 
 async def _health(request: Request) -> JSONResponse:  # noqa: ARG001 - always the same
     return JSONResponse({"status": "ok", "version": version(DISTRIBUTION)})
+
+
+class _Readiness:
+    """Tells whether calls can be served: anybody may ask, so it looks at most once a second."""
+
+    def __init__(self, host: HostHandle) -> None:
+        self._host = host
+        self._lock = asyncio.Lock()
+        self._away: list[str] = []
+        self._until = 0.0
+
+    async def tell(self, request: Request) -> JSONResponse:  # noqa: ARG002 - always the same
+        """Name all that is away, with status 503."""
+        async with self._lock:
+            now = asyncio.get_running_loop().time
+            if now() >= self._until:
+                looks = [self._is_away(name, look) for name, look in self._looks().items()]
+                self._away = [name for name in await asyncio.gather(*looks) if name]
+                self._until = now() + 1
+        status = {"status": "unavailable" if self._away else "ready", "away": self._away}
+        return JSONResponse(status, UNAVAILABLE if self._away else HTTPStatus.OK)
+
+    def _looks(self) -> dict[str, Awaitable[object]]:
+        looks: dict[str, Awaitable[object]] = {}
+        database, mcp = self._host.settings("database"), self._host.settings("mcp")
+        if database is not None and database.url is not None:
+            looks["database"] = asyncio.to_thread(lambda: database.database().read("SELECT 1"))
+        for upstream in () if mcp.gateway is None else mcp.gateway.upstreams:
+            if upstream.settings.required:
+                looks[f"MCP server {upstream.name}"] = upstream.answers()
+        return looks
+
+    async def _is_away(self, name: str, look: Awaitable[object]) -> str | None:
+        try:
+            await asyncio.wait_for(look, LEAVE)
+        except Exception as error:  # noqa: BLE001 - a server may fail in any way
+            if name not in self._away:
+                # Anybody may ask: only the log has the address.
+                told = one_line(str(error) or type(error).__name__)
+                log.warning("The %s is away: %s", name, told, extra=NOTICE)
+            return name
+        return None
 
 
 async def _sweep(sessions: Sessions, every: float) -> None:

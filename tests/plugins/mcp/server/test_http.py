@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import socket
 import subprocess
+import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import anyio
 import httpx2
@@ -40,6 +42,28 @@ def _lists(url: str, **headers: str | bytes) -> httpx2.Response:
 def test_health_is_told_to_anybody(desk_over_http):
     answer = httpx2.get(f"{desk_over_http.base}/health", timeout=LONGEST)
     assert answer.json()["status"] == "ok"
+
+
+def test_it_is_ready_while_all_that_it_needs_is_there(tmp_path, database):
+    """The answer names what is away; its address is in the log alone."""
+    sdk = Path(__file__).parents[1] / "gateway" / "sdk_server.py"
+    away = "postgresql://127.0.0.1:1/nothing"
+
+    def ready(url: str, program: str) -> tuple[int, object, str]:
+        (tmp_path / "toolstile.toml").write_text(
+            f"[plugins.database]\nurl = {json.dumps(url)}\n[plugins.mcp]\nwait = 60\n"
+            f"[plugins.mcp.servers.shop]\nrequired = true\ncommand = '{sys.executable}'\n"
+            f"args = {json.dumps([program, 'stdio'])}\n"
+            f"[plugins.mcp.servers.other]\ncommand = '{sys.executable}'\nargs = ['nothing.py']\n"
+        )
+        with serving(cwd=tmp_path) as served:
+            answer = httpx2.get(f"{served.base}/ready", timeout=LONGEST)
+        return answer.status_code, answer.json(), "".join(served.said)
+
+    assert ready(database, str(sdk))[:2] == (200, {"status": "ready", "away": []})
+    status, told, log = ready(away, "nothing.py")
+    assert (status, told["away"]) == (503, ["database", "MCP server shop"])
+    assert "The database is away: " in log
 
 
 def test_a_server_that_is_told_to_end_logs_no_traceback(tmp_path):
