@@ -6,7 +6,7 @@ import json
 import re
 import shlex
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
@@ -20,10 +20,23 @@ from toolstile_hookspecs.support.text import counted, suggest
 KEYS: Final = ("id", "name", "arguments")
 MAX_FAULTS: Final = 10
 STDIN: Final = "-"
+PAIR: Final = re.compile(r"[\w.-]+=")
 EVENT_STREAM: Final = re.compile(r"\s*(data|event|id|retry|)\s*:")
 """The first line of server-sent events, as they were saved."""
 
 JsonObject = dict[str, Any]
+
+
+_JSON_TYPES: Final[Mapping[type[Any], frozenset[str]]] = {
+    str: frozenset({"string"}),
+    bool: frozenset({"boolean"}),
+    int: frozenset({"integer", "number"}),
+    float: frozenset({"integer", "number"}),
+    list: frozenset({"array"}),
+    dict: frozenset({"object"}),
+    type(None): frozenset({"null"}),
+}
+"""By the type of a value, the JSON types that take it; 3.0 is an integer, too."""
 
 
 class Line(NamedTuple):
@@ -162,13 +175,71 @@ def read_arguments(text: str, *, quoted: bool = True) -> str:
         value = _decode_json(text)
     except LineError as error:
         wanted = (
-            "Quote them for the shell: '{\"a\": 1}'" if quoted else 'Give a JSON object: {"a": 1}'
+            "Quote them for the shell: '{\"a\": 1}', or write a=1"
+            if quoted
+            else 'Give a JSON object: {"a": 1}'
         )
         hint = f" {wanted}." if isinstance(error, BrokenLineError) else ""
         raise UsageError(f"the arguments cannot be read: {error}.{hint}") from None
     if not isinstance(value, dict):
         raise UsageError(f"the arguments are {_kind(value)}; give a JSON object.")
     return text
+
+
+def read_pairs(words: Sequence[str]) -> dict[str, str]:
+    """Return arguments that are given as `key=value`, each value as typed; none for JSON.
+
+    Raises:
+        UsageError: When a key is given twice.
+    """
+    pairs: dict[str, str] = {}
+    for word in words if all(PAIR.match(word) for word in words) else ():
+        key, _, value = word.partition("=")
+        if key in pairs:
+            raise UsageError(f"the argument {key!r} is given twice; give it once.")
+        pairs[key] = value
+    return pairs
+
+
+def typed_by(schema: Mapping[str, Any], pairs: Mapping[str, str]) -> JsonObject:
+    """Return typed values: as JSON if the schema of the params takes that, else as texts.
+
+    Example:
+        >>> string, several = {"type": "string"}, {"type": "array"}
+        >>> typed_by({"properties": {"a": string, "b": several}}, {"a": "5", "b": "[1, 2]"})
+        {'a': '5', 'b': [1, 2]}
+    """
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    return {
+        key: _typed(text, _types_in(properties.get(key, {}), schema)) for key, text in pairs.items()
+    }
+
+
+def _typed(text: str, types: set[str]) -> Any:
+    if types == {"string"}:
+        return text
+    try:
+        value = _decode_json(text)
+    except LineError:
+        return text
+    return text if types and types.isdisjoint(_JSON_TYPES[type(value)]) else value
+
+
+def _types_in(schema: Any, root: Mapping[str, Any]) -> set[str]:
+    """Return the JSON types that a schema takes; none if it does not say."""
+    if not isinstance(schema, Mapping):
+        return set()
+    found = cast("JsonObject", schema)
+    if str(found.get("$ref", "")).startswith("#/$defs/"):
+        return _types_in(root.get("$defs", {}).get(found["$ref"][len("#/$defs/") :]), root)
+    named = found.get("type", [])
+    types = {named} if isinstance(named, str) else {*named}
+    for value in (*found.get("enum", ()), *([found["const"]] if "const" in found else ())):
+        types |= _JSON_TYPES[type(value)]
+    for kind in ("anyOf", "oneOf", "allOf"):
+        for each in found.get(kind, ()):
+            types |= _types_in(each, root)
+    return types
 
 
 def _decode(content: bytes, source: str) -> str:

@@ -52,8 +52,10 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str], *, owns_process: bool) -> int:
+    if arguments[:1] == ["help"]:
+        arguments = [*arguments[1:], "--help"]
     given = arguments[: arguments.index("--")] if "--" in arguments else arguments
-    if "--version" in given:
+    if not {"-V", "--version"}.isdisjoint(given) or given[:1] == ["version"]:
         # The import of `json` would take longer than all the rest.
         as_json = f'{{"version": "{__version__}"}}'
         sys.stdout.write(f"{as_json if '--json' in given else f'toolstile {__version__}'}\n")

@@ -35,7 +35,8 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
     },
     "call": {
         "toolstile call list_orders --example": "call a tool of an example",
-        """toolstile call list_directory '{"path": "."}' --workspace .""": "list a directory",
+        "toolstile call list_directory path=. --workspace .": "list a directory",
+        """toolstile call list_directory '{"path": "."}' --workspace .""": "the same, in JSON",
         "toolstile call read_file - --workspace . < arguments.json": "read arguments from stdin",
     },
     "tools": {
@@ -87,6 +88,7 @@ _STATUSES: Final = (
     "exit status: 0 success, 1 a call failed, 2 wrong input or configuration,\n"
     "  70 a bug in Toolstile or a plugin, 130 interrupted\n"
 )
+_HELP: Final = "toolstile help COMMAND shows the options and examples of a command"
 MORE: Final = "All options of `toolstile --help` work here, too."
 
 COMMANDS: Final = {
@@ -101,6 +103,14 @@ COMMANDS: Final = {
     "doctor": "find problems of this installation, and how to fix them",
     "completion": "print a script that makes a shell complete commands, options and names",
 }
+_GROUPS: Final = {
+    "Call": ("demo", "run", "call", "ask", "replay"),
+    "Look": ("tools", "prompt", "plugins", "doctor", "sessions", "record", "check-done"),
+    "Govern": ("approvals", "ledger", "policy", "database"),
+    "Serve": ("mcp", "console", "worker"),
+    "Make": ("new", "check", "completion"),
+}
+"""The groups in which the help lists the commands; those of other plugins follow."""
 KINDS: Final[Mapping[str, str]] = {
     "suite": "Tools for agents, with what they remember.",
     "policy": "A policy: what agents may not do.",
@@ -119,6 +129,28 @@ _FIRST: Final = frozenset({"-h", "--help", "--"})
 """The words that may precede a command, beside the common options."""
 WITHOUT_HOST: Final = frozenset({"completion", "demo", "doctor", "new"})
 """Commands that are run without a host of their own, also where none can be made."""
+
+
+class _Grouped(argparse.RawDescriptionHelpFormatter):
+    """Lists the commands in their groups."""
+
+    def _format_action(self, action: argparse.Action) -> str:
+        listed = getattr(action, "_choices_actions", None)
+        if not listed:
+            return super()._format_action(action)
+        left: dict[str, argparse.Action] = {each.dest: each for each in listed}
+        groups = {
+            title: [left.pop(name) for name in names if name in left]
+            for title, names in _GROUPS.items()
+        }
+        groups["Other plugins"] = [*left.values()]
+        shown = super()._format_action
+        self._indent()
+        texts = [
+            f"  {title}:\n{''.join(map(shown, found))}" for title, found in groups.items() if found
+        ]
+        self._dedent()
+        return "\n".join(texts)
 
 
 class Parser(argparse.ArgumentParser):
@@ -142,9 +174,12 @@ def parse(
         SystemExit: When they are wrong, or after help.
     """
     args, surplus = parser.parse_known_args(arguments, common)
+    if args.command == "call" and not any(word.startswith("-") for word in surplus):
+        # argparse gives up on arguments that stand after an option.
+        args.arguments, surplus = [*args.arguments, *surplus], []
     if surplus:
         chosen = _chosen(parser, args)
-        hint = _meant(surplus[0], (chosen, parser)) or _hint(args, surplus)
+        hint = _meant(surplus[0], (chosen, parser))
         _refuse(f"unrecognized arguments: {' '.join(surplus)}{hint}", chosen.prog)
     return args
 
@@ -185,13 +220,6 @@ def _meant(given: str, parsers: Iterable[argparse.ArgumentParser]) -> str:
     ]
     meant = nearest(given.removeprefix("--").partition("=")[0], known)
     return "" if meant is None else f" (did you mean --{meant}?)"
-
-
-def _hint(args: argparse.Namespace, surplus: Sequence[str]) -> str:
-    # A shell takes the quotes of JSON away, and cuts it where a space is.
-    if args.command == "call" and not surplus[0].startswith("-"):
-        return "; quote the JSON for the shell: '{\"a\": 1}'"
-    return ""
 
 
 def _refuse(message: str, program: str) -> NoReturn:
@@ -249,7 +277,7 @@ def common_options(parser: argparse.ArgumentParser) -> None:
         default=0,
         help="log to stderr; -vv logs more, with tracebacks",
     )
-    group.add_argument("--version", action="store_true", help="print the version and exit")
+    group.add_argument("-V", "--version", action="store_true", help="print the version and exit")
 
 
 def take_common(arguments: Sequence[str]) -> tuple[argparse.Namespace, list[str]]:
@@ -273,8 +301,8 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
         prog="toolstile",
         usage="toolstile [options] COMMAND ...",
         description="Run an agent's tool calls with validation, policies and approvals.",
-        epilog=f"{_listed_examples(firsts)}\n\n{_STATUSES}",
-        formatter_class=argparse.RawDescriptionHelpFormatter,
+        epilog=f"{_listed_examples(firsts)}\n\n{_HELP}\n{_STATUSES}",
+        formatter_class=_Grouped,
         allow_abbrev=False,
     )
     adder = parser.add_subparsers(
@@ -359,10 +387,10 @@ def _configure_call(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", metavar="NAME", help="the tool")
     parser.add_argument(
         "arguments",
-        nargs="?",
-        default="{}",
-        metavar="JSON",
-        help="its arguments, a JSON object; - for standard input",
+        nargs="*",
+        metavar="KEY=VALUE",
+        help="its arguments; each value is read by the tool's schema. Or one JSON object, or - for "
+        "a JSON object on standard input",
     )
     _add_dry_run(parser)
     _add_session(parser)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 from typing import Any
 
 from toolstile.host import Host
-from toolstile_cli.call_reader import STDIN, read_arguments, read_source
+from toolstile_cli.call_reader import STDIN, read_arguments, read_pairs, read_source, typed_by
 from toolstile_cli.call_reports import Endings
 from toolstile_cli.console import with_lines
 from toolstile_cli.errors import report_session, say, say_interrupted
@@ -19,18 +20,24 @@ def call(host: Host, args: argparse.Namespace) -> int:
     """Dispatch one call and print its text, or its envelope with `--json`.
 
     Raises:
-        UsageError: When the arguments are not a JSON object.
+        UsageError: When the arguments are neither `key=value` nor a JSON object.
     """
-    piped = args.arguments == STDIN
-    text = read_source(STDIN)[1] if piped else args.arguments
-    wish = ToolCall(args.name, read_arguments(text, quoted=not piped))
+    words: list[str] = args.arguments
+    pairs, text = read_pairs(words), "{}"
+    if words and not pairs:
+        piped = words == [STDIN]
+        text = read_arguments(read_source(STDIN)[1] if piped else " ".join(words), quoted=not piped)
     try:
         given: Any = {"session_id": args.session, "request": args.request or ()}
         with host.executor(dry_run=args.dry_run, **given) as tools:
             if args.session is not None:
                 report_session(tools.session)
             # A fault that keeps every call from running is reported once, and before any.
-            tools.table()
+            table = tools.table()
+            if pairs:
+                plan = table.plans.get(args.name)
+                text = json.dumps(typed_by(plan.tool.params_codec.schema() if plan else {}, pairs))
+            wish = ToolCall(args.name, text)
             ending = Endings(tools.session).dispatch(tools, wish)
     except KeyboardInterrupt:
         say_interrupted()

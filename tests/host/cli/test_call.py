@@ -4,8 +4,14 @@ import io
 import json
 import os
 import sys
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any, Literal
 
 import pytest
+
+from toolstile import tool
+from toolstile_cli.call_reader import typed_by
 
 
 def test_the_text_goes_to_stdout(toolstile):
@@ -22,6 +28,76 @@ def test_arguments_come_from_standard_input(process):
     started = process("call", "add", "-", stdin=-1)
     assert started.communicate('{"a": 1, "b": 2}', timeout=60) == ("3\n", "")
     assert started.returncode == 0
+
+
+def test_arguments_are_words_beside_json(toolstile):
+    assert toolstile("call", "add", "a=1", "b=2") == (0, "3\n", "")
+    assert toolstile("call", "say", "text=5")[1] == "5\n"
+    assert toolstile("call", "say", "text=a=b c")[1] == "a=b c\n"
+    assert toolstile("call", "add", "a=1", "--dry-run", "b=2", "--json")[0] == 0
+
+
+def test_an_argument_is_given_once(toolstile):
+    assert toolstile("call", "add", "a=1", "a=2") == (
+        2,
+        "",
+        "toolstile: error: the argument 'a' is given twice; give it once.\n",
+    )
+
+
+def test_an_unknown_tool_is_told_as_with_json(toolstile):
+    assert toolstile("call", "ad", "a=1") == toolstile("call", "ad", '{"a": 1}')
+
+
+class Colour(Enum):
+    RED = "red"
+    ONE = "1"
+
+
+@dataclass
+class Point:
+    x: int
+    y: int
+
+
+def drawn(  # noqa: PLR0917 - a tool of all types
+    name: str,
+    count: int,
+    ratio: float,
+    flag: bool,
+    numbers: list[int],
+    at: Point,
+    either: int | str,
+    maybe: str | None,
+    colour: Colour,
+    size: Literal[1, 2],
+    rest: Any,
+) -> None:
+    """Draw."""
+
+
+VALUES = {
+    "name": [("5", "5"), ("true", "true"), ("null", "null"), ("", ""), ('"a"', '"a"')],
+    "count": [("5", 5), ("5.0", 5.0), ("five", "five")],
+    "ratio": [("5", 5), ("0.5", 0.5)],
+    "flag": [("true", True), ("yes", "yes")],
+    "numbers": [("[1, 2]", [1, 2]), ("1", "1")],
+    "at": [('{"x": 1, "y": 2}', {"x": 1, "y": 2})],
+    "either": [("5", 5), ("a", "a")],
+    "maybe": [("null", None), ("5", "5")],
+    "colour": [("red", "red"), ("1", "1")],
+    "size": [("1", 1)],
+    "rest": [("5", 5), ("[1", "[1"), ("a", "a"), ("NaN", "NaN")],
+    "unknown": [("5", 5), ("a", "a")],
+}
+
+
+def test_each_value_is_read_by_the_schema_of_the_tool():
+    schema = tool(drawn).params_codec.schema()
+    for name, cases in VALUES.items():
+        for text, value in cases:
+            found = typed_by(schema, {name: text})[name]
+            assert (found, type(found)) == (value, type(value)), (name, text)
 
 
 def test_json_is_the_envelope(toolstile):

@@ -98,7 +98,7 @@ def test_the_calls_in_examples_can_be_made_as_they_are(toolstile, folder):
         for each in examples_in(toolstile(*command.split(), plugin=False)[1])
     ]
     calls = [shlex.split(each)[1:] for each in shown if " call " in each and "<" not in each]
-    assert len(calls) == 3
+    assert len(calls) == 4
     for words in calls:
         status, _, err = toolstile(*words, plugin=False)
         assert (status, err) == (0, ""), words

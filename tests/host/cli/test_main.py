@@ -196,8 +196,39 @@ def test_a_misspelt_option_is_told_with_the_one_that_was_meant(folder, capsys, a
 @pytest.mark.parametrize("words", [["{a:", "1}"], ["a:1", "b:2"]])
 def test_json_that_a_shell_has_cut_is_to_be_quoted(folder, capsys, words):
     assert main(["call", "add", *words]) == 2
-    told = f"unrecognized arguments: {words[1]}; quote the JSON for the shell: '{{\"a\": 1}}'. See "
-    assert told in capsys.readouterr().err
+    told = capsys.readouterr().err
+    assert "Quote them for the shell: '{\"a\": 1}', or write a=1." in told
+
+
+@pytest.mark.parametrize("words", [["help", "call"], ["help", "ledger", "resolve"], ["help"]])
+def test_help_is_a_word_as_well(capsys, words):
+    assert main(words) == 0
+    told = capsys.readouterr().out
+    assert main([*words[1:], "--help"]) == 0
+    assert told == capsys.readouterr().out
+    assert told.startswith(f"usage: {' '.join(['toolstile', *words[1:]])} ")
+
+
+def test_help_about_no_command_suggests_the_nearest(folder, capsys):
+    assert main(["help", "cal"]) == 2
+    assert "there is no command 'cal'; did you mean 'call'?" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("words", [["version"], ["-V"], ["--version"], ["tools", "-V"]])
+def test_the_version_is_a_word_and_two_options(capsys, words):
+    assert main(words) == 0
+    assert capsys.readouterr().out == f"toolstile {_version.__version__}\n"
+
+
+@pytest.mark.slow
+def test_the_help_lists_commands_in_groups_and_those_of_plugins_last(toolstile):
+    told = toolstile("--help")[1]
+    groups = re.findall(r"^  ([A-Za-z ]+):\n((?:    .*\n)+)", told, re.MULTILINE)
+    listed = {title: re.findall(r"^    ([a-z-]+)", text, re.MULTILINE) for title, text in groups}
+    assert [*listed] == ["Call", "Look", "Govern", "Serve", "Make", "Other plugins"]
+    assert listed["Govern"] == ["approvals", "ledger", "policy", "database"]
+    assert listed["Other plugins"] == ["greet"]
+    assert set(COMMANDS) <= {name for names in listed.values() for name in names}
 
 
 @pytest.mark.slow
