@@ -110,8 +110,8 @@ class Binding(Generic[T]):
             )
         elif any(waits(provider) for waits in _WAITING):
             faults.append(
-                "its provider is async or yields, and nobody awaits it; return the resource, which "
-                "may have close(). What has to be awaited is opened in an async toolstile_lifespan"
+                "its provider is async or yields, and nothing awaits it; return the resource, "
+                "which may have close(). Open an awaited one in an async toolstile_lifespan"
             )
         if faults:
             raise DefinitionError(f"Binding for {self.kind!r}: {'; '.join(faults)}.")

@@ -38,7 +38,7 @@ SYMBOLS: Final = {
     Status.PENDING: ("…", "."),
 }
 UNANSWERED: Final = (
-    "a person has to approve, and nobody answered. Run it on a terminal, or say how calls are "
+    "a person has to approve, but no one answered. Run it on a terminal, or say how calls are "
     "approved, with --approve or the configuration."
 )
 FAILURE: Final = ("✗", "x")

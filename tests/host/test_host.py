@@ -773,7 +773,10 @@ def test_a_plugin_that_can_be_called_may_be_the_approver(approver: Any) -> None:
         ({"timeout": True}, "timeout: expected a positive number of seconds, or "),
         ({"approval_timeout": "x"}, "approval_timeout: expected a positive number of seconds, or"),
         ({"approval_expiry": None}, "approval_expiry: expected a positive number of seconds, fou"),
-        ({"approval_key": "hunter2"}, "approval_key: expected a key that nobody guesses; give at"),
+        (
+            {"approval_key": "hunter2"},
+            "approval_key: expected a key that cannot be guessed; give at",
+        ),
         ({"max_arguments": 0}, "max_arguments: expected greater than 0, found the number 0."),
         ({"approver": 3}, "approver: expected text, found the number 3."),
         ({"plugins": {"vfs": 3}}, "plugins.vfs: expected a table, found the number 3."),

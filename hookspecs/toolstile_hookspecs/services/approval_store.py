@@ -25,7 +25,7 @@ class QuestionState(StrEnum):
     DENIED = "denied"
     EDITED = "edited"
     EXPIRED = "expired"
-    """Nobody answered in time."""
+    """No one answered in time."""
     RESUMED = "resumed"
     """The call has ended with the answer."""
     WITHDRAWN = "withdrawn"

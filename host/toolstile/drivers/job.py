@@ -277,7 +277,7 @@ class Job:
         blocked = monotonic() - given_up
         if blocked > BLOCKED:
             log.warning(
-                "The event loop of %s was blocked for another %.1f s after it was given up; "
+                "The event loop of %s was blocked for another %.1f s after its timeout; "
                 "make it await, or write it as a plain function.",
                 step.owner,
                 blocked,

@@ -351,7 +351,7 @@ def _decide(run: ActiveCall, participants: list[Participant], deciding: Deciding
 def _leave_undecided(run: ActiveCall, participants: list[Participant]) -> None:
     """Keep what is prepared for recovery, which learns what became of the call."""
     run.committed = True
-    run.branch.close("Nobody knows whether this call was kept, so it can change nothing more.")
+    run.branch.close("Whether this call was kept is unknown, so it can change nothing more.")
     for each in participants:
         leave = getattr(each, "leave", None)
         if leave is not None:

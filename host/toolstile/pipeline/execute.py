@@ -190,7 +190,7 @@ def _note_raised(run: ActiveCall, error: BaseException) -> None:
         return
     if isinstance(error, asyncio.CancelledError):
         if error is not run.left_child and not _is_cancelled(run):
-            msg = "what it waited for was cancelled, though nobody cancelled the call"
+            msg = "a task that it awaited was cancelled, although the call was not"
             raise RuntimeError(msg) from error
     elif isinstance(error, Exception) and run.closed is None and not run.was_cancelled:
         # Else nobody waited for it any more.

@@ -31,7 +31,7 @@ def enter_traces(table: DispatchTable, run: ActiveCall, entered: Entered) -> Non
                 entered.append((each.plugin, trace))
                 _let_more(run, each.plugin, trace)
         except Exception:  # noqa: BLE001 - logged without secrets
-            text = "Plugin %s failed to trace a call; the call goes on."
+            text = "Plugin %s failed to trace a call; the call continues."
             log_observer_error(run, log, each.plugin, _HOOK, text)
 
 

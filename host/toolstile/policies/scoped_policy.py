@@ -45,7 +45,7 @@ class PolicyScope:
         """Refuse lists that name nobody."""
         for name in ("users", "groups"):
             if getattr(self, name) is not None and not getattr(self, name):
-                told = "it names none, so nobody would be ruled; name some, or leave it out"
+                told = "it names none, so it would rule no one; name some, or leave it out"
                 raise DefinitionError(f"{name}: {told}.")
 
     def narrowed(self, rule: Rule, hear: Hear | None = None) -> Rule:

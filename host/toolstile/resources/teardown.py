@@ -132,7 +132,7 @@ def refuse_coroutine(returned: object, what: str, remedy: str = _RETURN_IT) -> N
     if isinstance(returned, CoroutineType):
         returned.close()
         raise ResourceError(
-            f"{what} is async and did not run, since nobody awaits it here. {remedy}"
+            f"{what} is async and did not run, since nothing awaits it here. {remedy}"
         )
 
 

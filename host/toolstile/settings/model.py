@@ -61,8 +61,8 @@ def _key(value: object) -> object:
     if value is None or (isinstance(value, str) and len(value) >= KEY_LENGTH):
         return value
     raise ValueError(
-        f"expected a key that nobody guesses; give at least {KEY_LENGTH} random characters, such "
-        "as those of: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        f"expected a key that cannot be guessed; give at least {KEY_LENGTH} random characters, "
+        "such as those of: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
     )
 
 

@@ -71,5 +71,5 @@ def fault_of(event: object, function: object, role: str) -> str | None:
     if not callable(function):
         return f"{function!r} is not a function; give a {role}"
     if is_async_callable(function):
-        return f"its {role} is async, and nobody would await it; give a plain function"
+        return f"its {role} is async, and nothing would await it; give a plain function"
     return None

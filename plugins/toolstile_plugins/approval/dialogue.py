@@ -165,7 +165,7 @@ NOBODY = "No one can be asked: approval is set to 'none'."
 NO_PERSON = "No one can be asked: approval is set to '{}', which asks no person."
 NO_TERMINAL = "No one can be asked: no terminal is attached."
 NOT_READING = "Only tools of the category 'read' are approved here."
-LEFT_OPEN = "Nobody answered before the question was withdrawn."
+LEFT_OPEN = "No one answered before the question was withdrawn."
 
 
 def answer(request: ApprovalRequest, settings: ApprovalSettings) -> ApprovalAnswer:

@@ -27,7 +27,7 @@ from toolstile_plugins.approval.terminal import (
 _asking = renewed_in_forks(
     __name__, "_asking", partial(ThreadPoolExecutor, 1, thread_name_prefix="toolstile-terminal")
 )
-LEFT: Final = "Nobody has answered yet. The question waits in the inbox."
+LEFT: Final = "No one has answered yet. The question waits in the inbox."
 _ASKS: Final = {Mode.ASK, Mode.AUTO}
 
 

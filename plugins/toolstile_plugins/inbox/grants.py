@@ -26,7 +26,7 @@ from toolstile_plugins.inbox.question_json import plain
 
 log = logging.getLogger("toolstile.inbox")
 
-_NOBODY: Final = "The call runs for nobody by name, so it cannot be granted to its principal alone."
+_NOBODY: Final = "The call has no principal, so it cannot be granted to its principal alone."
 _UNCOUNTED: Final = (
     "Nothing is counted across processes here. Name a file as path in [plugins.sessions], or a "
     "database as url in [plugins.database], or grant it without a number of times."

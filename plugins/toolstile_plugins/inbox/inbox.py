@@ -39,7 +39,7 @@ from toolstile_plugins.inbox.settings import InboxSettings
 
 log = logging.getLogger("toolstile.inbox")
 
-LATE: Final = "Nobody answered in time."
+LATE: Final = "No one answered in time."
 WITHDRAWN: Final = "The question was withdrawn."
 FORGED: Final = "The answer that is kept is not genuine."
 _KEY_IS_GONE: Final = (
@@ -279,4 +279,4 @@ def too_late(question: Question, now: datetime) -> str:
         return f"{name} was {described_answer(question.answer)}. The first answer counts."
     if state is QuestionState.EXPIRED:
         return f"{name} could be answered until {wire_time(question.expires)}."
-    return f"{name} is {state}: nobody waits for an answer any more."
+    return f"{name} is {state} and takes no more answers."

@@ -129,11 +129,11 @@ class InboxSettings(BaseModel):
     def fault_of(self, person: Principal, question: Question) -> str | None:
         """Return why a person may not answer a question; None where they may."""
         if not person.id:
-            return "Nobody answers without a name."
+            return "An answer needs a name."
         caller = question.principal
         # Two sources may name one person, who would be their own second pair of eyes.
         if self.four_eyes and caller is not None and caller.id == person.id:
-            return f"{person.id} has the call made, and somebody else has to answer (four_eyes)."
+            return f"{person.id} made the call, so another person must answer (four_eyes)."
         if self.answerers and not any(rule.allow(person, question) for rule in self.answerers):
             return f"No table of [[plugins.inbox.answerers]] lets {person.id} answer for it."
         return None

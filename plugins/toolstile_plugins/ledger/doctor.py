@@ -61,7 +61,7 @@ def overdue(store: LedgerStore, settings: LedgerSettings) -> Iterator[Diagnostic
     if over:
         yield Diagnostic.warning(
             "ledger",
-            f"Unknown effects that somebody has to settle: {len(over)}; the first is {min(over)}.",
+            f"Unknown effects that a person must resolve: {len(over)}; the first is {min(over)}.",
             "Look at them with `toolstile ledger list --state unknown`, then settle them.",
         )
 

@@ -306,7 +306,7 @@ class Reconciler:
         self._ledger.leases.drop(claim.effect_id)
         key, effect_id = claim.key, claim.effect_id
         if not self._store.settle(key, effect_id, result, ends, token=token):
-            return Reconciled.cannot_tell("It was settled by somebody else meanwhile.")
+            return Reconciled.cannot_tell("It was resolved elsewhere in the meantime.")
         log.info("It was found out what became of %s: %s.", claim.key, name_of(found))
         return found
 

@@ -356,4 +356,4 @@ def _texts(found: Iterable[PathArgument]) -> list[str]:
 def _reason_of(error: OSError | ValueError) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror.lower()}. {NEEDS_PERSON}"
-    return as_sentence(str(error) or "nobody says why; name another file")
+    return as_sentence(str(error) or "the cause is unknown; name another file")

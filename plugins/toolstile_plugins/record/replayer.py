@@ -174,7 +174,7 @@ class Replayer:
         if asked is not None and not has_run(asked.call):
             raise CallRefused(asked.call.read)
         raise CallRefused(
-            f"A person changed the arguments of {tool.name} then, and nobody is asked now. It "
+            f"A person changed the arguments of {tool.name} then, and no one is asked now. It "
             "cannot be answered; replay it with the policies that asked."
         )
 

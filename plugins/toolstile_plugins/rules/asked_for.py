@@ -19,7 +19,7 @@ from toolstile_plugins.policies.checks import (
     refuse_none,
 )
 
-NO_REQUEST = "no request was given, so nobody can tell what the user wants"
+NO_REQUEST = "no request was given, so the wishes of the user are unknown"
 
 
 @dataclass(frozen=True, kw_only=True)

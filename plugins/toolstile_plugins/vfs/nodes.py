@@ -91,7 +91,7 @@ class Node:
 
     @property
     def readonly(self) -> bool:
-        """True when its mode lets nobody write it."""
+        """True when its mode forbids writing."""
         return self.mode is not None and not self.mode & _WRITE_BITS
 
     @property

@@ -485,7 +485,7 @@ class Overlay:
 
 def _check_mode(path: str, node: Node) -> None:
     if node.readonly:
-        raise PermissionError(f"{path} cannot be changed: its mode lets nobody write it.")
+        raise PermissionError(f"{path} cannot be changed: its mode forbids writing.")
 
 
 def _check_not_root(path: str, verb: str) -> None:

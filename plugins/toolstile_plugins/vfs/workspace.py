@@ -380,7 +380,7 @@ class WorkspaceBranch:
 
     def leave(self) -> None:
         """Leave what is prepared to recovery, since nobody knows whether the call was kept."""
-        self._layer.close("Nobody knows whether this call was kept, so it can use no files now.")
+        self._layer.close("Whether this call was kept is unknown, so it can use no files now.")
         self._end_watches()
         transaction, self._transaction = self._transaction, None
         if transaction is not None:

@@ -48,7 +48,7 @@ log = logging.getLogger("toolstile.workers")
 LONGEST_PAUSE: Final = 0.5
 """Seconds between two looks whether a worker has taken a call."""
 _UNKNOWN: Final = "{name} may have had its effect, but its outcome is unknown: {text} {advice}"
-_WAIT: Final = "Do not repeat the call before somebody has found out."
+_WAIT: Final = "Do not repeat the call until its outcome is known."
 _REPEAT: Final = "The call may be repeated."
 _GIVEN_UP: Final = DispatchOutcome(DispatchState.UNKNOWN, "It was given up while it ran.")
 _ONLY_READS: Final = "{name} gave no result: {text} It only reads, so the call may be repeated."

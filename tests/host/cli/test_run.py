@@ -388,7 +388,7 @@ def test_a_run_with_nobody_to_approve_says_so_at_the_end(toolstile, options):
     assert "A person did not" not in out
     assert "delete_file needs a person's approval" in out
     assert out.splitlines()[-1].startswith(
-        " 1 call denied: a person has to approve, and nobody answered."
+        " 1 call denied: a person has to approve, but no one answered."
     )
     assert "--approve" in out.splitlines()[-1]
 

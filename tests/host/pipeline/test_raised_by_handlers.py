@@ -69,8 +69,7 @@ def test_a_cancellation_that_nobody_asked_for_is_a_failure(yard, touch, is_async
     outcome = yard.call("araises")
     assert (outcome.status, outcome.stage) == (Status.ERROR, Stage.EXECUTE)
     assert outcome.text == (
-        "Internal error in araises: what it waited for was cancelled, though nobody cancelled the "
-        "call"
+        "Internal error in araises: a task that it awaited was cancelled, although the call was not"
     )
     assert keeping.told == ["rollback"]
     yard.assert_untouched()

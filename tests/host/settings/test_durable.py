@@ -58,7 +58,7 @@ def test_further_settings_and_tables_are_added() -> None:
     ("place", "key", "told"),
     [
         ("mysql://db/desk", KEY, r"keeps nothing in mysql://.*PostgreSQL"),
-        ("desk.db", "short", "approval_key: expected a key that nobody guesses"),
+        ("desk.db", "short", "approval_key: expected a key that cannot be guessed"),
     ],
 )
 def test_a_place_or_a_key_that_does_not_fit_is_an_error(place: str, key: str, told: str) -> None:

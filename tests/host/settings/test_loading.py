@@ -307,8 +307,8 @@ def test_the_key_of_approvals_comes_from_the_environment(project, tmp_path, monk
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ('approval_key = "guessable"', "approval_key: expected a key that nobody guesses"),
-        ('approval_key = {a = "guessable"}', "approval_key: expected a key that nobody guesses"),
+        ('approval_key = "guessable"', "approval_key: expected a key that cannot be guessed"),
+        ('approval_key = {a = "guessable"}', "approval_key: expected a key that cannot be guessed"),
         ('approval_expiry = "none"', "approval_expiry: expected a positive number of seconds"),
         ("approval_expiry = 0", "approval_expiry: expected a positive number of seconds, found"),
         ('approval_spent = "a.db"', "approval_spent is given without approval_key"),

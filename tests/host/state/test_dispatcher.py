@@ -56,7 +56,7 @@ async def waiting(event):
     [
         ("Saved", print, "events are known by their class, and 'Saved' is not a class"),
         (Saved, None, "None is not a function; give a handler"),
-        (Saved, waiting, "its handler is async, and nobody would await it; give a plain function"),
+        (Saved, waiting, "its handler is async, and nothing would await it; give a plain function"),
     ],
 )
 def test_what_would_never_hear_an_event_is_refused(session, event, handler, told):

@@ -109,7 +109,7 @@ def test_who_may_make_no_tables_is_told_who_has_to(toolstile, findings, url, ord
 
 def test_overdue_effects_are_counted(toolstile, url):
     toolstile("database", "upgrade")
-    overdue = "Unknown effects that somebody has to settle: 1; the first is overdue since"
+    overdue = "Unknown effects that a person must resolve: 1; the first is overdue since"
     assert overdue not in toolstile("doctor", "--json")[1]
     with closing(PostgresStore(url)) as store:
         store.claim(claim := claim_of(), now=NOW)

@@ -122,7 +122,7 @@ class AtTerminal(Person):
         self.expect("The question waits in the inbox.")
 
     def told(self) -> str:
-        self.expect("The first answer counts.", "any more.", "could be answered until")
+        self.expect("The first answer counts.", "no more answers.", "could be answered until")
         return self.screen
 
     def close(self) -> None:

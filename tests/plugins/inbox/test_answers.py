@@ -125,13 +125,13 @@ def test_somebody_else_has_to_answer_with_four_eyes(house, source):
     tools = house.tools(host, principal=Principal(source, BOB.id))
     tools.dispatch(CALL)
     inbox = inbox_of(tools)
-    with pytest.raises(StateError, match="somebody else has to answer"):
+    with pytest.raises(StateError, match="another person must answer"):
         say(inbox)
     inbox.answer(only(inbox).ticket, Answer.APPROVED, EVE, via="test")
 
 
 def test_nobody_answers_without_a_name(asked):
-    with pytest.raises(StateError, match="without a name"):
+    with pytest.raises(StateError, match="needs a name"):
         asked.answer(only(asked).ticket, Answer.APPROVED, Principal("os", ""), via="test")
 
 

@@ -171,7 +171,7 @@ def test_a_question_that_expires_is_answered_by_nobody(person, opened, house):
     until(person.is_asked)
     house.clock.advance(61)
     person.told()
-    assert "Nobody answered in time." in running.result()
+    assert "No one answered in time." in running.result()
     assert kept(inbox).answer is None
 
 
@@ -183,7 +183,7 @@ def test_a_call_that_is_cancelled_takes_its_question_back(person, opened):
         # The call has ended, and nobody cancels it any more; the question may be withdrawn.
         inbox.store.end(only(inbox).ticket, QuestionState.WITHDRAWN)
         person.say("approved")
-        assert "is withdrawn: nobody waits" in running.result()
+        assert "is withdrawn and takes no more answers" in running.result()
     else:
         person.cancel()
         person.told()

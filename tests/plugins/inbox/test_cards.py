@@ -65,8 +65,8 @@ def test_a_button_that_is_pressed_twice_says_who_was_first(cards):
     ("settings", "by", "told"),
     [
         ({"answerers": [{"users": ["ada"]}]}, EVE, "lets eve answer"),
-        ({"four_eyes": True}, BOB, "somebody else has to answer"),
-        ({}, Principal("chat", ""), "without a name"),
+        ({"four_eyes": True}, BOB, "another person must answer"),
+        ({}, Principal("chat", ""), "needs a name"),
     ],
 )
 def test_a_button_that_somebody_presses_who_may_not_says_so(house, settings, by, told):

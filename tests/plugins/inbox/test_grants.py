@@ -296,7 +296,7 @@ def test_of_four_processes_at_once_it_approves_exactly_so_many(shared):
     [
         ({"scope": "everybody"}, {}, "widest_grant in [plugins.inbox] is principal"),
         ({"scope": "session"}, {"widest_grant": "none"}, "is none"),
-        ({"scope": "principal"}, {}, "runs for nobody by name"),
+        ({"scope": "principal"}, {}, "has no principal"),
         ({"scope": "all"}, {}, "one of session, principal, everybody"),
         ({"times": 3}, {}, "Name a file as path in [plugins.sessions]"),
         ({"times": 0}, {}, "1 time or more"),

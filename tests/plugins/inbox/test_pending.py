@@ -45,7 +45,7 @@ def test_nobody_answers_in_time_so_it_is_denied_as_unanswered(house):
     house.clock.advance(60)
     (outcome,) = resume_pending(tools)
     assert outcome.status is Status.DENIED
-    assert "Nobody answered in time." in outcome.text
+    assert "No one answered in time." in outcome.text
     (kept,) = inbox_of(tools).store.questions({QuestionState.EXPIRED})
     assert kept.call_id == "call-1"
 
@@ -266,7 +266,7 @@ def test_nobody_is_asked_anew_about_what_was_not_approved(desk, house, is_in_tim
     (folder / "a.txt").write_text("by somebody else\n")
     (outcome,) = resume_pending(tools)
     assert outcome.status is Status.DENIED
-    assert ("Never." if is_in_time else "Nobody answered in time.") in outcome.text
+    assert ("Never." if is_in_time else "No one answered in time.") in outcome.text
     assert inbox_of(tools).waiting() == []
     assert (folder / "a.txt").read_text() == "by somebody else\n"
 

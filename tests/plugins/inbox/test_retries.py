@@ -154,7 +154,7 @@ def withdrawn(shop: Shop) -> str:
 
 def expired(shop: Shop) -> str:
     shop.house.clock.advance(2 * 60 * 60)
-    return "Nobody answered in time."
+    return "No one answered in time."
 
 
 def test_the_same_request_has_the_same_wait(shop, enter):

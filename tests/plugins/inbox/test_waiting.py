@@ -50,7 +50,7 @@ def test_an_expired_question_is_unanswered(house):
         house.clock.advance(61)
         outcome = running.result()
     assert outcome.status is Status.DENIED
-    assert "Nobody answered in time." in outcome.text
+    assert "No one answered in time." in outcome.text
 
 
 def test_a_call_that_is_cancelled_withdraws_its_question(tools):

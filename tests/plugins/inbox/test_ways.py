@@ -248,7 +248,7 @@ def test_who_comes_second_is_told_who_was_first(way, waiting):
     tools, question = waiting
     inbox_of(tools).answer(question.ticket, Answer.DENIED, BOB, via="elsewhere")
     told = way.answer(question, Answer.APPROVED)
-    assert ("was denied by bob" if way.is_told else "nobody waits") in told
+    assert ("was denied by bob" if way.is_told else "takes no more answers") in told
     (outcome,) = resume_pending(tools)
     assert (outcome.status, PAID) == (Status.DENIED, [])
 
@@ -261,9 +261,9 @@ def test_an_answer_after_the_time_for_it_is_refused(way, opened, house):
     way.see(question)
     house.clock.advance(3700)
     told = way.answer(question, Answer.APPROVED)
-    assert ("could be answered until" if way.is_told else "nobody waits") in told
+    assert ("could be answered until" if way.is_told else "takes no more answers") in told
     (outcome,) = resume_pending(tools)
-    assert "Nobody answered in time." in outcome.text
+    assert "No one answered in time." in outcome.text
 
 
 def test_an_answer_for_a_call_that_was_cancelled_meanwhile_is_refused(way, opened):
@@ -279,7 +279,7 @@ def test_an_answer_for_a_call_that_was_cancelled_meanwhile_is_refused(way, opene
 
     question = asyncio.run(cancelled())
     told = way.answer(question, Answer.APPROVED)
-    assert "nobody waits" in told
+    assert "takes no more answers" in told
     assert resume_pending(tools) == []
     assert PAID == []
 

@@ -188,7 +188,7 @@ class Poll(Way):
         self.endpoint.say(asked, answer.value, **more)
         found = until(lambda: self._over(question.ticket))
         if self.endpoint.of("DELETE"):
-            return "nobody waits"
+            return "takes no more answers"
         given = found.answer
         return "" if given.by.id == self.by else str(given.reason)
 

@@ -246,7 +246,7 @@ def test_doctor_counts_what_is_overdue(case):
     case.unknown("pay")
     settings = LedgerSettings(path=case.path, owner="the on-call")
     (_, found) = diagnosed(settings, offering=None)
-    assert found.text.startswith("Unknown effects that somebody has to settle: 1; the first is ")
+    assert found.text.startswith("Unknown effects that a person must resolve: 1; the first is ")
     assert "by the on-call" in found.text
     late = LedgerSettings(path=case.path, settle_within=365 * 24 * 3600)
     assert len(list(diagnosed(late, offering=None))) == 1

@@ -179,7 +179,7 @@ def test_an_expired_question_is_unanswered_and_told_to_the_endpoint(house, open_
         house.clock.advance(61)
         outcome = running.result()
     assert outcome.status is Status.DENIED
-    assert "Nobody answered in time." in outcome.text
+    assert "No one answered in time." in outcome.text
     until(lambda: endpoint.of("DELETE"))
 
 

@@ -222,5 +222,5 @@ def test_an_endpoint_that_cannot_be_reached_is_unanswered(house, open_host, endp
         house.clock.advance(61)
         outcome = running.result()
     assert outcome.status is Status.DENIED
-    assert "Nobody answered in time." in outcome.text
+    assert "No one answered in time." in outcome.text
     assert resume_pending(tools) == []

@@ -327,7 +327,7 @@ def test_the_time_in_the_queue_does_not_count_against_the_timeout(site: Site):
     ("connects", "name", "text"),
     [
         (False, "pay_booked", "pay_booked could not be submitted: The database is away."),
-        (True, "pay_booked", f"{UNKNOWN} Do not repeat the call before somebody has found out."),
+        (True, "pay_booked", f"{UNKNOWN} Do not repeat the call until its outcome is known."),
         (True, "mark_booked", f"{UNKNOWN} The call may be repeated."),
     ],
 )

@@ -112,7 +112,7 @@ _PRUNE: Final = "DELETE FROM toolstile_effects WHERE expires_at <= ? AND state <
 
 
 DAMAGED: Final = (
-    "Its row in the ledger is damaged, so nobody knows what became of it. Find out, then remove it "
+    "Its row in the ledger is damaged, so its outcome is unknown. Find out, then remove it "
     "with `toolstile ledger invalidate`."
 )
 _UNREADABLE: Final = (ValueError, TypeError, OverflowError, AttributeError, RecursionError)

@@ -219,7 +219,7 @@ async def _elicited(asking: CallRequest, question: str, longest: float) -> Appro
             result = await context.session.elicit_form(question, FORM, context.request_id)
     except TimeoutError:
         return ApprovalAnswer.unanswered(
-            f"Nobody answered at the MCP client in {longest:.3g} seconds."
+            f"No one answered at the MCP client in {longest:.3g} seconds."
         )
     except (MCPError, ValidationError) as error:
         log.warning("An MCP client could not be asked: %s", error)

@@ -44,7 +44,7 @@ def open_beside(yard, mode, **more):
         ("oversized", {"max_message": 1_000_000}, "it sent a message of more than 1 MB"),
         ("nested", {}, "it sent what is not a message of the protocol"),
         ("malformed", {}, "it sent what is not a message of the protocol"),
-        ("floods", {}, "it floods its client with messages that nobody asked for"),
+        ("floods", {}, "it floods its client with unrequested messages"),
         ("no_result", {}, "not a result of the protocol"),
     ],
 )

@@ -180,7 +180,7 @@ async def test_nobody_answering_in_time_is_a_denial(serve):
         release.set()
         assert result.is_error
         assert result.content[0].text == (
-            f"{NEEDS}Nobody answered at the MCP client in 0.1 seconds.{INSTEAD}"
+            f"{NEEDS}No one answered at the MCP client in 0.1 seconds.{INSTEAD}"
         )
         assert await erased(client) == []
 
@@ -215,7 +215,7 @@ async def test_nobody_answering_before_the_deadline_is_a_denial(serve):
         release.set()
         assert result.is_error
         assert result.content[0].text == (
-            f"{NEEDS}Nobody answered at the MCP client in 0.18 seconds.{INSTEAD}"
+            f"{NEEDS}No one answered at the MCP client in 0.18 seconds.{INSTEAD}"
         )
         assert await erased(client) == []
 

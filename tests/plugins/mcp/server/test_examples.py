@@ -29,7 +29,7 @@ DELETION = "15"
 APPROVED = "ApprovalAnswer.approve()"
 DENIED = "ApprovalAnswer.deny()"
 CLOSED = "ApprovalAnswer.unanswered('The person closed the question without an answer.')"
-SILENT = "ApprovalAnswer.unanswered('Nobody answered at the MCP client in 0.5 seconds.')"
+SILENT = "ApprovalAnswer.unanswered('No one answered at the MCP client in 0.5 seconds.')"
 APPROVER = """\
 from toolstile_hookspecs import ApprovalAnswer, hookimpl
 

@@ -89,7 +89,7 @@ class GuardedStream(ObjectReceiveStream[Item]):
             return True
         self._dropped += 1
         if self._dropped > FLOOD:
-            raise ServerBroken("it floods its client with messages that nobody asked for")
+            raise ServerBroken("it floods its client with unrequested messages")
         return False
 
 
