@@ -128,8 +128,7 @@ class ToolCall:
 
     def __reduce__(self) -> tuple[Any, ...]:
         fields = (self.name, self.arguments, self.id, self.cancellation, self.deadline)
-        # `NO_META` cannot be pickled.
-        return self.__class__, (*fields, dict(self.meta), self.provider_id)
+        return self.__class__, (*fields, dict(self.meta), self.provider_id)  # no proxy is pickled
 
     @property
     def wire_id(self) -> str:

@@ -95,6 +95,11 @@ class CallControl(Protocol):
         """The progress of the handler, for plugins that depend on its effects."""
         ...
 
+    @property
+    def is_over(self) -> bool:
+        """True when the top-level call around it has ended, kept or rolled back."""
+        ...
+
     def keep(self, effect_id: str) -> CallRecord:
         """Return the record of a successful call, in a participant's `prepare` or `join`.
 

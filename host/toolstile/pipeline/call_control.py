@@ -140,6 +140,11 @@ class CallControlImpl:
         """The progress of the handler."""
         return self._run.handler_state
 
+    @property
+    def is_over(self) -> bool:
+        """True when the top-level call around it has ended."""
+        return self._run.root.ended
+
     def keep(self, effect_id: str) -> CallRecord:
         """Return what the call came to, and mark the session as holding what it changed."""
         run = self._run

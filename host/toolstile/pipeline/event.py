@@ -182,18 +182,30 @@ def _closing_error(run: ActiveCall, error: BaseException) -> BaseException:
 
 
 def tell_rollback(run: ActiveCall, table: DispatchTable, reason: str) -> None:
-    """Tell the policies and plugins that the changes of an admitted call are gone."""
+    """Tell the policies and plugins that the changes of an admitted call are gone.
+
+    Raises:
+        BaseException: What interrupted one of them, when all have been told.
+    """
     plan = run.plan
     assert plan is not None  # noqa: S101 - admitted calls have one
-    with run.telling_rollback():
+    interruption: BaseException | None = None
+    with deferred_interrupts(), run.telling_rollback():
         for rule in plan.on_rollbacks:
             try:
                 rule.on_rollback(plan.tool, params_copy_for(run, rule), context=run.context)  # type: ignore[misc]
             except Exception:  # noqa: BLE001 - logged without secrets
                 log_failure(run, log, "Policy %s failed to hear of a rollback.", rule.name)
+            except BaseException as error:  # noqa: BLE001 - raised when all have been told
+                interruption = error
         for each in table.rollbacks:
-            params = params_copy_for(run, each)
-            observe(run, (each,), "toolstile_rollback", plan.tool, params, run.context, reason)
+            try:
+                params = params_copy_for(run, each)
+                observe(run, (each,), "toolstile_rollback", plan.tool, params, run.context, reason)
+            except BaseException as error:  # noqa: BLE001 - raised when all have been told
+                interruption = error
+    if interruption is not None:
+        raise interruption
 
 
 def publish(run: ActiveCall, table: DispatchTable) -> None:

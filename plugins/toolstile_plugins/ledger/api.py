@@ -273,7 +273,7 @@ def decision_key(claim: Claim) -> str:
     return f"{DECIDER}:{claim.effect_id}:{claim.key}"
 
 
-def now_of(store: LedgerStore, clock: Clock) -> datetime:
+def now_of(store: object, clock: Clock) -> datetime:
     """Return the time by the clock of a store that hosts share, else by the host's."""
     ahead_of = getattr(store, "ahead_of", None)
     now = clock.now()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -15,32 +16,39 @@ from toolstile_plugins.ledger.messages import failure
 log = logging.getLogger("toolstile.ledger")
 
 Settling = Callable[[], object]
+LeftBehind = Callable[[], Settling | None]
 
 AGAIN: Final = 0.5
-"""Seconds until something that could not be written is tried again."""
+"""Seconds between two looks at late writes, and at claims whose calls are over."""
 
 
 class LeaseKeeper:
     """One thread that renews the claims of this process, three times a lease.
 
-    It also repeats late writes until they succeed.
+    It also repeats late writes until they succeed, and settles claims whose calls are over: a
+    person who presses Ctrl-C again and again interrupts a call's own settling, too.
     """
 
     def __init__(self, store: LedgerStore) -> None:
         self._store = store
-        self._held: dict[str, str] = {}
+        self._held: dict[str, tuple[str, LeftBehind | None]] = {}
         self._late: deque[Settling] = deque()
         self._wake = threading.Event()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopped = False
 
-    def hold(self, effect_id: str, key: str) -> None:
-        """Keep a claim from now on."""
-        if self._store.lease is not None:
-            self._held[effect_id] = key
-            if self._thread is None:
-                self._start()
+    def hold(self, effect_id: str, key: str, left_behind: LeftBehind | None = None) -> None:
+        """Keep a claim from now on.
+
+        Args:
+            effect_id: The id of its effect.
+            key: Its key.
+            left_behind: Returns how to settle the claim, once its call is over.
+        """
+        self._held[effect_id] = key, left_behind
+        if self._thread is None:
+            self._start()
 
     def drop(self, effect_id: str) -> None:
         """Keep a claim no longer."""
@@ -84,14 +92,21 @@ class LeaseKeeper:
 
     def _run(self) -> None:
         interval = (self._store.lease or 3.0) / 3
+        renewal = time.monotonic() + interval
         while not self._stopped:
-            self._wake.wait(min(interval, AGAIN) if self._late else interval)
+            self._wake.wait(min(interval, AGAIN))
             self._wake.clear()
-            self._renew()
+            if self._store.lease is not None and time.monotonic() >= renewal:
+                renewal = time.monotonic() + interval
+                self._renew()
+            for effect_id, (_, left_behind) in list(self._held.items()):
+                if left_behind is not None and (settling := left_behind()) is not None:
+                    self.drop(effect_id)
+                    self._late.append(settling)
             self._settle_late()
 
     def _renew(self) -> None:
-        held = dict(self._held)
+        held = {effect_id: key for effect_id, (key, _) in list(self._held.items())}
         if not held:
             return
         try:

@@ -120,6 +120,7 @@ class Holding:
     """
 
     __slots__ = (
+        "_awaits_handler",
         "_holdings",
         "_is_partial",
         "_joined",
@@ -162,6 +163,7 @@ class Holding:
         self._joined = False
         # Whether changes of calls within it that may still be put back are not recorded yet.
         self._is_partial = False
+        self._awaits_handler = False
         self._result: RecordedResult | None = None
         self._uncommitted: Uncommitted | None = None
         self._holdings = holdings
@@ -194,8 +196,16 @@ class Holding:
                 return False
             self.claim = claim
             self._state = _CLAIMED
-        self.ledger.leases.hold(claim.effect_id, claim.key)
+        self.ledger.leases.hold(claim.effect_id, claim.key, self._left_behind)
         return True
+
+    def _left_behind(self) -> Callable[[], object] | None:
+        """Return how to settle the claim of a call that is over and was kept from settling it."""
+        claim = self.claim
+        if self._awaits_handler or claim is None or not self.control.is_over:
+            return None
+        self._holdings.pop(self.control, None)
+        return partial(self._settle_if_claimed, claim, is_free=self._is_free)
 
     # --- the participant ---
 
@@ -258,12 +268,19 @@ class Holding:
         self._holdings.pop(self.control, None)
         if self.claim is not None:
             self.ledger.leases.drop(self.claim.effect_id)
-            self.ledger.leases.settle_later(partial(self._doubt_if_claimed, self.claim))
+            self.ledger.leases.settle_later(
+                partial(self._settle_if_claimed, self.claim, is_free=False)
+            )
 
-    def _doubt_if_claimed(self, claim: Claim) -> None:
-        entry = self.ledger.store.get(claim.key)
+    def _settle_if_claimed(self, claim: Claim, *, is_free: bool) -> None:
+        store = self.ledger.store
+        entry = store.get(claim.key)
         if entry and (entry.claim.effect_id, entry.state) == (claim.effect_id, EffectState.CLAIMED):
-            self.ledger.store.doubt(claim.key, claim.effect_id, UNDECIDED)
+            if is_free:
+                store.release(claim.key, claim.effect_id)
+            else:
+                store.doubt(claim.key, claim.effect_id, UNDECIDED)
+        self._forget()
 
     def rollback(self) -> None:
         """Settle a nested call that had succeeded; for all others the hook calls `settle`."""
@@ -290,15 +307,17 @@ class Holding:
         if self.handler_end is None:
             self._write(claim, settling)
         else:
+            self._awaits_handler = True
             self.handler_end.then(partial(self._write, claim, settling))
 
     def _write(self, claim: Claim, settling: Callable[[], object]) -> None:
         """Write the outcome of a claim that is held no longer."""
-        self.ledger.leases.drop(claim.effect_id)
         if self.ledger.store.waits and is_on_loop():
             self.ledger.leases.settle_later(settling)
         else:
             self.ledger.leases.settle(settling)
+        # Last: whoever interrupts the write leaves the claim to the keeper.
+        self.ledger.leases.drop(claim.effect_id)
 
     def _settle_and_forget(self, settling: Callable[[], object]) -> None:
         """Hide the recorded effect until it is put right."""
@@ -310,7 +329,7 @@ class Holding:
         if self._joined and before is _RECORDED and not self.tool.contained:
             # It succeeded, and what it did outside is there, whatever became of its caller.
             return None
-        is_free = self.tool.contained or self._is_without_effect()
+        is_free = self._is_free
         # Of a nested call that had succeeded the event is out already.
         with suppress(CallClosed):
             self.context.set_attribute("ledger.state", "released" if is_free else "unknown")
@@ -318,13 +337,14 @@ class Holding:
             return partial(store.release, claim.key, claim.effect_id)
         return partial(store.doubt, claim.key, claim.effect_id, reason)
 
-    def _is_without_effect(self) -> bool:
-        """Tell whether the handler did not begin, or its failure counts as without effect."""
+    @property
+    def _is_free(self) -> bool:
+        """True if nothing of the call is left: contained, not begun, or failed without effect."""
         state = self.control.handler_state
+        if self.tool.contained or state is HandlerState.NOT_BEGUN:
+            return True
         asks_tool = self.reconciler is not None and self.reconciler.asks_tool
-        return state is HandlerState.NOT_BEGUN or gives_key_back(
-            self.tool, state, asks_tool=asks_tool
-        )
+        return gives_key_back(self.tool, state, asks_tool=asks_tool)
 
     def _come_to_result(self, holder: ToolContext | None) -> bool:
         """Take the result to record; `holder` is the call whose branch takes in the changes."""

@@ -30,6 +30,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.services.ledger import Claim, EffectState
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
 from toolstile_plugins.ledger.leases import LeaseKeeper
+from toolstile_plugins.ledger.participant import Holding
 from toolstile_plugins.ledger.stores import sqlite
 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 from toolstile_plugins.ledger.stores.process_identity import Process
@@ -415,6 +416,39 @@ class Breaking(MemoryStore):
         if self.faults:
             self.faults -= 1
             raise RuntimeError("its-password was refused")
+
+
+@pytest.mark.parametrize(("raises", "left"), [(False, []), (True, ["unknown"])])
+def test_an_interrupt_of_the_settling_leaves_no_claim_behind(bench, monkeypatch, raises, left):
+    """A third Ctrl-C may end a rollback at any line: before the plugin has settled the claim."""
+    interrupted = threading.Event()
+
+    def settle(holding, reason):
+        interrupted.set()
+        raise KeyboardInterrupt
+
+    @tool(idempotency=IdempotencyConfig(scope="global", on_error="unknown"))
+    def act() -> str:
+        """Act."""
+        if raises:
+            raise ConnectionResetError
+        return "Done."
+
+    class Failing:
+        @hookimpl(trylast=True)
+        def toolstile_execute(self, tool):
+            if not raises:
+                raise ValueError("before the handler")
+
+    bench.open(act, plugins=(Failing(),))
+    monkeypatch.setattr(Holding, "settle", settle)
+    with pytest.raises(KeyboardInterrupt):
+        bench.call("act")
+    assert interrupted.is_set()
+    until = time.monotonic() + 5
+    while bench.stored() != left and time.monotonic() < until:
+        time.sleep(0.05)
+    assert bench.stored() == left
 
 
 def test_claims_are_renewed_though_the_store_breaks_the_contract(caplog):
