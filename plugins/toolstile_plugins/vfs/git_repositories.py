@@ -21,12 +21,16 @@ Entry = tuple[str, str, str, str]
 _SECTION: Final = re.compile(r'\[([A-Za-z0-9.-]+)(?: "([^"\\\n]*)")?\]')
 _ENTRY: Final = re.compile(r"[\t ]*([A-Za-z][A-Za-z0-9-]*)[\t ]*(?:=[\t ]*([^\\\n]*))?")
 _PLAIN: Final = re.compile(r"[\w./@+-]+", re.ASCII)
-_NAMED: Final = re.compile(
-    r"^[\t ]*(?:\[[^\]\n]*\])?[\t ]*(hookspath|path|attributesfile|fsmonitor|\w*command|cmd|"
-    r"askpass|editor|pager|external|clean|smudge|process|textconv|driver|helper|program)"
-    r'[\t ]*=[\t ]*"?!?([^"\n;#\t ][^"\n;#]*)',
-    re.IGNORECASE | re.MULTILINE,
+_LINE: Final = re.compile(
+    r'^[\t ]*(?:\[[\w.-]+(?:[\t ]+"(?:\\.|[^"\\\n])*")?\])?[\t ]*([\w-]+)[\t ]*=(.*)', re.MULTILINE
 )
+_PIECE: Final = re.compile(r'[;#].*|"((?:\\.|[^"\\])*)"?|(\\.)|([^"\\;#]+)')
+_TREES: Final = frozenset({"hookspath", "templatedir"})
+_FILES: Final = re.compile(
+    r"path|attributesfile|fsmonitor|askpass|external|clean|smudge|process|textconv|driver|vcs|"
+    r"\w*(?:command|cmd|pager|editor|filter|program|helper|hook|proxy|pack)"
+)
+_BETWEEN: Final = re.compile(r"[\s;&|(){}<>'\"`=]+")
 _MOST_FILES: Final = 64
 
 
@@ -46,15 +50,15 @@ def obeyed_by_git(changes: FileChanges, path: str) -> bool:
 
         return has("HEAD") and (has("commondir") or (has("objects") and has("refs")))
 
+    after = changes.stat(path, False)  # noqa: FBT003 - the contract's
+    obeyed = globs.obeyed_by_git(is_link=after is not None and after.kind == "link")
     directory, name = paths.split(path)
     if name in {"HEAD", "commondir", "objects", "refs"} and (
         is_repository(directory, before=False) and not is_repository(directory, before=True)
     ):
         return True
     names = path.split("/")
-    places = [
-        at for at in range(len(names)) if globs.obeyed_by_git().fullmatch("/".join(names[at:]))
-    ]
+    places = [at for at in range(len(names)) if obeyed.fullmatch("/".join(names[at:]))]
     return any(
         is_repository("/".join(names[:at]), before=before)
         for at in places
@@ -77,13 +81,39 @@ def named_by_git(directory: str) -> Iterator[str]:
     files = [f"{common}/config", f"{git}/config.worktree", "/etc/gitconfig"]
     files += [f"{ours}/git/config", f"{home}/.gitconfig"]
     for file in files:
-        for key, value in _NAMED.findall(_text(file)):
-            is_included = key.lower() == "path"
+        for key, value in _settings(file):
+            is_included = key == "path"
             beside = os.path.dirname(file) if is_included else directory
-            yield (named := os.path.join(beside, os.path.expanduser(value.strip())))
-            yield os.path.join(beside, *value.split()[:1])
+            named = os.path.join(beside, os.path.expanduser(value))
             if is_included and named not in files and len(files) < _MOST_FILES:
                 files.append(named)
+            if key in _TREES:
+                yield named
+            elif key != "merge":
+                words = _BETWEEN.split(value.removeprefix("!"))
+                whole = [value, words[0]] if _FILES.fullmatch(key) else []
+                names = [*whole, *(each for each in words if "/" in each)]
+                paths_of = (os.path.join(beside, os.path.expanduser(each)) for each in names)
+                # A command may name a directory, whose files it does not run.
+                yield from (each for each in paths_of if not os.path.isdir(each))
+
+
+def submodules(directory: str) -> Iterator[str]:
+    """Yield the working trees of a repository's submodules."""
+    for place, folders, names in os.walk(f"{_directories_of(directory)[1]}/modules"):
+        if "HEAD" in names:
+            folders[:] = [each for each in folders if each == "modules"]
+            trees = (value for key, value in _settings(f"{place}/config") if key == "worktree")
+            yield from (os.path.normpath(os.path.join(place, each)) for each in trees)
+
+
+def _settings(file: str) -> Iterator[tuple[str, str]]:
+    text = _text(file)
+    # Git does not continue a comment, so that a joined line may hide the next one.
+    for each in (text, text.replace("\\\n", "")) if "\\\n" in text else (text,):
+        for key, value in _LINE.findall(each):
+            pieces = "".join("".join(piece) for piece in _PIECE.findall(value))
+            yield key.lower(), re.sub(r"\\(.)", r"\1", pieces).strip()
 
 
 def _directories_of(directory: str) -> tuple[str, str]:

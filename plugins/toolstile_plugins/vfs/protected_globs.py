@@ -69,9 +69,14 @@ def protected_by() -> re.Pattern[str]:
 
 
 @cache
-def obeyed_by_git() -> re.Pattern[str]:
-    """Return the expression of the files on the list within a repository, whatever its name."""
-    return re.compile("|".join(map(_expression, alternatives(_OF_GIT))), re.IGNORECASE | re.DOTALL)
+def obeyed_by_git(*, is_link: bool) -> re.Pattern[str]:
+    """Return the expression of the files on the list within a repository, whatever its name.
+
+    A link may also stand for the directory of such files.
+    """
+    files = list(alternatives(_OF_GIT))
+    above = [file.rsplit("/", 1)[0] for file in files if "/" in file] if is_link else []
+    return re.compile("|".join(map(_expression, files + above)), re.IGNORECASE | re.DOTALL)
 
 
 @cache

@@ -18,17 +18,22 @@ from typing import Any, Final, cast
 from toolstile_hookspecs import PolicyDecision, Tool, ToolContext
 from toolstile_hookspecs.services.file_changes import FileChange, FileChanges
 from toolstile_plugins.vfs import paths, protected_globs as globs
-from toolstile_plugins.vfs.git_repositories import is_harmless, named_by_git, obeyed_by_git
+from toolstile_plugins.vfs.git_repositories import (
+    is_harmless,
+    named_by_git,
+    obeyed_by_git,
+    submodules,
+)
 from toolstile_plugins.vfs.glob import Pattern
 
 _MOST_SHOWN: Final = 20
 _MOST_FILES: Final = 50_000
 _MANY: Final = 1000
-_FILTER: Final = re.compile(rb"[ \t\]]filter(?:[ \t=\r]|$)")
-_ENVIRONMENT: Final = re.compile(r"(?:.*?/)?(?:\.venv|venv|node_modules)(?=/|$)", re.DOTALL)
+_FILTER: Final = re.compile(rb"[ \t\r\]]filter(?:[ \t\r=]|$)")
+_ENVIRONMENTS: Final = (".venv", "venv", "node_modules")
+_ENVIRONMENT: Final = re.compile(r"(?is)(?:.*?/)?(?:\.venv|venv|node_modules)(?=/|$)")
 _STARTS: Final = re.compile(
-    r"(?:.*/)?(?:[^/]*\.pth|(?:site|user)customize\.py|pyvenv\.cfg|(?:bin|Scripts|\.bin)/[^/]*)",
-    re.DOTALL,
+    r"(?is)(?:.*/)?(?:[^/]*\.pth|(?:site|user)customize\.py|pyvenv\.cfg|(?:bin|Scripts|\.bin)/[^/]*)",
 )
 _FOLDERS: Final = (None, "directory")
 _READ: Final = ("pyproject.toml", ".gitattributes")
@@ -69,10 +74,10 @@ class ProtectedPaths:
                 counts[why] += 1
             else:
                 found[change.path] = why
-        if look.made:
-            self._environments.setdefault(session, set()).update(look.made)
         settings = [f'"{path}"' for path in (*found, *(f"{folder}**" for folder in counts))]
         if not settings:
+            if look.made:
+                self._environments.setdefault(session, set()).update(look.made)
             return PolicyDecision.allow()
         folded = [
             f"{folder} (executables and start-up files: {counts[folder]})" for folder in counts
@@ -95,7 +100,9 @@ class _Look:
         self._changes = changes
         self._protected = protected
         self._known = known
-        self._named = dict(_named(changes))
+        named = dict(_named(changes))
+        self._named = {at: why for at, why in named.items() if not why.endswith("/")}
+        self._linked = {at: link for at, link in named.items() if link.endswith("/")}
         self.made: set[str] = set()
 
     def why(self, change: FileChange) -> str | None:
@@ -141,9 +148,13 @@ class _Look:
 
     def _environment(self, change: FileChange) -> str | None:
         """Return the environment whose program or start-up file it is, if it was there before."""
-        if (found := _ENVIRONMENT.match(change.path)) is None:
+        path = change.path
+        for at in paths.ancestors(path):
+            if at in self._linked:
+                path = f"{self._linked[at]}{path[len(at) + 1 :]}"
+        if (found := _ENVIRONMENT.match(path)) is None:
             return None
-        root, inside = found[0], change.path[found.end() + 1 :]
+        root, inside = found[0], path[found.end() + 1 :]
         if self._changes.stat(root, True) is None:  # noqa: FBT003 - the contract's
             self.made.add(root)
             return None
@@ -153,7 +164,7 @@ class _Look:
         return None if is_free else f"{root}/"
 
     def _by_name(self, path: str, *, is_link: bool) -> str | None:
-        for at in (path, *paths.ancestors(path)):
+        for at in (path, *paths.ancestors(path), ""):
             if (why := self._named.get(at)) is not None:
                 return why
         beneath = self._named.items() if is_link else ()
@@ -183,7 +194,10 @@ class _Look:
 
 
 def _named(changes: FileChanges) -> Iterator[tuple[str, str]]:
-    """Yield where links of the list lead to, and what git's and our configuration name."""
+    """Yield where links of the list lead to, and what git's and our configuration name.
+
+    For the target of a link to an environment, it is the link with a slash.
+    """
     root = changes.root
     if root is None:
         return
@@ -191,13 +205,17 @@ def _named(changes: FileChanges) -> Iterator[tuple[str, str]]:
         real = f"{root}/{directory}" if directory else root
         with suppress(OSError), os.scandir(real) as entries:
             there = {entry.name for entry in islice(entries, _MANY)}
-            for name in globs.literal_paths():
+            for name in (*globs.literal_paths(), *_ENVIRONMENTS):
                 # One look at a directory takes less time than one at each name, unless it is large.
                 if (name.partition("/")[0] in there or len(there) == _MANY) and os.path.islink(
                     link := f"{real}/{name}"
                 ):
-                    yield from _within(root, link, f"{paths.join(directory, name)} leads to it")
+                    path = paths.join(directory, name)
+                    is_one = name in _ENVIRONMENTS
+                    yield from _within(root, link, f"{path}/" if is_one else f"{path} leads to it")
         yield from _configured(root, real)
+    for tree in submodules(root):
+        yield from _configured(root, tree)
     for above in Path(root).parents:
         yield from _configured(root, str(above))
 
@@ -217,9 +235,10 @@ def _configured(root: str, directory: str) -> Iterator[tuple[str, str]]:
 
 
 def _within(root: str, named: str, why: str) -> Iterator[tuple[str, str]]:
-    real = os.path.realpath(named)
-    if real.startswith(f"{root}/"):
-        yield real[len(root) + 1 :], why
+    # A link that is removed makes room for other files of its name.
+    for each in {os.path.realpath(named), os.path.normpath(named)}:
+        if f"{each}/".startswith(f"{root}/"):
+            yield each[len(root) + 1 :], why
 
 
 def _folders(changes: FileChanges) -> set[str]:
@@ -238,4 +257,5 @@ def _own_table(content: bytes, *, is_whole: bool = False) -> dict[str, Any] | by
 
 
 def _filters(content: bytes) -> list[bytes]:
-    return [line for line in content.splitlines() if _FILTER.search(line)]
+    # To git, a carriage return ends no line: it is a space.
+    return [line for line in content.split(b"\n") if _FILTER.search(line)]

@@ -345,6 +345,21 @@ def test_an_environment_that_the_session_made_is_its_own(at: House) -> None:
         assert not executor.dispatch(call).success
 
 
+def test_an_environment_behind_a_link(at: House) -> None:
+    (at.root / "envs" / "a").mkdir(parents=True)
+    (at.root / ".venv").symlink_to("envs/a")
+    assert ".venv/ (executables" in at.asks_to_write("envs/a/bin/python")
+    assert at.asks_to_write("envs/a/lib/x.py") == ""
+    assert at.asks_to_write("envs/b/bin/python") == ""
+
+
+def test_an_environment_of_a_denied_call_is_not_the_sessions(at: House) -> None:
+    code = "put(path='.venv/bin/x', text='a')\nput(path='.envrc', text='b')"
+    assert at.asks("run_python", code=code)
+    (at.root / ".venv" / "bin").mkdir(parents=True)
+    assert at.asks_to_write(".venv/bin/x")
+
+
 # --- Git
 
 
@@ -414,6 +429,8 @@ def test_a_key_that_is_removed_or_changed_is_asked_about(repository: House) -> N
     [
         ("*.c filter=evil\n", True),
         ("* text filter\n", True),
+        ("*.c\rfilter=evil\n", True),
+        ("*.c filter\r=evil\n", True),
         ("[attr]mine filter=evil\n", True),
         ("*.filter text\n", False),
         ("* text=auto\n# the filter is not here\n", True),
@@ -442,6 +459,40 @@ def test_programs_that_gits_configuration_names(repository: House) -> None:
     for path in ("tools/clean.sh", "tools/watch.sh"):
         assert repository.asks_to_write(path)
     assert repository.asks_to_write("tools/build.sh") == ""
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "path"),
+    [
+        ("core.hooksPath", "a#b;c", "a#b;c/pre-commit"),
+        ("core.hooksPath", 'a"b', 'a"b/pre-commit'),
+        ("core.hooksPath", ".", "pre-commit"),
+        ("init.templateDir", "tools/new", "tools/new/hooks/post-checkout"),
+        ("interactive.diffFilter", "tools/x", "tools/x"),
+        ("pager.log", "tools/x", "tools/x"),
+        ("alias.st", "!cd src; exec ./tools/x", "tools/x"),
+        ("sendemail.toCmd", "tools/x", "tools/x"),
+        ("diff.a.command", "sh -c ./tools/x", "tools/x"),
+        ("core.fsmonitor", "python3 tools/x.py", "tools/x.py"),
+        ("credential.helper", "!f() { ./tools/x; }; f", "tools/x"),
+    ],
+)
+def test_each_way_to_name_a_program_or_folder(
+    repository: House, key: str, value: str, path: str
+) -> None:
+    git(repository.root, "config", "alias.t", "!cd tools/ && make")
+    git(repository.root, "config", "branch.main.merge", "refs/heads/main")
+    for free in ("tools/y", "refs/heads/main"):
+        assert repository.asks_to_write(free) == ""
+    git(repository.root, "config", key, value)
+    assert repository.asks_to_write(path)
+
+
+def test_a_hooks_folder_behind_a_link(repository: House) -> None:
+    (repository.root / "hooks").symlink_to("tools")
+    git(repository.root, "config", "core.hooksPath", "hooks")
+    assert repository.asks_to_write("tools/pre-commit")
+    assert repository.asks("delete_file", path="hooks")
 
 
 def test_calls_side_by_side_cannot_make_a_repository_together(at: House) -> None:
@@ -484,6 +535,8 @@ def test_the_repositories_of_submodules_and_linked_worktrees(tmp_path: Path, at:
         "tree/team/pre-commit",
     ):
         assert path in at.asks_to_write(path)
+    git(at.root / "lib" / "sub", "config", "core.hooksPath", "../../shared")
+    assert at.asks_to_write("shared/pre-commit")
     for path in ("lib/sub/a.py", ".git/modules/lib/sub/index", ".git/worktrees/tree/index"):
         assert at.asks_to_write(path) == ""
 
@@ -501,6 +554,16 @@ def test_a_directory_that_becomes_a_repository(at: House) -> None:
     assert at.asks("move_file", source="x/y", target="z")
     assert at.asks_to_write("w/HEAD") == ""
     assert at.asks_to_write("w/commondir", "../x/y")
+
+
+@pytest.mark.parametrize("directory", ["hooks", "info", "rebase-merge"])
+@pytest.mark.parametrize("repository", ["x.git", ".git/modules/lib", ".git"])
+def test_a_link_in_the_place_of_a_directory_that_git_obeys(repository: str, directory: str) -> None:
+    there = {f"{repository}/{name}": "" for name in ("HEAD", "objects/keep", "refs/keep")}
+    branch = VirtualFilesystem.in_memory({"evil/pre-commit": "", **there}).own_branch()
+    branch.resource.link(f"{repository}/{directory}", "evil")
+    decision = ProtectedPaths().check_changes(put, branch.file_changes(), context=CONTEXT)
+    assert decision.paths == (f"{repository}/{directory}",)
 
 
 def test_a_workspace_that_is_a_bare_repository(at: House) -> None:
