@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, ClassVar, Literal
 
 from toolstile_hookspecs import (
@@ -117,7 +117,7 @@ class SequentialDependencyPolicy:
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Remember a success that others wait for."""
-        names = self._awaited_by_name(tool)
+        names = _meaning(tool, self._awaited)
         if not names:
             return
         state = PolicyState.of(context, self.name)
@@ -128,8 +128,7 @@ class SequentialDependencyPolicy:
         self, tool: Tool[Any, Any], params: Any, result: ToolResult[Any], *, context: ToolContext
     ) -> None:
         """Remember that the model has read a text of the tool, though it failed."""
-        read = _NOTHING.union(*self.not_after.values())
-        names = frozenset(name for name in read if fits(tool, name))
+        names = _meaning(tool, _NOTHING.union(*self.not_after.values()))
         state = PolicyState.reserved(context, self.name)
         if not names <= state.invoked_tools:
             replace(state, invoked_tools=state.invoked_tools | names).save(context)
@@ -140,10 +139,7 @@ class SequentialDependencyPolicy:
 
     def hears(self, tool: Tool[Any, Any]) -> bool:
         """Tell whether others wait for the tool."""
-        return bool(self._awaited_by_name(tool))
-
-    def _awaited_by_name(self, tool: Tool[Any, Any]) -> frozenset[str]:
-        return frozenset(name for name in self._awaited if fits(tool, name))
+        return bool(_meaning(tool, self._awaited))
 
     @cached_property
     def _waiting(self) -> ToolSelector:
@@ -183,6 +179,12 @@ class SequentialDependencyPolicy:
 
 
 _NOTHING: frozenset[str] = frozenset()
+
+
+@lru_cache(maxsize=1024)
+def _meaning(tool: Tool[Any, Any], names: frozenset[str]) -> frozenset[str]:
+    """Return those of the names, which may be globs, that mean a tool."""
+    return frozenset(name for name in names if fits(tool, name))
 
 
 def _needs(name: str, dependencies: Mapping[str, AbstractSet[str]]) -> AbstractSet[str]:
