@@ -138,7 +138,8 @@ class Codec:
                 value = self._read(with_whole_numbers(text), strict=True, extra=self._extra)
             except ValidationError as error:
                 raise ToolValidationError(explain(error, self._known_schema)) from None
-        STRICT.decode(text if isinstance(text, str) else text.decode())
+        # All of it is JSON, as pydantic has found: there is no end to look for.
+        STRICT.scan_once((text if isinstance(text, str) else text.decode()).lstrip(), 0)
         return value
 
     def copy(self, text: Json) -> Any:
@@ -305,6 +306,8 @@ def _as_integer(found: re.Match[str]) -> str:
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
+    if len(dict(pairs)) == len(pairs):
+        return
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
@@ -329,7 +332,7 @@ def _refuse_infinite(digits: str) -> None:
         )
 
 
-STRICT: Final = json.JSONDecoder(
+STRICT: Final[Any] = json.JSONDecoder(
     object_pairs_hook=_refuse_duplicates,
     parse_constant=_refuse_constant,
     parse_float=_refuse_infinite,
