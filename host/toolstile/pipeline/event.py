@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final, cast
 
@@ -210,19 +211,20 @@ def tell_rollback(run: ActiveCall, table: DispatchTable, reason: str) -> None:
 
 def publish(run: ActiveCall, table: DispatchTable) -> None:
     """Make the call's one event, keep it in the session's log, show it to the observers."""
-    executor = run.executor
-    plan = run.plan
+    executor, plan, call = run.executor, run.plan, run.call_made
     succeeded = run.status is SUCCEEDED
     event = _new(ToolInvoked)
     fields = event.__dict__
     fields.update(executor.event_fields)
-    fields["call"] = run.call_made
+    fields["call"] = call
     fields["tool"] = plan.tool if plan is not None else None
     fields["arguments"] = run.arguments if run.params is not None else None
-    result = run.result
+    given = call.arguments
+    size = len(run.arguments) + (len(given) if given.__class__ is str else _size_of(run, given))
+    result, data = run.result, run.data
     is_text = result.value.__class__ is str
     if (
-        run.data is not None
+        data is not None
         and succeeded
         and not (is_text or plan.shares_value)  # type: ignore[union-attr]
         and result.__class__ is ToolResult
@@ -244,27 +246,35 @@ def publish(run: ActiveCall, table: DispatchTable) -> None:
         fields["result_secrets"] = run.result_secrets
     if not (succeeded and run.tells_json):
         fields["told" if succeeded else "text"] = run.text  # that of a failure is masked by now
-    data = run.data
+        size += len(run.text)
     is_long = data is not None and len(data) > LONG_VALUE
     if not (succeeded and data is not None and (is_text or (is_long and plan.shares_value))):  # type: ignore[union-attr]
         # The JSON of a long value that is kept as itself is made again for whoever reads it.
         fields["data"] = data
+    if data is not None and run.text is not result.value:
+        size += len(data)
     outcome = run.outcome = _new(Outcome)
     shown = outcome.__dict__
     shown["event"] = event
     shown["held_result"] = result
-    executor.session.log(event)
+    executor.session.log(event, size)
     if table.telemetry:
         observe(run, table.telemetry, "toolstile_telemetry", event)
     if table.retelling:
         changes = run.session_changes if succeeded else NOTHING
         observe(run, table.retelling, "toolstile_telemetry", event, changes)
     if run.error is not None:
-        if run.raises is None:
-            _forget_frames(run.error)
-        else:
-            # What is raised goes on to gather frames: those of the application, too.
-            fields["error"] = _stand_in(run.error)
+        # What is raised goes on to gather frames: those of the application, too.
+        fields["error"] = _without_frames(run.error) if run.raises is None else _stand_in(run.error)
+
+
+def _size_of(run: ActiveCall, given: object) -> int:
+    """Return about how many bytes the arguments of a call hold that are no text."""
+    if isinstance(given, bytes) or run.params is not None:
+        return len(given if isinstance(given, bytes) else run.arguments)
+    with suppress(ValueError, RecursionError):  # of what no text can say
+        return len(str(given))
+    return 0
 
 
 def _add_unusual_fields(fields: dict[str, Any], run: ActiveCall, *, succeeded: bool) -> None:
@@ -278,8 +288,8 @@ def _add_unusual_fields(fields: dict[str, Any], run: ActiveCall, *, succeeded: b
         fields["request"] = run.request
 
 
-def _forget_frames(error: BaseException) -> None:
-    """Let go of what the error's frames hold, since the event is kept for good."""
+def _without_frames(error: BaseException) -> BaseException:
+    """Return the error without what its frames hold, since the event is kept for good."""
     seen: set[int] = set()
     left: list[BaseException | None] = [error]
     while left:
@@ -291,6 +301,7 @@ def _forget_frames(error: BaseException) -> None:
         left += (each.__cause__, each.__context__)
         if isinstance(each, BaseExceptionGroup):
             left += cast("BaseExceptionGroup[BaseException]", each).exceptions
+    return error
 
 
 def _stand_in(error: BaseException) -> BaseException:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from contextlib import suppress
 from math import inf
 from threading import Lock
 from typing import Any
@@ -52,25 +51,6 @@ class Log:
         return Log(self._items)
 
 
-def _size_of(event: ToolInvoked) -> int:
-    # The parts that an event keeps; the others are made when somebody reads them.
-    kept = event.__dict__
-    arguments, text = kept.get("arguments"), kept.get("text") or kept.get("told") or ""
-    given, result = event.call.arguments, kept.get("result")
-    size = len(arguments or "") + len(text)
-    if isinstance(given, (str, bytes)):
-        size += 0 if given is arguments else len(given)
-    else:
-        with suppress(ValueError, RecursionError):  # of what no text can say
-            size += len(arguments or str(given))
-    message = kept["message"] if result is None else result.message
-    if message is not text:
-        size += len(message)
-    if "data" in kept:
-        return size + len(kept["data"] or "")
-    return size if event.result.value is text else size + len(event.data or "")
-
-
 class History:
     """The events of a session's calls, of which the oldest go first: a `Log` with a bound.
 
@@ -93,11 +73,11 @@ class History:
         self._size = 0
         self._lock = Lock()
 
-    def add(self, event: Any) -> None:
-        """Add an event; only where a generation is full, under a lock."""
+    def add(self, event: Any, size: int) -> None:
+        """Add an event that holds so many bytes; only where a generation is full, under a lock."""
         young = self._generations[1]
         young.append(event)
-        self._size += _size_of(event)
+        self._size += size
         if len(young) >= self._most or self._size >= self._most_bytes:
             self._age(young)
 
@@ -111,7 +91,9 @@ class History:
     def extend(self, items: list[Any]) -> None:
         """Add events; see `Log.extend`."""
         for event in items:
-            self.add(event)
+            self.add(
+                event, sum(len(each or "") for each in (event.arguments, event.text, event.data))
+            )
 
     def items(self) -> Items:
         """Return the events there are now."""

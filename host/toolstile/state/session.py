@@ -107,10 +107,11 @@ class Session:
         self._store.dispatch(event)
         self._store.subscribers.publish(event)
 
-    def log(self, event: object) -> None:
+    def log(self, event: object, size: int = 0) -> None:
         """Add an event to the LOG slice of its type, at once, and publish it.
 
-        Reducers that other slices have for the type apply too; one that raises is logged.
+        Reducers that other slices have for the type apply too; one that raises is logged. The
+        event of a call holds so many bytes.
 
         Raises:
             StateError: The slice of the type is STATE.
@@ -118,7 +119,8 @@ class Session:
         kind = type(event)
         store = self._store
         if kind is ToolInvoked and kind not in store.reducers:
-            store.logs[ToolInvoked].add(event)
+            calls: Any = store.logs[ToolInvoked]
+            calls.add(event, size)
             if store.subscribers.handlers:
                 store.subscribers.publish(event)
             return

@@ -58,7 +58,7 @@ def echo(text: str) -> str:
 def test_the_newest_are_kept_and_no_more_than_the_bound(most: int, added: int) -> None:
     history = History(most, 0)
     for number in range(added):
-        history.add(event(number))
+        history.extend([event(number)])
     kept = [*map(number_of, history.items())]
     assert kept == list(range(added))[-len(kept) :]
     assert len(kept) <= max(most, 2)
@@ -68,18 +68,18 @@ def test_the_newest_are_kept_and_no_more_than_the_bound(most: int, added: int) -
 def test_long_events_are_fewer() -> None:
     history = History(0, 1_000)
     for number in range(100):
-        history.add(event(number, "x" * 100))
+        history.extend([event(number, "x" * 100)])
     assert 5 <= len(history.items()) <= 10
 
 
 def test_a_version_that_somebody_reads_stays_as_it_is() -> None:
     history = History(4, 0)
     for number in range(3):
-        history.add(event(number))
+        history.extend([event(number)])
     version = history.items()
     seen = list(version)
     for number in range(3, 20):
-        history.add(event(number))
+        history.extend([event(number)])
     assert list(version) == seen
     assert number_of(version.last()) == 2
 
@@ -87,10 +87,10 @@ def test_a_version_that_somebody_reads_stays_as_it_is() -> None:
 def test_a_fork_is_independent_and_has_the_bound() -> None:
     history = History(10, 0)
     for number in range(9):
-        history.add(event(number))
+        history.extend([event(number)])
     fork = history.fork()
     for number in range(9, 40):
-        fork.add(event(number))
+        fork.extend([event(number)])
         assert len(fork.items()) <= 10
     assert [*map(number_of, history.items())] == list(range(9))
     assert [*map(number_of, fork.items())] == list(range(35, 40))
@@ -101,7 +101,7 @@ def test_threads_lose_no_event_that_is_within_the_bound() -> None:
 
     def add() -> None:
         for number in range(5_000):
-            history.add(event(number))
+            history.extend([event(number)])
 
     threads = [threading.Thread(target=add) for _ in range(4)]
     for thread in threads:
