@@ -6,6 +6,7 @@ import logging
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
+from time import perf_counter
 from typing import Any, Final, cast
 
 from toolstile.drivers.commands import Staged
@@ -21,7 +22,14 @@ from toolstile.pipeline.approval import (
 from toolstile.pipeline.call import CHECK, ActiveCall
 from toolstile.pipeline.commit import undo
 from toolstile.pipeline.failures import CallRejected
-from toolstile.pipeline.hook_calls import add_origin_note, off_loop, settle, settle_for, watched
+from toolstile.pipeline.hook_calls import (
+    SLOW,
+    add_origin_note,
+    off_loop,
+    settle,
+    settle_for,
+    tell_of_blocking,
+)
 from toolstile.pipeline.masking import log_failure, mask
 from toolstile.pipeline.parse import ask_parsers
 from toolstile.pipeline.plan import DispatchTable, ToolPlan, with_rules_of
@@ -434,13 +442,17 @@ def _ask_rule(run: ActiveCall, plan: ToolPlan, rule: Rule) -> Any:
     """Return what a rule decides, None or ALLOW where it allows the call, or an awaitable."""
     # A rule of the plan's checks has one.
     question: Any = rule.check
+    started = perf_counter() if run.on_loop else 0.0
     try:
         params = run.params if plan.shares_params else params_copy_for(run, rule)
-        return watched(run, rule, question, plan.tool, params, context=run.context)
+        return question(plan.tool, params, context=run.context)
     except DeadlineExceededError:
         raise
     except Exception:  # noqa: BLE001 - logged without secrets
         return _deny_for_failure(run, rule)
+    finally:
+        if started and perf_counter() - started > SLOW:
+            tell_of_blocking(rule, started)
 
 
 def _deny_for_failure(run: ActiveCall, rule: Rule) -> PolicyDecision:
@@ -506,11 +518,15 @@ def tell_result(run: ActiveCall, plan: ToolPlan) -> Staged | None:
 def _tell(run: ActiveCall, plan: ToolPlan, rule: Rule) -> Any:
     params = run.params if plan.shares_params else params_copy_for(run, rule)
     tell: Any = rule.on_result
+    started = perf_counter() if run.on_loop else 0.0
     try:
-        return watched(run, rule, tell, plan.tool, params, run.result, context=run.context)
+        return tell(plan.tool, params, run.result, context=run.context)
     except Exception as error:
         add_origin_note(error, rule.title, "on_result")
         raise
+    finally:
+        if started and perf_counter() - started > SLOW:
+            tell_of_blocking(rule, started)
 
 
 def _tell_rest(run: ActiveCall, plan: ToolPlan, place: int, answer: Any) -> Staged:

@@ -185,30 +185,25 @@ def perform(
 
 
 def ask(run: Asker, implementation: Implementation, *args: Any) -> Any:
-    """Call one implementation; see `watched`."""
+    """Call one implementation; on an event loop, log one that blocks it."""
+    started = perf_counter() if run.on_loop else 0.0
     try:
-        return watched(run, implementation, implementation.call, *args)
+        return implementation.call(*args)
     except Exception as error:
         add_origin_note(error, implementation.title, implementation.hook)
         raise
-
-
-def watched(
-    run: Asker, who: Implementation | Rule, function: Callable[..., Any], *args: Any, **named: Any
-) -> Any:
-    """Call a function of a plugin or policy; on an event loop, log one that blocks it."""
-    if not run.on_loop:
-        return function(*args, **named)
-    started = perf_counter()
-    try:
-        return function(*args, **named)
     finally:
-        if (blocked := perf_counter() - started) > SLOW:
-            log.warning(
-                "%s blocked the event loop for %.0f ms; return an awaitable where it has to wait.",
-                who.title,
-                blocked * 1000,
-            )
+        if started and perf_counter() - started > SLOW:
+            tell_of_blocking(implementation, started)
+
+
+def tell_of_blocking(who: Implementation | Rule, started: float) -> None:
+    """Log that a function of a plugin or policy has blocked the event loop since a time."""
+    log.warning(
+        "%s blocked the event loop for %.0f ms; return an awaitable where it has to wait.",
+        who.title,
+        (perf_counter() - started) * 1000,
+    )
 
 
 def first_result(run: Asker, implementations: tuple[Implementation, ...], *args: Any) -> Staged:
