@@ -145,7 +145,8 @@ def life_of(call: ActiveCall) -> Generator[Step, Any, Outcome]:
         if not call.ended:
             call.end()
         # The collector may close this in another thread, where the mark is another call's.
-        if CURRENT.get() in (call, (call,)):
+        mark = CURRENT.get()
+        if mark is call or (mark.__class__ is tuple and mark[0] is call):
             CURRENT.set(call.around)
         call.around = None
         if traces:
