@@ -36,3 +36,14 @@ def test_the_place_of_a_hit_is_its_line(tmp_path, monkeypatch):
     monkeypatch.setattr(prose, "PAGES", ("page.md",))
     (tmp_path / "page.md").write_text("```text\nwhat\n```\n\nSay\nwhat it is.\n", encoding="utf-8")
     assert [str(hit) for hit in prose.hits("pages")] == ["page.md:6: what"]
+
+
+def test_a_listed_message_that_no_file_has_is_an_error(tmp_path, monkeypatch):
+    listed = tmp_path / "messages.txt"
+    listed.write_text("# A comment.\n{} waits for a {}.\n", encoding="utf-8")
+    monkeypatch.setattr(prose, "MESSAGES", listed)
+    monkeypatch.setattr(prose, "source_templates", lambda: [("{} waits for a {}.", "a.py")])
+    assert not prose.hits("messages")
+    listed.write_text("{} waits for what?\n{} waits for a bus.\n", encoding="utf-8")
+    with pytest.raises(LookupError, match="waits for a bus"):
+        prose.hits("messages")
