@@ -10,6 +10,8 @@ import importlib
 import pickle
 import socket
 import subprocess
+import urllib.error
+import urllib.request
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -77,7 +79,7 @@ def raised(error: Exception, *, while_handling: Exception) -> Exception:
     return error
 
 
-def caused(error: Exception, cause: Exception) -> Exception:
+def caused(error: Exception, cause: BaseException) -> Exception:
     error.__cause__ = cause
     return error
 
@@ -212,7 +214,13 @@ def test_an_answer_of_a_service_says_nothing(tmp_path: Path) -> None:
     answer = answers("HTTP/1.1 500 Internal Server Error\r\nContent-Length: 0\r\n\r\n")
     with listening(answer) as port:
         given = httpx.post(f"http://127.0.0.1:{port}/", content=b"{}")
+        url = f"http://127.0.0.1:{port}/"
+        with pytest.raises(urllib.error.HTTPError) as caught:
+            urllib.request.urlopen(url, b"{}")
+        caught.value.close()
     assert was_sent(error_of(given.raise_for_status)) is None
+    assert was_sent(caught.value) is None
+    assert was_sent(caused(RuntimeError(), caught.value)) is None
 
 
 def test_exceptions_that_were_never_raised_are_read_by_their_names(tmp_path: Path) -> None:

@@ -41,6 +41,8 @@ _CLASSES: Final = (
     (_UNCLEAR, "aiohttp", "ServerTimeoutError"),
     (_UNCLEAR, "openai anthropic", "APIConnectionError"),
     (_UNCLEAR, "urllib", "URLError"),
+    # The service answered; the author of the tool judges the status.
+    (None, "urllib", "HTTPError"),
     (_SENT, "http", "HTTPException"),
     (_UNSENT, "http", "InvalidURL NotConnected ImproperConnectionState"),
     (_SENT, "subprocess", "TimeoutExpired"),
@@ -133,8 +135,9 @@ def _evidence_of(error: BaseException) -> _Evidence | None:
     if isinstance(error, OSError) and _is_connecting(error):
         return _UNSENT
     for kind in type(error).__mro__:
-        if found := _BY_CLASS.get(f"{kind.__module__.partition('.')[0]}.{kind.__name__}"):
-            return found
+        name = f"{kind.__module__.partition('.')[0]}.{kind.__name__}"
+        if name in _BY_CLASS:
+            return _BY_CLASS[name]
     return _RAW if isinstance(error, OSError) and error.errno in _NETWORK else None
 
 
