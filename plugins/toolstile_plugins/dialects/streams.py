@@ -48,12 +48,15 @@ class PartialCall:
 
     def add(self, part: object) -> None:
         """Add a part of the arguments, where there is one."""
-        if isinstance(part, str):
+        if part and isinstance(part, str):
             self.parts.append(part)
 
     @property
     def is_whole(self) -> bool:
         """True where the parts so far are an object."""
+        # Parts are many, and to read them all at each takes long.
+        if not "".join(self.parts[-2:]).rstrip().endswith("}"):
+            return False
         with suppress(ValueError):
             return isinstance(json.loads("".join(self.parts)), dict)
         return False
@@ -205,10 +208,12 @@ class ChatCalls:
         function = reading.field(part, "function")
         if function is None:
             return None
-        index, call_id = reading.field(part, "index"), reading.field(part, "id")
+        index, call_id = reading.field(part, "index"), reading.field(part, "id") or None
         name, given = (reading.field(function, each) for each in ("name", "arguments"))
-        call = self._found(stream, index, call_id or None, is_named=bool(name))
-        if call is None or (name and given and call.is_whole):
+        call = self._found(stream, index, call_id, is_named=bool(name))
+        if call is None or self._is_another(call, name, given, call_id):
+            # A server without ids may give the name before the last call is known to be whole.
+            name = name or (call and call.name)
             call = PartialCall()
             self.known.append((stream, index, call))
         call.call_id = call.call_id or call_id
@@ -217,16 +222,25 @@ class ChatCalls:
         call.add(given)
         return call
 
+    def _is_another(self, call: PartialCall, name: object, given: object, call_id: object) -> bool:
+        if name and call.name and name != call.name:
+            return True
+        text = given.strip() if isinstance(given, str) else given
+        is_foreign = call_id is not None and call.call_id not in {None, "", call_id}
+        goes_on = not (name or is_foreign) and (call_id or call.call_id)
+        return bool((text or is_foreign) and not goes_on and call.is_whole)
+
     def _found(
         self, stream: object, index: object, call_id: object, *, is_named: bool
     ) -> PartialCall | None:
         here = [(at, call) for owner, at, call in reversed(self.known) if owner == stream]
-        if not (is_named or call_id) and index is None:
-            return here[0][1] if here else None
-        fitting = (call for at, call in here if at == index)
-        if call_id is not None:
-            fitting = (call for call in fitting if call.call_id in {None, "", call_id})
-        return next(fitting, None)
+        at_index = [call for at, call in here if index is None or at == index]
+        if is_named:
+            known = {None, "", call_id}
+            return next((each for each in at_index if not call_id or each.call_id in known), None)
+        # A part without a name begins no call, whatever its id and its index.
+        of_id = [call for _, call in here if call_id and call.call_id == call_id]
+        return next(iter([*of_id, *at_index, *(call for _, call in here)]), None)
 
 
 def _chat_call(call: PartialCall) -> dict[str, Any]:

@@ -99,6 +99,7 @@ class OpenAIChat(ClientAdapter):
             part.id = part.function.name = None
         else:
             part.id = call.made_id = part.id or new_id()
+            part.function.name = call.name
         yield delta_of(call, part.function.arguments)
 
     def whole(self, stream: StreamedReply) -> Any:

@@ -37,6 +37,7 @@ from toolstile_hookspecs.testing.providers import (
     ResponsesApi,
 )
 from toolstile_plugins.agent import Agent, AgentConfig, Retries, request as requesting
+from toolstile_plugins.dialects.streams import ChatCalls
 
 pytestmark = pytest.mark.slow
 
@@ -141,8 +142,38 @@ ODD: dict[str, tuple[list[Json], list[str]]] = {
     "an id for all": ([part(0, "a", "look", X), part(1, "a", "look", Y)], [X, Y]),
     "an id and an index for all": ([part(0, "a", "look", X), part(0, "a", "look", Y)], [X, Y]),
     "no ids": ([part(0, "", "look", X), part(0, "", "look", Y)], [X, Y]),
+    "no ids, in pieces": (
+        [
+            *(part(0, None, "look", ""), part(0, None, None, X)),
+            *(part(0, None, "look", ""), part(0, None, None, Y)),
+        ],
+        [X, Y],
+    ),
+    "no ids and no index, in pieces": (
+        [
+            *(part(None, None, "look", ""), part(None, None, None, X)),
+            *(part(None, None, "look", ""), part(None, None, None, Y)),
+        ],
+        [X, Y],
+    ),
+    "another id in each piece": (
+        [part(0, "a", "look", ""), part(0, "b", None, X[:4]), part(0, "c", None, X[4:])],
+        [X],
+    ),
+    "another index in each piece": (
+        [part(0, "a", "look", ""), part(1, "a", None, X[:4]), part(2, None, None, X[4:])],
+        [X],
+    ),
+    "no index at first": ([part(None, "a", "look", X[:4]), part(0, None, None, X[4:])], [X]),
     "an empty piece at the end": ([part(0, "a", "look", X), part(0, "a", "look", "")], [X]),
 }
+
+
+def test_two_names_are_two_calls_though_neither_has_arguments_and_an_id() -> None:
+    reader = ChatCalls()
+    for name in ("look", "wait"):
+        reader.add(part(0, None, name, "")["tool_calls"][0])
+    assert [call.name for *_, call in reader.known] == ["look", "wait"]
 
 
 @pytest.mark.parametrize("name", CHAT)
