@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import pytest
 
 from toolstile_plugins.approval.terminal import Terminal
-from toolstile_plugins.ledger.cli import show_line, show_table
+from toolstile_plugins.ledger.commands import show_line, show_table
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.mcp.gateway import check as checking
 from toolstile_plugins.record.display import Screen

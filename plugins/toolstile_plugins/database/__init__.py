@@ -34,7 +34,7 @@ def toolstile_diagnose(
     """Find out whether the database and its tables can be used, and what is overdue in them."""
     if settings.url is None:
         return ()
-    from toolstile_plugins.database.cli import diagnosed  # only `toolstile doctor` asks
+    from toolstile_plugins.database.commands import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings, host, {*bound.values()})
 
@@ -66,4 +66,4 @@ def toolstile_lifespan(settings: DatabaseSettings) -> AbstractContextManager[obj
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile database`."""
-    return [DATABASE.offered("toolstile_plugins.database.cli", purpose="look")]
+    return [DATABASE.offered("toolstile_plugins.database.commands", purpose="look")]

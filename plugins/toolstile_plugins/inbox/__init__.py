@@ -189,7 +189,7 @@ def toolstile_commands() -> list[Command]:
     """Offer `toolstile approvals`."""
     return [
         APPROVALS.offered(
-            "toolstile_plugins.inbox.cli",
+            "toolstile_plugins.inbox.commands",
             purpose=lambda args: "call" if args.what == "resume" else "look",
         )
     ]

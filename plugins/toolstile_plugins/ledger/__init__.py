@@ -199,7 +199,7 @@ def toolstile_commands() -> list[Command]:
     """Offer `toolstile ledger`."""
     return [
         LEDGER.offered(
-            "toolstile_plugins.ledger.cli",
+            "toolstile_plugins.ledger.commands",
             purpose=lambda args: "call" if args.what == "reconcile" else "look",
         )
     ]

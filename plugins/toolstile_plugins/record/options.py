@@ -72,8 +72,8 @@ def offered_commands() -> list[Command]:
             for name in ("console", "ledger")
         ),
         Command("approvals", extends=True, optional=True, settings=_off_unless_resumed),
-        RECORD.offered("toolstile_plugins.record.cli", "look", _switched_off),
-        REPLAY.offered("toolstile_plugins.record.cli", "call", _switched_off),
+        RECORD.offered("toolstile_plugins.record.commands", "look", _switched_off),
+        REPLAY.offered("toolstile_plugins.record.commands", "call", _switched_off),
     ]
 
 

@@ -35,4 +35,4 @@ _OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile policy`."""
-    return [POLICY.offered("toolstile_plugins.rules.cli", settings=lambda _: _OFF)]
+    return [POLICY.offered("toolstile_plugins.rules.commands", settings=lambda _: _OFF)]

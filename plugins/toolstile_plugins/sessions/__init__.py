@@ -94,7 +94,7 @@ def toolstile_diagnose(
     settings: SessionsSettings, bound: Mapping[type[Any], str]
 ) -> Iterable[Diagnostic]:
     """Find out whether the store can be used."""
-    from toolstile_plugins.sessions.cli import diagnosed  # only `toolstile doctor` asks
+    from toolstile_plugins.sessions.commands import diagnosed  # only `toolstile doctor` asks
 
     return diagnosed(settings.path, offering=bound.get(SessionStore))
 
@@ -129,4 +129,4 @@ def toolstile_lifespan(settings: SessionsSettings) -> AbstractContextManager[obj
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile sessions`."""
-    return [SESSIONS.offered("toolstile_plugins.sessions.cli", purpose="look")]
+    return [SESSIONS.offered("toolstile_plugins.sessions.commands", purpose="look")]

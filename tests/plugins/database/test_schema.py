@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from toolstile_hookspecs import StateError
-from toolstile_plugins.database.cli import PARTS
+from toolstile_plugins.database.commands import PARTS
 from toolstile_plugins.database.schema import Part, found_in, parts_in, upgrade
 
 from .conftest import do
