@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from toolstile_cli.examples import OPTION, SESSIONS, THE_EXAMPLES, listed, named_examples
 from toolstile_cli.exit_codes import Exit
+from toolstile_plugins.cli_support import listed_examples, session_name
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -73,12 +74,6 @@ EXAMPLES_OF: Final[Mapping[str, Mapping[str, str]]] = {
     },
 }
 """By command, its examples and their descriptions."""
-
-
-def _listed_examples(examples: Mapping[str, str]) -> str:
-    width = max(map(len, examples))
-    lines = [f"  {typed:{width}}  {does}" for typed, does in examples.items()]
-    return "\n".join(["examples:", *lines])
 
 
 # --- Options and commands
@@ -301,7 +296,7 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
         prog="toolstile",
         usage="toolstile [options] COMMAND ...",
         description="Run an agent's tool calls with validation, policies and approvals.",
-        epilog=f"{_listed_examples(firsts)}\n\n{_HELP}\n{_STATUSES}",
+        epilog=f"{listed_examples(firsts)}\n\n{_HELP}\n{_STATUSES}",
         formatter_class=_Grouped,
         allow_abbrev=False,
     )
@@ -315,7 +310,7 @@ def main_parser(more: Iterable[tuple[str, str]] = ()) -> tuple[Parser, dict[str,
             name,
             help=text,
             description=f"{text[:1].upper()}{text[1:].rstrip('.')}.",
-            epilog=f"{_listed_examples(examples)}\n\n{MORE}" if examples else MORE,
+            epilog=f"{listed_examples(examples)}\n\n{MORE}" if examples else MORE,
             formatter_class=argparse.RawDescriptionHelpFormatter,
             allow_abbrev=False,
         )
@@ -408,17 +403,11 @@ def _add_dry_run(parser: argparse.ArgumentParser) -> None:
 def _add_session(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--session",
-        type=_session_name,
+        type=session_name,
         metavar="NAME",
         help="the stored session to continue or create; see [plugins.sessions], [plugins.database]",
     )
     parser.add_argument("--request", action="append", metavar="TEXT", help="the user's request")
-
-
-def _session_name(text: str) -> str:
-    if not text or not text.isprintable():
-        raise argparse.ArgumentTypeError("a session has a name, of printable characters")
-    return text
 
 
 def _configure_tools(parser: argparse.ArgumentParser) -> None:

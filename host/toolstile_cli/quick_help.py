@@ -6,25 +6,14 @@ import argparse
 import os
 import tomllib
 from collections.abc import Sequence
+from functools import partial
+from importlib.machinery import SourceFileLoader
 from pathlib import Path
-from typing import Final
+from types import ModuleType, SimpleNamespace
+from typing import Any, Final
 
+import toolstile_plugins
 from toolstile_cli.options import Parser, beneath, main_parser, restore_common_options
-from toolstile_plugins.command_options import (
-    agent,
-    approval,
-    console,
-    database,
-    inbox,
-    ledger,
-    mcp,
-    otel,
-    policy,
-    record,
-    sessions,
-    vfs,
-    workers,
-)
 
 LOADING: Final = frozenset({"block", "plugin_files"})
 """Keys of the configuration by which it decides which plugins there are."""
@@ -50,28 +39,24 @@ def quick_help(arguments: Sequence[str]) -> str | None:
     return None if _is_configured() or _has_other_plugins() else parser.format_help()
 
 
+_offered = partial(SimpleNamespace, help="", configure=None, extends=False)
+"""Makes a command of a plugin in place of the contract's `Command`, whose import takes longer."""
+
+
 def _parser() -> Parser:
     """Return the parser of everything that comes with Toolstile, in the order of the plugins."""
-    plugins = (
-        agent,
-        approval,
-        console,
-        database,
-        inbox,
-        ledger,
-        mcp,
-        otel,
-        record,
-        policy,
-        sessions,
-        vfs,
-        workers,
-    )
-    added = [arguments for plugin in plugins for arguments in plugin.ARGUMENTS]
-    parser, parsers = main_parser((of.command, of.help) for of in added if of.help)
-    for of in sorted(added, key=lambda of: not of.help):
-        of.configure(parsers[of.command])
-        restore_common_options(parsers[of.command])
+    offered: list[Any] = []
+    for file in sorted(Path(toolstile_plugins.__path__[0]).glob("*/cli.py")):
+        # Because the package above imports libraries, the module is loaded without the package.
+        loader = SourceFileLoader(f"toolstile_plugins.{file.parent.name}.cli", str(file))
+        module = ModuleType(loader.name)
+        loader.exec_module(module)
+        offered += module.commands(_offered)
+    parser, parsers = main_parser((of.name, of.help) for of in offered if not of.extends)
+    for of in sorted(offered, key=lambda of: of.extends):
+        if of.configure is not None:
+            of.configure(parsers[of.name])
+        restore_common_options(parsers[of.name])
     return parser
 
 

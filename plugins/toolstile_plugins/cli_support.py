@@ -1,24 +1,79 @@
-"""Shared parts of what plugins show to people: consoles, tables, and questions."""
+"""Shared parts of the commands of plugins: their parsers, consoles, tables, and questions.
+
+Because the help of a command needs its parser alone, this module imports no library and not the
+contract; nor do the modules `cli.py` of the plugins, which declare their commands.
+"""
 
 from __future__ import annotations
 
 import argparse
 import os
 import sys
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
-
-from toolstile_hookspecs import ConfigurationError
-from toolstile_hookspecs.support.terminal import environment
-from toolstile_hookspecs.support.text import extra_remedy, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    from toolstile_hookspecs import Tool
+    from toolstile_hookspecs import HostHandle, Tool
+
+
+def late(function: str) -> Callable[[HostHandle, argparse.Namespace], int]:
+    """Return the function of a command, whose module is imported when the command runs.
+
+    Args:
+        function: The module and the name of the function, `module:name`.
+    """
+
+    def run(host: HostHandle, args: argparse.Namespace) -> int:
+        module, _, name = function.partition(":")
+        status: int = getattr(import_module(module), name)(host, args)
+        return status
+
+    return run
+
+
+def listed_examples(examples: Mapping[str, str]) -> str:
+    """Return the examples of a help text: for each, what is typed and what it does."""
+    width = max(map(len, examples))
+    lines = [f"  {typed:{width}}  {does}" for typed, does in examples.items()]
+    return "\n".join(["examples:", *lines])
+
+
+def subcommands(
+    parser: argparse.ArgumentParser, *, required: bool = True
+) -> Callable[[str, str, Mapping[str, str]], argparse.ArgumentParser]:
+    """Return a function that adds a command beneath a command, and returns the new parser.
+
+    The function takes the name, one line for the help, and the examples: the words after the name,
+    and what they do.
+    """
+    adder = parser.add_subparsers(dest="what", required=required)
+
+    def add(name: str, text: str, examples: Mapping[str, str]) -> argparse.ArgumentParser:
+        typed = {f"{parser.prog} {name} {rest}".rstrip(): does for rest, does in examples.items()}
+        adder.metavar = "|".join([*adder.choices, name])
+        return adder.add_parser(
+            name,
+            help=text,
+            description=f"{text[:1].upper()}{text[1:]}.",
+            epilog=listed_examples(typed),
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+            allow_abbrev=False,
+        )
+
+    return add
+
+
+def session_name(text: str) -> str:
+    """Return the name of a session, an argument of a command."""
+    if not text or not text.isprintable():
+        raise argparse.ArgumentTypeError("a session has a name, of printable characters")
+    return text
 
 
 @contextmanager
@@ -37,6 +92,9 @@ def needing(told: str, extra: str) -> Generator[None]:
     except ImportError as error:
         if (error.name or "").startswith("toolstile"):
             raise
+        from toolstile_hookspecs import ConfigurationError
+        from toolstile_hookspecs.support.text import extra_remedy
+
         why = told.format(name=error.name)
         raise ConfigurationError(f"{why} {extra_remedy(extra)}.") from error
 
@@ -47,12 +105,16 @@ ENDLESS: Final = 100_000
 
 def printable_lines(text: str) -> list[str]:
     """Return the lines of a text, each printable; only a newline ends one."""
+    from toolstile_hookspecs.support.text import printable
+
     return [printable(line.expandtabs(4)) for line in text.rstrip("\n").split("\n")]
 
 
 def console() -> Console:
     """Return a console on standard output, for text in which nothing is markup."""
     from rich.console import Console  # most commands into a pipe draw nothing
+
+    from toolstile_hookspecs.support.terminal import environment
 
     made = Console(
         file=sys.stdout,

@@ -8,15 +8,14 @@ Names are loaded when they are first used.
 
 from __future__ import annotations
 
-import argparse
 import importlib
 from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Command, HostHandle, hookimpl
-from toolstile_plugins.agent.settings import AgentSettings as AgentSettings, asked_for
-from toolstile_plugins.command_options.agent import ASK, CHECK_DONE
+from toolstile_hookspecs import Command, hookimpl
+from toolstile_plugins.agent import cli
+from toolstile_plugins.agent.settings import AgentSettings as AgentSettings
 
 if TYPE_CHECKING:
     from toolstile_plugins.agent.api import *  # noqa: F403 - loaded when first used
@@ -41,21 +40,4 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile ask` and `toolstile check-done`."""
-    check, configure = CHECK_DONE, CHECK_DONE.configure
-    return [
-        Command(ASK.command, ASK.help, run=_run, configure=ASK.configure, settings=asked_for),
-        Command(check.command, check.help, run=_check_done, configure=configure, purpose="look"),
-    ]
-
-
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    # No other command has to wait for it.
-    from toolstile_plugins.agent.ask import ask
-
-    return ask(host, args)
-
-
-def _check_done(host: HostHandle, args: argparse.Namespace) -> int:
-    from toolstile_plugins.agent.guidance.completion import check_done  # as above
-
-    return check_done(host, args)
+    return cli.commands(Command)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Mapping
 from importlib import import_module
 from typing import Annotated, Any, Final
@@ -59,9 +58,3 @@ class AgentSettings(BaseModel):
     prices: dict[str, Price] = Field(default_factory=dict[str, Price])
     feedback_providers: tuple[Annotated[dict[str, Any], AfterValidator(_provider)], ...] = ()
     task_completion: tuple[Annotated[dict[str, Any], AfterValidator(_checker)], ...] = ()
-
-
-def asked_for(args: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that the arguments of `toolstile ask` give, by dotted key."""
-    given = {"model": args.model, "base_url": args.base_url}
-    return {f"plugins.agent.{key}": value for key, value in given.items() if value is not None}

@@ -8,8 +8,7 @@ does in any case.
 
 from __future__ import annotations
 
-import argparse
-from typing import Any, Final
+from typing import Any
 
 from pydantic import BaseModel
 
@@ -21,13 +20,11 @@ from toolstile_hookspecs import (
     ResourceResolver,
     hookimpl,
 )
+from toolstile_plugins.approval import cli
 from toolstile_plugins.approval.beside import AtTerminal
 from toolstile_plugins.approval.settings import ApprovalSettings, Mode
-from toolstile_plugins.command_options.approval import ARGUMENTS
 
 __all__ = ["ApprovalSettings", "Mode"]
-
-NAME: Final = "approval"
 
 
 @hookimpl
@@ -61,20 +58,4 @@ def toolstile_approve(request: ApprovalRequest, settings: ApprovalSettings) -> A
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Let the commands that dispatch calls say how they are approved."""
-    return [
-        Command(
-            command,
-            extends=True,
-            optional=True,
-            configure=configure,
-            settings=_chosen,
-            defaults={"approver": NAME},
-        )
-        for command, configure, _ in ARGUMENTS
-    ]
-
-
-def _chosen(args: argparse.Namespace) -> dict[str, Any]:
-    if args.approve is None:
-        return {}
-    return {"approver": NAME, f"plugins.{NAME}.mode": args.approve}
+    return cli.commands(Command)

@@ -6,22 +6,18 @@
 
 from __future__ import annotations
 
-import argparse
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
-from toolstile_hookspecs import Command, HostHandle, hookimpl
-from toolstile_plugins.cli_support import needing
-from toolstile_plugins.command_options.console import CONSOLE
+from toolstile_hookspecs import Command, hookimpl
+from toolstile_plugins.console import cli
 from toolstile_plugins.console.settings import ConsoleSettings
 
 if TYPE_CHECKING:
     from toolstile_plugins.console.app import Console
 
 __all__ = ["Console", "ConsoleSettings"]
-
-MISSING: Final = "The console needs {name}, which is not installed."
 
 
 def __getattr__(name: str) -> Any:
@@ -42,10 +38,4 @@ def toolstile_settings() -> type[BaseModel]:
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Add `toolstile console`."""
-    return [Command(CONSOLE.command, CONSOLE.help, run=_run, configure=CONSOLE.configure)]
-
-
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    with needing(MISSING, "console"):
-        from toolstile_plugins.console.server import serve
-    return serve(host, args.port)
+    return cli.commands(Command)

@@ -27,7 +27,7 @@ from toolstile_plugins.console.settings import ConsoleSettings
 from toolstile_plugins.console.waiting import Waiting
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.ledger.api import EffectLedger
-from toolstile_plugins.record.options import RecordSettings
+from toolstile_plugins.record.settings import RecordSettings
 
 SECTIONS: Final = {section.path: section.title for section in (Waiting, Calls, Ledger)}
 

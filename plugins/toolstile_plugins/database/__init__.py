@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from toolstile_hookspecs import Binding, Command, Diagnostic, HostHandle, effect_free, hookimpl
 from toolstile_hookspecs.services.ledger import LedgerStore
 from toolstile_hookspecs.services.session_store import SessionStore
-from toolstile_plugins.command_options.database import DATABASE
+from toolstile_plugins.database import cli
 from toolstile_plugins.database.settings import DatabaseSettings
 
 __all__ = ["DatabaseSettings"]
@@ -66,4 +66,4 @@ def toolstile_lifespan(settings: DatabaseSettings) -> AbstractContextManager[obj
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile database`."""
-    return [DATABASE.offered("toolstile_plugins.database.commands", purpose="look")]
+    return cli.commands(Command)

@@ -39,7 +39,7 @@ from toolstile_hookspecs.services.counter import Counter
 from toolstile_hookspecs.services.filesystem import SupportsDirectories
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.approval.grants import Grants
-from toolstile_plugins.command_options.inbox import APPROVALS
+from toolstile_plugins.inbox import cli
 from toolstile_plugins.inbox.doctor import diagnosed
 from toolstile_plugins.inbox.settings import Answerers, InboxSettings, refuse_within
 
@@ -187,9 +187,4 @@ def toolstile_lifespan(host: HostHandle, settings: InboxSettings) -> Generator[N
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile approvals`."""
-    return [
-        APPROVALS.offered(
-            "toolstile_plugins.inbox.commands",
-            purpose=lambda args: "call" if args.what == "resume" else "look",
-        )
-    ]
+    return cli.commands(Command)

@@ -33,7 +33,7 @@ from toolstile_hookspecs.services.dispatcher import Dispatcher
 from toolstile_hookspecs.services.ledger import CallEffects, Claim, LedgerStore
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.event_loop import is_on_loop
-from toolstile_plugins.command_options.ledger import LEDGER
+from toolstile_plugins.ledger import cli
 from toolstile_plugins.ledger.api import EffectLedger, ToolEffect
 from toolstile_plugins.ledger.claim import claim_or_replay, is_recorded
 from toolstile_plugins.ledger.participant import Holding
@@ -197,9 +197,4 @@ def toolstile_rollback(tool: Tool[Any, Any], context: ToolContext, reason: str) 
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile ledger`."""
-    return [
-        LEDGER.offered(
-            "toolstile_plugins.ledger.commands",
-            purpose=lambda args: "call" if args.what == "reconcile" else "look",
-        )
-    ]
+    return cli.commands(Command)

@@ -31,10 +31,10 @@ from toolstile_hookspecs import (
 from toolstile_plugins.approval.beside import AtClient
 from toolstile_plugins.cli_support import needing
 from toolstile_plugins.directories import file_finding
+from toolstile_plugins.mcp import cli
 from toolstile_plugins.mcp.client_way import ClientWay
 from toolstile_plugins.mcp.gateway.errors import ServerFault
 from toolstile_plugins.mcp.gateway.variables import filled
-from toolstile_plugins.mcp.options import COMMAND
 from toolstile_plugins.mcp.settings import McpSettings, ServerSettings
 from toolstile_plugins.mcp.workspace_read import TOOL, handler_of_read
 
@@ -97,7 +97,7 @@ def toolstile_execute(context: ToolContext) -> Callable[..., ToolResult[None]] |
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Add the command `mcp`."""
-    return [COMMAND]
+    return cli.commands(Command)
 
 
 @hookimpl

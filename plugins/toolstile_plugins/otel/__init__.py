@@ -8,33 +8,20 @@ Without OpenTelemetry, nothing is imported and nothing is added to a call.
 
 from __future__ import annotations
 
-import argparse
-import os
 import sys
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Generator, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, Final
 
 from pydantic import BaseModel
 
 from toolstile_hookspecs import Command, ConfigurationError, Diagnostic, HostHandle, hookimpl
 from toolstile_hookspecs.support.text import extra_remedy
-from toolstile_plugins.command_options.otel import ARGUMENTS
 from toolstile_plugins.directories import appended_finding
-from toolstile_plugins.otel.settings import ENVIRONMENT, OtelSettings, names_file
+from toolstile_plugins.otel import cli
+from toolstile_plugins.otel.settings import OtelSettings, names_file
 
 __all__ = ["OtelSettings"]
-
-_TRACE: Final = "plugins.otel.trace"
-_ASKING: Final = (
-    "OTEL_TRACES_EXPORTER",
-    "OTEL_METRICS_EXPORTER",
-    "OTEL_EXPORTER_OTLP_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT",
-)
-"""Variables that say where telemetry goes, and so that it is wanted."""
 
 
 @hookimpl
@@ -49,7 +36,7 @@ def toolstile_diagnose(settings: OtelSettings) -> Iterator[Diagnostic]:
     if settings.trace is None:
         return
     if names_file(settings.trace):
-        yield appended_finding(Path(settings.trace), "spans", _TRACE)
+        yield appended_finding(Path(settings.trace), "spans", cli.TRACE)
         return
     from toolstile_plugins.otel.exporters import named  # late, as it imports the SDK
 
@@ -65,27 +52,7 @@ def toolstile_diagnose(settings: OtelSettings) -> Iterator[Diagnostic]:
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Let the commands that dispatch calls export their spans."""
-    defaults = {_TRACE: ENVIRONMENT} if asked_for(os.environ) else {}
-    dispatching = [
-        Command(
-            command,
-            extends=True,
-            optional=True,
-            configure=configure,
-            settings=_chosen,
-            defaults=defaults,
-        )
-        for command, configure, _ in ARGUMENTS
-    ]
-    # They run beside a host, which alone writes its file of spans.
-    untraced = ("tools", "prompt", "plugins", "console", "ledger", "policy", "replay")
-    return [
-        *dispatching,
-        *(
-            Command(name, extends=True, optional=True, settings=lambda _: {_TRACE: None})
-            for name in untraced
-        ),
-    ]
+    return cli.commands(Command)
 
 
 @hookimpl
@@ -105,14 +72,3 @@ def toolstile_lifespan(host: HostHandle, settings: OtelSettings) -> Generator[No
 
             stack.enter_context(traced(host, settings, providers))
         yield
-
-
-def asked_for(environment: Mapping[str, str]) -> bool:
-    """Tell whether the environment says where telemetry goes."""
-    if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
-        return False
-    return any(environment.get(name, "").strip() for name in _ASKING)
-
-
-def _chosen(args: argparse.Namespace) -> dict[str, Any]:
-    return {} if args.trace is None else {_TRACE: args.trace}

@@ -26,8 +26,9 @@ from opentelemetry.sdk.trace.export import (
 from toolstile_hookspecs import ConfigurationError
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.otel.attributes import OUTCOME
+from toolstile_plugins.otel.cli import ENVIRONMENT
 from toolstile_plugins.otel.providers import Providers, is_real
-from toolstile_plugins.otel.settings import CONSOLE, ENVIRONMENT, OTLP, names_file
+from toolstile_plugins.otel.settings import CONSOLE, OTLP, names_file
 from toolstile_plugins.otel.shutdown import CountingExporter, Exporter, end
 
 log = logging.getLogger("toolstile.otel")

@@ -8,8 +8,8 @@ from collections.abc import Generator
 from contextlib import ExitStack, contextmanager
 
 from toolstile_hookspecs import ConfigurationError
+from toolstile_plugins.otel.cli import ENVIRONMENT
 from toolstile_plugins.otel.providers import Providers, find_providers
-from toolstile_plugins.otel.settings import ENVIRONMENT
 
 log = logging.getLogger("toolstile.otel")
 

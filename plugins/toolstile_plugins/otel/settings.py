@@ -7,9 +7,10 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, StringConstraints
 
+from toolstile_plugins.otel.cli import ENVIRONMENT
+
 CONSOLE: Final = "console"
 OTLP: Final = "otlp"
-ENVIRONMENT: Final = "env"
 
 CAPTURE_VARIABLE: Final = "OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT"
 """The variable of the conventions that opts in to arguments and results."""

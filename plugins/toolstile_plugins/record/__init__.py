@@ -17,7 +17,8 @@ from pydantic import BaseModel
 
 from toolstile_hookspecs import Command, Diagnostic, HostHandle, hookimpl
 from toolstile_plugins.directories import appended_finding, folder_finding
-from toolstile_plugins.record.options import RecordSettings, offered_commands
+from toolstile_plugins.record import cli
+from toolstile_plugins.record.settings import RecordSettings
 
 if TYPE_CHECKING:
     from toolstile_plugins.record.file import RecordFile
@@ -94,4 +95,4 @@ def toolstile_lifespan(
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Add the options of commands that make calls, and the commands `record` and `replay`."""
-    return offered_commands()
+    return cli.commands(Command)

@@ -23,13 +23,13 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.record.file import RecordFile
-from toolstile_plugins.record.options import RecordSettings
 from toolstile_plugins.record.reader import Recording
 from toolstile_plugins.record.replay_run import registered
 from toolstile_plugins.record.replayer import Replayer
 from toolstile_plugins.record.requests import RecordedRequests
 from toolstile_plugins.record.schema import FORMAT, VERSION, RecordError
 from toolstile_plugins.record.serialize import fields_of, joined, written
+from toolstile_plugins.record.settings import RecordSettings
 from toolstile_plugins.record.stage_times import StageTimes, tracing_fields
 
 log = logging.getLogger("toolstile.record")

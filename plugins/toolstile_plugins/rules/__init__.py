@@ -6,10 +6,10 @@ What evaluates their expressions comes with the extra `rules`, and is imported b
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from toolstile_hookspecs import Command, hookimpl
-from toolstile_plugins.command_options.policy import POLICY
+from toolstile_plugins.rules import cli
 from toolstile_plugins.rules.asked_for import AskedForPolicy
 from toolstile_plugins.rules.provenance import ConfidentialPolicy, ProvenancePolicy
 from toolstile_plugins.rules.rule import RulePolicy
@@ -28,11 +28,7 @@ def toolstile_policies() -> dict[str, type[Any]]:
     }
 
 
-_OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "replay")}
-"""No call of a test is recorded."""
-
-
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile policy`."""
-    return [POLICY.offered("toolstile_plugins.rules.commands", settings=lambda _: _OFF)]
+    return cli.commands(Command)

@@ -16,7 +16,7 @@ from pydantic import BaseModel, ConfigDict, PrivateAttr
 from toolstile_hookspecs import Binding, Command, Diagnostic, effect_free, hookimpl
 from toolstile_hookspecs.services.counter import Counter, OffersCounter
 from toolstile_hookspecs.services.session_store import SessionStore
-from toolstile_plugins.command_options.sessions import SESSIONS
+from toolstile_plugins.sessions import cli
 
 if TYPE_CHECKING:
     from toolstile_plugins.sessions.sqlite import SqliteSessions
@@ -129,4 +129,4 @@ def toolstile_lifespan(settings: SessionsSettings) -> AbstractContextManager[obj
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Offer `toolstile sessions`."""
-    return [SESSIONS.offered("toolstile_plugins.sessions.commands", purpose="look")]
+    return cli.commands(Command)

@@ -6,7 +6,6 @@ Settings, `[plugins.vfs]`: see `VfsConfig`. `toolstile run --workspace DIR` and
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,7 +22,7 @@ from toolstile_hookspecs import (
     effect_free,
     hookimpl,
 )
-from toolstile_plugins.command_options.vfs import ARGUMENTS
+from toolstile_plugins.vfs import cli
 from toolstile_plugins.vfs.git_repositories import diagnose_repository
 from toolstile_plugins.vfs.paths import RESERVED
 from toolstile_plugins.vfs.section import VfsToolsSection, open_workspace, workspace_binding
@@ -145,17 +144,4 @@ def toolstile_resources(settings: VfsConfig) -> list[Binding[Any]]:
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Let commands that dispatch calls work on a directory."""
-    return [
-        Command(
-            command,
-            extends=True,
-            optional=True,
-            configure=configure,
-            settings=_workspace_settings,
-        )
-        for command, configure, _ in ARGUMENTS
-    ]
-
-
-def _workspace_settings(args: argparse.Namespace) -> dict[str, Any]:
-    return {} if args.workspace is None else {"plugins.vfs.root": args.workspace}
+    return cli.commands(Command)

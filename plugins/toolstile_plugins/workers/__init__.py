@@ -5,7 +5,6 @@ Settings, `[plugins.workers]`: see `WorkersSettings`. `toolstile worker` starts 
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Generator
 from contextlib import ExitStack, closing, contextmanager
 from typing import TYPE_CHECKING, Any, Final
@@ -22,8 +21,8 @@ from toolstile_hookspecs import (
     hookimpl,
 )
 from toolstile_hookspecs.services.dispatcher import Dispatcher
-from toolstile_plugins.command_options.workers import WORKER
-from toolstile_plugins.workers.settings import WorkersSettings, endpoint
+from toolstile_plugins.workers import cli
+from toolstile_plugins.workers.settings import WorkersSettings, dispatcher_of, endpoint
 from toolstile_plugins.workers.tool_modules import needs_host
 
 if TYPE_CHECKING:
@@ -56,7 +55,7 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
     from toolstile_plugins.workers.connections import HandlerConnections
 
     with ExitStack() as stack:
-        dispatcher = stack.enter_context(closing(_dispatcher_of(settings, host)))
+        dispatcher = stack.enter_context(closing(dispatcher_of(settings, host)))
         connections = stack.enter_context(closing(HandlerConnections(_address(host, settings))))
         if settings.address is not None and host.purpose == "serve":
             connections.open()
@@ -70,14 +69,6 @@ def toolstile_lifespan(host: HostHandle, settings: WorkersSettings) -> Generator
         host.register(calls, _CALLS)
         stack.callback(host.unregister, _CALLS)
         yield
-
-
-def _dispatcher_of(settings: WorkersSettings, host: HostHandle) -> Dispatcher:
-    from toolstile_plugins.entry_points import loaded  # few commands need it
-
-    make = loaded("toolstile.dispatchers", settings.dispatcher, "plugins.workers.dispatcher")
-    made: Dispatcher = make(settings, host)
-    return made
 
 
 def _address(host: HostHandle, settings: WorkersSettings) -> str | None:
@@ -131,15 +122,4 @@ class RemoteCalls:
 @hookimpl
 def toolstile_commands() -> list[Command]:
     """Add `toolstile worker`."""
-    # It reads the configuration of a host, beside which it runs.
-    return [
-        Command(WORKER.command, WORKER.help, run=_run, configure=WORKER.configure, purpose="look")
-    ]
-
-
-def _run(host: HostHandle, args: argparse.Namespace) -> int:
-    # No other command has to wait for it.
-    from toolstile_plugins.workers.handlers import run_worker
-
-    with closing(_dispatcher_of(host.settings("workers"), host)) as dispatcher:
-        return run_worker(dispatcher, args.tools, args.concurrency)
+    return cli.commands(Command)

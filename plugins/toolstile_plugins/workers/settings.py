@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from toolstile_hookspecs import ToolSelector
+from toolstile_plugins.entry_points import loaded
+
+if TYPE_CHECKING:
+    from toolstile_hookspecs import HostHandle
+    from toolstile_hookspecs.services.dispatcher import Dispatcher
 
 DAY: Final = 24 * 3600
 
@@ -65,3 +70,10 @@ class WorkersSettings(BaseModel):
     patience: Seconds = 60.0
     address: Annotated[str, AfterValidator(_checked)] | None = None
     options: dict[str, Any] = Field(default_factory=dict[str, Any], repr=False)
+
+
+def dispatcher_of(settings: WorkersSettings, host: HostHandle) -> Dispatcher:
+    """Return a new dispatcher, the one that the settings name."""
+    make = loaded("toolstile.dispatchers", settings.dispatcher, "plugins.workers.dispatcher")
+    made: Dispatcher = make(settings, host)
+    return made

@@ -11,8 +11,8 @@ import pytest
 from toolstile import Host, ToolCall
 from toolstile_cli.main import main
 from toolstile_hookspecs import Status
-from toolstile_plugins.command_options.record import OUTCOMES
 from toolstile_plugins.record import RecordFile, verify
+from toolstile_plugins.record.cli import OUTCOMES
 from toolstile_plugins.record.schema import FORMAT, VERSION
 from toolstile_plugins.record.serialize import written
 

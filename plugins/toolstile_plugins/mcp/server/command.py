@@ -15,7 +15,7 @@ from pydantic import SecretStr
 
 from toolstile_hookspecs import NOTICE, ConfigurationError, HostHandle
 from toolstile_plugins.cli_support import needing
-from toolstile_plugins.console import MISSING
+from toolstile_plugins.console.cli import MISSING
 from toolstile_plugins.mcp.server.stdio import serve_stdio
 from toolstile_plugins.mcp.settings import SHARED_TOKEN, UNSENDABLE, ServeSettings, fits_header
 

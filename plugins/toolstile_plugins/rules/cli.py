@@ -1,12 +1,18 @@
-"""The arguments of `toolstile policy`."""
+"""The command `toolstile policy`."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from toolstile_plugins.command_options.arguments import Arguments, add_subcommand
+from toolstile_plugins.cli_support import late, subcommands
+
+if TYPE_CHECKING:
+    from toolstile_hookspecs import Command
+
+_OFF: Final = {f"plugins.record.{place}": None for place in ("file", "folder", "replay")}
+"""No call of a test is recorded."""
 
 _HELP: Final = """\
 examples:
@@ -17,16 +23,14 @@ examples:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _HELP
-    what = parser.add_subparsers(metavar="explain|test|backtest", dest="what", required=True)
-    explain = add_subcommand(
-        what,
+    add = subcommands(parser)
+    explain = add(
         "explain",
         "show the decision of each policy on a call, and why; no handler runs",
         {
-            "toolstile policy explain pay '{\"amount\": 501}'": "explain the decisions on a call",
-            "toolstile policy explain pay - --request 'Pay Ann.'": "read the arguments from stdin",
+            "pay '{\"amount\": 501}'": "explain the decisions on a call",
+            "pay - --request 'Pay Ann.'": "read the arguments from stdin",
         },
     )
     explain.add_argument("name", metavar="NAME", help="the tool")
@@ -42,23 +46,21 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     explain.add_argument(
         "--group", action="append", metavar="NAME", help="a group of this principal"
     )
-    test = add_subcommand(
-        what,
+    test = add(
         "test",
         "test the policies on the cases of a file; no handler runs",
         {
-            "toolstile policy test mail.test.toml": "print the result of each case",
-            "toolstile policy test mail.test.toml --json": "print one JSON object per case",
+            "mail.test.toml": "print the result of each case",
+            "mail.test.toml --json": "print one JSON object per case",
         },
     )
     test.add_argument("file", type=Path, metavar="FILE", help="the cases, as TOML")
-    backtest = add_subcommand(
-        what,
+    backtest = add(
         "backtest",
         "list recorded calls that the policies would decide differently; no handler runs",
         {
-            "toolstile policy backtest calls.jsonl": "list the changes by policy and tool",
-            "toolstile policy backtest records": "test on all records of a folder",
+            "calls.jsonl": "list the changes by policy and tool",
+            "records": "test on all records of a folder",
         },
     )
     backtest.add_argument(
@@ -66,7 +68,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-POLICY: Final = Arguments(
-    "policy", _configure, "explain the policies, and test them on cases or recorded calls"
-)
-ARGUMENTS: Final = (POLICY,)
+def commands(command: type[Command]) -> list[Command]:
+    """Return the command."""
+    return [
+        command(
+            name="policy",
+            help="explain the policies, and test them on cases or recorded calls",
+            run=late("toolstile_plugins.rules.commands:run_command"),
+            configure=_configure,
+            settings=lambda _: _OFF,
+        )
+    ]

@@ -1,11 +1,14 @@
-"""The arguments of `toolstile ask` and `toolstile check-done`."""
+"""The commands `toolstile ask` and `toolstile check-done`."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Any, Final
 
-from toolstile_plugins.command_options.arguments import Arguments
+from toolstile_plugins.cli_support import late, session_name
+
+if TYPE_CHECKING:
+    from toolstile_hookspecs import Command
 
 _HELP: Final = """\
 examples:
@@ -23,7 +26,6 @@ examples:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _HELP
     parser.add_argument("text", metavar="TEXT", help="the request; - for standard input")
     parser.add_argument(
@@ -38,29 +40,40 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--session",
-        type=_session_name,
+        type=session_name,
         metavar="NAME",
         help="the stored session to continue or create; see [plugins.sessions], [plugins.database]",
     )
 
 
 def _configure_check(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _CHECK_HELP
     parser.add_argument("text", metavar="TEXT", nargs="?", default="", help="the last answer")
     parser.add_argument(
-        "--session", type=_session_name, metavar="NAME", help="the stored session of the task"
+        "--session", type=session_name, metavar="NAME", help="the stored session of the task"
     )
 
 
-def _session_name(text: str) -> str:
-    if not text or not text.isprintable():
-        raise argparse.ArgumentTypeError("a session has a name, of printable characters")
-    return text
+def _chosen(args: argparse.Namespace) -> dict[str, Any]:
+    given = {"model": args.model, "base_url": args.base_url}
+    return {f"plugins.agent.{key}": value for key, value in given.items() if value is not None}
 
 
-ASK: Final = Arguments("ask", _configure, "ask a model that can use the tools")
-CHECK_DONE: Final = Arguments(
-    "check-done", _configure_check, "check whether a task is complete, and list the missing parts"
-)
-ARGUMENTS: Final = (ASK, CHECK_DONE)
+def commands(command: type[Command]) -> list[Command]:
+    """Return the commands."""
+    return [
+        command(
+            name="ask",
+            help="ask a model that can use the tools",
+            run=late("toolstile_plugins.agent.ask:ask"),
+            configure=_configure,
+            settings=_chosen,
+        ),
+        command(
+            name="check-done",
+            help="check whether a task is complete, and list the missing parts",
+            run=late("toolstile_plugins.agent.guidance.completion:check_done"),
+            configure=_configure_check,
+            purpose="look",
+        ),
+    ]

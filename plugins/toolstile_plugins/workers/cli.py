@@ -1,11 +1,13 @@
-"""The arguments of `toolstile worker`."""
+"""The command `toolstile worker`."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from contextlib import closing
+from typing import TYPE_CHECKING, Final
 
-from toolstile_plugins.command_options.arguments import Arguments
+if TYPE_CHECKING:
+    from toolstile_hookspecs import Command, HostHandle
 
 _EXAMPLES: Final = """\
 examples:
@@ -15,7 +17,6 @@ examples:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
     parser.add_argument(
         "--tools",
@@ -40,5 +41,23 @@ def _positive(text: str) -> int:
     return number
 
 
-WORKER: Final = Arguments("worker", _configure, "run tool calls in this process for other hosts")
-ARGUMENTS: Final = (WORKER,)
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    from toolstile_plugins.workers.handlers import run_worker
+    from toolstile_plugins.workers.settings import dispatcher_of
+
+    with closing(dispatcher_of(host.settings("workers"), host)) as dispatcher:
+        return run_worker(dispatcher, args.tools, args.concurrency)
+
+
+def commands(command: type[Command]) -> list[Command]:
+    """Return the command."""
+    return [
+        command(
+            name="worker",
+            help="run tool calls in this process for other hosts",
+            run=_run,
+            configure=_configure,
+            # It reads the configuration of a host, beside which it runs.
+            purpose="look",
+        )
+    ]

@@ -1,14 +1,14 @@
-"""The arguments of `toolstile approvals`."""
+"""The command `toolstile approvals`."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from toolstile_plugins.command_options.arguments import Arguments, add_subcommand
+from toolstile_plugins.cli_support import late, subcommands
 
 if TYPE_CHECKING:
-    from toolstile_plugins.command_options.arguments import Adder
+    from toolstile_hookspecs import Command
 
 _HELP: Final = """\
 examples:
@@ -24,54 +24,37 @@ examples:
   toolstile approvals resume                               resume the answered calls
 """
 _COMMANDS: Final = {
-    "show": (
-        "show a question in full",
-        "show 3f1c9a7d2b4e",
-        "show tool, reasons, arguments and changes",
-    ),
-    "approve": (
-        "approve the call of a question",
-        "approve 3f1c9a7d2b4e",
-        "approve it as shown",
-    ),
+    "show": ("show a question in full", "", "show tool, reasons, arguments and changes"),
+    "approve": ("approve the call of a question", "", "approve it as shown"),
     "deny": (
         "deny the call of a question",
-        'deny 3f1c9a7d2b4e --reason "Ada has left"',
+        ' --reason "Ada has left"',
         "deny it; the model reads the reason",
     ),
     "withdraw": (
         "close a question without an answer",
-        "withdraw 3f1c9a7d2b4e",
+        "",
         "the model reads that the call did not run",
     ),
     "edit": (
         "run the call of a question with other arguments",
-        """edit 3f1c9a7d2b4e '{"amount": 5}'""",
+        """ '{"amount": 5}'""",
         "run it with these arguments",
     ),
 }
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _HELP
-    what = parser.add_subparsers(
-        metavar="list|show|approve|deny|edit|withdraw|resume|grants|revoke",
-        dest="what",
-        required=True,
-    )
-    listing = add_subcommand(
-        what,
+    add = subcommands(parser)
+    listing = add(
         "list",
         "list the pending questions",
-        {
-            "toolstile approvals list": "list them, oldest first",
-            "toolstile approvals list --watch --json": "print each as JSON, also new ones",
-        },
+        {"": "list them, oldest first", "--watch --json": "print each as JSON, also new ones"},
     )
     listing.add_argument("--watch", action="store_true", help="keep listing new ones until Ctrl-C")
     commands = {
-        name: add_subcommand(what, name, text, {f"toolstile approvals {typed}": does})
+        name: add(name, text, {f"3f1c9a7d2b4e{typed}": does})
         for name, (text, typed, does) in _COMMANDS.items()
     }
     for command in commands.values():
@@ -84,16 +67,7 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         commands[name].add_argument(
             "--digest", help="answer only if this is still the digest of the question"
         )
-    _add_grants(what, commands["approve"])
-    add_subcommand(
-        what,
-        "resume",
-        "resume the answered calls of stored sessions",
-        {"toolstile approvals resume": "resume them, and print the outcome of each"},
-    )
-
-
-def _add_grants(what: Adder, approve: argparse.ArgumentParser) -> None:
+    approve = commands["approve"]
     approve.add_argument(
         "--always",
         choices=["exact", "tool"],
@@ -111,22 +85,26 @@ def _add_grants(what: Adder, approve: argparse.ArgumentParser) -> None:
     approve.add_argument(
         "--times", type=int, metavar="N", help="how many calls to approve (default: any number)"
     )
-    add_subcommand(
-        what,
-        "grants",
-        "list the grants, which approve later calls",
-        {"toolstile approvals grants": "list them, oldest first"},
-    )
-    revoke = add_subcommand(
-        what,
-        "revoke",
-        "revoke a grant, so that people are asked again",
-        {"toolstile approvals revoke 5d0c1e8f7a26": "revoke it"},
+    add("grants", "list the grants, which approve later calls", {"": "list them, oldest first"})
+    revoke = add(
+        "revoke", "revoke a grant, so that people are asked again", {"5d0c1e8f7a26": "revoke it"}
     )
     revoke.add_argument("grant", metavar="GRANT", help="the grant's id, from `approvals grants`")
+    add(
+        "resume",
+        "resume the answered calls of stored sessions",
+        {"": "resume them, and print the outcome of each"},
+    )
 
 
-APPROVALS: Final = Arguments(
-    "approvals", _configure, "list and answer the questions of calls that need approval"
-)
-ARGUMENTS: Final = (APPROVALS,)
+def commands(command: type[Command]) -> list[Command]:
+    """Return the command."""
+    return [
+        command(
+            name="approvals",
+            help="list and answer the questions of calls that need approval",
+            run=late("toolstile_plugins.inbox.commands:run_command"),
+            configure=_configure,
+            purpose=lambda args: "call" if args.what == "resume" else "look",
+        )
+    ]

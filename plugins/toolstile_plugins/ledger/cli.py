@@ -1,14 +1,14 @@
-"""The arguments of `toolstile ledger`."""
+"""The command `toolstile ledger`."""
 
 from __future__ import annotations
 
 import argparse
 from typing import TYPE_CHECKING, Final
 
-from toolstile_plugins.command_options.arguments import Arguments, add_subcommand
+from toolstile_plugins.cli_support import late, subcommands
 
 if TYPE_CHECKING:
-    from toolstile_plugins.command_options.arguments import Adder
+    from toolstile_hookspecs import Command
 
 _HELP: Final = """\
 examples:
@@ -25,80 +25,61 @@ _WHICH: Final = "the key of the effect, or an unambiguous beginning of its hash"
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _HELP
-    what = parser.add_subparsers(
-        metavar="list|show|resolve|reconcile|invalidate|prune|move", dest="what", required=True
-    )
-    listing = add_subcommand(
-        what,
+    add = subcommands(parser)
+    listing = add(
         "list",
         "list the recorded effects",
         {
-            "toolstile ledger list": "list all effects",
-            "toolstile ledger list --state unknown": "list unknown effects",
-            "toolstile ledger list --tool create_order --json": "list a tool's, print JSON",
+            "": "list all effects",
+            "--state unknown": "list unknown effects",
+            "--tool create_order --json": "list a tool's, print JSON",
         },
     )
     listing.add_argument("--tool", type=_text, metavar="NAME", help="only effects of this tool")
     listing.add_argument(
         "--state", choices=("claimed", "done", "unknown"), help="only effects in this state"
     )
-    show = add_subcommand(
-        what,
+    show = add(
         "show",
         "show everything known about an effect",
-        {"toolstile ledger show 5d41402abc4b": "show the effect with this hash"},
+        {"5d41402abc4b": "show the effect with this hash"},
     )
     show.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
-    _configure_resolve(
-        add_subcommand(
-            what,
-            "resolve",
-            "record whether an unknown effect happened",
-            {
-                "toolstile ledger resolve 5d41402abc4b --done": "it happened: never run it again",
-                "toolstile ledger resolve 5d41402abc4b --not-done": "it did not: run the next",
-                "toolstile ledger resolve 5d41402abc4b --done --value 17": "calls get this value",
-            },
-        )
+    resolve = add(
+        "resolve",
+        "record whether an unknown effect happened",
+        {
+            "5d41402abc4b --done": "it happened: never run it again",
+            "5d41402abc4b --not-done": "it did not: run the next",
+            "5d41402abc4b --done --value 17": "calls get this value",
+        },
     )
-    reconcile = add_subcommand(
-        what,
+    _configure_resolve(resolve)
+    reconcile = add(
         "reconcile",
         "ask the tools whether unknown effects happened",
-        {"toolstile ledger reconcile": "ask about all unknown effects now"},
+        {"": "ask about all unknown effects now"},
     )
     reconcile.add_argument("key", type=_text, metavar="KEY", nargs="?", help=_WHICH)
-    _configure_forgetting(what)
-
-
-def _configure_forgetting(what: Adder) -> None:
-    forget = add_subcommand(
-        what,
+    forget = add(
         "invalidate",
         "forget effects, so that they can run again",
         {
-            "toolstile ledger invalidate 5d41402abc4b": "forget one effect",
-            "toolstile ledger invalidate --tool create_order": "forget the effects of a tool",
-            "toolstile ledger invalidate --all": "forget everything",
+            "5d41402abc4b": "forget one effect",
+            "--tool create_order": "forget the effects of a tool",
+            "--all": "forget everything",
         },
     )
     which = forget.add_mutually_exclusive_group(required=True)
     which.add_argument("key", type=_text, metavar="KEY", nargs="?", help=_WHICH)
     which.add_argument("--tool", type=_text, metavar="NAME", help="forget all effects of this tool")
     which.add_argument("--all", action="store_true", help="forget all effects")
-    add_subcommand(
-        what,
-        "prune",
-        "remove expired entries",
-        {"toolstile ledger prune": "remove them, and print how many"},
-    )
-    add_subcommand(
-        what,
+    add("prune", "remove expired entries", {"": "remove them, and print how many"})
+    add(
         "move",
         "move the entries of the ledger's file into the file of stored sessions",
-        {"toolstile ledger move": "move them; stop all hosts first"},
+        {"": "move them; stop all hosts first"},
     )
 
 
@@ -125,7 +106,14 @@ def _text(given: str) -> str:
     return given
 
 
-LEDGER: Final = Arguments(
-    "ledger", _configure, "list and resolve effects that must happen only once"
-)
-ARGUMENTS: Final = (LEDGER,)
+def commands(command: type[Command]) -> list[Command]:
+    """Return the command."""
+    return [
+        command(
+            name="ledger",
+            help="list and resolve effects that must happen only once",
+            run=late("toolstile_plugins.ledger.commands:run_command"),
+            configure=_configure,
+            purpose=lambda args: "call" if args.what == "reconcile" else "look",
+        )
+    ]

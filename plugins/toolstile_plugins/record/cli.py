@@ -1,20 +1,24 @@
-"""The arguments of recording and replaying, and of the commands `record` and `replay`."""
+"""The options of recording and replaying, and the commands `record` and `replay`."""
 
 from __future__ import annotations
 
 import argparse
 import re
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
-from toolstile_plugins.command_options.arguments import Arguments, add_subcommand
+from toolstile_plugins.cli_support import late, subcommands
 
 if TYPE_CHECKING:
-    from toolstile_hookspecs import Status
+    from toolstile_hookspecs import Command, Status
 
 _AGO: Final = re.compile("([0-9]{1,6})([smhdw])")
 _UNITS: Final = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
+
+_OFF: Final = {"plugins.record.off": True}
+"""For commands that make no calls, or look at records: none is written meanwhile."""
 
 OUTCOMES: Final = (
     "succeeded",
@@ -85,42 +89,38 @@ def _line(text: str) -> int:
 
 
 def _configure_record(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _RECORD_EXAMPLES
-    what = parser.add_subparsers(metavar="show|list|verify", dest="what", required=True)
-    show = add_subcommand(
-        what,
+    add = subcommands(parser)
+    show = add(
         "show",
         "list the calls of a record, or show one",
         {
-            "toolstile record show calls.jsonl": "list its calls",
-            "toolstile record show calls.jsonl --line 5": "show the call on line 5 in full",
-            "toolstile record show calls.jsonl --json": "print each call as JSON",
-            "toolstile record show records --outcome denied": "list the denied calls of a folder",
+            "calls.jsonl": "list its calls",
+            "calls.jsonl --line 5": "show the call on line 5 in full",
+            "calls.jsonl --json": "print each call as JSON",
+            "records --outcome denied": "list the denied calls of a folder",
         },
     )
     show.add_argument("file", type=Path, metavar="FILE", help="the record, or a folder of records")
     _add_selection(show)
     show.add_argument("--line", type=_line, metavar="N", help="show the call on this line in full")
-    listing = add_subcommand(
-        what,
+    listing = add(
         "list",
         "list the records of a folder, with their tools and outcomes",
         {
-            "toolstile record list records": "list all of them, oldest first",
-            "toolstile record list records --since 2d": "list records of the last two days",
-            "toolstile record list records --tool 'read_*'": "list records with such tools",
+            "records": "list all of them, oldest first",
+            "records --since 2d": "list records of the last two days",
+            "records --tool 'read_*'": "list records with such tools",
         },
     )
     listing.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of records")
     _add_selection(listing)
-    check = add_subcommand(
-        what,
+    check = add(
         "verify",
         "check that no line of a record was changed",
         {
-            "toolstile record verify calls.jsonl": "check every line",
-            "toolstile record verify calls.jsonl --last HASH": "also check that none is missing",
+            "calls.jsonl": "check every line",
+            "calls.jsonl --last HASH": "also check that none is missing",
         },
     )
     check.add_argument("file", type=Path, metavar="FILE", help="the record")
@@ -177,7 +177,6 @@ def _moment(text: str) -> datetime:
 
 
 def _configure_replay(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _REPLAY_EXAMPLES
     parser.add_argument("file", type=Path, metavar="FILE", help="the record")
     how = parser.add_mutually_exclusive_group()
@@ -193,14 +192,69 @@ def _configure_replay(parser: argparse.ArgumentParser) -> None:
     )
 
 
-REPLAYABLE: Final = tuple(Arguments(name, _add_options) for name in ("run", "call"))
-"""Commands whose calls are recorded, or answered from a record."""
-RECORDED: Final = tuple(Arguments(name, _add_record) for name in ("mcp", "ask"))
-"""Commands whose calls are recorded."""
-RECORD: Final = Arguments(
-    "record", _configure_record, "show a record of calls, or check that it was not changed"
-)
-REPLAY: Final = Arguments(
-    "replay", _configure_replay, "repeat recorded calls, answered from the record or executed again"
-)
-ARGUMENTS: Final = (*REPLAYABLE, *RECORDED, RECORD, REPLAY)
+def _chosen(args: argparse.Namespace) -> dict[str, Any]:
+    if args.strict and args.replay is None:
+        from toolstile_hookspecs import ConfigurationError
+
+        raise ConfigurationError("--strict says how to replay: give --replay FILE, too.")
+    chosen = _recorded(args)
+    if args.replay is not None:
+        chosen["plugins.record.replay"] = args.replay
+        chosen["plugins.record.strict"] = args.strict
+    return chosen
+
+
+def _chosen_to_record(args: argparse.Namespace) -> dict[str, Any]:
+    """Record calls; the commands that manage servers make none."""
+    return _recorded(args) if getattr(args, "what", None) is None else _switched_off(args)
+
+
+def _recorded(args: argparse.Namespace) -> dict[str, Any]:
+    if args.record is None:
+        return {}
+    return {"plugins.record.file": args.record, "plugins.record.folder": None}
+
+
+def _switched_off(args: argparse.Namespace) -> dict[str, Any]:  # noqa: ARG001 - whatever they are
+    return dict(_OFF)
+
+
+def _off_unless_resumed(args: argparse.Namespace) -> dict[str, Any]:
+    """Record the calls that are resumed; who answers makes none."""
+    return {} if args.what == "resume" else dict(_OFF)
+
+
+def commands(command: type[Command]) -> list[Command]:
+    """Return the commands, and those with the options."""
+    run = late("toolstile_plugins.record.commands:run_command")
+    optional = partial(command, extends=True, optional=True)
+    return [
+        *(
+            command(name=name, extends=True, configure=_add_options, settings=_chosen)
+            for name in ("run", "call")
+        ),
+        *(
+            optional(name=name, configure=_add_record, settings=_chosen_to_record)
+            for name in ("mcp", "ask")
+        ),
+        *(
+            optional(name=name, settings=_switched_off)
+            for name in ("tools", "prompt", "plugins", "console", "ledger")
+        ),
+        optional(name="approvals", settings=_off_unless_resumed),
+        command(
+            name="record",
+            help="show a record of calls, or check that it was not changed",
+            run=run,
+            configure=_configure_record,
+            settings=_switched_off,
+            purpose="look",
+        ),
+        command(
+            name="replay",
+            help="repeat recorded calls, answered from the record or executed again",
+            run=run,
+            configure=_configure_replay,
+            settings=_switched_off,
+        ),
+    ]

@@ -1,12 +1,13 @@
-"""The argument of commands that make calls: the directory that their file tools work in."""
+"""The option of commands that make calls: the directory that their file tools work in."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Any
 
-from toolstile_plugins.command_options.arguments import Arguments
+if TYPE_CHECKING:
+    from toolstile_hookspecs import Command
 
 
 def _add_workspace(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +30,13 @@ def _directory(text: str) -> str:
     return str(path)
 
 
-ARGUMENTS: Final = tuple(
-    Arguments(name, _add_workspace)
-    for name in ("run", "call", "replay", "mcp", "ask", "check-done")
-)
+def _chosen(args: argparse.Namespace) -> dict[str, Any]:
+    return {} if args.workspace is None else {"plugins.vfs.root": args.workspace}
+
+
+def commands(command: type[Command]) -> list[Command]:
+    """Return the commands with the option."""
+    return [
+        command(name=name, extends=True, optional=True, configure=_add_workspace, settings=_chosen)
+        for name in ("run", "call", "replay", "mcp", "ask", "check-done")
+    ]

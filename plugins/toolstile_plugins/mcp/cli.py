@@ -1,12 +1,18 @@
-"""The arguments of `toolstile mcp`."""
+"""The command `toolstile mcp`."""
 
 from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from toolstile_plugins.command_options.arguments import Arguments, add_subcommand
+from toolstile_plugins.cli_support import needing, subcommands
+
+if TYPE_CHECKING:
+    from toolstile_hookspecs import Command, HostHandle
+    from toolstile_plugins.mcp.settings import McpSettings
+
+NAME: Final = "mcp"
 
 _EXAMPLES: Final = """\
 examples:
@@ -20,7 +26,6 @@ examples:
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _EXAMPLES
     parser.add_argument(
         "--http",
@@ -41,15 +46,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         "opens the printed address",
     )
     # Add the commands beneath `toolstile mcp`; without one of them it serves.
-    what = parser.add_subparsers(metavar="check|import", dest="what", required=False)
-    check = add_subcommand(
-        what,
+    add = subcommands(parser, required=False)
+    check = add(
         "check",
         "connect to the servers behind the gateway",
         {
-            "toolstile mcp check": "connect to all; the exit status is 1 if one needs attention",
-            "toolstile mcp check files github": "connect to these two",
-            "toolstile mcp check --accept files": "accept the current tools of a server",
+            "": "connect to all; the exit status is 1 if one needs attention",
+            "files github": "connect to these two",
+            "--accept files": "accept the current tools of a server",
         },
     )
     check.add_argument("server", nargs="*", metavar="SERVER", help="only these servers")
@@ -58,13 +62,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="accept the current tools of the servers, also changed tools",
     )
-    taking = add_subcommand(
-        what,
+    taking = add(
         "import",
         "print a client's MCP servers as tables of toolstile.toml",
         {
-            "toolstile mcp import .mcp.json": "print them, with ${NAME} for possible secrets",
-            "toolstile mcp import .mcp.json >> toolstile.toml": "add them to the configuration",
+            ".mcp.json": "print them, with ${NAME} for possible secrets",
+            ".mcp.json >> toolstile.toml": "add them to the configuration",
         },
     )
     taking.add_argument("file", type=Path, metavar="FILE", help="the client's configuration")
@@ -75,7 +78,37 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     )
 
 
-MCP: Final = Arguments(
-    "mcp", _configure, "serve the tools to MCP clients, and check the servers behind the gateway"
-)
-ARGUMENTS: Final = (MCP,)
+def _run(host: HostHandle, args: argparse.Namespace) -> int:
+    settings: McpSettings = host.settings(NAME)
+    if args.what == "import":
+        from toolstile_plugins.mcp.gateway.import_config import print_tables
+
+        write = None if args.out is None else args.out.write
+        return print_tables(
+            args.file, write, with_values=args.with_values, configured=settings.servers
+        )
+    # The SDK is heavy, and no other command needs it.
+    if args.what == "check":
+        with needing("`toolstile mcp check` needs the MCP SDK.", "mcp"):
+            from toolstile_plugins.mcp.gateway.check import check
+        return check(host, settings, args)
+    with needing("`toolstile mcp` needs the MCP SDK.", "mcp"):
+        from toolstile_plugins.mcp.server.command import serve
+    return serve(host, settings.serve, args)
+
+
+def commands(command: type[Command]) -> list[Command]:
+    """Return the command."""
+    return [
+        command(
+            name="mcp",
+            help="serve the tools to MCP clients, and check the servers behind the gateway",
+            run=_run,
+            configure=_configure,
+            defaults={"approver": NAME},
+            # A check connects to the servers, which a host that only looks does not.
+            purpose=lambda args: (
+                "serve" if args.what is None else "call" if args.what == "check" else "look"
+            ),
+        )
+    ]

@@ -1,11 +1,14 @@
-"""The arguments of `toolstile sessions`."""
+"""The command `toolstile sessions`."""
 
 from __future__ import annotations
 
 import argparse
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from toolstile_plugins.command_options.arguments import Arguments, add_subcommand
+from toolstile_plugins.cli_support import late, subcommands
+
+if TYPE_CHECKING:
+    from toolstile_hookspecs import Command
 
 _HELP: Final = """\
 examples:
@@ -22,22 +25,26 @@ _COMMANDS: Final = {
 
 
 def _configure(parser: argparse.ArgumentParser) -> None:
-    parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = _HELP
-    what = parser.add_subparsers(metavar="list|show|export|delete", dest="what", required=True)
-    add_subcommand(
-        what,
+    add = subcommands(parser)
+    add(
         "list",
         "list the stored sessions",
-        {
-            "toolstile sessions list": "list them, last changed at the end",
-            "toolstile sessions list --json": "print one JSON object per line",
-        },
+        {"": "list them, last changed at the end", "--json": "print one JSON object per line"},
     )
     for name, (text, does) in _COMMANDS.items():
-        command = add_subcommand(what, name, text, {f"toolstile sessions {name} support": does})
+        command = add(name, text, {"support": does})
         command.add_argument("name", metavar="NAME", help="the id of the session")
 
 
-SESSIONS: Final = Arguments("sessions", _configure, "list, show, export and delete stored sessions")
-ARGUMENTS: Final = (SESSIONS,)
+def commands(command: type[Command]) -> list[Command]:
+    """Return the command."""
+    return [
+        command(
+            name="sessions",
+            help="list, show, export and delete stored sessions",
+            run=late("toolstile_plugins.sessions.commands:run_command"),
+            configure=_configure,
+            purpose="look",
+        )
+    ]

@@ -1,0 +1,38 @@
+"""The settings of recording and replaying."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Self
+
+from pydantic import BaseModel, ConfigDict, model_validator
+
+
+class RecordSettings(BaseModel):
+    """The settings of recording and replaying.
+
+    Args:
+        file: The file that every call is appended to; None to record nothing.
+        folder: A directory in which each run gets a record of its own. It serves hosts that run at
+            the same time.
+        fsync: Whether each line is on the disk before the call ends, and survives a loss of power.
+        replay: A record to answer calls from, in place of the handlers; None to run them.
+        off: Whether nothing is recorded or replayed. The commands that make no calls set it.
+        strict: Whether calls are answered in the recorded order only, and not by their names
+            and arguments.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    file: Path | None = None
+    folder: Path | None = None
+    fsync: bool = False
+    replay: Path | None = None
+    off: bool = False
+    strict: bool = False
+
+    @model_validator(mode="after")
+    def _has_one_place(self) -> Self:
+        if self.file is not None and self.folder is not None:
+            raise ValueError("give either a file for all runs, or a folder with one for each")
+        return self
