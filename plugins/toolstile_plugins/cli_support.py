@@ -46,16 +46,16 @@ def listed_examples(examples: Mapping[str, str]) -> str:
 
 def subcommands(
     parser: argparse.ArgumentParser, *, required: bool = True
-) -> Callable[[str, str, Mapping[str, str]], argparse.ArgumentParser]:
+) -> Callable[..., argparse.ArgumentParser]:
     """Return a function that adds a command beneath a command, and returns the new parser.
 
-    The function takes the name, one line for the help, and the examples: the words after the name,
-    and what they do.
+    The function takes the name, one line for the help, and examples: pairs of the words after the
+    name and what they do.
     """
     adder = parser.add_subparsers(dest="what", required=required)
 
-    def add(name: str, text: str, examples: Mapping[str, str]) -> argparse.ArgumentParser:
-        typed = {f"{parser.prog} {name} {rest}".rstrip(): does for rest, does in examples.items()}
+    def add(name: str, text: str, *examples: tuple[str, str]) -> argparse.ArgumentParser:
+        typed = {f"{parser.prog} {name} {rest}".rstrip(): does for rest, does in examples}
         adder.metavar = "|".join([*adder.choices, name])
         return adder.add_parser(
             name,

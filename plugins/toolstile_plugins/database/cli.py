@@ -23,15 +23,14 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add(
         "check",
         "check whether the tables in the database can be used",
-        {"": "the exit status is 1 if they cannot", "--json": "print one JSON object per part"},
+        ("", "the exit status is 1 if they cannot"),
+        ("--json", "print one JSON object per part"),
     )
     upgrade = add(
         "upgrade",
         "create the tables in the database, or upgrade them to this version",
-        {
-            "": "upgrade all tables, or none",
-            "--sql": "print the SQL for an administrator to run",
-        },
+        ("", "upgrade all tables, or none"),
+        ("--sql", "print the SQL for an administrator to run"),
     )
     upgrade.add_argument(
         "--sql", action="store_true", help="print the statements without running them"

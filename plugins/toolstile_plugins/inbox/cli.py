@@ -50,11 +50,12 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     listing = add(
         "list",
         "list the pending questions",
-        {"": "list them, oldest first", "--watch --json": "print each as JSON, also new ones"},
+        ("", "list them, oldest first"),
+        ("--watch --json", "print each as JSON, also new ones"),
     )
     listing.add_argument("--watch", action="store_true", help="keep listing new ones until Ctrl-C")
     commands = {
-        name: add(name, text, {f"3f1c9a7d2b4e{typed}": does})
+        name: add(name, text, (f"3f1c9a7d2b4e{typed}", does))
         for name, (text, typed, does) in _COMMANDS.items()
     }
     for command in commands.values():
@@ -85,15 +86,15 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     approve.add_argument(
         "--times", type=int, metavar="N", help="how many calls to approve (default: any number)"
     )
-    add("grants", "list the grants, which approve later calls", {"": "list them, oldest first"})
+    add("grants", "list the grants, which approve later calls", ("", "list them, oldest first"))
     revoke = add(
-        "revoke", "revoke a grant, so that people are asked again", {"5d0c1e8f7a26": "revoke it"}
+        "revoke", "revoke a grant, so that people are asked again", ("5d0c1e8f7a26", "revoke it")
     )
     revoke.add_argument("grant", metavar="GRANT", help="the grant's id, from `approvals grants`")
     add(
         "resume",
         "resume the answered calls of stored sessions",
-        {"": "resume them, and print the outcome of each"},
+        ("", "resume them, and print the outcome of each"),
     )
 
 

@@ -30,11 +30,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     listing = add(
         "list",
         "list the recorded effects",
-        {
-            "": "list all effects",
-            "--state unknown": "list unknown effects",
-            "--tool create_order --json": "list a tool's, print JSON",
-        },
+        ("", "list all effects"),
+        ("--state unknown", "list unknown effects"),
+        ("--tool create_order --json", "list a tool's, print JSON"),
     )
     listing.add_argument("--tool", type=_text, metavar="NAME", help="only effects of this tool")
     listing.add_argument(
@@ -43,43 +41,39 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     show = add(
         "show",
         "show everything known about an effect",
-        {"5d41402abc4b": "show the effect with this hash"},
+        ("5d41402abc4b", "show the effect with this hash"),
     )
     show.add_argument("key", type=_text, metavar="KEY", help=_WHICH)
     resolve = add(
         "resolve",
         "record whether an unknown effect happened",
-        {
-            "5d41402abc4b --done": "it happened: never run it again",
-            "5d41402abc4b --not-done": "it did not: run the next",
-            "5d41402abc4b --done --value 17": "calls get this value",
-        },
+        ("5d41402abc4b --done", "it happened: never run it again"),
+        ("5d41402abc4b --not-done", "it did not: run the next"),
+        ("5d41402abc4b --done --value 17", "calls get this value"),
     )
     _configure_resolve(resolve)
     reconcile = add(
         "reconcile",
         "ask the tools whether unknown effects happened",
-        {"": "ask about all unknown effects now"},
+        ("", "ask about all unknown effects now"),
     )
     reconcile.add_argument("key", type=_text, metavar="KEY", nargs="?", help=_WHICH)
     forget = add(
         "invalidate",
         "forget effects, so that they can run again",
-        {
-            "5d41402abc4b": "forget one effect",
-            "--tool create_order": "forget the effects of a tool",
-            "--all": "forget everything",
-        },
+        ("5d41402abc4b", "forget one effect"),
+        ("--tool create_order", "forget the effects of a tool"),
+        ("--all", "forget everything"),
     )
     which = forget.add_mutually_exclusive_group(required=True)
     which.add_argument("key", type=_text, metavar="KEY", nargs="?", help=_WHICH)
     which.add_argument("--tool", type=_text, metavar="NAME", help="forget all effects of this tool")
     which.add_argument("--all", action="store_true", help="forget all effects")
-    add("prune", "remove expired entries", {"": "remove them, and print how many"})
+    add("prune", "remove expired entries", ("", "remove them, and print how many"))
     add(
         "move",
         "move the entries of the ledger's file into the file of stored sessions",
-        {"": "move them; stop all hosts first"},
+        ("", "move them; stop all hosts first"),
     )
 
 

@@ -50,11 +50,9 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     check = add(
         "check",
         "connect to the servers behind the gateway",
-        {
-            "": "connect to all; the exit status is 1 if one needs attention",
-            "files github": "connect to these two",
-            "--accept files": "accept the current tools of a server",
-        },
+        ("", "connect to all; the exit status is 1 if one needs attention"),
+        ("files github", "connect to these two"),
+        ("--accept files", "accept the current tools of a server"),
     )
     check.add_argument("server", nargs="*", metavar="SERVER", help="only these servers")
     check.add_argument(
@@ -65,10 +63,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     taking = add(
         "import",
         "print a client's MCP servers as tables of toolstile.toml",
-        {
-            ".mcp.json": "print them, with ${NAME} for possible secrets",
-            ".mcp.json >> toolstile.toml": "add them to the configuration",
-        },
+        (".mcp.json", "print them, with ${NAME} for possible secrets"),
+        (".mcp.json >> toolstile.toml", "add them to the configuration"),
     )
     taking.add_argument("file", type=Path, metavar="FILE", help="the client's configuration")
     taking.add_argument(

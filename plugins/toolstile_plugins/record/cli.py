@@ -94,12 +94,10 @@ def _configure_record(parser: argparse.ArgumentParser) -> None:
     show = add(
         "show",
         "list the calls of a record, or show one",
-        {
-            "calls.jsonl": "list its calls",
-            "calls.jsonl --line 5": "show the call on line 5 in full",
-            "calls.jsonl --json": "print each call as JSON",
-            "records --outcome denied": "list the denied calls of a folder",
-        },
+        ("calls.jsonl", "list its calls"),
+        ("calls.jsonl --line 5", "show the call on line 5 in full"),
+        ("calls.jsonl --json", "print each call as JSON"),
+        ("records --outcome denied", "list the denied calls of a folder"),
     )
     show.add_argument("file", type=Path, metavar="FILE", help="the record, or a folder of records")
     _add_selection(show)
@@ -107,21 +105,17 @@ def _configure_record(parser: argparse.ArgumentParser) -> None:
     listing = add(
         "list",
         "list the records of a folder, with their tools and outcomes",
-        {
-            "records": "list all of them, oldest first",
-            "records --since 2d": "list records of the last two days",
-            "records --tool 'read_*'": "list records with such tools",
-        },
+        ("records", "list all of them, oldest first"),
+        ("records --since 2d", "list records of the last two days"),
+        ("records --tool 'read_*'", "list records with such tools"),
     )
     listing.add_argument("folder", type=Path, metavar="FOLDER", help="the folder of records")
     _add_selection(listing)
     check = add(
         "verify",
         "check that no line of a record was changed",
-        {
-            "calls.jsonl": "check every line",
-            "calls.jsonl --last HASH": "also check that none is missing",
-        },
+        ("calls.jsonl", "check every line"),
+        ("calls.jsonl --last HASH", "also check that none is missing"),
     )
     check.add_argument("file", type=Path, metavar="FILE", help="the record")
     check.add_argument("--last", metavar="HASH", help="the expected hash of the last line")

@@ -28,10 +28,8 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     explain = add(
         "explain",
         "show the decision of each policy on a call, and why; no handler runs",
-        {
-            "pay '{\"amount\": 501}'": "explain the decisions on a call",
-            "pay - --request 'Pay Ann.'": "read the arguments from stdin",
-        },
+        ("pay '{\"amount\": 501}'", "explain the decisions on a call"),
+        ("pay - --request 'Pay Ann.'", "read the arguments from stdin"),
     )
     explain.add_argument("name", metavar="NAME", help="the tool")
     explain.add_argument(
@@ -49,19 +47,15 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     test = add(
         "test",
         "test the policies on the cases of a file; no handler runs",
-        {
-            "mail.test.toml": "print the result of each case",
-            "mail.test.toml --json": "print one JSON object per case",
-        },
+        ("mail.test.toml", "print the result of each case"),
+        ("mail.test.toml --json", "print one JSON object per case"),
     )
     test.add_argument("file", type=Path, metavar="FILE", help="the cases, as TOML")
     backtest = add(
         "backtest",
         "list recorded calls that the policies would decide differently; no handler runs",
-        {
-            "calls.jsonl": "list the changes by policy and tool",
-            "records": "test on all records of a folder",
-        },
+        ("calls.jsonl", "list the changes by policy and tool"),
+        ("records", "test on all records of a folder"),
     )
     backtest.add_argument(
         "records", type=Path, nargs="+", metavar="RECORD", help="records, or folders of them"

@@ -30,10 +30,11 @@ def _configure(parser: argparse.ArgumentParser) -> None:
     add(
         "list",
         "list the stored sessions",
-        {"": "list them, last changed at the end", "--json": "print one JSON object per line"},
+        ("", "list them, last changed at the end"),
+        ("--json", "print one JSON object per line"),
     )
     for name, (text, does) in _COMMANDS.items():
-        command = add(name, text, {"support": does})
+        command = add(name, text, ("support", does))
         command.add_argument("name", metavar="NAME", help="the id of the session")
 
 
