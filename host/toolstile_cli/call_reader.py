@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, NoReturn, cast
 
 from toolstile_cli.errors import UsageError
-from toolstile_cli.transcripts import UnreadCallError
-from toolstile_cli.user_turns import UserTurn, turns_of
+from toolstile_cli.transcripts import UnreadCallError, UserTurn, turns_of
 from toolstile_hookspecs import Dialect, ToolCall
 from toolstile_hookspecs.codecs import as_sentence
 from toolstile_hookspecs.support.text import counted, suggest

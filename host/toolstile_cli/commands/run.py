@@ -15,7 +15,7 @@ from toolstile_cli.errors import UsageError, report_session, say
 from toolstile_cli.examples import ASKED_FOR, SESSIONS, THE_EXAMPLES
 from toolstile_cli.exit_codes import Exit
 from toolstile_cli.run_report import JsonReport, Report, TableReport
-from toolstile_cli.user_turns import UserTurn
+from toolstile_cli.transcripts import UserTurn
 from toolstile_hookspecs import ExecutorHandle, ToolCall, ToolInvoked
 from toolstile_hookspecs.support.text import counted
 
