@@ -11,18 +11,14 @@ import sys
 from collections.abc import Awaitable, Callable, Generator, Sequence
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, Literal, TextIO
+from typing import Any, Final, Literal, TextIO
 
 from rich.cells import cell_len, set_cell_size
 from rich.text import Text
 
 from toolstile_hookspecs import ApprovalRequest, Approver
-from toolstile_hookspecs.support.terminal import environment
 from toolstile_hookspecs.support.text import printable
-
-if TYPE_CHECKING:
-    from rich.console import Console
-
+from toolstile_plugins.cli_support import console
 
 # --- JSON Lines
 
@@ -89,7 +85,7 @@ class Terminal:
 
     def __init__(self) -> None:
         self._out = sys.stdout
-        self.console = _console() if self._out.isatty() or _FORCING & os.environ.keys() else None
+        self.console = console() if self._out.isatty() or _FORCING & os.environ.keys() else None
 
     @property
     def is_terminal(self) -> bool:
@@ -126,24 +122,6 @@ class Terminal:
             self._out.flush()
         else:
             self.console.print(line, soft_wrap=whole or not self.is_terminal)
-
-
-def _console() -> Console:
-    from rich.console import Console  # heavy
-
-    class Shown(Console):
-        def on_broken_pipe(self) -> None:
-            """Leave the handling to the command line."""
-            raise BrokenPipeError
-
-    return Shown(
-        file=sys.stdout,
-        color_system=None if os.environ.get("NO_COLOR") else "auto",
-        highlight=False,
-        markup=False,
-        emoji=False,
-        _environ=environment(),
-    )
 
 
 # --- Tables

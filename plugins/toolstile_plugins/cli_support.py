@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import sys
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TextIO
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -101,6 +102,7 @@ def needing(told: str, extra: str) -> Generator[None]:
 
 ENDLESS: Final = 100_000
 """Columns where nobody counts them."""
+_WIDTH: Final = re.compile("0*[1-9][0-9]{0,8}")
 
 
 def printable_lines(text: str) -> list[str]:
@@ -110,14 +112,27 @@ def printable_lines(text: str) -> list[str]:
     return [printable(line.expandtabs(4)) for line in text.rstrip("\n").split("\n")]
 
 
-def console() -> Console:
-    """Return a console on standard output, for text in which nothing is markup."""
+def environment() -> Mapping[str, str]:
+    """Return the variables that rich may go by: without a `COLUMNS` that is not positive.
+
+    Rich takes even 0 for a width, and then shows nothing at all.
+    """
+    if _WIDTH.fullmatch(os.environ.get("COLUMNS", "")):
+        return os.environ
+    return {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+
+
+def console(file: TextIO | None = None) -> Console:
+    """Return a console, by default on standard output, for text in which nothing is markup."""
     from rich.console import Console  # most commands into a pipe draw nothing
 
-    from toolstile_hookspecs.support.terminal import environment
+    class Shown(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave the handling to the command line."""
+            raise BrokenPipeError
 
-    made = Console(
-        file=sys.stdout,
+    made = Shown(
+        file=file or sys.stdout,
         color_system=None if os.environ.get("NO_COLOR") else "auto",
         highlight=False,
         markup=False,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from toolstile_hookspecs import Cancellation
 from toolstile_hookspecs.support.process import renewed_in_forks
-from toolstile_hookspecs.support.terminal import environment
+from toolstile_plugins.cli_support import console
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -90,16 +90,7 @@ class Terminal:
 
     def _rich(self) -> Console:
         if self._console is None:
-            from rich.console import Console  # only a question needs it
-
-            self._console = Console(
-                file=self._out,
-                color_system=None if os.environ.get("NO_COLOR") else "auto",
-                markup=False,
-                highlight=False,
-                emoji=False,
-                _environ=environment(),
-            )
+            self._console = console(self._out)
         return self._console
 
 
