@@ -88,17 +88,19 @@ class Walk:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("toolstile"):
                 self.imported |= {each.name for each in node.names}
 
-    def type(self, command: str, status: int, answer: str | None) -> None:
-        """Run a command as typed; with an answer at a terminal, which asks.
+    def type(self, command: str, status: int, answer: str | None, question: str) -> None:
+        """Run a command as typed; with an answer at a terminal, once the question is there.
 
         Raises:
-            SystemExit: It ended with another status than the page says.
+            SystemExit: It ended neither with 0 nor with the status that the page says.
         """
         self.typed.append(command)
-        printed, ended = self.place.run(command, typed=answer, seen=_is_question)
+        printed, ended = self.place.run(
+            command, typed=answer, seen=lambda printed: question in printed
+        )
         seconds = monotonic() - self.started
         print(f"  {seconds:6.1f} s  [{ended}]  {command}")
-        if ended != status:
+        if ended not in {0, status}:
             sys.exit(
                 f"{self.page}: that ended with {ended}, and the page says {status}:\n{printed}"
             )
@@ -108,10 +110,6 @@ class Walk:
             and re.search(r"\btoolstile (?!new)", command)
         ):
             self.first_success = len(self.typed), seconds, len(self.imported)
-
-
-def _is_question(printed: str) -> bool:
-    return printed.rstrip().endswith((":", "?"))
 
 
 def blocks(page: Path) -> Iterator[tuple[dict[str, str], str, str]]:
@@ -140,6 +138,7 @@ def walk(page: Path, walker: Walk, clone: Path, *, only_first: bool = False) -> 
                     command.replace("path/to/clone", str(clone)),
                     int(notes.get("exit", 0)),
                     notes.get("typed"),
+                    body.splitlines()[-1],
                 )
             if only_first:
                 break
