@@ -6,6 +6,11 @@ stands for the values, a `SchemaCodec` where a JSON Schema does.
 
 # ruff: noqa: PLC0414 - each name is public, which `X as X` says
 
+from toolstile_hookspecs._schema.checker import (
+    bounded_validator as bounded_validator,
+    check_schema as check_schema,
+    is_bounded as is_bounded,
+)
 from toolstile_hookspecs._schema.codec import (
     NOT_READ_BACK as NOT_READ_BACK,
     Codec as Codec,
@@ -34,8 +39,6 @@ from toolstile_hookspecs._schema.portable import (
 from toolstile_hookspecs._schema.schema_codec import (
     SchemaCodec as SchemaCodec,
     Unchecked as Unchecked,
-    bounded_validator as bounded_validator,
-    check_schema as check_schema,
 )
 from toolstile_hookspecs._schema.secrets import (
     HIDING as HIDING,

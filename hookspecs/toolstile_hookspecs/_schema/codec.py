@@ -13,12 +13,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from decimal import Decimal
 from functools import partial
-from math import inf
+from math import inf, isfinite
 from typing import Any, Final, NoReturn, Protocol
 from weakref import WeakValueDictionary
 
 from pydantic import PydanticUserError, TypeAdapter, ValidationError
 from pydantic.json_schema import JsonSchemaMode
+from pydantic_core import from_json
 
 from toolstile_hookspecs._schema.core_schema import (
     Extra,
@@ -138,8 +139,7 @@ class Codec:
                 value = self._read(with_whole_numbers(text), strict=True, extra=self._extra)
             except ValidationError as error:
                 raise ToolValidationError(explain(error, self._known_schema)) from None
-        # All of it is JSON, as pydantic has found: there is no end to look for.
-        STRICT.scan_once((text if isinstance(text, str) else text.decode()).lstrip(), 0)
+        holds_whole_floats(text, from_json(text))
         return value
 
     def copy(self, text: Json) -> Any:
@@ -332,13 +332,38 @@ def _refuse_infinite(digits: str) -> None:
         )
 
 
-STRICT: Final[Any] = json.JSONDecoder(
+_STRICT: Final = json.JSONDecoder(
     object_pairs_hook=_refuse_duplicates,
     parse_constant=_refuse_constant,
     parse_float=_refuse_infinite,
 )
-"""Reads JSON again that pydantic has read, and refuses what strict readers refuse.
 
-It raises `ToolValidationError` for a name twice in one object, NaN, an infinity, or a number out of
-range such as `1e999`.
-"""
+
+def holds_whole_floats(text: Json, value: object) -> bool:
+    """Tell whether a number in JSON that was read is written as 3.0, and refuse lenient JSON.
+
+    Args:
+        text: The JSON.
+        value: The plain value that it was read as.
+
+    Raises:
+        ToolValidationError: For a name twice in one object, NaN, an infinity, or a number out of
+            range such as `1e999`.
+    """
+    members, whole, is_strict = 0, False, True
+    parts: list[Any] = [value]
+    for part in parts:
+        kind: Any = part.__class__
+        if kind is dict:
+            members += len(part)
+            parts += part.values()
+        elif kind is list:
+            parts += part
+        elif kind is float:
+            whole = whole or part.is_integer()
+            is_strict = is_strict and isfinite(part)
+    # Each member is written with a colon. If there are more, some are in texts, or a name is twice.
+    plain = text if isinstance(text, str) else text.decode()
+    if not is_strict or members != plain.count(":"):
+        _STRICT.decode(plain)
+    return whole

@@ -5,19 +5,24 @@ Source of the rules: JSON Schema, draft 2020-12.
 
 from __future__ import annotations
 
-import copy
 import json
-import operator
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from fractions import Fraction
-from functools import lru_cache
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property, reduce
+from itertools import groupby
+from operator import getitem
 from typing import Any, Final, cast
 
 import pydantic_core
 from pydantic_core import ErrorDetails
 
-from toolstile_hookspecs._schema.codec import STRICT, Json, with_whole_numbers
+from toolstile_hookspecs._schema.checker import (
+    bounded_validator,
+    chain_of,
+    check_schema,
+    path_of,
+)
+from toolstile_hookspecs._schema.codec import Json, holds_whole_floats, with_whole_numbers
 from toolstile_hookspecs._schema.navigation import (
     ALL_SECRET,
     Schema,
@@ -25,7 +30,6 @@ from toolstile_hookspecs._schema.navigation import (
     holds_secret,
     of_item,
     of_property,
-    pointed,
     subschemas,
 )
 from toolstile_hookspecs._schema.serialize import as_plain, encodable, finite
@@ -41,7 +45,6 @@ from toolstile_hookspecs._schema.validation_errors import (
     not_json,
 )
 from toolstile_hookspecs.errors import DefinitionError, ToolValidationError
-from toolstile_hookspecs.support.patterns import bounded_ecma
 from toolstile_hookspecs.support.text import suggest
 
 UNCHECKED: Final = (
@@ -55,23 +58,19 @@ class Unchecked(ToolValidationError):
     """The check of a value against a schema cannot be completed."""
 
 
-def with_nulls(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema with `null` among the types where OpenAPI 3.0 says `nullable: true`."""
-    if '"nullable": true' not in json.dumps(schema, default=str):
-        return schema
-    changed = copy.deepcopy(schema)
-    for part in cast("Iterable[dict[str, Any]]", subschemas(changed)):
-        if part.get("nullable") is True and isinstance(part.get("type"), str):
-            del part["nullable"]
-            part["type"] = [part["type"], "null"]
-    return changed
+_MOST_STEPS: Final = 2_000
+"""Schemas one within another that one check may follow: a validator that runs out of stack ends
+the process."""
+_DEEPEST: Final = 202
+"""Levels of a value that pydantic reads from JSON."""
+_ONLY_COMPILING_TELLS: Final = re.compile(r'"(?:\$(?!schema")|pattern)|draft-03')
+_INTEGERS: Final = re.compile('"(?:integer|enum|const)"')
 
 
 class SchemaCodec:
     """The codec of a JSON Schema that came from elsewhere; values are plain JSON values.
 
-    Validation is `jsonschema`'s, the reference of its field; references to other
-    documents are never fetched.
+    Validation is that of `jsonschema-rs`; references to other documents are never fetched.
 
     Args:
         schema: The schema, draft 2020-12 unless it says otherwise.
@@ -82,33 +81,34 @@ class SchemaCodec:
     """
 
     def __init__(self, schema: Mapping[str, Any], *, owner: str) -> None:
-        from jsonschema import SchemaError  # heavy, and most tools are typed
-
-        self._schema = dict(schema)
         self.immutable = False
         try:
-            self._schema = with_nulls(self._schema)
-            self._secrecy = secrecy_of(self._schema)
-            self._lines = Lines(self._schema)
+            text = json.dumps(dict(schema))
+            self._schema: dict[str, Any] = pydantic_core.from_json(text)
+        except TypeError as error:
+            raise DefinitionError(f"{owner}: its JSON Schema is not JSON: {error}.") from None
+        except (RecursionError, ValueError) as error:
+            deep = isinstance(error, RecursionError) or "recursion" in str(error)
+            told = "nested too deeply to be checked; nest it less" if deep else f"not JSON: {error}"
+            raise DefinitionError(f"{owner}: its JSON Schema is {told}.") from None
+        if '"nullable": true' in text:
+            _add_nulls(self._schema)
+        try:
             check_schema(self._schema)
-        except SchemaError as error:
-            raise DefinitionError(
-                f"{owner}: its JSON Schema is not valid at {error.json_path}: {error.message}; "
-                "correct it there."
-            ) from error
-        except RecursionError:
-            raise DefinitionError(
-                f"{owner}: its JSON Schema is nested too deeply to be checked; nest it less."
-            ) from None
-        if fault := _unsearchable(self._schema):
-            raise DefinitionError(f"{owner}: {fault}.")
-        for target in (name for part in subschemas(self._schema) for name in _references_of(part)):
-            if not _is_within(self._schema, target):
-                raise DefinitionError(
-                    f"{owner}: its JSON Schema refers to {target!r}, which is not in it; copy "
-                    "that part into $defs and refer to it as '#/$defs/...'."
-                )
-        self._validator = bounded_validator(self._schema)
+            if _ONLY_COMPILING_TELLS.search(text):
+                bounded_validator(self._schema)
+        except ValueError as error:
+            raise DefinitionError(f"{owner}: its JSON Schema {error}.") from error
+        self._secrecy = secrecy_of(self._schema)
+        self._has_integers = _INTEGERS.search(text) is not None
+
+    @cached_property
+    def _lines(self) -> Lines:
+        return Lines(self._schema)
+
+    @cached_property
+    def _compiled(self) -> tuple[Any, float]:
+        return bounded_validator(self._schema), chain_of(self._schema)
 
     def schema(self) -> dict[str, Any]:
         """Return a copy of the schema."""
@@ -132,11 +132,9 @@ class SchemaCodec:
             value = pydantic_core.from_json(text, allow_inf_nan=False)
         except (ValueError, TypeError) as error:
             raise ToolValidationError(not_json(encodable(str(error)))) from None
-        STRICT.decode(text if isinstance(text, str) else text.decode())
-        if (whole := with_whole_numbers(text)) != text:
-            value = _with_integers(
-                value, pydantic_core.from_json(whole), [self._schema], self._schema
-            )
+        if holds_whole_floats(text, value) and self._has_integers:
+            whole = pydantic_core.from_json(with_whole_numbers(text))
+            value = _with_integers(value, whole, [self._schema], self._schema)
         if faults := self._faults(value):
             raise ToolValidationError(listing(faults))
         return value
@@ -157,67 +155,169 @@ class SchemaCodec:
     def fits(self, value: object) -> str | None:
         """Return why the value does not fit the schema, or None when it does."""
         try:
+            # Only a value that was read from JSON is not nested too deeply for a validator.
             faults = self._faults(pydantic_core.from_json(self.encode(value)))
         except ValueError as error:
             return str(error)
         return listing(faults) if faults else None
 
     def _faults(self, value: Any) -> list[str]:
-        try:
-            found: list[Any] = list(self._validator.iter_errors(value))
-        except BaseException as error:
-            if not _is_out_of_stack(error):
-                raise
-            raise Unchecked(UNCHECKED) from None
-        found.sort(key=operator.attrgetter("json_path"))
-        details = (detail for fault in found for detail in self._details(fault))
-        return [*dict.fromkeys(self._lines.of(details))]
+        validator, steps = self._compiled
+        if steps * _DEEPEST > _MOST_STEPS and steps * _depth_of(value) > _MOST_STEPS:
+            raise Unchecked(UNCHECKED)
+        if validator.is_valid(value):
+            return []
+        found = sorted(validator.iter_errors(value), key=lambda fault: path_of(fault.instance_path))
+        return [*dict.fromkeys(self._lines.of(self._details(found, value)))]
 
-    def _details(self, fault: Any, before: Path = ()) -> Iterator[ErrorDetails]:
-        """Yield a fault as pydantic has it, once for each name that it is about."""
-        path: Path = (*before, *fault.relative_path)
-        missing = _missing(fault)
-        # What else may be given nobody lists, so only what is near it counts as mistaken.
-        given = fault.instance if missing else ()
-        others = [name for name in given if name not in self._lines.declared][:MAX_FAULTS]
-        strangers = [name for name in others if suggest(name, missing)]
-        if fault.validator == "additionalProperties":
-            strangers = _extras(fault.instance, fault.schema)
-        # No more than these are shown, and to compare names takes long.
-        near, rest = strangers[:MAX_FAULTS], strangers[MAX_FAULTS:]
-        for type_, names in (("missing", missing), ("extra_forbidden", near), (FAULT, rest)):
-            yield from (_detail(type_, (*path, name), NOT_KNOWN) for name in names)
-        if fault.context:
-            for inner in fault.context:
-                number = next(iter(inner.schema_path), 0)
-                yield from self._details(inner, (*path, f"{MARK}{number}"))
-        elif not missing and not strangers:
-            yield _detail(_TYPES.get(fault.validator, FAULT), path, self._reason(fault))
+    def _details(
+        self, faults: Iterable[Any], value: Any, before: Path = (), start: int = 0
+    ) -> Iterator[ErrorDetails]:
+        """Yield faults as pydantic has them, once for each name that they are about.
 
-    def _reason(self, fault: Any) -> str:
-        got = f"{in_json(fault.instance)} " if self._lines.shows else ""
-        wanted, told = fault.validator_value, str(fault.message)
-        if fault.validator == "type":
-            types = [wanted] if isinstance(wanted, str) else wanted
-            return f"{got}is not of type {' or '.join(map(repr, types))}"
-        if fault.validator in _LISTING:
-            listed = wanted if fault.validator == "enum" else [wanted]
-            return f"{got}is not one of {in_json(listed)}"
-        if fault.validator == "oneOf":
+        Args:
+            faults: The faults.
+            value: The value, or the part of it that is so many steps within it.
+            before: The way to that part.
+            start: The number of steps.
+        """
+        for (steps, rule), group in groupby(faults, _place_of):
+            same, path = [*group], (*before, *steps[start:])
+            instance = reduce(getitem, steps[start:], value)
+            if rule[-1:] != ["required"]:
+                for fault in same:
+                    yield from self._details_of(fault, instance, path)
+                continue
+            missing = [fault.kind.property for fault in same]
+            # What else may be given nobody lists, so only what is near it counts as mistaken.
+            others = [name for name in instance if name not in self._lines.declared][:MAX_FAULTS]
+            yield from _about("missing", path, missing)
+            strangers = [name for name in others if suggest(name, missing)]
+            yield from _about("extra_forbidden", path, strangers)
+
+    def _details_of(self, fault: Any, instance: Any, path: Path) -> Iterator[ErrorDetails]:
+        keyword, said = fault.kind.name, fault.kind.as_dict()
+        alternatives, start = said.get("context", ()), len(fault.instance_path)
+        if keyword == "additionalProperties":
+            # No more than these are shown, and to compare names takes long.
+            yield from _about("extra_forbidden", path, said["unexpected"][:MAX_FAULTS])
+            yield from _about(FAULT, path, said["unexpected"][MAX_FAULTS:])
+        elif keyword == "propertyNames":
+            yield from self._details([said["error"]], said["error"].instance, path, start)
+        elif alternatives and all(alternatives):
+            for number, faults in enumerate(alternatives):
+                yield from self._details(faults, instance, (*path, f"{MARK}{number}"), start)
+        else:
+            yield _detail(_TYPES.get(keyword, FAULT), path, self._reason(fault, instance))
+
+    def _reason(self, fault: Any, instance: Any) -> str:
+        keyword, said = fault.kind.name, fault.kind.as_dict()
+        if keyword == "oneOf":
             return "fits more than one alternative of the schema, which must be one"
-        if not got:
-            return f"does not fit what the schema says of {fault.validator!r}"
-        if fault.validator == "not":
-            told = told.replace(repr(wanted), in_json(wanted))
-        return told.replace(repr(fault.instance), in_json(fault.instance))
+        if self._lines.shows and keyword == "falseSchema":
+            return f"false schema does not allow {in_json(instance)}"
+        if keyword == "type":
+            wanted = self._at(fault.schema_path)
+            types = cast("list[str]", wanted if isinstance(wanted, list) else said["types"])
+            text = f"is not of type {' or '.join(map(repr, types))}"
+        elif keyword in _LISTING:
+            listed = said["options"] if keyword == "enum" else [said["expected_value"]]
+            text = f"is not one of {in_json(listed)}"
+        elif self._lines.shows:
+            return self._words(fault, instance)
+        else:
+            return f"does not fit what the schema says of {keyword!r}"
+        return f"{in_json(instance)} {text}" if self._lines.shows else text
+
+    def _words(self, fault: Any, instance: Any) -> str:
+        keyword, said = fault.kind.name, fault.kind.as_dict()
+        wanted, limit = self._at(fault.schema_path), said.get("limit")
+        if keyword == "required":
+            name = said["property"]
+            needs: dict[str, Any] = wanted or {}
+            given = [other for other in instance if name in needs.get(other, ())]
+            return f"{name!r} is a dependency of {' or '.join(map(repr, given))}"
+        if keyword in _EMPTY and limit == (keyword[:3] == "min"):
+            text = "should be non-empty" if limit else "is expected to be empty"
+        elif keyword == "contains":
+            text = _SAYS[str(fault.schema_path[-1])]
+        elif keyword in _SAYS:
+            said |= {
+                "pattern": wanted or said.get("pattern"),
+                "schema": in_json(said.get("schema")),
+            }
+            text = _SAYS[keyword].format(**said)
+        else:
+            return str(fault.message)
+        return f"{in_json(instance)} {text}"
+
+    def _at(self, rule: list[int | str]) -> Any:
+        """Return the part of the schema at a path, None where it is in another resource."""
+        try:
+            return reduce(getitem, rule, cast("Any", self._schema))
+        except (KeyError, IndexError, TypeError):
+            return None
 
 
 _LISTING: Final = ("const", "enum")
 _TYPES: Final = {"type": OTHER, **dict.fromkeys(_LISTING, "enum")}
+_EMPTY: Final = tuple(
+    f"{end}{of}" for end in ("min", "max") for of in ("Items", "Length", "Properties")
+)
+_SAYS: Final = {
+    "contains": "does not contain items matching the given schema",
+    "exclusiveMaximum": "is greater than or equal to the maximum of {limit}",
+    "exclusiveMinimum": "is less than or equal to the minimum of {limit}",
+    "maxContains": "holds too many items matching the given schema",
+    "maxItems": "is too long",
+    "maxLength": "is too long",
+    "maxProperties": "has too many properties",
+    "maximum": "is greater than the maximum of {limit}",
+    "minContains": "holds too few items matching the given schema",
+    "minItems": "is too short",
+    "minLength": "is too short",
+    "minProperties": "does not have enough properties",
+    "minimum": "is less than the minimum of {limit}",
+    "multipleOf": "is not a multiple of {multiple_of}",
+    "not": "should not be valid under {schema}",
+    "pattern": "does not match {pattern!r}",
+    "uniqueItems": "has non-unique elements",
+}
+"""The words for a value that does not fit, by keyword; those of jsonschema-rs repeat it whole."""
+
+
+def _place_of(fault: Any) -> tuple[list[int | str], list[int | str]]:
+    return fault.instance_path, fault.schema_path
+
+
+def _about(type_: str, path: Path, names: Iterable[str]) -> Iterator[ErrorDetails]:
+    return (_detail(type_, (*path, name), NOT_KNOWN) for name in names)
 
 
 def _detail(type_: str, path: Path, told: str) -> ErrorDetails:
     return {"type": type_, "loc": path, "msg": told, "input": ...}
+
+
+def _depth_of(value: object) -> int:
+    depth, level = 0, [value]
+    while level:
+        depth += 1
+        level = [inner for part in level for inner in _inner(part)]
+    return depth
+
+
+def _inner(part: object) -> Iterable[object]:
+    if isinstance(part, dict):
+        return cast("Schema", part).values()
+    return cast("list[object]", part) if isinstance(part, list) else ()
+
+
+def _add_nulls(schema: dict[str, Any]) -> None:
+    """Add `null` to the types of a schema where OpenAPI 3.0 says `nullable: true`."""
+    for part in cast("Iterable[dict[str, Any]]", subschemas(schema)):
+        if part.get("nullable") is True and isinstance(part.get("type"), str):
+            del part["nullable"]
+            part["type"] = [part["type"], "null"]
 
 
 def _with_integers(value: Any, whole: Any, schemas: list[Schema], root: Schema) -> Any:
@@ -241,164 +341,6 @@ def _with_integers(value: Any, whole: Any, schemas: list[Schema], root: Schema) 
             for index, part in enumerate(cast("Iterable[Any]", value))
         ]
     return value
-
-
-def _is_out_of_stack(error: BaseException) -> bool:
-    # What follows references is written in Rust, and panics where the stack ends in it.
-    return isinstance(error, RecursionError) or type(error).__name__ == "PanicException"
-
-
-def _missing(fault: Any) -> list[str]:
-    # In the oldest draft it is a boolean.
-    if fault.validator != "required" or isinstance(fault.validator_value, bool):
-        return []
-    return [name for name in fault.validator_value if name not in fault.instance]
-
-
-def _references_of(part: Schema) -> list[str]:
-    found = (part.get(name) for name in ("$ref", "$dynamicRef"))
-    return [target for target in found if isinstance(target, str)]
-
-
-def _parts(schema: Schema) -> list[Schema]:
-    """Return every schema within a schema, also those that only a reference leads to."""
-    parts = list(subschemas(schema))
-    known = set(map(id, parts))
-    for part in parts:
-        for target in _references_of(part):
-            inner = pointed(schema, target) if target.startswith("#/") else None
-            found = [each for each in subschemas(inner) if id(each) not in known]
-            known.update(map(id, found))
-            parts += found
-    return parts
-
-
-def _is_within(schema: Mapping[str, Any], target: str) -> bool:
-    """Tell whether a schema itself holds what it refers to by a JSON pointer.
-
-    Anchors and identifiers are left to the validator.
-    """
-    if not target.startswith("#/"):
-        return target == "#" or any(f'"{name}"' in json.dumps(schema) for name in _NAMED)
-    return pointed(schema, target) is not None
-
-
-_NAMED: Final = ("$id", "$anchor", "$dynamicAnchor")
-
-
-# --- Keywords of its own
-
-
-def check_schema(schema: Schema) -> None:
-    """Check that a JSON Schema is valid in its draft.
-
-    Raises:
-        jsonschema.SchemaError: When it is not.
-    """
-    # Formats are not checked: Python's `re` would judge the patterns.
-    _draft_of(schema).check_schema(schema, format_checker=None)
-
-
-def bounded_validator(schema: Schema) -> Any:
-    """Return jsonschema's validator of a schema, with patterns searched for in bounded time."""
-    import attrs
-    from jsonschema import validators
-    from referencing import Registry
-
-    drafts: Any = validators
-    bounded = drafts.extend(_draft_of(schema), _KEYWORDS)
-    # Listed once, because each part of each value that is checked has a validator.
-    kept = [(field.name, field.alias) for field in attrs.fields(bounded) if field.init]
-
-    def evolve(validator: Any, **changes: Any) -> Any:
-        return bounded(**{alias: getattr(validator, name) for name, alias in kept} | changes)
-
-    # By default each `$schema` that is met exchanges the class, and Python's `re` is back.
-    bounded.evolve = evolve
-    nothing_fetched: Registry[Any] = Registry()
-    return bounded(schema, registry=nothing_fetched)
-
-
-def _draft_of(schema: Schema) -> Any:
-    from jsonschema import Draft202012Validator, validators
-
-    named: Schema = schema if isinstance(schema.get("$schema"), str) else {}
-    return cast("Any", validators).validator_for(named, default=Draft202012Validator)
-
-
-def _unsearchable(schema: Schema) -> str | None:
-    """Return which pattern of a schema cannot be searched for in bounded time, and why."""
-    parts = _parts(schema)
-    by_name = [name for part in parts for name in part.get("patternProperties", ())]
-    if by_name and any("unevaluatedProperties" in part for part in parts):
-        return "patternProperties does not go with unevaluatedProperties; leave one of them out"
-    for pattern in (*by_name, *(part["pattern"] for part in parts if "pattern" in part)):
-        try:
-            _searcher(pattern)
-        except ValueError as error:
-            return (
-                f"its pattern {pattern!r} cannot be searched for in bounded time ({error}); write "
-                "it without look-around and back-references, or leave it out"
-            )
-    return None
-
-
-def _pattern(_: Any, pattern: str, value: Any, _schema: Schema) -> Iterator[Any]:
-    """Search for a pattern, in bounded time."""
-    if isinstance(value, str) and not _searcher(pattern)(value):
-        yield _fault(f"{value!r} does not match {pattern!r}")
-
-
-def _by_pattern(validator: Any, wanted: Schema, value: Any, _: Schema) -> Iterator[Any]:
-    for pattern, schema in wanted.items() if isinstance(value, dict) else ():
-        for name in cast("dict[str, Any]", value):
-            if _searcher(pattern)(name):
-                yield from validator.descend(value[name], schema, path=name, schema_path=pattern)
-
-
-def _additional(validator: Any, wanted: Any, value: Any, schema: Schema) -> Iterator[Any]:
-    extras = _extras(value, schema)
-    if extras and wanted is False:
-        yield _fault("")
-    for name in extras if isinstance(wanted, dict) else ():
-        yield from validator.descend(value[name], wanted, path=name)
-
-
-def _extras(value: Any, schema: Schema) -> list[str]:
-    """Return the properties that neither a name nor a pattern of a schema covers."""
-    named, patterns = schema.get("properties", ()), schema.get("patternProperties", ())
-    return [
-        name
-        for name in (cast("Schema", value) if isinstance(value, dict) else ())
-        if name not in named and not any(_searcher(pattern)(name) for pattern in patterns)
-    ]
-
-
-def _multiple(_: Any, unit: float, value: Any, _schema: Schema) -> Iterator[Any]:
-    """Compare numbers as JSON writes them: 0.1 is a tenth, and not the nearest binary fraction."""
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        quotient = Fraction(repr(value)) / Fraction(repr(unit))
-        if quotient.denominator != 1:
-            yield _fault(f"{value!r} is not a multiple of {unit}")
-
-
-def _fault(told: str) -> Exception:
-    from jsonschema import ValidationError
-
-    return ValidationError(told)
-
-
-@lru_cache(maxsize=1024)
-def _searcher(pattern: str) -> Callable[[str], object]:
-    return cast("Callable[[str], object]", bounded_ecma(pattern).search)
-
-
-_KEYWORDS: Final = {
-    "additionalProperties": _additional,
-    "patternProperties": _by_pattern,
-    "multipleOf": _multiple,
-    "pattern": _pattern,
-}
 
 
 # --- Secrets

@@ -157,8 +157,6 @@ def _records(tool: Tool[Any, Any]) -> Iterator[Fault]:
 
 
 def _schemas(tool: Tool[Any, Any]) -> Iterator[Fault]:
-    from jsonschema import SchemaError  # heavy, and only here
-
     for what, codec in (("params", tool.params_codec), ("result", tool.result_codec)):
         try:
             check_schema(codec.schema())
@@ -167,9 +165,8 @@ def _schemas(tool: Tool[Any, Any]) -> Iterator[Fault]:
                 f"There is no JSON Schema of its {what}: {error.message.rstrip('.')}.",
                 "Use types that JSON has, or say with pydantic's WithJsonSchema what is meant.",
             )
-        except SchemaError as error:
-            where = f"at {error.json_path}: {error.message}"
-            cause = f"The JSON Schema of its {what} is not valid {where}."
+        except ValueError as error:
+            cause = f"The JSON Schema of its {what} {error}."
             yield cause, "Correct what the type says of its schema."
 
 

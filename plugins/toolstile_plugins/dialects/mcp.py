@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from pydantic import PydanticUserError
-from pydantic_core import from_json, to_json
+from pydantic_core import from_json
 
 from toolstile_hookspecs import (
     AudioContent,
@@ -27,7 +27,6 @@ from toolstile_hookspecs import (
     TextContent,
     Tool,
     ToolCall,
-    ToolValidationError,
 )
 from toolstile_hookspecs.codecs import SchemaCodec, in_one_line
 from toolstile_hookspecs.execution.schemas import params_schema
@@ -228,15 +227,14 @@ def _result(result: Answer) -> dict[str, Any]:
 
 def _misfit(tool: Tool[Any, Any], structured: Any) -> str | None:
     """Return a message for a result that its tool does not declare, which clients would refuse."""
-    try:
-        _structures(tool).decode(to_json(structured))
-    except ToolValidationError as error:
-        return (
-            f"{tool.name} ran and what it changed is kept, but it returned something else than it "
-            f"declares, which is left out ({in_one_line(error)}). This requires human "
-            "intervention."
-        )
-    return None
+    fault = _structures(tool).fits(structured)
+    if fault is None:
+        return None
+    return (
+        f"{tool.name} ran and what it changed is kept, but it returned something else than it "
+        f"declares, which is left out ({in_one_line(ValueError(fault))}). This requires human "
+        "intervention."
+    )
 
 
 @lru_cache(maxsize=1024)

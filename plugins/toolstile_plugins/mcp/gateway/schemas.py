@@ -8,8 +8,7 @@ from typing import Any, Final, cast
 from urllib.parse import unquote
 
 from toolstile_hookspecs import DefinitionError
-from toolstile_hookspecs.codecs import pointed
-from toolstile_hookspecs.support.patterns import is_bounded
+from toolstile_hookspecs.codecs import is_bounded, pointed
 from toolstile_plugins.mcp.gateway.errors import NESTED_DEEPER, cleaned, is_plain, one_line
 
 Schema = Mapping[str, Any]
@@ -33,8 +32,8 @@ TOO_DEEP: Final = "its schema is nested too deeply"
 def enforceable(schema: Schema) -> dict[str, Any]:
     """Return the part of a schema that is shown, and enforced before a call leaves.
 
-    Its texts are cleaned as descriptions are. Left to the server are patterns that RE2 does not
-    take, and properties that patterns distinguish: they cannot be searched in bounded time.
+    Its texts are cleaned as descriptions are. Left to the server are patterns with
+    look-around, and properties that patterns distinguish: they cannot be searched in bounded time.
 
     Raises:
         DefinitionError: When the schema is too long, or too large once all it refers to is in its
@@ -48,17 +47,15 @@ def enforceable(schema: Schema) -> dict[str, Any]:
         raise DefinitionError(TOO_DEEP) from None
     if len(text) > LONGEST:
         raise DefinitionError(f"its schema has more than {LONGEST:,} characters")
-    # With patterns among its properties, nobody can tell in bounded time which were evaluated.
-    dropped = {"unevaluatedProperties"} if '"patternProperties"' in text else set[str]()
     try:
         if _weight(schema) > MOST:
             raise DefinitionError(f"its schema has more than {MOST:,} parts")
-        return _kept(schema, dropped)
+        return _kept(schema, frozenset())
     except RecursionError:
         raise DefinitionError(TOO_DEEP) from None
 
 
-def _kept(schema: Schema, dropped: set[str]) -> dict[str, Any]:
+def _kept(schema: Schema, dropped: frozenset[str]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     if not all(map(is_bounded, schema.get("patternProperties", ()))):
         dropped = dropped.union(_BY_PATTERN)
@@ -83,7 +80,7 @@ def _kept(schema: Schema, dropped: set[str]) -> dict[str, Any]:
     return kept
 
 
-def _kept_in(value: object, dropped: set[str]) -> Any:
+def _kept_in(value: object, dropped: frozenset[str]) -> Any:
     if isinstance(value, Mapping):
         return _kept(cast("Schema", value), dropped)
     if isinstance(value, list):

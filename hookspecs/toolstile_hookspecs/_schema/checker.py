@@ -1,0 +1,272 @@
+"""Validators of JSON Schemas: jsonschema-rs, made in this one place, because its defaults fetch.
+
+Sources of the rules: JSON Schema, draft 2020-12, and ECMA-262, section 22.2.1, for patterns.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from functools import lru_cache
+from math import inf
+from typing import Any, Final, cast
+from urllib.parse import quote, unquote
+
+from pydantic_core import from_json
+
+from toolstile_hookspecs._schema.navigation import Schema, pointed, schemas_among, subschemas
+
+_LATEST: Final = "https://json-schema.org/draft/2020-12/schema"
+_KNOWN: Final = frozenset(
+    (
+        _LATEST,
+        "https://json-schema.org/draft/2019-09/schema",
+        *(f"http://json-schema.org/draft-0{number}/schema" for number in (7, 6, 4)),
+    )
+)
+_DRAFT_3: Final = "http://json-schema.org/draft-03/schema"
+
+
+def check_schema(schema: Schema) -> None:
+    """Check that a JSON Schema is valid in its draft.
+
+    Raises:
+        ValueError: When it is not; the text says where and why.
+    """
+    fault = next(iter(_metaschema(_draft_of(schema)).iter_errors(dict(schema))), None)
+    if fault is not None:
+        raise ValueError(_why(fault))
+
+
+def bounded_validator(schema: Schema) -> Any:
+    """Return a validator that fetches nothing, and searches for patterns in bounded time.
+
+    Raises:
+        ValueError: When the schema is wrong, refers to a schema that is not in it, or has a pattern
+            with look-around; the text says so.
+    """
+    import jsonschema_rs  # a compiled library, and most tools are typed
+
+    try:
+        return jsonschema_rs.validator_for(
+            _readable(schema),
+            offline=True,
+            validate_formats=False,
+            pattern_options=jsonschema_rs.RegexOptions(),
+        )
+    except jsonschema_rs.ValidationError as error:
+        raise ValueError(_why(error)) from error
+
+
+@lru_cache(maxsize=1024)
+def is_bounded(pattern: str) -> bool:
+    """Tell whether a pattern of ECMA-262 can be searched for in bounded time."""
+    try:
+        bounded_validator({"pattern": pattern})
+    except ValueError:
+        return False
+    return True
+
+
+def path_of(steps: list[int | str]) -> str:
+    """Return the way to a part of a value, such as `$.lines[2].price`."""
+    return "$" + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
+
+
+@lru_cache
+def _metaschema(draft: str) -> Any:
+    return bounded_validator({"$schema": draft, "$ref": draft})
+
+
+def _draft_of(schema: Schema) -> str:
+    named = schema.get("$schema")
+    draft = named.rstrip("#") if isinstance(named, str) else _LATEST
+    if draft == _DRAFT_3:
+        raise ValueError("is written in draft 3, which is not supported; use draft 2020-12")
+    return draft if draft in _KNOWN else _LATEST
+
+
+def _why(error: Any) -> str:
+    if error.kind.name == "$ref":
+        reason = error.message.partition(" and retrieving")[0]
+        return (
+            f"refers to a schema which is not in it; copy that part into $defs and refer to it as "
+            f"'#/$defs/...' ({reason})"
+        )
+    if error.kind.as_dict() == {"format": "regex"}:
+        return _unsearchable(error.instance)
+    return f"is not valid at {path_of(error.instance_path)}: {error.message}; correct it there"
+
+
+def _unsearchable(pattern: str) -> str:
+    return (
+        f"has the pattern {pattern!r}, which cannot be searched for in bounded time; write it "
+        "without look-around, back-references and large counts, or leave it out"
+    )
+
+
+# --- Schemas as jsonschema-rs reads them
+
+
+def _readable(schema: Schema) -> dict[str, Any]:
+    """Return a copy of a schema that jsonschema-rs reads as the schema is meant.
+
+    An unknown `$schema` stands for the latest draft, the content of texts is not checked, and
+    patterns and references are written without the liberties that most readers take for granted.
+    """
+    changed: dict[str, Any] = from_json(json.dumps(schema))
+    for part in cast("list[dict[str, Any]]", _parts(changed)):
+        if isinstance(part.get("$schema"), str):
+            part["$schema"] = _draft_of(part)
+        for name in ("contentEncoding", "contentMediaType"):
+            if isinstance(part.get(name), str):
+                del part[name]
+        if isinstance(pattern := part.get("pattern"), str):
+            part["pattern"] = strict_pattern(pattern)
+        if isinstance(by_pattern := part.get("patternProperties"), dict):
+            merged: dict[str, Any] = {}
+            for pattern, inner in cast("dict[str, Any]", by_pattern).items():
+                strict = strict_pattern(pattern)
+                merged[strict] = {"allOf": [merged[strict], inner]} if strict in merged else inner
+            part["patternProperties"] = merged
+        for name in _REFERENCES:
+            if isinstance(target := part.get(name), str) and target.startswith("#/"):
+                part[name] = "#" + quote(unquote(target[1:]), safe="/~!$&'()*+,;=:@?")
+    return changed
+
+
+_REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
+
+
+def _references_of(part: Schema) -> list[str]:
+    return [target for name in _REFERENCES if isinstance(target := part.get(name), str)]
+
+
+def _parts(schema: Schema) -> list[Schema]:
+    """Return every schema within a schema, also those that only a reference leads to."""
+    parts = list(subschemas(schema))
+    known = set(map(id, parts))
+    for part in parts:
+        for target in _references_of(part):
+            inner = pointed(schema, target) if target.startswith("#/") else None
+            found = [each for each in subschemas(inner) if id(each) not in known]
+            known.update(map(id, found))
+            parts += found
+    return parts
+
+
+def chain_of(schema: Schema) -> float:
+    """Return the number of schemas that can stand one behind another for one value.
+
+    It is infinity where a schema refers to itself for the same value. A validator needs as much of
+    the stack as this, for each level of a value.
+    """
+    parts = _parts(schema)
+    named = ("$anchor", "$dynamicAnchor")
+    anchors = {f"#{part[name]}": part for part in parts for name in named if name in part}
+    known: dict[int, float] = {}
+
+    def leads_to(target: str) -> object:
+        return pointed(schema, target) if target[:2] in ("#", "#/") else anchors.get(target)
+
+    def length(part: Schema) -> float:
+        if id(part) not in known:
+            known[id(part)] = inf  # as long as it is not known, it stands for a circle
+            inner = schemas_among([*_applied(part), *map(leads_to, _references_of(part))])
+            known[id(part)] = 1 + max(map(length, inner), default=0)
+        return known[id(part)]
+
+    # References to a name are not followed here; each is followed once at most for one value.
+    ids = (part.get(name) for part in parts if part is not schema for name in ("$id", "id"))
+    has_names = any(isinstance(name, str) for name in ids)
+    targets = [target for part in parts for target in _references_of(part)]
+    by_name = sum(has_names or leads_to(target) is None for target in targets)
+    try:
+        return max(map(length, parts)) * (1 + by_name)
+    except RecursionError:
+        return inf
+
+
+def _applied(part: Schema) -> Iterator[object]:
+    """Yield the schemas within a schema that are applied to the same value."""
+    yield from (part.get(name) for name in ("not", "if", "then", "else"))
+    for name in ("allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"):
+        inner = part.get(name)
+        found = cast("Schema", inner).values() if isinstance(inner, dict) else inner
+        yield from cast("Iterable[object]", found) if isinstance(found, Iterable) else ()
+
+
+# --- Patterns
+
+
+_PAIR: Final = r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
+_ESCAPE: Final = rf"{_PAIR}|\\[upP]\{{[^}}]*\}}|\\."
+_TOKEN: Final = re.compile(
+    rf"\[\^?(?:\\.|[^\]\\])*\]|{_ESCAPE}|\{{(?![0-9]+(?:,[0-9]*)?\}})", re.DOTALL
+)
+_IN_CLASS: Final = re.compile(rf"\\[dDwWsS]-(?!\])|-(?=\\[dDwWsS])|{_ESCAPE}", re.DOTALL)
+_WHOLE: Final = {"[]": r"[^\s\S]", "[^]": r"[\s\S]", "{": r"\{", r"\0": r"\x00"}
+_COUNT: Final = re.compile(
+    rf"{_ESCAPE}|\[(?:\\.|[^\]\\])*\]|\{{([0-9]+)(?:,([0-9]*))?\}}|.", re.DOTALL
+)
+_MOST_COUNTED: Final = 2_000
+"""Characters that the counts of a pattern may stand for: the time of a search is proportional to
+them."""
+
+
+def strict_pattern(pattern: str) -> str:
+    r"""Return a pattern of ECMA-262 without what it allows for the sake of old scripts only.
+
+    Raises:
+        ValueError: When its counts make every search long.
+
+    Example:
+        >>> strict_pattern(r"^{[\w-.]+\u{1F600}[^]{2}$")
+        '^\\{[\\w\\-.]+\\u{1F600}[\\s\\S]{2}$'
+    """
+    strict = _TOKEN.sub(_strict, pattern)
+    if _counted(strict) >= _MOST_COUNTED:
+        raise ValueError(_unsearchable(pattern))
+    return strict
+
+
+def _counted(pattern: str) -> int:
+    """Return the number of characters that the counts of a pattern, such as `{3}`, stand for."""
+    total, last, size, outer = 0, 0, 0, list[int]()  # size: of the group that is read
+    for token in _COUNT.finditer(pattern):
+        if token[0] == "(":
+            outer.append(size)
+            size = last = 0
+        elif token[0] == ")" and outer:
+            last, size = size, size + outer.pop()
+        elif token[1]:
+            number = max(int(token[1]), int(token[2] or 0))
+            total += last * number
+            size += last * (number - 1)
+            last *= number
+        elif token[0] not in "*+?":
+            last = 1
+            size += 1
+    return total
+
+
+def _strict(found: re.Match[str]) -> str:
+    text = found[0]
+    if text.startswith("[") and text not in _WHOLE:
+        return _IN_CLASS.sub(_strict_in_class, text)
+    return _WHOLE.get(text) or _escape(text)
+
+
+def _strict_in_class(found: re.Match[str]) -> str:
+    text = found[0]
+    if text.endswith("-"):
+        return rf"{text[:-1]}\-"
+    return {r"\b": r"\x08", r"\0": r"\x00"}.get(text) or _escape(text)
+
+
+def _escape(text: str) -> str:
+    if re.fullmatch(_PAIR, text):
+        first, second = (int(half, 16) for half in text[2:].split("\\u"))
+        return f"\\u{{{(first << 10) + second - 0x35FDC00:X}}}"
+    return text[1:] if len(text) == 2 and not text.isascii() else text  # noqa: PLR2004
