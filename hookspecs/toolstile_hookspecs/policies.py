@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast, runtime_checkable
+from typing import TYPE_CHECKING, Any, Final, Protocol, runtime_checkable
 
 from toolstile_hookspecs.errors import DefinitionError
 
@@ -123,7 +123,7 @@ def record_of(view: SliceView[PolicyState], name: str) -> PolicyState | None:
     """Return the newest record of the named instance, or None."""
     # The host's own slice is indexed by name; others are searched.
     if (named := getattr(view, "named", None)) is not None:
-        return cast("PolicyState | None", named(name))
+        return named(name)  # type: ignore[no-any-return]
     return next(reversed(view.where(lambda record: record.policy_name == name)), None)
 
 

@@ -97,7 +97,7 @@ def render_result(result: ToolResult[Any], encoded: bytes | None = None) -> str:
 def reads_as_json(result: ToolResult[Any]) -> bool:
     """Tell whether the model reads no more of a result than its value's JSON."""
     plain = result.success and not result.message and not result.exclude_value_from_context
-    return plain and _renders_as_json(cast("Any", result.value).__class__)
+    return plain and _renders_as_json(result.value.__class__)  # type: ignore[arg-type]
 
 
 @lru_cache(maxsize=1024)

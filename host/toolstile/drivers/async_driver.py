@@ -92,7 +92,8 @@ class AsyncDriver:
         job = Job(step, bell.ring, bell.ring_here if here else None)
         try:
             job.start(self._workers, None)
-            job.spin()
+            if here is None:
+                job.spin()
             while not job.finished:
                 await bell.wait(step.limit.remaining())
                 job.check_limit()

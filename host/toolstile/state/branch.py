@@ -64,7 +64,8 @@ class Branch(Transaction):
             StateError: The type is not a class.
         """
         if kind is PolicyState:
-            self.check()
+            if self._closed is not None:
+                self.check()
             return RecordSlice(self)  # type: ignore[return-value] # pyright: ignore[reportReturnType]
         cell = self._cells.get(kind)
         if cell is not None:

@@ -134,7 +134,8 @@ class Transaction:
 
     def read_record(self, name: str) -> PolicyState | None:
         """Return the newest record of a name, or None."""
-        self.check()
+        if self._closed is not None:
+            self.check()
         if name in self._overlay:
             return self._overlay[name]
         parent = self._parent
