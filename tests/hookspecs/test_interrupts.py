@@ -1,6 +1,7 @@
 """Ctrl-C waits for the end of a block, but not for ever, and none comes unpressed."""
 
 import signal
+import sys
 import threading
 from typing import Any
 
@@ -11,6 +12,8 @@ from toolstile_hookspecs.support.process import allowed_interrupts, deferred_int
 pytestmark = pytest.mark.skipif(
     threading.current_thread() is not threading.main_thread(), reason="signals need the main thread"
 )
+
+INSTALLER: Any = sys.modules["_signal"]
 
 
 def press() -> None:
@@ -54,7 +57,7 @@ def test_a_signal_that_comes_as_a_block_begins_waits_for_its_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     done = []
-    install = signal.signal
+    install = INSTALLER.signal
 
     def installed(number: int, handler: Any) -> Any:
         before = install(number, handler)
@@ -62,7 +65,7 @@ def test_a_signal_that_comes_as_a_block_begins_waits_for_its_end(
             press()
         return before
 
-    monkeypatch.setattr(signal, "signal", installed)
+    monkeypatch.setattr(INSTALLER, "signal", installed)
     with pytest.raises(KeyboardInterrupt), deferred_interrupts():  # noqa: PT012 - the end raises
         with deferred_interrupts():
             done.append("inner")
@@ -93,7 +96,7 @@ def test_an_interrupt_of_foreign_code_ends_no_block_around_it() -> None:
 
 
 def test_a_signal_between_two_blocks_does_not_come_again() -> None:
-    restore = signal.signal
+    restore = INSTALLER.signal
 
     def interrupted(number, handler):
         before = restore(number, handler)
@@ -102,7 +105,7 @@ def test_a_signal_between_two_blocks_does_not_come_again() -> None:
         return before
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(signal, "signal", interrupted)
+        patch.setattr(INSTALLER, "signal", interrupted)
         with pytest.raises(KeyboardInterrupt), deferred_interrupts():
             press()
     with deferred_interrupts():

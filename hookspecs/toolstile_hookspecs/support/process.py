@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import atexit
 import os
-import signal
 import sys
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from importlib import import_module
 from io import FileIO
+from signal import SIGINT
 from types import FrameType
 from typing import Any, Final, TypeVar
 from weakref import WeakSet
@@ -18,6 +19,8 @@ from weakref import WeakSet
 
 
 MAX_DEFERRED: Final = 3
+# The functions of `signal` make enums of handlers first, which takes ten times as long.
+_signal: Final[Any] = import_module("_signal")
 
 
 class _Deferral:
@@ -36,9 +39,9 @@ class _Deferral:
 
     def end(self) -> None:
         """Put the previous handler back, if no other is there, then give it the last signal."""
-        current: object = signal.getsignal(signal.SIGINT)
+        current: object = _signal.getsignal(SIGINT)
         if current is self:
-            signal.signal(signal.SIGINT, self.previous)
+            _signal.signal(SIGINT, self.previous)
         if signals := self._signals:
             self._signals = []
             self.previous(*signals[-1])
@@ -51,14 +54,14 @@ def deferred_interrupts() -> Generator[None]:
     A signal within a commit raises after it; the third one at once, for a person before a commit
     that hangs. The previous handler gets it: asyncio's own works, and an application's.
     """
-    is_main = threading.current_thread() is threading.main_thread()
-    handler = signal.getsignal(signal.SIGINT) if is_main else None
+    is_main = threading.get_ident() == threading.main_thread().ident
+    handler = _signal.getsignal(SIGINT) if is_main else None
     if not callable(handler):
         yield
         return
     if not isinstance(handler, _Deferral):
         handler = _Deferral(handler)
-        signal.signal(signal.SIGINT, handler)
+        _signal.signal(SIGINT, handler)
     handler.blocks += 1
     try:
         yield
@@ -71,8 +74,8 @@ def deferred_interrupts() -> Generator[None]:
 @contextmanager
 def allowed_interrupts() -> Generator[None]:
     """Let SIGINT through for the block, within one that defers it: foreign code runs in it."""
-    is_main = threading.current_thread() is threading.main_thread()
-    deferral: object = signal.getsignal(signal.SIGINT) if is_main else None
+    is_main = threading.get_ident() == threading.main_thread().ident
+    deferral: object = _signal.getsignal(SIGINT) if is_main else None
     if not isinstance(deferral, _Deferral):
         yield
         return
@@ -80,7 +83,7 @@ def allowed_interrupts() -> Generator[None]:
         deferral.end()
         yield
     finally:
-        signal.signal(signal.SIGINT, deferral)
+        _signal.signal(SIGINT, deferral)
 
 
 # --- Forks
