@@ -265,13 +265,13 @@ class ToolInvoked:
 
     def hide(self, text: str) -> str:
         """Return a text without the secrets of params and value, and the user's credentials."""
-        return hide(text, self._secrets())
+        return hide(text, secrets) if (secrets := self._secrets()) else text
 
     def _secrets(self) -> tuple[str, ...]:
-        secrets = [*secrets_in([self.held_params, self.auth]), *self.result_secrets]
-        if self.arguments is not None and self.tool is not None:
-            schema = self.tool.params_codec.secret_schema()
-            secrets += secrets_of(json.loads(self.arguments), schema) if schema else ()
+        held = [each for each in (self.held_params, self.auth) if each is not None]
+        secrets = [*(secrets_in(held) if held else ()), *self.result_secrets]
+        if self.arguments and self.tool and (schema := self.tool.params_codec.secret_schema()):
+            secrets += secrets_of(json.loads(self.arguments), schema)
         return tuple(secrets)
 
     def envelope(self) -> dict[str, Any]:

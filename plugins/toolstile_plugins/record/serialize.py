@@ -216,7 +216,7 @@ def value_of(given: str | bytes | Mapping[str, Any]) -> Any:
     """Return arguments as a JSON value, or as text where they are none."""
     text = _text(given)
     try:
-        return json.loads(text, parse_constant=_refuse)
+        return _READER.decode(text)
     except (ValueError, RecursionError):
         return text
 
@@ -236,9 +236,14 @@ def _refuse(constant: str) -> Any:
     raise ValueError(constant)
 
 
+_READER: Final = json.JSONDecoder(parse_constant=_refuse)
+
+
 def _params(event: ToolInvoked, tool: Tool[Any, Any], secrets: Secrets) -> str:
     codec = tool.params_codec
-    params = codec.encode(event.params)
+    given = event.arguments
+    # Bytes are as the codec wrote them for the host; a text is of an event made by hand.
+    params = given if isinstance(given, bytes) else codec.encode(event.params)
     schema = codec.secret_schema()
     if schema or secrets:
         return _shown(json.loads(params), schema, secrets)
@@ -273,10 +278,13 @@ def _add_result(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
     fields.append(f'"envelope":{{"tool":{name},"fetchedAt":"{moment}","{which}":{said}}}')
     if not success:
         return
-    result = event.result
-    if result.message:
-        fields.append(f'"message":{written(hide(result.message, secrets))}')
-    if data is None and result.exclude_value_from_context:
+    # Where the event keeps the JSON alone, it would make the value again for whoever asks.
+    message: str | None = vars(event).get("message")
+    if message is None:
+        message = event.result.message
+    if message:
+        fields.append(f'"message":{written(hide(message, secrets))}')
+    if data is None and event.result.exclude_value_from_context:
         fields.append('"value":"kept"')
 
 
