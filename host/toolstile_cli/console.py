@@ -18,7 +18,7 @@ from rich.text import Text
 
 from toolstile_hookspecs import ApprovalRequest, Approver
 from toolstile_hookspecs.support.text import printable
-from toolstile_plugins.cli_support import console
+from toolstile_plugins.screen import console
 
 # --- JSON Lines
 

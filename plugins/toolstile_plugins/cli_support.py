@@ -1,4 +1,4 @@
-"""Shared parts of the commands of plugins: their parsers, consoles, tables, and questions.
+"""Shared parts of the commands of plugins: their parsers, extras, and questions.
 
 Because the help of a command needs its parser alone, this module imports no library and not the
 contract; nor do the modules `cli.py` of the plugins, which declare their commands.
@@ -7,19 +7,12 @@ contract; nor do the modules `cli.py` of the plugins, which declare their comman
 from __future__ import annotations
 
 import argparse
-import os
-import re
-import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from importlib import import_module
-from typing import TYPE_CHECKING, Any, Final, TextIO
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     from toolstile_hookspecs import HostHandle, Tool
 
 
@@ -100,87 +93,11 @@ def needing(told: str, extra: str) -> Generator[None]:
         raise ConfigurationError(f"{why} {extra_remedy(extra)}.") from error
 
 
-ENDLESS: Final = 100_000
-"""Columns where nobody counts them."""
-_WIDTH: Final = re.compile("0*[1-9][0-9]{0,8}")
-
-
 def printable_lines(text: str) -> list[str]:
     """Return the lines of a text, each printable; only a newline ends one."""
     from toolstile_hookspecs.support.text import printable
 
     return [printable(line.expandtabs(4)) for line in text.rstrip("\n").split("\n")]
-
-
-def environment() -> Mapping[str, str]:
-    """Return the variables that rich may go by: without a `COLUMNS` that is not positive.
-
-    Rich takes even 0 for a width, and then shows nothing at all.
-    """
-    if _WIDTH.fullmatch(os.environ.get("COLUMNS", "")):
-        return os.environ
-    return {name: value for name, value in os.environ.items() if name != "COLUMNS"}
-
-
-def console(file: TextIO | None = None) -> Console:
-    """Return a console, by default on standard output, for text in which nothing is markup."""
-    from rich.console import Console  # most commands into a pipe draw nothing
-
-    class Shown(Console):
-        def on_broken_pipe(self) -> None:
-            """Leave the handling to the command line."""
-            raise BrokenPipeError
-
-    made = Shown(
-        file=file or sys.stdout,
-        color_system=None if os.environ.get("NO_COLOR") else "auto",
-        highlight=False,
-        markup=False,
-        emoji=False,
-        _environ=environment(),
-    )
-    if not made.is_terminal:
-        made.width = ENDLESS
-    return made
-
-
-def print_table(table: Table) -> None:
-    """Show a table, without blanks at the ends of its lines."""
-    shown = console()
-    with shown.capture() as captured:
-        shown.print(table)
-    for line in captured.get().splitlines():
-        sys.stdout.write(f"{line.rstrip()}\n")
-
-
-def show_rows(
-    titles: Sequence[str], rows: Iterable[Sequence[str | Text]], wrapped: str = ""
-) -> None:
-    """Show rows under titles; a long text is wrapped in one column alone."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
-    for title in titles:
-        table.add_column(title, no_wrap=title != wrapped, overflow="fold")
-    for row in rows:
-        table.add_row(*(cell if isinstance(cell, Text) else Text(cell) for cell in row))
-    print_table(table)
-
-
-def show_line(text: str) -> None:
-    """Show a line, whatever its length."""
-    from rich.text import Text
-
-    console().print(Text(text), soft_wrap=True)
-
-
-def tell(args: argparse.Namespace, text: str, wire: Mapping[str, Any]) -> None:
-    """Write JSON data if a command prints JSON, else show a text."""
-    if args.out is not None:
-        args.out.write(wire)
-    else:
-        show_line(text)
 
 
 def described_category(tool: Tool[Any, Any]) -> str:

@@ -4,7 +4,8 @@ import os
 
 import pytest
 
-from toolstile_plugins.cli_support import environment, printable_lines
+from toolstile_plugins.cli_support import printable_lines
+from toolstile_plugins.screen import environment
 
 
 def test_lines_are_printable_each():

@@ -7,10 +7,10 @@ from datetime import UTC, datetime
 import pytest
 
 from toolstile_plugins.approval.terminal import Terminal
-from toolstile_plugins.ledger.commands import show_line, show_table
+from toolstile_plugins.ledger.commands import show_table
 from toolstile_plugins.ledger.settings import LedgerSettings
 from toolstile_plugins.mcp.gateway import check as checking
-from toolstile_plugins.record.display import Screen
+from toolstile_plugins.screen import Screen, show_line
 
 
 def _show_line() -> None:

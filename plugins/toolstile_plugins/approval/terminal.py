@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, TextIO
 
 from toolstile_hookspecs import Cancellation
 from toolstile_hookspecs.support.process import renewed_in_forks
-from toolstile_plugins.cli_support import console
+from toolstile_plugins.screen import console
 
 if TYPE_CHECKING:
     from rich.console import Console

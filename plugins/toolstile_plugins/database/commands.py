@@ -8,7 +8,6 @@ from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import ConfigurationError, Diagnostic, HostHandle, StateError
-from toolstile_plugins.cli_support import tell
 from toolstile_plugins.database.approval_store import APPROVALS
 from toolstile_plugins.database.counter import COUNTS
 from toolstile_plugins.database.postgres_database import is_pooled
@@ -18,6 +17,7 @@ from toolstile_plugins.database.settings import DatabaseSettings
 from toolstile_plugins.inbox.doctor import lost_questions
 from toolstile_plugins.ledger.doctor import overdue
 from toolstile_plugins.ledger.stores.postgres import LEDGER
+from toolstile_plugins.screen import tell
 from toolstile_plugins.workers.dbos.tables import WORKERS
 
 if TYPE_CHECKING:

@@ -14,11 +14,12 @@ from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
 from toolstile_plugins.approval.beside import person
 from toolstile_plugins.approval.grants import HOURS, Terms
-from toolstile_plugins.cli_support import printable_lines, show_line, show_rows, tell
+from toolstile_plugins.cli_support import printable_lines
 from toolstile_plugins.inbox.grants import InboxGrants
 from toolstile_plugins.inbox.inbox import Inbox, described_answer, parts_of
 from toolstile_plugins.inbox.question_json import read_arguments, wire_of
 from toolstile_plugins.inbox.resumption import resume_pending
+from toolstile_plugins.screen import Screen, show_line, tell
 
 VIA: Final = "command line"
 _NO_INBOX: Final = (
@@ -98,7 +99,7 @@ def _list(inbox: Inbox, args: argparse.Namespace) -> None:
         show_line("No question waits for an answer.")
         return
     rows = [list(map(printable, _row(inbox, question))) for question in waiting]
-    show_rows(("ticket", "tool", "left", "session", "reasons"), rows, "reasons")
+    Screen("").table(("ticket", "tool", "left", "session", "reasons"), rows)
 
 
 def _coming(inbox: Inbox, waiting: list[Question]) -> Iterator[Question]:

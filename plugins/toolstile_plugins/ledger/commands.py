@@ -7,12 +7,9 @@ from collections.abc import Callable, Iterable
 from datetime import datetime
 from typing import Final
 
-from rich.text import Text
-
 from toolstile_hookspecs import HostHandle, LedgerError
 from toolstile_hookspecs.services.ledger import EffectState, LedgerEntry, LedgerStore
 from toolstile_hookspecs.support.text import printable
-from toolstile_plugins.cli_support import show_line, show_rows, tell
 from toolstile_plugins.ledger.api import EffectLedger, now_of
 from toolstile_plugins.ledger.entries import (
     Due,
@@ -27,6 +24,7 @@ from toolstile_plugins.ledger.settlement import Finding, settle
 from toolstile_plugins.ledger.stores.memory import PAST
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 from toolstile_plugins.ledger.unknown_effects import looks
+from toolstile_plugins.screen import Screen, show_line, tell
 
 SHOWN_OF_HASH: Final = 12
 SHOWN_KEYS: Final = 5
@@ -45,14 +43,14 @@ def show_table(entries: Iterable[LedgerEntry], settings: LedgerSettings, now: da
         (
             hash_of(entry)[:SHOWN_OF_HASH],
             entry.claim.tool_name,
-            Text(str(entry.state), _STYLES[entry.state]),
+            (str(entry.state), _STYLES[entry.state]),
             _moment(entry.claim.created_at),
             _end(entry, now),
             _what(entry, due_of(entry, settings, now)),
         )
         for entry in entries
     )
-    show_rows(("hash", "tool", "state", "since", "expires", "what"), rows, "what")
+    Screen("").table(("hash", "tool", "state", "since", "expires", "what"), rows)
 
 
 def _what(entry: LedgerEntry, due: Due | None) -> str:

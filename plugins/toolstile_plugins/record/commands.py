@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from toolstile_hookspecs import HostHandle
 from toolstile_plugins.record import display as showing
-from toolstile_plugins.record.display import Screen
 from toolstile_plugins.record.reader import Numbered, Reader, Recording, verify
 from toolstile_plugins.record.schema import RecordError
 from toolstile_plugins.record.selection import Selection, records_in, summaries
+from toolstile_plugins.screen import Screen
 
 if TYPE_CHECKING:
     from toolstile_plugins.record.replay_run import Comparison

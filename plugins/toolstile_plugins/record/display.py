@@ -3,82 +3,19 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from rich.cells import cell_len
-from rich.text import Text
-
 from toolstile_hookspecs import Status
 from toolstile_hookspecs.support.text import counted, duration, printable
-from toolstile_plugins.cli_support import ENDLESS, console
 from toolstile_plugins.record.reader import Checked, Lost, Numbered, Reader
 from toolstile_plugins.record.schema import RecordedApproval, RecordedCall, RecordError
 from toolstile_plugins.record.selection import Selection, Summary
+from toolstile_plugins.screen import Cell, Screen
 
 if TYPE_CHECKING:
     from toolstile_plugins.record.replay_run import Comparison
-
-_GAP: Final = 2
-_LEAST: Final = 20
-"""Columns that are left to the last column of a table on the narrowest terminal."""
-
-Cell = tuple[str, str]
-"""A text in a table, and its style."""
-
-
-class Screen:
-    """The output of commands for people."""
-
-    def __init__(self) -> None:
-        self._console = console()
-        self._room = self._console.width if self._console.is_terminal else None
-        # Cut here, not by rich, which would cut every column.
-        self._console.width = ENDLESS
-
-    def table(self, titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
-        """Show a table; on a terminal its last column goes on below, where it is too long."""
-        # Rich's own takes twenty times as long, and eight times the memory.
-        listed = [[(title, "bold") for title in titles], *rows]
-        widths = [0] * (len(titles) - 1)
-        for row in listed:
-            cells = zip(widths, row[:-1], strict=True)
-            widths = [max(width, cell_len(text) + _GAP) for width, (text, _) in cells]
-        for row in listed:
-            for line in self._shown(row, widths):
-                self._show(line)
-
-    def line(self, text: str = "", style: str = "") -> None:
-        """Show a line, with a margin."""
-        self._show(Text(f" {text}", style))
-
-    def _shown(self, row: Sequence[Cell], widths: Sequence[int]) -> Iterator[Text]:
-        shown = Text(" ")
-        for (text, style), width in zip(row[:-1], widths, strict=True):
-            shown.append(text, style)
-            shown.append(" " * (width - cell_len(text)))
-        last = Text(*row[-1])
-        if self._room is None:
-            yield shown.append_text(last)
-            return
-        for line in last.wrap(self._console, max(self._room - 1 - sum(widths), _LEAST)):
-            yield shown.append_text(line)
-            shown = Text(" " * (1 + sum(widths)))
-
-    def _show(self, text: Text) -> None:
-        text.rstrip()
-        if self._console.color_system is None:
-            sys.stdout.write(f"{text.plain}\n")
-            return
-        with self._console.capture() as captured:
-            self._console.print(text, soft_wrap=True)
-        sys.stdout.write(captured.get())
-
-
-# --- Records
-
 
 MAX_FAULTS: Final = 20
 """Faults of a record, and places where calls are lost, that are shown to a person."""

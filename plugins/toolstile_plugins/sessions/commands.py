@@ -13,8 +13,8 @@ from typing import Any, Final
 from toolstile_hookspecs import Diagnostic, HostHandle, StateError
 from toolstile_hookspecs.services.session_store import SessionInfo, SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
-from toolstile_plugins.cli_support import show_line, show_rows, tell
 from toolstile_plugins.directories import database_finding
+from toolstile_plugins.screen import Screen, show_line, tell
 from toolstile_plugins.sessions.sqlite import fault_of_version
 
 _NO_STORE: Final = (
@@ -69,7 +69,7 @@ def _list(store: SessionStore, there: Sequence[SessionInfo], args: argparse.Name
         show_line(f"No session is stored in {store.database or type(store).__qualname__}.")
         return
     rows = [(printable(info.id), str(info.number), _moment(info.changed_at)) for info in there]
-    show_rows(("session", "changes", "changed"), rows)
+    Screen("").table(("session", "changes", "changed"), rows)
 
 
 def _show(host: HostHandle, info: SessionInfo, args: argparse.Namespace) -> None:
@@ -89,7 +89,7 @@ def _show(host: HostHandle, info: SessionInfo, args: argparse.Namespace) -> None
     if slices:
         rows = [(printable(each["type"]), each["policy"], str(each["items"])) for each in slices]
         show_line("")
-        show_rows(("slice", "policy", "items"), rows)
+        Screen("").table(("slice", "policy", "items"), rows)
 
 
 def _export(host: HostHandle, info: SessionInfo, args: argparse.Namespace) -> None:

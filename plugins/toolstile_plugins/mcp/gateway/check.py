@@ -9,14 +9,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rich.table import Table
-from rich.text import Text
-
 from toolstile_hookspecs import ConfigurationError, HostHandle
-from toolstile_plugins.cli_support import print_table
 from toolstile_plugins.mcp.gateway.errors import ServerFault, one_line
 from toolstile_plugins.mcp.gateway.gateway import MORE, Gateway, Upstream
 from toolstile_plugins.mcp.settings import McpSettings
+from toolstile_plugins.screen import Cell, Screen
 
 FAULTY: Final = 1
 """The exit status when a server cannot be reached, or a tool has to be looked at."""
@@ -136,14 +133,13 @@ def found_of(upstream: Upstream, fault: str | None) -> Found:
 
 
 def _show(found: Sequence[Found]) -> None:
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for heading in ("server", "protocol", "tools", "what is to be looked at"):
-        table.add_column(heading, justify="right" if heading == "tools" else "left")
-    for result in found:
-        table.add_row(
-            Text(one_line(result.name)),
-            Text(result.protocol or "-"),
-            Text(str(len(result.tools)) if result.protocol else "-"),
-            Text("\n".join(result.told()) or "nothing", style="" if result.is_well else "yellow"),
-        )
-    print_table(table)
+    rows: list[list[Cell]] = [
+        [
+            one_line(result.name),
+            result.protocol or "-",
+            f"{len(result.tools) if result.protocol else '-':>5}",
+            ("\n".join(result.told()) or "nothing", "" if result.is_well else "yellow"),
+        ]
+        for result in found
+    ]
+    Screen("").table(("server", "protocol", "tools", "what is to be looked at"), rows)

@@ -1,0 +1,128 @@
+"""The output of commands for people: consoles, lines, and tables."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TextIO
+
+from rich.cells import cell_len
+from rich.text import Text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+ENDLESS: Final = 100_000
+"""Columns where nobody counts them."""
+_WIDTH: Final = re.compile("0*[1-9][0-9]{0,8}")
+_GAP: Final = 2
+_LEAST: Final = 20
+"""Columns that are left to the last column of a table on the narrowest terminal."""
+
+Cell = str | tuple[str, str]
+"""A text in a table, or a text and its style."""
+
+
+def environment() -> Mapping[str, str]:
+    """Return the variables that rich may go by: without a `COLUMNS` that is not positive.
+
+    Rich takes even 0 for a width, and then shows nothing at all.
+    """
+    if _WIDTH.fullmatch(os.environ.get("COLUMNS", "")):
+        return os.environ
+    return {name: value for name, value in os.environ.items() if name != "COLUMNS"}
+
+
+def console(file: TextIO | None = None) -> Console:
+    """Return a console, by default on standard output, for text in which nothing is markup."""
+    from rich.console import Console  # most commands into a pipe draw nothing
+
+    class Shown(Console):
+        def on_broken_pipe(self) -> None:
+            """Leave the handling to the command line."""
+            raise BrokenPipeError
+
+    made = Shown(
+        file=file or sys.stdout,
+        color_system=None if os.environ.get("NO_COLOR") else "auto",
+        highlight=False,
+        markup=False,
+        emoji=False,
+        _environ=environment(),
+    )
+    if not made.is_terminal:
+        made.width = ENDLESS
+    return made
+
+
+class Screen:
+    """The output of commands for people.
+
+    Args:
+        margin: The blanks before each line.
+    """
+
+    def __init__(self, margin: str = " ") -> None:
+        self._margin = margin
+        self._console = console()
+        self._room = self._console.width if self._console.is_terminal else None
+        # Cut here, not by rich, which would cut every column.
+        self._console.width = ENDLESS
+
+    def table(self, titles: Sequence[str], rows: Iterable[Sequence[Cell]]) -> None:
+        """Show a table; on a terminal its last column goes on below, where it is too long."""
+        # Rich's own takes twenty times as long, and eight times the memory.
+        titled = [(title, "bold") for title in titles]
+        listed = [
+            [cell if isinstance(cell, tuple) else (cell, "") for cell in row]
+            for row in (titled, *rows)
+        ]
+        widths = [0] * (len(titles) - 1)
+        for row in listed:
+            cells = zip(widths, row[:-1], strict=True)
+            widths = [max(width, cell_len(text) + _GAP) for width, (text, _) in cells]
+        for row in listed:
+            for line in self._shown(row, widths):
+                self._show(line)
+
+    def line(self, text: str = "", style: str = "") -> None:
+        """Show a line, whatever its length."""
+        self._show(Text(f"{self._margin}{text}", style))
+
+    def _shown(self, row: Sequence[tuple[str, str]], widths: Sequence[int]) -> Iterator[Text]:
+        shown = Text(self._margin)
+        for (text, style), width in zip(row[:-1], widths, strict=True):
+            shown.append(text, style)
+            shown.append(" " * (width - cell_len(text)))
+        last, indent = Text(*row[-1]), len(self._margin) + sum(widths)
+        lines = last.split()
+        if self._room is not None:
+            lines = last.wrap(self._console, max(self._room - indent, _LEAST))
+        for line in lines:
+            yield shown.append_text(line)
+            shown = Text(" " * indent)
+
+    def _show(self, text: Text) -> None:
+        text.rstrip()
+        if self._console.color_system is None:
+            sys.stdout.write(f"{text.plain}\n")
+            return
+        with self._console.capture() as captured:
+            self._console.print(text, soft_wrap=True)
+        sys.stdout.write(captured.get())
+
+
+def show_line(text: str) -> None:
+    """Show a line, whatever its length."""
+    Screen("").line(text)
+
+
+def tell(args: argparse.Namespace, text: str, wire: Mapping[str, Any]) -> None:
+    """Write JSON data if a command prints JSON, else show a text."""
+    if args.out is not None:
+        args.out.write(wire)
+    else:
+        show_line(text)
