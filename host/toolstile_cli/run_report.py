@@ -17,6 +17,7 @@ from toolstile_cli.errors import say_interrupted
 from toolstile_hookspecs import Stage, Status, ToolCall
 from toolstile_hookspecs.calls import NO_CHANGES
 from toolstile_hookspecs.support.text import counted, duration, printable
+from toolstile_plugins.screen import shown_status, style_of
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,12 +27,6 @@ MANY: Final = 20
 """From this many calls on, a bar shows how far the run is."""
 MAX_LINES: Final = 12
 """Lines of a failed call's message that are shown."""
-STYLES: Final = {
-    Status.SUCCEEDED: "green",
-    Status.DENIED: "yellow",
-    Status.PENDING: "yellow",
-    Status.CANCELLED: "yellow",
-}
 SYMBOLS: Final = {
     Status.SUCCEEDED: ("✓", "+"),
     Status.DENIED: ("⊘", "-"),
@@ -113,7 +108,7 @@ class TableReport(Report):
             [
                 Column("call", widest([printable(call.wire_id) for call in calls], 12), keep="end"),
                 Column("tool", widest([printable(call.name) for call in calls], 24)),
-                Column("outcome", max(len(_outcome(status)) for status in Status) + 2),
+                Column("outcome", max(len(shown_status(status)) for status in Status) + 2),
                 Column("reached", max(map(len, Stage))),
                 Column("time", 8, justify="right"),
             ],
@@ -161,12 +156,12 @@ class TableReport(Report):
     def ended(self, ending: Ending) -> None:
         """Write the call's row."""
         self._counts[ending.status] += 1
-        style = STYLES.get(ending.status, "red")
+        style = style_of(ending.status)
         signs = SYMBOLS.get(ending.status, FAILURE)
         cells = [
             Text(printable(ending.call.wire_id), "dim"),
             Text(printable(ending.tool)),
-            self._terminal.sign(*signs, _outcome(ending.status), style),
+            self._terminal.sign(*signs, shown_status(ending.status), style),
             Text(_reached(ending.stage), "dim"),
             Text("" if ending.seconds is None else duration(ending.seconds), "dim"),
         ]
@@ -198,7 +193,7 @@ class TableReport(Report):
         line.append(f"{counted(self._total, 'call')} in {took}", "bold")
         for index, (status, number) in enumerate(sorted(self._counts.items(), key=_rank)):
             line.append(", " if index else ": ")
-            line.append(f"{number:,} {_outcome(status)}", STYLES.get(status, "red"))
+            line.append(f"{number:,} {shown_status(status)}", style_of(status))
         if self._rehearsed:
             line.append("; a dry run, nothing of it is kept")
         line.append(self._note)
@@ -272,10 +267,6 @@ def _shown_changes(diff: str | None) -> list[Text]:
 
 def _change_style(line: str) -> str:
     return {"+": "green", "-": "red"}.get(line.lstrip()[:1], "dim")
-
-
-def _outcome(status: Status) -> str:
-    return status.value.replace("_", " ")
 
 
 def _reached(stage: Stage | None) -> str:

@@ -7,10 +7,13 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from rich.cells import cell_len
 from rich.text import Text
+
+from toolstile_hookspecs import Status
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -126,3 +129,20 @@ def tell(args: argparse.Namespace, text: str, wire: Mapping[str, Any]) -> None:
         args.out.write(wire)
     else:
         show_line(text)
+
+
+def shown_time(moment: datetime | None) -> str:
+    """Return a time to the second, an empty text for None."""
+    return "" if moment is None else f"{moment:%Y-%m-%d %H:%M:%S}"
+
+
+def shown_status(status: Status) -> str:
+    """Return the status of a call in words."""
+    return status.value.replace("_", " ")
+
+
+def style_of(status: Status) -> str:
+    """Return the style in which the status of a call is shown."""
+    if status in {Status.DENIED, Status.PENDING, Status.CANCELLED}:
+        return "yellow"
+    return "green" if status is Status.SUCCEEDED else "red"

@@ -14,6 +14,7 @@ from toolstile_cli.console import with_lines
 from toolstile_cli.errors import report_session, say, say_interrupted
 from toolstile_cli.exit_codes import Exit
 from toolstile_hookspecs import ToolCall
+from toolstile_plugins.screen import shown_status
 
 
 def call(host: Host, args: argparse.Namespace) -> int:
@@ -49,7 +50,7 @@ def call(host: Host, args: argparse.Namespace) -> int:
         if ending.diff is not None:
             sys.stdout.write(f"\nIt would change:\n{_ended(with_lines(ending.diff))}")
     else:
-        say(ending.status.value.replace("_", " "), ending.text)
+        say(shown_status(ending.status), ending.text)
     return Exit.OK if ending.success else Exit.FAILED
 
 

@@ -21,12 +21,13 @@ from toolstile_cli.console import Column, Table, Terminal, lines_of
 from toolstile_cli.errors import UsageError
 from toolstile_cli.examples import shop
 from toolstile_cli.exit_codes import Exit
-from toolstile_cli.run_report import FAILURE, STYLES, SYMBOLS
+from toolstile_cli.run_report import FAILURE, SYMBOLS
 from toolstile_hookspecs import ApprovalRequest, ExecutorHandle, Outcome, Status, ToolCall
 from toolstile_plugins.approval import ApprovalSettings, Mode
 from toolstile_plugins.approval.dialogue import answer
 from toolstile_plugins.ledger.entries import wire_of
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
+from toolstile_plugins.screen import style_of
 
 SUCCESS: Final = SYMBOLS[Status.SUCCEEDED]
 PAUSE: Final = 0.25
@@ -53,7 +54,7 @@ class _Stage:
     def call(self, tools: ExecutorHandle, name: str, arguments: Mapping[str, object]) -> Outcome:
         self.show(f"{name} {json.dumps(arguments)}", "cyan")
         outcome = tools.dispatch(ToolCall(name, arguments))
-        style = STYLES.get(outcome.status, "red")
+        style = style_of(outcome.status)
         self.show(outcome.text, style, SYMBOLS.get(outcome.status, FAILURE))
         return outcome
 

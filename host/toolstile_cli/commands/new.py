@@ -58,9 +58,6 @@ def new(args: argparse.Namespace) -> int:
     return Exit.OK
 
 
-# --- Types of packages
-
-
 # --- Names of a new package
 
 

@@ -24,7 +24,7 @@ from toolstile_plugins.ledger.settlement import Finding, settle
 from toolstile_plugins.ledger.stores.memory import PAST
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 from toolstile_plugins.ledger.unknown_effects import looks
-from toolstile_plugins.screen import Screen, show_line, tell
+from toolstile_plugins.screen import Screen, show_line, shown_time, tell
 
 SHOWN_OF_HASH: Final = 12
 SHOWN_KEYS: Final = 5
@@ -44,7 +44,7 @@ def show_table(entries: Iterable[LedgerEntry], settings: LedgerSettings, now: da
             hash_of(entry)[:SHOWN_OF_HASH],
             entry.claim.tool_name,
             (str(entry.state), _STYLES[entry.state]),
-            _moment(entry.claim.created_at),
+            shown_time(entry.claim.created_at),
             _end(entry, now),
             _what(entry, due_of(entry, settings, now)),
         )
@@ -65,12 +65,8 @@ def _end(entry: LedgerEntry, now: datetime) -> str:
         return "never"
     if entry.expires_at == PAST:
         return "over"
-    moment = _moment(entry.expires_at)
+    moment = shown_time(entry.expires_at)
     return f"{moment} (over)" if entry.expires_at <= now else moment
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 def run_command(host: HostHandle, args: argparse.Namespace) -> int:
@@ -127,7 +123,7 @@ def _show(host: HostHandle, store: LedgerStore, args: argparse.Namespace) -> Non
             "hash": hash_of(entry)[:SHOWN_OF_HASH],
             "tool": claim.tool_name,
             "state": str(entry.state),
-            "since": _moment(claim.created_at),
+            "since": shown_time(claim.created_at),
             "expires": _end(entry, now),
             "session": claim.session_id,
             "call": claim.call_id,

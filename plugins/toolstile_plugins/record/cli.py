@@ -21,20 +21,8 @@ _OFF: Final = {"plugins.record.off": True}
 """For commands that make no calls, or look at records: none is written meanwhile."""
 
 OUTCOMES: Final = (
-    "succeeded",
-    "failed",
-    "unknown_tool",
-    "invalid",
-    "denied",
-    "pending",
-    "error",
-    "timed_out",
-    "cancelled",
-    "deadline",
-    "conflict",
-    "commit_failed",
-    "unknown",
-    "raised",
+    *("succeeded", "failed", "unknown_tool", "invalid", "denied", "pending", "error", "timed_out"),
+    *("cancelled", "deadline", "conflict", "commit_failed", "unknown", "raised"),
 )
 """The values of `Status`; a test holds them to it."""
 

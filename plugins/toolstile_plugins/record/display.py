@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile_hookspecs import Status
 from toolstile_hookspecs.support.text import counted, duration, printable
 from toolstile_plugins.record.reader import Checked, Lost, Numbered, Reader
 from toolstile_plugins.record.schema import RecordedApproval, RecordedCall, RecordError
 from toolstile_plugins.record.selection import Selection, Summary
-from toolstile_plugins.screen import Cell, Screen
+from toolstile_plugins.screen import Cell, Screen, shown_status, shown_time, style_of
 
 if TYPE_CHECKING:
     from toolstile_plugins.record.replay_run import Comparison
@@ -20,12 +18,6 @@ if TYPE_CHECKING:
 MAX_FAULTS: Final = 20
 """Faults of a record, and places where calls are lost, that are shown to a person."""
 
-_STYLES: Final = {
-    Status.SUCCEEDED: "green",
-    Status.DENIED: "yellow",
-    Status.PENDING: "yellow",
-    Status.CANCELLED: "yellow",
-}
 _DIFF: Final = {"+": "green", "-": "red", "@": "cyan"}
 _ITEM: Final = "  - "
 _TITLES: Final = ("line", "made at", "call", "tool", "outcome", "time", "what the model read")
@@ -67,10 +59,10 @@ def show_table(
     for reader in readers:
         for found in reader.checks if selection.is_all else ():
             checker, *said = (found.check.get(name) for name in ("checker", "verdict", "feedback"))
-            told = f"{_moment(found.at)} checked by {checker}: {', '.join(filter(None, said))}"
+            told = f"{shown_time(found.at)} checked by {checker}: {', '.join(filter(None, said))}"
             screen.line(printable(told))
         for approval in reader.approvals.values() if selection.is_all else ():
-            screen.line(printable(f"{_moment(approval.at)} {approval.described}"))
+            screen.line(printable(f"{shown_time(approval.at)} {approval.described}"))
         if reader.torn:
             what = f"The last line of {reader.path.name}" if named else "The last line"
             screen.line(f"{what} was not written to its end; it is left out.", "yellow")
@@ -86,13 +78,13 @@ def show_summaries(screen: Screen, found: Sequence[Summary]) -> None:
         ("record", "first call", "last call", "calls", "sessions", "outcomes", "tools"),
         [
             [
-                (summary.path.name, ""),
-                (_moment(summary.first), "dim"),
-                (_moment(summary.last), "dim"),
-                (f"{summary.calls:,}", ""),
+                summary.path.name,
+                (shown_time(summary.first), "dim"),
+                (shown_time(summary.last), "dim"),
+                f"{summary.calls:,}",
                 (f"{len(summary.sessions):,}", "dim"),
-                (_tally({_outcome(status): n for status, n in summary.outcomes.items()}), ""),
-                (_tally(summary.tools) if summary.fault is None else summary.fault, ""),
+                _tally({shown_status(status): n for status, n in summary.outcomes.items()}),
+                _tally(summary.tools) if summary.fault is None else summary.fault,
             ]
             for summary in found
         ],
@@ -107,14 +99,10 @@ def _tally(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {printable(name)}" for name, count in ordered)
 
 
-def _moment(moment: datetime | None) -> str:
-    return "" if moment is None else moment.isoformat(sep=" ", timespec="seconds")[:19]
-
-
 def show_call(screen: Screen, entry: Numbered) -> None:
     """Show all that is recorded of a call."""
     call = entry.call
-    screen.line(f"{call.tool}, {_outcome(call.status)}", _STYLES.get(call.status, "red"))
+    screen.line(f"{call.tool}, {shown_status(call.status)}", style_of(call.status))
     details = dict(_details(call))
     width = max(map(len, details))
     for name, value in details.items():
@@ -215,12 +203,12 @@ def _row(entry: Numbered) -> list[Cell]:
     call = entry.call
     return [
         (str(entry.line), "dim"),
-        (_moment(call.at), "dim"),
+        (shown_time(call.at), "dim"),
         (printable(call.id), "dim"),
-        (printable(call.tool) if call.parent is None else f"  {printable(call.tool)}", ""),
-        (_outcome(call.status), _STYLES.get(call.status, "red")),
+        printable(call.tool) if call.parent is None else f"  {printable(call.tool)}",
+        (shown_status(call.status), style_of(call.status)),
         (duration(call.seconds), "dim"),
-        (printable(_gist(call.read)), ""),
+        printable(_gist(call.read)),
     ]
 
 
@@ -240,7 +228,3 @@ def _details(call: RecordedCall) -> Iterator[tuple[str, Any]]:
         document["stages"] = "\n".join(taken)
     for name, value in document.items():
         yield name.replace("_", " "), value
-
-
-def _outcome(status: Status) -> str:
-    return status.value.replace("_", " ")

@@ -90,12 +90,9 @@ def _backtest(host: HostHandle, args: argparse.Namespace) -> int:
     if changes:
         rows = [
             [
-                (f"{change.calls:,}", ""),
+                f"{change.calls:,}",
                 (printable(change.tool), "bold"),
-                *(
-                    (printable(text), "")
-                    for text in (change.policy, change.was, change.now, change.first)
-                ),
+                *map(printable, (change.policy, change.was, change.now, change.first)),
                 (printable(change.reason), "dim"),
             ]
             for change in changes

@@ -6,7 +6,6 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -14,7 +13,7 @@ from toolstile_hookspecs import Diagnostic, HostHandle, StateError
 from toolstile_hookspecs.services.session_store import SessionInfo, SessionStore
 from toolstile_hookspecs.support.text import printable, suggest, wire_time
 from toolstile_plugins.directories import database_finding
-from toolstile_plugins.screen import Screen, show_line, tell
+from toolstile_plugins.screen import Screen, show_line, shown_time, tell
 from toolstile_plugins.sessions.sqlite import fault_of_version
 
 _NO_STORE: Final = (
@@ -68,7 +67,7 @@ def _list(store: SessionStore, there: Sequence[SessionInfo], args: argparse.Name
     if not there:
         show_line(f"No session is stored in {store.database or type(store).__qualname__}.")
         return
-    rows = [(printable(info.id), str(info.number), _moment(info.changed_at)) for info in there]
+    rows = [(printable(info.id), str(info.number), shown_time(info.changed_at)) for info in there]
     Screen("").table(("session", "changes", "changed"), rows)
 
 
@@ -83,7 +82,7 @@ def _show(host: HostHandle, info: SessionInfo, args: argparse.Namespace) -> None
         return
     show_line(f"session  {printable(info.id)}")
     show_line(f"changes  {info.number}")
-    show_line(f"changed  {_moment(info.changed_at)}")
+    show_line(f"changed  {shown_time(info.changed_at)}")
     if policies:
         show_line(f"records  {', '.join(map(printable, policies))}")
     if slices:
@@ -115,10 +114,6 @@ def _document_of(host: HostHandle, info: SessionInfo) -> dict[str, Any]:
 
 def _wire_of(info: SessionInfo) -> dict[str, Any]:
     return {"id": info.id, "number": info.number, "changedAt": wire_time(info.changed_at)}
-
-
-def _moment(moment: datetime) -> str:
-    return f"{moment:%Y-%m-%d %H:%M:%S}"
 
 
 # --- toolstile doctor
