@@ -8,6 +8,7 @@ by noise alone: a case counts as worse if it is slower by more than twice that, 
 
 from __future__ import annotations
 
+import json
 import site
 import statistics
 import subprocess
@@ -24,9 +25,16 @@ sys.path.append(str(Path(__file__).resolve().parent / "peers"))
 from environments import python_in, run
 from measuring import Effort
 from report import table
-from worker import Worker, working
+from worker import PeerFailedError, Worker, working
 
 ROOT: Final = Path(__file__).resolve().parents[1]
+BASELINE: Final[str] = json.loads(
+    Path(__file__).with_name("baseline.json").read_text(encoding="utf-8")
+)["revision"]
+"""The revision to beat."""
+NAME: Final = "toolstile"
+FORMER: Final = "toolyard"
+"""The beginning of our packages' names at earlier revisions."""
 EXTRAS: Final = "mcp"
 BEFORE, NOW, AGAIN = "before", "now", "again"
 SIDES: Final = (BEFORE, NOW, AGAIN)
@@ -57,9 +65,14 @@ class Compared:
         return found
 
     @property
+    def lacking(self) -> bool:
+        """True if the revision cannot run the case."""
+        return not self.slices[BEFORE]
+
+    @property
     def worse(self) -> bool:
         """True if the case is slower by more than noise explains."""
-        return all(
+        return not self.lacking and all(
             now / before > 1 + max(LEAST, 2 * noise) for before, now, noise in self.figures()
         )
 
@@ -91,9 +104,12 @@ def measure_against(revision: str, folder: Path, effort: Effort) -> dict[str, Co
 
 def as_table_against(revision: str, found: Mapping[str, Compared], *, judged: bool) -> str:
     """Return a Markdown table of the cases."""
-    head = ("case", f"{revision} min us", "now min us", "ratio", "noise")
+    head = ("case", f"{revision[:9]} min us", "now min us", "ratio", "noise")
     lines: list[tuple[str, ...]] = [(*head, "median us", "now median us", "ratio", "noise", "")]
     for case, compared in found.items():
+        if compared.lacking:
+            lines.append((case, *["-"] * 8, ""))
+            continue
         cells = [
             cell
             for before, now, noise in compared.figures()
@@ -119,19 +135,38 @@ def _visit(
     seconds, slices = effort
     with ExitStack() as stack:
         workers = {
-            side: stack.enter_context(working(python, "revision.py", side, folder / f"{side}.log"))
+            side: stack.enter_context(
+                working(python, _program_for(python), side, folder / f"{side}.log")
+            )
             for side, python in pythons.items()
         }
-        for case in cases or workers[BEFORE].ask("cases", LIMIT_SECONDS):
+        for case in cases or workers[NOW].ask("cases", LIMIT_SECONDS):
             compared = found.setdefault(case, Compared())
-            for worker in workers.values():
-                worker.ask("open", LIMIT_SECONDS, case=case)
+            workers[NOW].ask("open", LIMIT_SECONDS, case=case)
+            try:
+                for side in (BEFORE, AGAIN):
+                    workers[side].ask("open", LIMIT_SECONDS, case=case)
+            except PeerFailedError as error:
+                _say(f"The revision cannot run {case}: {error}")
+                continue
             # All make the same number of calls: what a call costs may depend on those before.
             calls = [each.ask("fit", LIMIT_SECONDS, seconds=seconds) for each in workers.values()]
             for number in range(slices):
                 for side in _in_turn(number):
                     taken = _take(workers[side], min(calls))
                     compared.slices[side].append(taken)
+
+
+def _program_for(python: Path) -> Path:
+    """Return the program for a revision's Python, with the names that our packages have there."""
+    home = python.parents[1]
+    if not any(home.glob(f"[Ll]ib/**/site-packages/{FORMER}")):
+        return ROOT / "bench/peers/revision.py"
+    for each in (ROOT / "bench").rglob("*.py"):
+        there = home / each.relative_to(ROOT)
+        there.parent.mkdir(parents=True, exist_ok=True)
+        there.write_text(each.read_text(encoding="utf-8").replace(NAME, FORMER), encoding="utf-8")
+    return home / "bench/peers/revision.py"
 
 
 def _in_turn(number: int) -> Iterable[str]:

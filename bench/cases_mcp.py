@@ -13,8 +13,9 @@ from typing import Any, Final
 
 import httpx2
 from mcp import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
-from mcp_servers import OTHERS, SDK, TOOLSTILE, in_process
+from mcp_servers import OTHERS, SDK, STDIO, TOOLSTILE, in_process
 from measuring import Block, Case, Effort, Probe, Row, compare
 
 LIMIT, GOAL = 1.3, 1.15
@@ -30,12 +31,14 @@ ANY: Final = httpx2.Limits(max_connections=None, max_keepalive_connections=None)
 
 
 def measure_mcp(effort: Effort) -> list[Row]:
-    """Measure calls of `add` by the official client, within a process and over HTTP."""
+    """Measure calls of `add` by the official client: within a process, over stdio and over HTTP."""
     sdk = Probe(_within(SDK), _calling_within(SDK))
     cases = [
         Case(Probe(_within(name), _calling_within(name)), sdk, *BOUNDS.get(name, ()))
         for name in OTHERS
     ]
+    by_stdio = _calling_by_stdio(SDK)
+    cases += [Case(_calling_by_stdio(name), by_stdio) for name in OTHERS]
     with ExitStack() as stack:
         # Starting them takes far longer than what is measured.
         urls = {name: stack.enter_context(_serving(name)) for name in (SDK, *OTHERS)}
@@ -56,6 +59,15 @@ def _calling_within(name: str) -> Callable[[], AbstractContextManager[Block]]:
             yield from _measuring(lambda _: server, 1)
 
     return opened
+
+
+def _calling_by_stdio(name: str) -> Probe:
+    @contextmanager
+    def opened() -> Iterator[Block]:
+        server = StdioServerParameters(command=sys.executable, args=[str(SERVER), name, STDIO])
+        yield from _measuring(lambda _: stdio_client(server), 1)
+
+    return Probe(f"MCP, add over stdio: {name}", opened)
 
 
 def _calling_over_http(name: str, urls: Mapping[str, str], clients: int) -> Probe:

@@ -1,10 +1,11 @@
 """The servers that offer `add` over MCP: the SDK's, FastMCP's, and a host behind Toolstile's.
 
-As a program it serves one of `APPS` over HTTP, the one that is named.
+As a program it serves the one that is named: over HTTP, or `--stdio`.
 """
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -21,6 +22,7 @@ from toolstile import Host, MarkdownSection, hookimpl, tool
 from toolstile_plugins.mcp.server.http import Address, application
 from toolstile_plugins.mcp.server.server import HostServer
 from toolstile_plugins.mcp.server.sessions import OneSession, ServedSession, executors_of
+from toolstile_plugins.mcp.server.stdio import serve_stdio
 from toolstile_plugins.mcp.settings import ServeSettings
 
 try:
@@ -32,6 +34,7 @@ except ImportError:
 SDK: Final = "the bare SDK"
 FASTMCP: Final = "FastMCP"
 TOOLSTILE: Final = "Toolstile"
+STDIO: Final = "--stdio"
 OTHERS: Final = (TOOLSTILE,) if FastMCP is None else (TOOLSTILE, FASTMCP)
 """The servers that are compared with the SDK."""
 
@@ -112,5 +115,16 @@ def serve(name: str) -> None:
         uvicorn.Server(config).run(sockets=[listening])
 
 
+def serve_by_stdio(name: str) -> None:
+    """Serve the client at the other end of the pipe."""
+    if name == SDK:
+        sdk_server().run("stdio")
+    elif name == FASTMCP:
+        fastmcp_server().run("stdio", show_banner=False)
+    else:
+        with toolstile_host() as host:
+            asyncio.run(serve_stdio(host, ServeSettings()))
+
+
 if __name__ == "__main__":
-    serve(sys.argv[1])
+    (serve_by_stdio if STDIO in sys.argv else serve)(sys.argv[1])

@@ -12,7 +12,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Final
 
-from against import as_table_against, measure_against
+from against import BASELINE, as_table_against, measure_against
 from measuring import QUICK, THOROUGH, Effort, Row
 from report import as_json, as_table, machine
 
@@ -82,7 +82,11 @@ def _options() -> argparse.Namespace:
         help=f"measure only this, one of {', '.join(GROUPS)}; may be given several times",
     )
     parser.add_argument(
-        "--against", metavar="REV", help="measure a few calls beside an earlier revision instead"
+        "--against",
+        nargs="?",
+        const=BASELINE,
+        metavar="REV",
+        help="measure a few calls beside those of REV instead, or of the revision to beat",
     )
     parser.add_argument(
         "--environments",

@@ -25,21 +25,22 @@ class Worker:
 
     Args:
         python: The peer's Python.
-        program: The file, here.
+        program: The file, here or with modules of its own beside its folder.
         runner: The peer's runner.
         log: What it writes to stderr is kept there.
     """
 
-    def __init__(self, python: Path, program: str, runner: str, log: Path) -> None:
+    def __init__(self, python: Path, program: str | Path, runner: str, log: Path) -> None:
         self._log = log
+        path = HERE / program
         with log.open("w", encoding="utf-8") as stderr:
             self._process = subprocess.Popen(
-                [python, HERE / program, runner],
+                [python, path, runner],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=stderr,
                 encoding="utf-8",
-                env={**os.environ, "PYTHONPATH": str(HERE.parent)},
+                env={**os.environ, "PYTHONPATH": str(path.parents[1])},
             )
         self._lines: queue.SimpleQueue[str] = queue.SimpleQueue()
         assert self._process.stdout is not None
@@ -112,7 +113,7 @@ class Worker:
 
 
 @contextmanager
-def working(python: Path, program: str, runner: str, log: Path) -> Iterator[Worker]:
+def working(python: Path, program: str | Path, runner: str, log: Path) -> Iterator[Worker]:
     """Give a process that is ended afterwards."""
     worker = Worker(python, program, runner, log)
     try:

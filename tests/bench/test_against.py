@@ -86,16 +86,36 @@ def test_a_revision_that_is_not_there_is_named(tmp_path):
     assert "Traceback" not in ended.stderr
 
 
+def test_a_case_that_a_revision_lacks_is_shown_as_a_dash(bench):
+    found = {"add": bench.against.Compared()}
+    row = bench.against.as_table_against("REV", found, judged=True).splitlines()[-1]
+    assert [cell.strip() for cell in row.strip("|").split("|")] == ["add", *["-"] * 8, ""]
+
+
+def test_a_revision_is_measured_by_the_names_that_it_has(bench, tmp_path):
+    python = tmp_path / "bin" / "python"
+    ours = ROOT / "bench/peers/revision.py"
+    assert bench.against._program_for(python) == ours
+    (tmp_path / "lib/python3.13/site-packages/toolyard").mkdir(parents=True)
+    theirs = bench.against._program_for(python)
+    assert theirs == tmp_path / "bench/peers/revision.py"
+    assert theirs.read_text("utf-8") == ours.read_text("utf-8").replace("toolstile", "toolyard")
+    assert "from toolyard import" in (tmp_path / "bench/full_host.py").read_text("utf-8")
+
+
 @pytest.mark.slow
 @pytest.mark.long
-def test_a_revision_is_built_and_visited_beside_the_present_tree(tmp_path):
-    if not (ROOT / ".git").exists():
-        pytest.skip("not a checkout")
-    command = [sys.executable, ROOT / "bench/run.py", "--quick", "--against", "HEAD"]
-    ended = subprocess.run(
-        [*command, "--environments", tmp_path], capture_output=True, text=True, check=False
-    )
+@pytest.mark.parametrize("revision", ["HEAD", None])
+def test_a_revision_is_built_and_visited_beside_the_present_tree(bench, tmp_path, revision):
+    named = revision or bench.against.BASELINE
+    there = ["git", "-C", ROOT, "cat-file", "-e", named]
+    if subprocess.run(there, capture_output=True, check=False).returncode:
+        pytest.skip("not in this checkout")
+    command = [sys.executable, ROOT / "bench/run.py", "--environments", tmp_path, "--quick"]
+    asked = ["--against"] if revision is None else ["--against", revision]
+    ended = subprocess.run([*command, *asked], capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
-    assert "Building HEAD ..." in ended.stderr
-    lines = ended.stdout.splitlines()
-    assert tuple(line.split("|")[1].strip() for line in lines[4:]) == CASES
+    assert f"Building {named} ..." in ended.stderr
+    rows = [line.split("|") for line in ended.stdout.splitlines()[4:]]
+    assert tuple(row[1].strip() for row in rows) == CASES
+    assert [row[1].strip() for row in rows if row[2].strip() != "-"][:7] == [*CASES[:7]]
