@@ -12,7 +12,7 @@ from toolstile_plugins.record.selection import records_in
 from toolstile_plugins.rules.backtest import backtest
 from toolstile_plugins.rules.explanation import UNJUDGED, explained
 from toolstile_plugins.rules.policy_tests import read_cases, tried
-from toolstile_plugins.screen import Screen
+from toolstile_plugins.screen import Cell, Screen
 
 _STYLES: Final = {Verdict.ALLOW: "green", Verdict.ASK: "yellow", Verdict.DENY: "red", None: "dim"}
 _TITLES: Final = ("calls", "tool", "policy", "was", "is", "first", "reason")
@@ -88,7 +88,7 @@ def _backtest(host: HostHandle, args: argparse.Namespace) -> int:
         return 1 if changes else 0
     screen = Screen()
     if changes:
-        rows = [
+        rows: list[list[Cell]] = [
             [
                 f"{change.calls:,}",
                 (printable(change.tool), "bold"),
