@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, NoReturn, cast
 
 from toolstile_cli.examples import OPTION, SESSIONS, THE_EXAMPLES, listed, named_examples
 from toolstile_cli.exit_codes import Exit
-from toolstile_plugins.cli_support import listed_examples, session_name
+from toolstile_plugins.cli_support import add_session, listed_examples
 
 if TYPE_CHECKING:
     from _typeshed import SupportsWrite
@@ -374,8 +374,7 @@ def _configure_run(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--parallel", action="store_true", help="run all calls at once, isolated from each other"
     )
-    _add_dry_run(parser)
-    _add_session(parser)
+    _add_shared(parser)
 
 
 def _configure_call(parser: argparse.ArgumentParser) -> None:
@@ -387,26 +386,17 @@ def _configure_call(parser: argparse.ArgumentParser) -> None:
         help="its arguments; each value is read by the tool's schema. Or one JSON object, or - for "
         "a JSON object on standard input",
     )
-    _add_dry_run(parser)
-    _add_session(parser)
+    _add_shared(parser)
 
 
-def _add_dry_run(parser: argparse.ArgumentParser) -> None:
+def _add_shared(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dry-run",
         action="store_true",
         help="show the changes of each call and keep none; tools whose effects cannot be undone "
         "are denied",
     )
-
-
-def _add_session(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--session",
-        type=session_name,
-        metavar="NAME",
-        help="the stored session to continue or create; see [plugins.sessions], [plugins.database]",
-    )
+    add_session(parser)
     parser.add_argument("--request", action="append", metavar="TEXT", help="the user's request")
 
 

@@ -63,8 +63,16 @@ def subcommands(
     return add
 
 
-def session_name(text: str) -> str:
-    """Return the name of a session, an argument of a command."""
+def add_session(
+    parser: argparse.ArgumentParser,
+    text: str = "the stored session to continue or create; see [plugins.sessions], "
+    "[plugins.database]",
+) -> None:
+    """Add the option with the name of a session."""
+    parser.add_argument("--session", type=_session_name, metavar="NAME", help=text)
+
+
+def _session_name(text: str) -> str:
     if not text or not text.isprintable():
         raise argparse.ArgumentTypeError("a session has a name, of printable characters")
     return text

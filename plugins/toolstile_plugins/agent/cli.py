@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any, Final
 
-from toolstile_plugins.cli_support import late, session_name
+from toolstile_plugins.cli_support import add_session, late
 
 if TYPE_CHECKING:
     from toolstile_hookspecs import Command
@@ -38,20 +38,13 @@ def _configure(parser: argparse.ArgumentParser) -> None:
         metavar="URL",
         help="the address of the provider's API, such as a local model's",
     )
-    parser.add_argument(
-        "--session",
-        type=session_name,
-        metavar="NAME",
-        help="the stored session to continue or create; see [plugins.sessions], [plugins.database]",
-    )
+    add_session(parser)
 
 
 def _configure_check(parser: argparse.ArgumentParser) -> None:
     parser.epilog = _CHECK_HELP
     parser.add_argument("text", metavar="TEXT", nargs="?", default="", help="the last answer")
-    parser.add_argument(
-        "--session", type=session_name, metavar="NAME", help="the stored session of the task"
-    )
+    add_session(parser, "the stored session of the task")
 
 
 def _chosen(args: argparse.Namespace) -> dict[str, Any]:

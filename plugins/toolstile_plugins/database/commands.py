@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import ConfigurationError, Diagnostic, HostHandle, StateError
@@ -41,11 +41,8 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
             "[plugins.database]; then retry."
         )
     database = settings.database()
-    commands: dict[str, Callable[[Connection, argparse.Namespace], int]] = {
-        "check": _check,
-        "upgrade": _upgrade,
-    }
-    return database.on_new_connection(lambda connection: commands[args.what](connection, args))
+    run = _check if args.what == "check" else _upgrade
+    return database.on_new_connection(lambda connection: run(connection, args))
 
 
 def _check(connection: Connection, args: argparse.Namespace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,15 +36,15 @@ def run_command(host: HostHandle, args: argparse.Namespace) -> int:
     # A look does not make the file.
     is_empty = host.settings("sessions").is_empty(store)
     there: Sequence[SessionInfo] = [] if is_empty else store.sessions()
-    if args.what == "list":
-        _list(store, there, args)
-        return 0
-    commands: dict[str, Callable[[HostHandle, SessionInfo, argparse.Namespace], None]] = {
-        "show": _show,
-        "export": _export,
-        "delete": lambda host, info, args: _delete(store, info, args),  # noqa: ARG005 - likewise
-    }
-    commands[args.what](host, _named(args.name, there), args)
+    match args.what:
+        case "list":
+            _list(store, there, args)
+        case "show":
+            _show(host, _named(args.name, there), args)
+        case "export":
+            _export(host, _named(args.name, there), args)
+        case _:
+            _delete(store, _named(args.name, there), args)
     return 0
 
 
