@@ -15,6 +15,7 @@ from toolstile_plugins.agent.providers.base import (
     delta_of,
     fault_in,
     put_into,
+    told_in,
 )
 from toolstile_plugins.dialects import parse as reading
 from toolstile_plugins.dialects.anthropic import TOOL_USE, Anthropic as AnthropicDialect
@@ -116,9 +117,10 @@ class Anthropic(ClientAdapter):
         dump = getattr(reply, "to_dict", None)  # a stream has come to a dict
         said: dict[str, Any] = reply if dump is None else dump(mode="json", warnings=False)
         usage = _usage(said.get("usage"))
-        if error := said.get("error"):
+        is_whole = said.get("stop_reason") is not None
+        if error := said.get("error") or (not is_whole and told_in(said)):
             raise fault_in(error, self.name, usage)
-        if said.get("stop_reason") is None:
+        if not is_whole:
             raise self.cut_off(usage)
         calls, content = self.calls(said), said["content"]
         stop = _STOPS.get(said["stop_reason"], StopReason.TOOL_USE if calls else StopReason.END)
@@ -181,4 +183,5 @@ def _usage(used: Mapping[str, Any] | None) -> Usage | None:
         return None
     read, made = (used.get(f"cache_{each}_input_tokens") or 0 for each in ("read", "creation"))
     reasoning = reading.field(used.get("output_tokens_details"), "thinking_tokens") or 0
-    return Usage(used["input_tokens"] + read + made, used["output_tokens"], read, made, reasoning)
+    total, out = (used.get(f"{side}_tokens") or 0 for side in ("input", "output"))
+    return Usage(total + read + made, out, read, made, reasoning)

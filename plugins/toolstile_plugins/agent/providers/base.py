@@ -19,7 +19,7 @@ from http import HTTPStatus
 from importlib import import_module
 from inspect import isawaitable
 from time import monotonic
-from typing import Any, ClassVar, Final, Self
+from typing import Any, ClassVar, Final, Self, cast
 from weakref import WeakKeyDictionary
 
 from toolstile_hookspecs import ConfigurationError, Dialect, HostHandle, hide
@@ -81,6 +81,8 @@ def fault_of(error: BaseException, provider: str) -> ProviderError | None:
         return None
     where = provider if status is None else f"{provider} ({status})"
     said = getattr(error, "api_message", "") or getattr(error, "message", "")
+    if status is None and (body := getattr(error, "body", None)):
+        said = _words(body)  # of which OpenAI's library shows some shapes alone
     text = str(said or error) or type(error).__name__
     # LiteLLM loses the words of a fault in a good answer, but for the innermost exception.
     innermost = getattr(chain_of(error)[-1], "message", None)
@@ -107,9 +109,21 @@ def fault_in(error: object, provider: str, usage: Usage | None = None) -> Provid
         provider: The provider, for the message.
         usage: The tokens that the request has taken.
     """
-    text = error if isinstance(error, str) else field(error, "message") or error
     type_ = _by_code(error) or FaultType.UNAVAILABLE
-    return ProviderError(f"{provider}: {text}", type_, usage=usage)
+    return ProviderError(f"{provider}: {_words(error)}", type_, usage=usage)
+
+
+def told_in(reply: object) -> object:
+    """Return the fault that a reply tells of, None without one; servers have several shapes."""
+    told = field(reply, "error", "errors", "detail", "base_resp")
+    return told or (reply if field(reply, "message") else None)
+
+
+def _words(told: object) -> str:
+    if isinstance(told, list):
+        return "; ".join(map(_words, cast("list[object]", told)))
+    inner = field(told, "message", "status_msg", "msg", "error", "detail")
+    return str(told) if inner is None or isinstance(told, str) else _words(inner)
 
 
 def retry_after(headers: Mapping[str, Any], now: datetime | None = None) -> float | None:

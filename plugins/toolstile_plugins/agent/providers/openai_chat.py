@@ -9,10 +9,16 @@ from toolstile_hookspecs import Dialect
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn, Usage
 from toolstile_hookspecs.agents.provider import Delta, ModelRequest, ThoughtDelta
 from toolstile_hookspecs.support.ids import new_id
-from toolstile_plugins.agent.providers.base import ClientAdapter, StreamedReply, delta_of, fault_in
+from toolstile_plugins.agent.providers.base import (
+    ClientAdapter,
+    StreamedReply,
+    delta_of,
+    fault_in,
+    told_in,
+)
 from toolstile_plugins.dialects.openai import OpenAI
 from toolstile_plugins.dialects.openai_strict import strict_schema
-from toolstile_plugins.dialects.parse import field, text_of
+from toolstile_plugins.dialects.parse import field, mapping, text_of
 from toolstile_plugins.dialects.streams import ChatCalls
 
 OF_TOOLS: Final = ("tool_choice", "parallel_tool_calls")
@@ -79,6 +85,11 @@ class OpenAIChat(ClientAdapter):
         The chunk is put right for the library, which takes each index, id and name as it comes.
         """
         event.choices = event.choices or list[Any]()
+        if not event.choices and (error := told_in(event)):
+            raise fault_in(error, self.name)
+        for choice in event.choices:
+            if choice.delta is None:
+                choice.delta = _delta(field(choice, "message"))
         for choice in event.choices[:1]:
             said: Any = choice.delta
             if not isinstance(content := said.content, str | None):
@@ -115,7 +126,10 @@ class OpenAIChat(ClientAdapter):
         """Read a completion; of several choices the first counts."""
         choice = next(iter(reply.choices or ()), None)
         usage = usage_of(reply.usage, "prompt", "completion")
-        if error := field(reply, "error") or field(choice, "error"):
+        error = field(reply, "error") or field(choice, "error")
+        if choice is None:
+            error = told_in(reply)
+        if error:
             raise fault_in(error, self.name, usage)
         if choice is None or choice.finish_reason in {None, "error"}:
             raise self.cut_off(usage)
@@ -157,9 +171,16 @@ def usage_of(usage: Any, read: str, written: str) -> Usage | None:
 
     # The second name is LiteLLM's.
     made = detail(read, "cache_write_tokens") or detail(read, "cache_creation_tokens")
-    total, out = (getattr(usage, f"{side}_tokens") for side in (read, written))
+    total, out = (getattr(usage, f"{side}_tokens", None) or 0 for side in (read, written))
     cached, reasoning = detail(read, "cached_tokens"), detail(written, "reasoning_tokens")
     return Usage(total, out, cached, made, reasoning)
+
+
+def _delta(said: object) -> Any:
+    """Return the delta of a chunk that has none, or a whole message in its place."""
+    from openai.types.chat.chat_completion_chunk import ChoiceDelta  # of an extra
+
+    return ChoiceDelta.construct(**mapping(said))
 
 
 def _own(message: Message) -> list[dict[str, Any]]:

@@ -15,6 +15,7 @@ from toolstile_plugins.agent.providers.base import (
     delta_of,
     fault_in,
     put_into,
+    told_in,
 )
 from toolstile_plugins.agent.providers.openai_chat import (
     OF_TOOLS,
@@ -100,9 +101,9 @@ class OpenAIResponses(ClientAdapter):
     def whole(self, stream: StreamedReply) -> Any:
         """Return the response that the last event brings; some servers leave its items out."""
         last = stream.events[-1]
-        if last.type == "error":
-            raise fault_in(last, self.name)
         if last.type not in _ENDS:
+            if told := told_in(last):
+                raise fault_in(told, self.name)
             return None
         done = (each for each in stream.events if each.type == "response.output_item.done")
         last.response.output = last.response.output or [each.item for each in done]
@@ -110,6 +111,8 @@ class OpenAIResponses(ClientAdapter):
 
     def turn(self, reply: Any) -> Turn:
         """Read a response."""
+        if field(reply, "output") is None and (told := told_in(reply)):
+            raise fault_in(told, self.name)
         usage = usage_of(reply.usage, "input", "output")
         if reply.error or reply.status == "failed":
             raise fault_in(reply.error or reply.status, self.name, usage)

@@ -258,6 +258,68 @@ def test_a_fault_within_a_good_answer_is_told_in_the_providers_words(
     assert raised.value.type is type_
 
 
+@pytest.mark.parametrize("listen", [None, str], ids=["whole", "streamed"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"error": "Out of paper."},
+        {"error": [{"message": "Out of paper."}]},
+        {"errors": [{"message": "Out of paper."}]},
+        {"object": "error", "message": "Out of paper.", "code": 500},
+        {"detail": [{"loc": ["body"], "msg": "Out of paper."}]},
+        {"base_resp": {"status_code": 1008, "status_msg": "Out of paper."}},
+        {
+            "choices": [
+                {"index": 0, "finish_reason": "error", "error": {"message": "Out of paper."}}
+            ]
+        },
+    ],
+)
+def test_a_fault_has_the_words_of_any_shape(body: Json, listen: Any) -> None:
+    with (
+        FakeProvider(ChatApi(), body if listen is None else [body]) as fake,
+        adapter_for("openai-chat", fake) as adapter,
+        pytest.raises(ProviderError, match=r"^openai: Out of paper\. \(asked at") as raised,
+    ):
+        adapter.send(ASKED, listen)
+    assert raised.value.type is FaultType.UNAVAILABLE
+
+
+@pytest.mark.parametrize("name", ["anthropic", "openai-responses"])
+@pytest.mark.parametrize("body", [{"error": "Out of paper."}, {"detail": "Out of paper."}])
+def test_the_other_apis_have_the_words_of_a_fault_too(name: str, body: Json) -> None:
+    with (
+        FakeProvider(APIS[name], body) as fake,
+        adapter_for(name, fake) as adapter,
+        pytest.raises(ProviderError, match="Out of paper"),
+    ):
+        adapter.send(ASKED)
+
+
+@pytest.mark.parametrize("name", CHAT)
+@pytest.mark.parametrize("used", [None, {}, {"prompt_tokens": None, "completion_tokens": 5}])
+def test_a_usage_that_lacks_counts_ends_no_run(name: str, used: Any) -> None:
+    reply = ChatApi().reply(saying("Blue."), 1, {}) | {"usage": used}
+    with FakeProvider(ChatApi(), reply) as fake, adapter_for(name, fake) as adapter:
+        assert adapter.send(ASKED).text == "Blue."
+
+
+@pytest.mark.parametrize("used", [{}, {"output_tokens": 5}, {"input_tokens": None}])
+def test_a_usage_that_lacks_counts_ends_no_run_with_anthropic(used: Json) -> None:
+    reply = APIS["anthropic"].reply(saying("Blue."), 1, {}) | {"usage": used}
+    with FakeProvider(APIS["anthropic"], reply) as fake, adapter_for("anthropic", fake) as adapter:
+        assert adapter.send(ASKED).text == "Blue."
+
+
+def test_a_whole_message_in_a_stream_is_read() -> None:
+    reply = ChatApi().reply(calling(("a", X), text="I look."), 1, {})
+    heard: list[Delta] = []
+    with FakeProvider(ChatApi(), [reply]) as fake, adapter_for("openai-chat", fake) as adapter:
+        turn = adapter.send(ASKED, heard.append)
+    assert (turn.text, turn.tool_calls) == ("I look.", (CallMade("a", "look", X),))
+    assert heard == ["I look.", CallDelta("a", "look", X)]
+
+
 @pytest.mark.parametrize("name", [each for each in NAMES if "litellm" not in str(each)])
 @pytest.mark.parametrize("fault", FAULTS)
 def test_such_a_fault_is_asked_about_again_where_that_helps(
