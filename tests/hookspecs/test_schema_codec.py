@@ -399,6 +399,21 @@ def test_numbers_of_every_size_can_be_multiples():
     assert codec({"items": {"multipleOf": 7}}).decode('["a", 14.0, true]') == ["a", 14.0, True]
 
 
+@pytest.mark.parametrize(
+    "schema",
+    [
+        {"$ref": "#/required", "required": ["a"]},
+        {"$schema": DRAFTS[-1], "properties": {"a": {"id": "a b"}}},
+        {"properties": {"a": {"$id": "http://[::1"}}},
+        {"maximum": float("inf")},
+        {"enum": {1}},
+    ],
+)
+def test_a_schema_that_only_a_validator_finds_wrong_is_refused_where_it_is_written(schema):
+    with pytest.raises(DefinitionError, match="Tool 'walk', params: its JSON Schema"):
+        codec(schema)
+
+
 def test_a_wrong_schema_is_refused_where_it_is_written():
     with pytest.raises(DefinitionError, match="Tool 'walk', params: its JSON Schema is not valid"):
         codec({"type": 5})
@@ -411,6 +426,7 @@ def test_a_wrong_schema_is_refused_where_it_is_written():
         "other.json",
         "#/$defs/missing",
         "#/properties/a/oneOf/2",
+        "#nowhere",
         f"#/properties/a/oneOf/{'9' * 5000}",
     ],
 )

@@ -18,14 +18,8 @@ from pydantic_core import from_json
 from toolstile_hookspecs._schema.navigation import Schema, pointed, schemas_among, subschemas
 
 _LATEST: Final = "https://json-schema.org/draft/2020-12/schema"
-_KNOWN: Final = frozenset(
-    (
-        _LATEST,
-        "https://json-schema.org/draft/2019-09/schema",
-        *(f"http://json-schema.org/draft-0{number}/schema" for number in (7, 6, 4)),
-    )
-)
-_DRAFT_3: Final = "http://json-schema.org/draft-03/schema"
+_DRAFTS: Final = [f"http://json-schema.org/draft-0{number}/schema" for number in (7, 6, 4, 3)]
+_KNOWN: Final = frozenset((_LATEST, "https://json-schema.org/draft/2019-09/schema", *_DRAFTS))
 
 
 def check_schema(schema: Schema) -> None:
@@ -82,7 +76,7 @@ def _metaschema(draft: str) -> Any:
 def _draft_of(schema: Schema) -> str:
     named = schema.get("$schema")
     draft = named.rstrip("#") if isinstance(named, str) else _LATEST
-    if draft == _DRAFT_3:
+    if draft == _DRAFTS[-1]:
         raise ValueError("is written in draft 3, which is not supported; use draft 2020-12")
     return draft if draft in _KNOWN else _LATEST
 

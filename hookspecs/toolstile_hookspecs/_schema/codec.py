@@ -340,11 +340,7 @@ _STRICT: Final = json.JSONDecoder(
 
 
 def holds_whole_floats(text: Json, value: object) -> bool:
-    """Tell whether a number in JSON that was read is written as 3.0, and refuse lenient JSON.
-
-    Args:
-        text: The JSON.
-        value: The plain value that it was read as.
+    """Tell whether a number of JSON, read as a plain value, is a whole float, such as 3.0.
 
     Raises:
         ToolValidationError: For a name twice in one object, NaN, an infinity, or a number out of

@@ -101,7 +101,7 @@ def subschemas(value: object) -> Iterator[Schema]:
     waiting = [value]
     while waiting:
         part = waiting.pop()
-        if isinstance(part, Mapping):
+        if isinstance(part, (dict, Mapping)):
             schema = cast("Schema", part)
             yield schema
             for key, inner in schema.items():

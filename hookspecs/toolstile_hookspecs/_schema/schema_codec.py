@@ -30,6 +30,7 @@ from toolstile_hookspecs._schema.navigation import (
     holds_secret,
     of_item,
     of_property,
+    pointed,
     subschemas,
 )
 from toolstile_hookspecs._schema.serialize import as_plain, encodable, finite
@@ -63,7 +64,10 @@ _MOST_STEPS: Final = 2_000
 the process."""
 _DEEPEST: Final = 202
 """Levels of a value that pydantic reads from JSON."""
-_ONLY_COMPILING_TELLS: Final = re.compile(r'"(?:\$(?!schema")|pattern)|draft-03')
+_REFERENCE: Final = re.compile(r'"\$ref": "(#[^"\\]*)"')
+_ONLY_COMPILING_TELLS: Final = re.compile(
+    r'"(?:\$(?!schema"|defs"|ref": "#[/"])|pattern|id": ")|draft-03'
+)
 _INTEGERS: Final = re.compile('"(?:integer|enum|const)"')
 
 
@@ -85,9 +89,7 @@ class SchemaCodec:
         try:
             text = json.dumps(dict(schema))
             self._schema: dict[str, Any] = pydantic_core.from_json(text)
-        except TypeError as error:
-            raise DefinitionError(f"{owner}: its JSON Schema is not JSON: {error}.") from None
-        except (RecursionError, ValueError) as error:
+        except (TypeError, ValueError, RecursionError) as error:
             deep = isinstance(error, RecursionError) or "recursion" in str(error)
             told = "nested too deeply to be checked; nest it less" if deep else f"not JSON: {error}"
             raise DefinitionError(f"{owner}: its JSON Schema is {told}.") from None
@@ -95,11 +97,14 @@ class SchemaCodec:
             _add_nulls(self._schema)
         try:
             check_schema(self._schema)
-            if _ONLY_COMPILING_TELLS.search(text):
+            targets = (pointed(self._schema, each) for each in {*_REFERENCE.findall(text)})
+            leads_on = all(isinstance(target, (dict, bool)) for target in targets)
+            if _ONLY_COMPILING_TELLS.search(text) or not leads_on:
                 bounded_validator(self._schema)
         except ValueError as error:
             raise DefinitionError(f"{owner}: its JSON Schema {error}.") from error
-        self._secrecy = secrecy_of(self._schema)
+        may_hide = '"writeOnly"' in text or '"password"' in text
+        self._secrecy: Schema = secrecy_of(self._schema) if may_hide else {}
         self._has_integers = _INTEGERS.search(text) is not None
 
     @cached_property
@@ -175,11 +180,7 @@ class SchemaCodec:
     ) -> Iterator[ErrorDetails]:
         """Yield faults as pydantic has them, once for each name that they are about.
 
-        Args:
-            faults: The faults.
-            value: The value, or the part of it that is so many steps within it.
-            before: The way to that part.
-            start: The number of steps.
+        The value is the part that is `start` steps within the whole; `before` leads to it.
         """
         for (steps, rule), group in groupby(faults, _place_of):
             same, path = [*group], (*before, *steps[start:])

@@ -47,15 +47,17 @@ def enforceable(schema: Schema) -> dict[str, Any]:
         raise DefinitionError(TOO_DEEP) from None
     if len(text) > LONGEST:
         raise DefinitionError(f"its schema has more than {LONGEST:,} characters")
+    # Without a pattern that is left out, nobody can tell which properties are evaluated.
+    dropped = {"unevaluatedProperties"} if '"patternProperties"' in text else set[str]()
     try:
         if _weight(schema) > MOST:
             raise DefinitionError(f"its schema has more than {MOST:,} parts")
-        return _kept(schema, frozenset())
+        return _kept(schema, dropped)
     except RecursionError:
         raise DefinitionError(TOO_DEEP) from None
 
 
-def _kept(schema: Schema, dropped: frozenset[str]) -> dict[str, Any]:
+def _kept(schema: Schema, dropped: set[str]) -> dict[str, Any]:
     kept: dict[str, Any] = {}
     if not all(map(is_bounded, schema.get("patternProperties", ()))):
         dropped = dropped.union(_BY_PATTERN)
@@ -80,7 +82,7 @@ def _kept(schema: Schema, dropped: frozenset[str]) -> dict[str, Any]:
     return kept
 
 
-def _kept_in(value: object, dropped: frozenset[str]) -> Any:
+def _kept_in(value: object, dropped: set[str]) -> Any:
     if isinstance(value, Mapping):
         return _kept(cast("Schema", value), dropped)
     if isinstance(value, list):
