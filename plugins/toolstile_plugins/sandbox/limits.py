@@ -30,7 +30,8 @@ def limit_process(process: int, limits: SandboxSettings, *, grouped: bool) -> No
     """
     wanted = {
         resource.RLIMIT_CORE: 0,
-        resource.RLIMIT_FSIZE: limits.disk,
+        # One byte more: a file that the limit cuts off has written too much.
+        resource.RLIMIT_FSIZE: limits.disk + 1,
         resource.RLIMIT_NOFILE: limits.open_files,
         resource.RLIMIT_NPROC: limits.processes,
     }

@@ -126,6 +126,8 @@ class CommandRun:
         self._drain(running)
         stdout, stderr = self.stdout.output(), self.stderr.output()
         code = running.exit_code(stderr.head)
+        if reason is None and code == _FILE_TOO_LARGE:
+            reason = _too_much(self._command.limits.disk)
         timed_out = reason is _TIME
         notes = (*((reason,) if reason and not timed_out else ()), *running.notes())
         return Ended(
@@ -183,6 +185,8 @@ class CommandRun:
 
 
 _TIME: Final = "Its time was over."
+_FILE_TOO_LARGE: Final = 128 + 25
+"""The exit code of a command that SIGXFSZ ended; the number is that of Linux."""
 
 
 class DiskWatch:
@@ -222,10 +226,7 @@ class DiskWatch:
         self._next = time.monotonic() + 5 * (time.monotonic() - now) + 0.1
         if used <= self._limit:
             return None
-        return (
-            f"It had written more than {size_of(self._limit)} into the workspace, so it was killed "
-            "and none of its changes were kept."
-        )
+        return _too_much(self._limit)
 
     def _found(self) -> tuple[int, int]:
         """Return the free space, and the free files counted as bytes."""
@@ -251,6 +252,13 @@ class DiskWatch:
                 if error.errno == errno.ENAMETOOLONG:
                     return max(used, gone)
         return used
+
+
+def _too_much(limit: int) -> str:
+    return (
+        f"It had written more than {size_of(limit)} into the workspace, so it was killed and none "
+        "of its changes were kept."
+    )
 
 
 def _size_of_unlinked(name: str) -> int:

@@ -348,6 +348,8 @@ def test_a_scratch_directory_of_somebody_else_is_told_by_the_call(open_shell: Op
 LARGE = {
     "a file of one instant": "head -c 40M /dev/zero > a; cp a b",
     "a file that is longer than its blocks": "truncate -s 47M a; truncate -s 47M b",
+    "one file": "head -c 200M /dev/zero > a; echo done",
+    "a sparse file": "truncate -s 10G a",
     "one file under two names": "head -c 40M /dev/zero > a; ln a b",
     "a file within a directory": "mkdir d; head -c 40M /dev/zero > d/a; head -c 40M /dev/zero > b",
 }

@@ -256,7 +256,8 @@ class Podman:
             made += ["--cpus", str(config.cpus)]
         size = max(settings.disk // 10, 1 << 20)
         made += ["--tmpfs", f"/tmp:rw,nosuid,nodev,size={size},mode=1777"]  # noqa: S108 - likewise
-        files, disk = settings.open_files, settings.disk
+        # One byte more: a file that the limit cuts off has written too much.
+        files, disk = settings.open_files, settings.disk + 1
         for limit in ("core=0:0", f"nofile={files}:{files}", f"fsize={disk}:{disk}"):
             made += ["--ulimit", limit]
         for limit in config.ulimits:
