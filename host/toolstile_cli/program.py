@@ -52,7 +52,7 @@ UNOPENED: Final = frozenset({"check", "plugins"})
 _CALLING: Final = (*("asteval", "code", "dialects", "mcp", "planning", "workspace_digest"),)
 LOOKING: Final = {
     "ledger": _CALLING,
-    "record": (*_CALLING, "isolation", "ledger", "sessions", "vfs"),
+    "record": (*_CALLING, "ledger", "sessions", "vfs"),
     "sessions": _CALLING,
 }
 """By command that makes no call, the plugins of Toolstile of which it has no use."""

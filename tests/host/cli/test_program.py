@@ -45,8 +45,25 @@ def test_a_look_at_records_imports_no_plugin_that_has_no_part_in_it(loaded, comm
     assert not found & {"asyncio", "sqlite3", *SPEAKING}
     ours = {name.split(".")[1] for name in found if name.startswith("toolstile_plugins.")}
     assert "record" in ours
-    assert not ours & {"isolation", "ledger", "mcp", "planning", "sessions", "vfs"}
+    assert not ours & {"ledger", "mcp", "planning", "sessions", "vfs"}
+    assert "toolstile_plugins.isolation.parent" not in found
     assert "toolstile_plugins.record.replayer" not in found
+
+
+def test_a_look_at_records_takes_tools_that_declare_isolation(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "apart.py").write_text(
+        "from toolstile_hookspecs import MarkdownSection, hookimpl, tool\n"
+        "@tool(isolation='process')\n"
+        "def apart() -> str:\n"
+        "    'Run apart.'\n"
+        "    return 'done'\n"
+        "@hookimpl\n"
+        "def toolstile_sections():\n"
+        "    return [MarkdownSection(key='apart', title='Apart', tools=[apart])]\n"
+    )
+    assert main(["run", "--example", "--record", "calls.jsonl"]) == 0
+    assert main(["record", "show", "calls.jsonl", "--plugin", "apart.py"]) == 0
 
 
 def test_a_look_at_records_starts_no_server(tmp_path, monkeypatch, capsys):
