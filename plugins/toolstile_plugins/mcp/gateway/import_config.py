@@ -38,7 +38,9 @@ _CARRIED: Final = frozenset(
         *("enabled", "environment", *_ONLY, *_WITHOUT, *_APPROVED, *_SECONDS),
     }
 )
-_OF_NO_ACCOUNT: Final = frozenset({"type", "transport", "source", "name", "description", "dev"})
+_OF_NO_ACCOUNT: Final = frozenset(
+    {"type", "transport", "source", "name", "id", "description", "dev"}
+)
 """Keys that say nothing of what a server may do, or that say it again."""
 _ASKED: Final = frozenset({"prompt", "ask", "always_ask"})
 
@@ -133,7 +135,8 @@ def mentions(held: object, server: str, place: str = "") -> Iterator[str]:
         if not is_rule and not place.endswith(_READ):
             yield place
     for item in _list(held):
-        yield from mentions(item, server, place)
+        if not any(key in _mapping(item) for key in REACHED):
+            yield from mentions(item, server, place)
     for name, value in _mapping(held).items():
         if not any(key in _mapping(value) for key in REACHED):
             if re.match(begins, name, re.IGNORECASE):

@@ -461,6 +461,7 @@ def test_servers_in_a_list_are_read_by_their_names(tmp_path, name):
         ("b", ["url"]),
         ("3", ["command"]),
     ]
+    assert [each.notes for each in found[:3]] == [[], [], []]
 
 
 @pytest.mark.parametrize("suffix", ["yaml", "yml"])
