@@ -189,10 +189,15 @@ def read_pairs(words: Sequence[str]) -> dict[str, str]:
     """Return arguments that are given as `key=value`, each value as typed; none for JSON.
 
     Raises:
-        UsageError: When a key is given twice.
+        UsageError: When a key is given twice, or a word among pairs is none.
     """
+    others = [word for word in words if not PAIR.match(word)]
+    if 0 < len(others) < len(words) and not words[0].startswith("{"):
+        raise UsageError(
+            f"{others[0]!r} is not KEY=VALUE. Quote a value with spaces: text='two words'."
+        )
     pairs: dict[str, str] = {}
-    for word in words if all(PAIR.match(word) for word in words) else ():
+    for word in () if others else words:
         key, _, value = word.partition("=")
         if key in pairs:
             raise UsageError(f"the argument {key!r} is given twice; give it once.")

@@ -62,7 +62,7 @@ def _key(value: object) -> object:
         return value
     raise ValueError(
         f"expected a key that cannot be guessed; give at least {KEY_LENGTH} random characters, "
-        "such as those of: python -c 'import secrets; print(secrets.token_urlsafe(32))'"
+        "such as those of: python -c 'import os; print(os.urandom(32).hex())'"
     )
 
 

@@ -200,6 +200,13 @@ def test_json_that_a_shell_has_cut_is_to_be_quoted(folder, capsys, words):
     assert "Quote them for the shell: '{\"a\": 1}', or write a=1." in told
 
 
+@pytest.mark.parametrize("words", [["a=1", "b"], ["b", "a=1"]])
+def test_a_word_among_pairs_is_named(folder, capsys, words):
+    assert main(["call", "add", *words]) == 2
+    told = capsys.readouterr().err
+    assert "'b' is not KEY=VALUE. Quote a value with spaces: text='two words'." in told
+
+
 @pytest.mark.parametrize("words", [["help", "call"], ["help", "ledger", "resolve"], ["help"]])
 def test_help_is_a_word_as_well(capsys, words):
     assert main(words) == 0

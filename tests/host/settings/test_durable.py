@@ -59,6 +59,7 @@ def test_further_settings_and_tables_are_added() -> None:
     [
         ("mysql://db/desk", KEY, r"keeps nothing in mysql://.*PostgreSQL"),
         ("desk.db", "short", "approval_key: expected a key that cannot be guessed"),
+        ("desk.db", "secret", r"those of: python -c 'import os; print\(os\.urandom"),
     ],
 )
 def test_a_place_or_a_key_that_does_not_fit_is_an_error(place: str, key: str, told: str) -> None:
