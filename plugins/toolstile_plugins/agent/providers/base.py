@@ -150,8 +150,9 @@ def retry_after(headers: Mapping[str, Any], now: datetime | None = None) -> floa
 def _type_of(error: BaseException, status: int | None) -> FaultType | None:
     told: list[object] = []
     for each in reversed(chain_of(error)):
-        body = getattr(each, "body", None)
-        told += (each, body, field(body, "error"))  # LiteLLM writes codes of its own above
+        # Only errors of clients have a body: aiohttp's parser says 400 of a stream that breaks off.
+        if (body := getattr(each, "body", each)) is not each:
+            told += (each, body, field(body, "error"))  # LiteLLM writes codes of its own above
     by_code = _by_code(*told)
     if type(error).__name__ == "MidStreamFallbackError":  # whose status LiteLLM makes up
         status = None
