@@ -215,6 +215,31 @@ class TestAlternatives:
         ({"enum": ["x", None, True]}, False, 'a: false is not one of ["x", null, true]'),
         ({"const": None}, "it's", 'a: "it\'s" is not one of [null]'),
         ({"maxLength": 2}, "it's", 'a: "it\'s" is too long'),
+        ({"minLength": 1}, "", 'a: "" should be non-empty'),
+        ({"minItems": 1}, [], "a: [] should be non-empty"),
+        ({"maxProperties": 0}, {"b": 1}, 'a: {"b": 1} is expected to be empty'),
+        ({"maxItems": 1}, [1, 2], "a: [1, 2] is too long"),
+        ({"minProperties": 2}, {"b": 1}, 'a: {"b": 1} does not have enough properties'),
+        ({"minimum": 5}, 3, "a: 3 is less than the minimum of 5"),
+        ({"exclusiveMaximum": 5}, 5, "a: 5 is greater than or equal to the maximum of 5"),
+        ({"uniqueItems": True}, [1, 1], "a: [1, 1] has non-unique elements"),
+        (
+            {"contains": {"const": 1}},
+            [2],
+            "a: [2] does not contain items matching the given schema",
+        ),
+        ({"dependentRequired": {"b": ["c"]}}, {"b": 1}, "a: 'c' is a dependency of 'b'"),
+        ({"propertyNames": {"maxLength": 1}}, {"bc": 1}, 'a: "bc" is too long'),
+        (
+            {"unevaluatedProperties": False},
+            {"{b}": {}},
+            "a: unevaluated properties are not allowed ('{b}' was unexpected)",
+        ),
+        (
+            {"unevaluatedItems": False},
+            [{"b": 1}],
+            "a: unevaluated items are not allowed ('{\"b\":1}' was unexpected)",
+        ),
     ],
 )
 def test_values_are_told_in_the_words_of_json(schema, value, told):

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from math import inf
 from typing import Any, Final, cast
@@ -167,8 +166,12 @@ def chain_of(schema: Schema) -> float:
     def length(part: Schema) -> float:
         if id(part) not in known:
             known[id(part)] = inf  # as long as it is not known, it stands for a circle
-            inner = schemas_among([*_applied(part), *map(leads_to, _references_of(part))])
-            known[id(part)] = 1 + max(map(length, inner), default=0)
+            found: list[Any] = [*map(part.get, _FOR_SAME), *map(leads_to, _references_of(part))]
+            for name in _SEVERAL_FOR_SAME:
+                inner: Any = part.get(name)
+                found += inner if isinstance(inner, list) else []
+                found += inner.values() if isinstance(inner, dict) else []
+            known[id(part)] = 1 + max(map(length, schemas_among(found)), default=0)
         return known[id(part)]
 
     # References to a name are not followed here; each is followed once at most for one value.
@@ -182,13 +185,8 @@ def chain_of(schema: Schema) -> float:
         return inf
 
 
-def _applied(part: Schema) -> Iterator[object]:
-    """Yield the schemas within a schema that are applied to the same value."""
-    yield from (part.get(name) for name in ("not", "if", "then", "else"))
-    for name in ("allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies"):
-        inner = part.get(name)
-        found = cast("Schema", inner).values() if isinstance(inner, dict) else inner
-        yield from cast("Iterable[object]", found) if isinstance(found, Iterable) else ()
+_FOR_SAME: Final = ("not", "if", "then", "else")
+_SEVERAL_FOR_SAME: Final = ("allOf", "anyOf", "oneOf", "dependentSchemas", "dependencies")
 
 
 # --- Patterns
@@ -247,20 +245,13 @@ def _counted(pattern: str) -> int:
 
 def _strict(found: re.Match[str]) -> str:
     text = found[0]
-    if text.startswith("[") and text not in _WHOLE:
-        return _IN_CLASS.sub(_strict_in_class, text)
-    return _WHOLE.get(text) or _escape(text)
-
-
-def _strict_in_class(found: re.Match[str]) -> str:
-    text = found[0]
-    if text.endswith("-"):
-        return rf"{text[:-1]}\-"
-    return {r"\b": r"\x08", r"\0": r"\x00"}.get(text) or _escape(text)
-
-
-def _escape(text: str) -> str:
+    if text in _WHOLE:
+        return _WHOLE[text]
+    if text.startswith("["):
+        return _IN_CLASS.sub(_strict, text)
     if re.fullmatch(_PAIR, text):
         first, second = (int(half, 16) for half in text[2:].split("\\u"))
         return f"\\u{{{(first << 10) + second - 0x35FDC00:X}}}"
-    return text[1:] if len(text) == 2 and not text.isascii() else text  # noqa: PLR2004
+    if text.endswith("-") and text != r"\-":
+        return rf"{text[:-1]}\-"
+    return text if text.isascii() else text.removeprefix("\\")

@@ -213,44 +213,26 @@ class SchemaCodec:
 
     def _reason(self, fault: Any, instance: Any) -> str:
         keyword, said = fault.kind.name, fault.kind.as_dict()
-        if keyword == "oneOf":
-            return "fits more than one alternative of the schema, which must be one"
-        if self._lines.shows and keyword == "falseSchema":
-            return f"false schema does not allow {in_json(instance)}"
-        if keyword == "type":
-            wanted = self._at(fault.schema_path)
-            types = cast("list[str]", wanted if isinstance(wanted, list) else said["types"])
-            text = f"is not of type {' or '.join(map(repr, types))}"
-        elif keyword in _LISTING:
-            listed = said["options"] if keyword == "enum" else [said["expected_value"]]
-            text = f"is not one of {in_json(listed)}"
-        elif self._lines.shows:
-            return self._words(fault, instance)
-        else:
-            return f"does not fit what the schema says of {keyword!r}"
-        return f"{in_json(instance)} {text}" if self._lines.shows else text
-
-    def _words(self, fault: Any, instance: Any) -> str:
-        keyword, said = fault.kind.name, fault.kind.as_dict()
         wanted, limit = self._at(fault.schema_path), said.get("limit")
-        if keyword == "required":
-            name = said["property"]
+        said["got"] = in_json(instance) if self._lines.shows else ""
+        if keyword == "type":
+            types = cast("list[str]", wanted if isinstance(wanted, list) else said["types"])
+            said["listed"] = " or ".join(map(repr, types))
+        elif keyword in _LISTING:
+            said["listed"] = in_json(said.get("options") or [said.get("expected_value")])
+        elif keyword != "oneOf" and not self._lines.shows:
+            return f"does not fit what the schema says of {keyword!r}"
+        elif keyword == "required":
             needs: dict[str, Any] = wanted or {}
-            given = [other for other in instance if name in needs.get(other, ())]
-            return f"{name!r} is a dependency of {' or '.join(map(repr, given))}"
-        if keyword in _EMPTY and limit == (keyword[:3] == "min"):
-            text = "should be non-empty" if limit else "is expected to be empty"
+            given = [other for other in instance if said["property"] in needs.get(other, ())]
+            said["listed"] = " or ".join(map(repr, given))
         elif keyword == "contains":
-            text = _SAYS[str(fault.schema_path[-1])]
-        elif keyword in _SAYS:
-            said |= {
-                "pattern": wanted or said.get("pattern"),
-                "schema": in_json(said.get("schema")),
-            }
-            text = _SAYS[keyword].format(**said)
-        else:
-            return str(fault.message)
-        return f"{in_json(instance)} {text}"
+            keyword = str(fault.schema_path[-1])
+        elif keyword in _EMPTY and limit == (keyword[:3] == "min"):
+            keyword = "empty" if limit == 0 else "full"
+        said |= {"pattern": wanted} if keyword == "pattern" and wanted else {}
+        said |= {"schema": in_json(said["schema"])} if keyword == "not" else {}
+        return _SAYS[keyword].format(**said).lstrip() if keyword in _SAYS else str(fault.message)
 
     def _at(self, rule: list[int | str]) -> Any:
         """Return the part of the schema at a path, None where it is in another resource."""
@@ -266,23 +248,31 @@ _EMPTY: Final = tuple(
     f"{end}{of}" for end in ("min", "max") for of in ("Items", "Length", "Properties")
 )
 _SAYS: Final = {
-    "contains": "does not contain items matching the given schema",
-    "exclusiveMaximum": "is greater than or equal to the maximum of {limit}",
-    "exclusiveMinimum": "is less than or equal to the minimum of {limit}",
-    "maxContains": "holds too many items matching the given schema",
-    "maxItems": "is too long",
-    "maxLength": "is too long",
-    "maxProperties": "has too many properties",
-    "maximum": "is greater than the maximum of {limit}",
-    "minContains": "holds too few items matching the given schema",
-    "minItems": "is too short",
-    "minLength": "is too short",
-    "minProperties": "does not have enough properties",
-    "minimum": "is less than the minimum of {limit}",
-    "multipleOf": "is not a multiple of {multiple_of}",
-    "not": "should not be valid under {schema}",
-    "pattern": "does not match {pattern!r}",
-    "uniqueItems": "has non-unique elements",
+    "const": "{got} is not one of {listed}",
+    "contains": "{got} does not contain items matching the given schema",
+    "empty": "{got} is expected to be empty",
+    "enum": "{got} is not one of {listed}",
+    "exclusiveMaximum": "{got} is greater than or equal to the maximum of {limit}",
+    "exclusiveMinimum": "{got} is less than or equal to the minimum of {limit}",
+    "falseSchema": "false schema does not allow {got}",
+    "full": "{got} should be non-empty",
+    "maxContains": "{got} holds too many items matching the given schema",
+    "maxItems": "{got} is too long",
+    "maxLength": "{got} is too long",
+    "maxProperties": "{got} has too many properties",
+    "maximum": "{got} is greater than the maximum of {limit}",
+    "minContains": "{got} holds too few items matching the given schema",
+    "minItems": "{got} is too short",
+    "minLength": "{got} is too short",
+    "minProperties": "{got} does not have enough properties",
+    "minimum": "{got} is less than the minimum of {limit}",
+    "multipleOf": "{got} is not a multiple of {multiple_of}",
+    "not": "{got} should not be valid under {schema}",
+    "oneOf": "fits more than one alternative of the schema, which must be one",
+    "pattern": "{got} does not match {pattern!r}",
+    "required": "{property!r} is a dependency of {listed}",
+    "type": "{got} is not of type {listed}",
+    "uniqueItems": "{got} has non-unique elements",
 }
 """The words for a value that does not fit, by keyword; those of jsonschema-rs repeat it whole."""
 
