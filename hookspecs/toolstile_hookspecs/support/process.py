@@ -7,12 +7,12 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from importlib import import_module
 from io import FileIO
 from signal import SIGINT
 from types import FrameType
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self, TypeVar
 from weakref import WeakSet
 
 # --- Interruptions
@@ -47,28 +47,37 @@ class _Deferral:
             self.previous(*signals[-1])
 
 
-@contextmanager
-def deferred_interrupts() -> Generator[None]:
+class deferred_interrupts(ContextDecorator):  # noqa: N801 - used as a function, in most calls
     """Defer SIGINT, on the main thread, to the end of the last open block.
 
     A signal within a commit raises after it; the third one at once, for a person before a commit
     that hangs. The previous handler gets it: asyncio's own works, and an application's.
     """
-    is_main = threading.get_ident() == threading.main_thread().ident
-    handler = _signal.getsignal(SIGINT) if is_main else None
-    if not callable(handler):
-        yield
-        return
-    if not isinstance(handler, _Deferral):
-        handler = _Deferral(handler)
-        _signal.signal(SIGINT, handler)
-    handler.blocks += 1
-    try:
-        yield
-    finally:
-        handler.blocks -= 1
-        if not handler.blocks:
-            handler.end()
+
+    _deferral: _Deferral | None = None
+
+    def __enter__(self) -> None:
+        """Begin the block."""
+        is_main = threading.get_ident() == threading.main_thread().ident
+        handler = _signal.getsignal(SIGINT) if is_main else None
+        if not callable(handler):
+            return
+        if not isinstance(handler, _Deferral):
+            handler = _Deferral(handler)
+            _signal.signal(SIGINT, handler)
+        handler.blocks += 1
+        self._deferral = handler
+
+    def __exit__(self, *error: object) -> None:
+        """End the block."""
+        if (deferral := self._deferral) is not None:
+            deferral.blocks -= 1
+            if not deferral.blocks:
+                deferral.end()
+
+    def _recreate_cm(self) -> Self:
+        # Each call of a function that this decorates is a block of its own.
+        return type(self)()
 
 
 @contextmanager

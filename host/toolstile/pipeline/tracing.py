@@ -18,6 +18,7 @@ log = logging.getLogger("toolstile.pipeline")
 _HOOK: Final = "toolstile_trace"
 
 _STAGE: Any = ActiveCall.__dict__["stage"]
+_set_stage = _STAGE.__set__
 Entered = list[tuple[str, AbstractContextManager[Any]]]
 
 
@@ -68,7 +69,7 @@ class _HeardRun(ActiveCall):
 
     @stage.setter
     def stage(self, stage: Stage) -> None:  # pyright: ignore[reportIncompatibleVariableOverride]
-        _STAGE.__set__(self, stage)
+        _set_stage(self, stage)
         for plugin, listener in self.listeners:
             try:
                 listener(stage)
