@@ -15,8 +15,7 @@ import pydantic_core
 from pydantic import BaseModel
 
 from toolstile_hookspecs._schema.serialize import as_plain
-
-_new: Any = object.__new__
+from toolstile_hookspecs.support.callables import filled_at_once
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -31,6 +30,7 @@ class ToolRenderableResult(Protocol):
         ...
 
 
+@filled_at_once
 @dataclass(frozen=True)
 class ToolResult(Generic[R_co]):
     """The result of a call.
@@ -59,16 +59,7 @@ class ToolResult(Generic[R_co]):
         cls, value: R | None = None, message: str = "", *, exclude_value_from_context: bool = False
     ) -> ToolResult[R]:
         """Return a success."""
-        if cls is not ToolResult or exclude_value_from_context:
-            return cls(message, value, exclude_value_from_context=exclude_value_from_context)  # type: ignore[arg-type, return-value]
-        # As the constructor would, in a third of the time: most calls end here.
-        made: ToolResult[R] = _new(ToolResult)
-        fields = made.__dict__
-        fields["message"] = message
-        fields["value"] = value
-        fields["success"] = True
-        fields["exclude_value_from_context"] = False
-        return made
+        return cls(message, value, True, exclude_value_from_context)  # type: ignore[arg-type, return-value]  # noqa: FBT003
 
     @classmethod
     def error(cls, message: str) -> ToolResult[Any]:

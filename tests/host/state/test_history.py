@@ -25,6 +25,7 @@ from toolstile_hookspecs import (
     ToolResult,
     tool,
 )
+from toolstile_hookspecs.codecs import Codec
 
 
 def event(number: int, text: str = "") -> ToolInvoked:
@@ -193,6 +194,22 @@ def test_a_long_value_is_kept_once(made: Any) -> None:
         assert event.result.value is not None
         assert LONG.encode() in (event.data or b"")
         assert LONG in event.text
+
+
+@pytest.mark.filterwarnings("ignore:.* has no render")
+@pytest.mark.parametrize("made", [write, draft, echo], ids=lambda made: made.name)
+def test_params_and_value_are_written_once(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[object] = []
+    encode = Codec.encode
+
+    def noted(codec: Codec, value: object) -> bytes:
+        written.append(value)
+        return encode(codec, value)
+
+    with Host(discover=False, tools=[made]) as host, host.executor() as tools:
+        monkeypatch.setattr(Codec, "encode", noted)
+        assert tools.dispatch(ToolCall(made.name, {"text": LONG})).success
+    assert len(written) == 2
 
 
 @pytest.mark.filterwarnings("ignore:.* has no render")
