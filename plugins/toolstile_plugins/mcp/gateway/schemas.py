@@ -32,8 +32,8 @@ TOO_DEEP: Final = "its schema is nested too deeply"
 def enforceable(schema: Schema) -> dict[str, Any]:
     """Return the part of a schema that is shown, and enforced before a call leaves.
 
-    Its texts are cleaned as descriptions are. Left to the server are patterns with
-    look-around, and properties that patterns distinguish: they cannot be searched in bounded time.
+    Its texts are cleaned as descriptions are. Left to the server are patterns that cannot be
+    searched for in bounded time, and properties that such patterns distinguish.
 
     Raises:
         DefinitionError: When the schema is too long, or too large once all it refers to is in its
