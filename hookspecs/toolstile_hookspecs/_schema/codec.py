@@ -306,8 +306,6 @@ def _as_integer(found: re.Match[str]) -> str:
 
 
 def _refuse_duplicates(pairs: list[tuple[str, Any]]) -> None:
-    if len(dict(pairs)) == len(pairs):
-        return
     seen: set[str] = set()
     for name, _ in pairs:
         if name in seen:
