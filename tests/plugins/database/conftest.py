@@ -83,8 +83,3 @@ def made_schema(server: Any) -> str:
     name = f"place_{next(_schemas)}"
     do(server.url, f"CREATE SCHEMA {name}")
     return f"{server.url}?options=-csearch_path%3D{name}"
-
-
-@pytest.fixture(autouse=True)
-def _texts(model_texts: list[str]) -> None:
-    """Refuse texts for an operator among those that models read in these tests."""

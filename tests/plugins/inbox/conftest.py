@@ -137,8 +137,3 @@ async def asked(inbox: Inbox, count: int = 1) -> list[Question]:
             return waiting
         await asyncio.sleep(0.005)
     raise AssertionError("Nobody is asked.")
-
-
-@pytest.fixture(autouse=True)
-def _texts(model_texts: list[str]) -> None:
-    """Refuse texts for an operator among those that models read in these tests."""

@@ -151,8 +151,3 @@ def nothing_is_held_after_the_call() -> Iterator[None]:
     yield
     assert ledger_plugin._holdings == {}
     assert participant._by_effect == {}
-
-
-@pytest.fixture(autouse=True)
-def _texts(model_texts: list[str]) -> None:
-    """Refuse texts for an operator among those that models read in these tests."""

@@ -563,6 +563,7 @@ def test_what_can_be_no_path_is_denied(disk, path):
     assert "cannot be looked at" in disk("write_file", path=path).text
 
 
+@pytest.mark.operator_text("the tool of the test names the folder that it could not read")
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ["../out.txt", "../new.txt", "link.txt", "whole", ".."])
 @pytest.mark.parametrize("was_read", [True, False])

@@ -15,6 +15,8 @@ from toolstile_hookspecs import Status, ToolCall
 
 from .suites import COMPOSED, Running, Schemed, Suite
 
+pytestmark = pytest.mark.operator_text("a server of files that others wrote names its own folder")
+
 Step = tuple[str, dict[str, Any]] | Callable[[Path], None]
 
 ROOT = "<root>"

@@ -94,8 +94,3 @@ def call(executor: Executor, name: str, **arguments: Any) -> Outcome:
 
 def texts(executor: Executor) -> list[str]:
     return [note.text for note in executor.session[Note].all()]
-
-
-@pytest.fixture(autouse=True)
-def _texts(model_texts: list[str]) -> None:
-    """Refuse texts for an operator among those that models read in these tests."""

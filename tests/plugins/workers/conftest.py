@@ -140,11 +140,6 @@ def toml(plugins: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-@pytest.fixture(autouse=True)
-def _texts(model_texts: list[str]) -> None:
-    """Refuse texts for an operator among those that models read in these tests."""
-
-
 @pytest.fixture
 def site(tmp_path: Path) -> Generator[Site]:
     """Return a folder without a worker."""
