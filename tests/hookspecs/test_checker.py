@@ -124,6 +124,17 @@ def test_an_unknown_draft_is_read_as_the_latest_at_every_depth(unknown):
             codec(schema).decode('{"a": [1]}')
 
 
+def test_a_draft_that_a_part_without_an_id_names_changes_nothing():
+    anchored = {"$anchor": "e", "$schema": DRAFT_7, "type": "string"}
+    schema = {"properties": {"x": {"$ref": "#e"}}, "$defs": {"e": anchored}}
+    assert codec(schema).decode('{"x": "a"}') == {"x": "a"}
+    with pytest.raises(ToolValidationError, match="x: 1 is not of type 'string'"):
+        codec(schema).decode('{"x": 1}')
+    part = {"$schema": DRAFT_7, "prefixItems": [{"type": "string"}]}
+    with pytest.raises(ToolValidationError, match=r"a\[0\]: 1 is not of type 'string'"):
+        codec({"properties": {"a": part}}).decode('{"a": [1]}')
+
+
 @pytest.mark.parametrize(
     "schema", [{"$schema": DRAFT_3}, {"properties": {"a": {"$schema": DRAFT_3[:-1]}}}]
 )

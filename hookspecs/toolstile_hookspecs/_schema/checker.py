@@ -105,13 +105,13 @@ def _unsearchable(pattern: str) -> str:
 def _readable(schema: Schema) -> dict[str, Any]:
     """Return a copy of a schema that jsonschema-rs reads as the schema is meant.
 
-    An unknown `$schema` stands for the latest draft, the content of texts is not checked, and
-    patterns and references are written without the liberties that most readers take for granted.
+    An unknown `$schema` stands for the latest draft. The content of texts is not checked. Patterns
+    and references are written without the liberties that most readers take for granted.
     """
     changed: dict[str, Any] = from_json(json.dumps(schema))
     for part in cast("list[dict[str, Any]]", _parts(changed)):
         if isinstance(part.get("$schema"), str):
-            part["$schema"] = _draft_of(part)
+            _name_draft(part, is_root=part is changed)
         for name in ("contentEncoding", "contentMediaType"):
             if isinstance(part.get(name), str):
                 del part[name]
@@ -127,6 +127,14 @@ def _readable(schema: Schema) -> dict[str, Any]:
             if isinstance(target := part.get(name), str) and target.startswith("#/"):
                 part[name] = "#" + quote(unquote(target[1:]), safe="/~!$&'()*+,;=:@?")
     return changed
+
+
+def _name_draft(part: dict[str, Any], *, is_root: bool) -> None:
+    is_known = part["$schema"].rstrip("#") in _KNOWN
+    part["$schema"] = _draft_of(part)
+    # Because programs put schemas with their heads into others, only a part with an id has a draft.
+    if is_known and not is_root and not {"$id", "id"} & part.keys():
+        del part["$schema"]
 
 
 _REFERENCES: Final = ("$ref", "$dynamicRef", "$recursiveRef")
