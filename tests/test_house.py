@@ -166,7 +166,7 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
     assert lines_of(core) <= CORE_LINES
 
 
-CORE_LINES = 3700
+CORE_LINES = 3693
 BUDGETS = {
     # The house as it was finished; the figure that was asked for stands behind each.
     "house": {
@@ -178,7 +178,7 @@ BUDGETS = {
         "lines": 54867,  # 55,500
         # Raised by 3 %, for the same.
         "statements": 28209,  # 27,500
-        "files": 330,  # 355
+        "files": 281,  # 355
     },
     "faults that users met": {
         # Patterns of ECMA-262, faults told per alternative, all broken conditions at once,
@@ -266,11 +266,11 @@ BUDGETS = {
     # (150), approvals over restarts and retries (250), purposes of commands (80), tables and
     # install lines (90), hosts and paths in rules (120), fakes of providers in `testing` (210).
     "faults that strangers found": {
-        "contract": 1100,
-        "host": 800,
-        "lines": 4100,  # 1,500
-        "statements": 2400,
-        "files": 26,
+        "contract": 876,
+        "host": 438,
+        "lines": 2849,  # 1,500
+        "statements": 1653,
+        "files": 0,
     },
     # One call as a value, an agent in a line, settings that survive a restart, and words for
     # arguments; 520 lines were asked.
