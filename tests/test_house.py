@@ -267,9 +267,9 @@ BUDGETS = {
     # install lines (90), hosts and paths in rules (120), fakes of providers in `testing` (210).
     "faults that strangers found": {
         "contract": 876,
-        "host": 438,
-        "lines": 2849,  # 1,500
-        "statements": 1653,
+        "host": 443,
+        "lines": 2860,  # 1,500
+        "statements": 1662,
         "files": 0,
     },
     # One call as a value, an agent in a line, settings that survive a restart, and words for

@@ -8,8 +8,6 @@ import pytest
 
 from toolstile_cli.options import KINDS
 
-TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
-
 pytestmark = [pytest.mark.slow, pytest.mark.packaging]
 
 # pytest takes classes of such names for tests, and lines that hold them are as long as they get.
@@ -46,23 +44,6 @@ def test_its_code_is_typed_and_in_order(own, packages):
         own.python("-m", "mypy", "--cache-dir", packages / "mypy", cwd=folder)
         own.python("-m", "ruff", "check", ".", cwd=folder)
         own.python("-m", "ruff", "format", "--check", ".", cwd=folder)
-
-
-def test_the_desk_of_the_tutorial_is_typed_and_in_order_in_its_place(own, packages, tmp_path):
-    own.toolstile("new", "library", cwd=tmp_path)
-    folder = tmp_path / "toolstile-library"
-    (folder / "src/toolstile_library/tools.py").unlink()
-    (folder / "tests/test_tools.py").unlink()
-    tutorial = TUTORIAL.read_text("utf-8")
-    written = dict(re.findall(r"<!-- file: (\S+) -->\n```python\n(.*?)```", tutorial, re.DOTALL))
-    module = folder / "src/toolstile_library/__init__.py"
-    module.write_text(written["lending.py"], "utf-8")
-    test = "toolstile-library/tests/test_desk.py"
-    (tmp_path / test).write_text(written[test], "utf-8")
-
-    own.python("-m", "mypy", "--cache-dir", packages / "mypy", cwd=folder)
-    own.python("-m", "ruff", "check", ".", cwd=folder)
-    own.python("-m", "ruff", "format", "--check", ".", cwd=folder)
 
 
 def test_they_are_all_among_the_plugins(own, packages):

@@ -137,9 +137,10 @@ def _told_as_os_error() -> Generator[None]:
 
 VERSION: Final = "1"
 _USED: Final = "The approval was used before: it is valid for one call."
-_NOT_OURS: Final = (
-    "The approval's token was altered, or this host did not make it. Hosts that resume each "
-    "other's calls, or their own after a restart, need the same approval_key and approval_spent."
+_NOT_OURS: Final = "The approval's token was altered, or this host did not make it."
+_SHARED: Final = (
+    "Hosts that resume each other's calls, or their own after a restart, need the same "
+    "approval_key and approval_spent."
 )
 _IN_USE: Final = "The approval is in use: another call that it was given for has not ended yet."
 
@@ -277,7 +278,9 @@ class TokenSigner:
         if token is None:
             raise TokenRefused("The approval has no token: only a call that is pending has one.")
         if not isinstance(token, str) or not self._is_ours(token):
-            raise TokenRefused(_NOT_OURS)
+            refused = TokenRefused(_NOT_OURS)
+            refused.for_operator = _SHARED
+            raise refused
         claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1]))
         now = self.clock.now().timestamp()
         expires: float = claims["expires"]

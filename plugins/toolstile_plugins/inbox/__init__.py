@@ -8,6 +8,7 @@ pending are resumed with `resume_pending`.
 from __future__ import annotations
 
 import importlib
+import logging
 from collections.abc import Awaitable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib.util import find_spec
@@ -16,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pydantic import BaseModel
 
 from toolstile_hookspecs import (
+    NOTICE,
     ApprovalAnswer,
     ApprovalRequest,
     Binding,
@@ -65,10 +67,9 @@ __all__ = [
 ]
 
 ENDED: Final = "inbox_ended"
-NO_INBOX: Final = (
-    "There is no inbox: path, or beside a database key, is missing in [plugins.inbox]. This "
-    "requires human intervention."
-)
+log = logging.getLogger("toolstile.inbox")
+NO_INBOX: Final = "There is no inbox. This requires human intervention."
+_MISSING: Final = "The table [plugins.inbox] has no path, or beside a database no key."
 
 
 _HOMES: Final = {"ApprovalEvent": "events", "Inbox": "inbox"}
@@ -150,6 +151,7 @@ def toolstile_approve(
 ) -> ApprovalAnswer | Awaitable[ApprovalAnswer]:
     """Keep the question, and wait for its answer or let the call end."""
     if settings.key_file is None:
+        log.warning("%s", _MISSING, extra=NOTICE)
         return ApprovalAnswer.unanswered(NO_INBOX)
     from toolstile_plugins.inbox.approver import Approver, Ended
     from toolstile_plugins.inbox.inbox import Inbox

@@ -33,9 +33,10 @@ from toolstile_plugins.isolation.values import text_of, written
 from toolstile_plugins.workers.host_address import HostAddress
 from toolstile_plugins.workers.tool_modules import tools_in
 
-_UNREACHED = (
-    "{tool} was not run: its worker cannot reach its host at {place} ({reason}). For workers on "
-    "other machines, set address in [plugins.workers] of the host, then retry."
+_UNREACHED = "{tool} was not run: its worker cannot reach its host. Retry later."
+_ADDRESS = (
+    "The worker cannot reach the host at {place} ({reason}). For workers on other machines, set "
+    "address in [plugins.workers] of the host."
 )
 _UNWANTED = "{tool} was not run: its host does not wait for its worker any more. Retry."
 _TOLD = "Its handler has ended, and only its host knows its outcome."
@@ -89,8 +90,11 @@ def _run_connected(
     try:
         channel = address.connect()
     except OSError as error:
-        told = _UNREACHED.format(tool=tool.name, place=address.place, reason=error)
-        return DispatchOutcome(DispatchState.NOT_RUN, told)
+        return DispatchOutcome(
+            DispatchState.NOT_RUN,
+            _UNREACHED.format(tool=tool.name),
+            for_operator=_ADDRESS.format(place=address.place, reason=error),
+        )
     with contextlib.closing(channel):
         try:
             call = cast("Call", channel.receive())

@@ -381,8 +381,9 @@ def test_of_keys_that_are_made_at_once_one_holds(tmp_path):
     assert list(tmp_path.iterdir()) == [file]
 
 
-def test_without_an_inbox_nobody_is_asked(house):
+def test_without_an_inbox_nobody_is_asked(house, caplog):
     tools = house.tools(house.host(top={"plugins": {"inbox": {}}}))
     outcome = tools.dispatch(CALL)
     assert outcome.status is Status.DENIED
-    assert "path, or beside a database key, is missing in [plugins.inbox]" in outcome.text
+    assert "There is no inbox." in outcome.text
+    assert "The table [plugins.inbox] has no path, or beside a database no key." in caplog.text

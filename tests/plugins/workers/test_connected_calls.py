@@ -283,10 +283,10 @@ def test_a_host_that_cannot_be_reached_is_told_and_its_call_does_not_begin(
         (place,) = Path(folder).glob("toolstile-*/host")
         place.unlink()
         told = tools.dispatch(ToolCall("pay_booked", {"order": 9}))
-    assert told.text == (
-        f"pay_booked was not run: its worker cannot reach its host at {place} ([Errno 2] No such "
-        "file or directory). For workers on other machines, set address in [plugins.workers] of "
-        "the host, then retry."
+    assert told.text == ("pay_booked was not run: its worker cannot reach its host. Retry later.")
+    assert told.event.attributes["toolstile.for_operator"] == (
+        f"The worker cannot reach the host at {place} ([Errno 2] No such file or directory). For "
+        "workers on other machines, set address in [plugins.workers] of the host."
     )
     assert shared.noted() == []
 
