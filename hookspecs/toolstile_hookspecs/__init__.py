@@ -92,7 +92,10 @@ from toolstile_hookspecs.execution.foreign_tools import (
 )
 from toolstile_hookspecs.execution.principal import Principal as Principal
 from toolstile_hookspecs.execution.prompt_resources import PromptResources as PromptResources
-from toolstile_hookspecs.execution.purposes import effect_free as effect_free
+from toolstile_hookspecs.execution.purposes import (
+    Durability as Durability,
+    effect_free as effect_free,
+)
 from toolstile_hookspecs.execution.request import RequestTurn as RequestTurn
 from toolstile_hookspecs.execution.schemas import (
     PromptSchema as PromptSchema,

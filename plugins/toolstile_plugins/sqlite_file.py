@@ -13,11 +13,9 @@ from pathlib import Path
 from typing import Any, Final, Literal, Protocol
 from weakref import WeakSet
 
-from toolstile_hookspecs import StateError
+from toolstile_hookspecs import Durability, StateError
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.directories import make_directory_of
-
-Synchronous = Literal["normal", "full"]
 
 BUSY: Final = 10.0
 """Seconds for which a statement waits while other processes write."""
@@ -36,13 +34,13 @@ class _Connection(sqlite3.Connection):
 
 
 def connected(
-    path: Path, synchronous: Synchronous, check: Callable[[sqlite3.Connection], object]
+    path: Path, durability: Durability, check: Callable[[sqlite3.Connection], object]
 ) -> sqlite3.Connection:
     """Open a file in WAL mode, in which readers and a writer do not hinder one another.
 
     Args:
         path: The file; made, with the directories above.
-        synchronous: `normal` survives the death of every process; `full` also a loss of power.
+        durability: Whether a commit waits for the disk; see `Durability`.
         check: Raises where the file is another's, before anything of it changes.
     """
     make_directory_of(path)
@@ -55,7 +53,8 @@ def connected(
             # Before anything is in it; the files beside it get the same mode.
             path.chmod(_MODE)
         _switch_over(connection, check)
-        connection.execute(f"PRAGMA synchronous = {synchronous}")
+        mode = "FULL" if durability == "power" else "NORMAL"
+        connection.execute(f"PRAGMA synchronous = {mode}")
     except BaseException:
         connection.close()
         raise
@@ -87,7 +86,7 @@ class SqliteFile:
 
     Args:
         path: The file.
-        synchronous: See `connected`.
+        durability: See `connected`.
         title: What is kept in it, for messages, such as `stored sessions`.
         prepare: Makes the tables, given each new connection.
 
@@ -97,12 +96,12 @@ class SqliteFile:
     def __init__(
         self,
         path: Path,
-        synchronous: Synchronous,
+        durability: Durability,
         title: str,
         prepare: Callable[[sqlite3.Connection], object],
     ) -> None:
         self.path = path
-        self._synchronous: Synchronous = synchronous
+        self._durability: Durability = durability
         self._title = title
         self._prepare = prepare
         self._reading = threading.Lock()
@@ -182,7 +181,7 @@ class SqliteFile:
         return connection
 
     def _connect(self) -> sqlite3.Connection:
-        connection = connected(self.path, self._synchronous, lambda _: None)
+        connection = connected(self.path, self._durability, lambda _: None)
         try:
             self._prepare(connection)
         except BaseException:

@@ -1,4 +1,4 @@
-"""Purposes for which a host is opened, and the lifespans that each of them enters."""
+"""Purposes for which a host is opened, their lifespans, and the durability of its commits."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 Purpose = Literal["look", "call", "serve"]
 """`look` starts nothing, `call` all that calls need, `serve` ports for others, too."""
+Durability = Literal["power", "process"]
+"""`power`: a commit survives a loss of power. `process`: it survives the death of a process."""
 EFFECT_FREE: Final = "toolstile_effect_free"
 
 

@@ -106,7 +106,7 @@ class CallIndex:
         self.places = places
         beside = (places[0] if places else Path("calls")).absolute()
         path = path or beside.with_name(f".{beside.name}.index")
-        self._file = SqliteFile(path, "normal", "index of calls", _prepare)
+        self._file = SqliteFile(path, "process", "index of calls", _prepare)
         # An ASGI application is not told by every server that it ends.
         finalize(self, self._file.close)
 

@@ -36,7 +36,7 @@ class SqliteApprovals(SqlApprovals):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = SqliteFile(Path(path), "full", "questions", _prepare)
+        self._file = SqliteFile(Path(path), "power", "questions", _prepare)
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""

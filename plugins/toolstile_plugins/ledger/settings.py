@@ -14,6 +14,7 @@ from toolstile_hookspecs import (
     NOTICE,
     Clock,
     ConfigurationError,
+    Durability,
     HostHandle,
     ResourceResolver,
     SystemClock,
@@ -208,7 +209,8 @@ class LedgerSettings(BaseModel):
                 # Late: few runs record anything.
                 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
-                return SqliteStore(self.file, synchronous=self.synchronous, lease=self.lease)
+                durability: Durability = "power" if self.synchronous == "full" else "process"
+                return SqliteStore(self.file, durability=durability, lease=self.lease)
             case "postgres":
                 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 

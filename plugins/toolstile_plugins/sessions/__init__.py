@@ -49,7 +49,9 @@ class SessionsSettings(BaseModel):
             # Late: few hosts store sessions.
             from toolstile_plugins.sessions.sqlite import SqliteSessions
 
-            self._store = SqliteSessions(path, synchronous=self.synchronous)
+            self._store = SqliteSessions(
+                path, durability="power" if self.synchronous == "full" else "process"
+            )
         return self._store
 
     def counter(self, bound: SessionStore | None = None) -> Counter:

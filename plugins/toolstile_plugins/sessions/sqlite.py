@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
 
-from toolstile_hookspecs import StateError
+from toolstile_hookspecs import Durability, StateError
 from toolstile_hookspecs.services.session_store import Entry, SessionInfo
-from toolstile_plugins.sqlite_file import SqliteFile, Synchronous
+from toolstile_plugins.sqlite_file import SqliteFile
 
 _VERSION: Final = "1"
 _TABLES: Final = """
@@ -55,7 +55,7 @@ class SqliteSessions:
 
     Args:
         path: The file; made, with the directories above, when it is first needed.
-        synchronous: `normal` survives the death of every process; `full` also a loss of power.
+        durability: Whether a decision waits for the disk; see `Durability`.
 
     Attributes:
         file: The file, for a `SqliteCounter` that counts within decisions.
@@ -63,12 +63,10 @@ class SqliteSessions:
 
     waits = True
 
-    def __init__(
-        self, path: str | os.PathLike[str], *, synchronous: Synchronous = "normal"
-    ) -> None:
+    def __init__(self, path: str | os.PathLike[str], *, durability: Durability = "power") -> None:
         self.path = Path(path)
         self._identity = ""
-        self.file = SqliteFile(self.path, synchronous, "stored sessions", self._identify)
+        self.file = SqliteFile(self.path, durability, "stored sessions", self._identify)
 
     @property
     def database(self) -> str:

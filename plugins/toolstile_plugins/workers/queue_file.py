@@ -11,13 +11,14 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 from uuid import uuid4
 
+from toolstile_hookspecs import Durability
 from toolstile_hookspecs.services.dispatcher import (
     DispatchedCall,
     DispatchOutcome,
     DispatchState,
 )
 from toolstile_hookspecs.services.start_marks import StartMark, outcome_of, withdraw
-from toolstile_plugins.sqlite_file import SqliteFile, Synchronous
+from toolstile_plugins.sqlite_file import SqliteFile
 from toolstile_plugins.workers.outcomes import KEPT, other_version, too_late, until_recorded
 
 TABLE: Final = """
@@ -153,12 +154,12 @@ class CallQueue:
 
     Args:
         path: The file.
-        synchronous: Whether a start survives a loss of power, too; see `SqliteFile`.
+        durability: Whether a start waits for the disk; see `Durability`.
         lease: Seconds after which a worker without a heartbeat counts as dead.
     """
 
-    def __init__(self, path: Path, synchronous: Synchronous, lease: float) -> None:
-        self._file = SqliteFile(path, synchronous, "calls of workers", _prepare)
+    def __init__(self, path: Path, lease: float, durability: Durability = "power") -> None:
+        self._file = SqliteFile(path, durability, "calls of workers", _prepare)
         self.lease = lease
         self.marks = SqliteMarks(self._file)
 

@@ -107,12 +107,12 @@ class TestSqlite(LedgerStoreContract, SettlesUnknownContract):
             (step,) = store._run(f"EXPLAIN QUERY PLAN {store._select_open}").rows
         assert "USING INDEX toolstile_effects_open" in step[3]
 
-    @pytest.mark.parametrize(("synchronous", "number"), [("normal", 1), ("full", 2)])
+    @pytest.mark.parametrize(("durability", "number"), [("process", 1), ("power", 2)])
     def test_its_file_is_nobody_else_s_has_a_log_and_says_its_version(
-        self, tmp_path, synchronous, number
+        self, tmp_path, durability, number
     ) -> None:
         path = tmp_path / "ledger.db"
-        with closing(SqliteStore(path, synchronous=synchronous)) as store:
+        with closing(SqliteStore(path, durability=durability)) as store:
             store.claim(claim_of(), now=NOW)
             assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
             assert store._run("PRAGMA synchronous").rows == [(number,)]

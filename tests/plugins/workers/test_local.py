@@ -22,7 +22,7 @@ from toolstile_plugins.workers.settings import WorkersSettings
 
 @contextmanager
 def marks_in(file: Path) -> Generator[StartMarks]:
-    with closing(CallQueue(file, "normal", lease=1)) as queue:
+    with closing(CallQueue(file, lease=1)) as queue:
         yield queue.marks
 
 

@@ -11,16 +11,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from toolstile_hookspecs import LedgerError
+from toolstile_hookspecs import Durability, LedgerError
 from toolstile_hookspecs.services.ledger import EffectState, RecordedResult
 from toolstile_plugins.ledger.stores.process_identity import Process, monotonic
 from toolstile_plugins.ledger.stores.sql import FINISH, OPEN, TABLE, Done, Row, SqlStore, finished
-from toolstile_plugins.sqlite_file import (
-    FORK_PATIENCE,
-    Synchronous,
-    close_around_forks,
-    connected,
-)
+from toolstile_plugins.sqlite_file import FORK_PATIENCE, close_around_forks, connected
 
 VERSION: Final = 1
 _OURS: Final = ("toolstile_", "sqlite_")
@@ -40,8 +35,7 @@ class SqliteStore(SqlStore):
 
     Args:
         path: The file; made, with the directories above, when it is first needed.
-        synchronous: `normal` survives the death of every process; `full` also a loss of power. It
-            waits for the disk twice a call.
+        durability: `power` waits for the disk twice a call; see `Durability`.
         lease: Seconds after which a claim that is not renewed counts as given up.
     """
 
@@ -51,14 +45,14 @@ class SqliteStore(SqlStore):
         self,
         path: str | os.PathLike[str],
         *,
-        synchronous: Synchronous = "normal",
+        durability: Durability = "power",
         lease: float = 30.0,
     ) -> None:
         super().__init__()
         self._insert = self._insert.replace(*_INTO).removesuffix(_ON_CONFLICT)
         self.path = Path(path)
         self.lease: float | None = lease
-        self._synchronous: Synchronous = synchronous
+        self._durability: Durability = durability
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         close_around_forks(self)
@@ -145,7 +139,7 @@ class SqliteStore(SqlStore):
 
     def _connect(self) -> sqlite3.Connection:
         check = partial(_check_usable, file=self.path)
-        connection = connected(self.path, self._synchronous, check)
+        connection = connected(self.path, self._durability, check)
         try:
             # Else a text that is damaged keeps all rows from being read.
             connection.text_factory = _lossless
