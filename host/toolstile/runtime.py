@@ -9,7 +9,6 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.background_loop import Background
-from toolstile.drivers.job import Workers
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.pipeline.batch import CommitQueue
 from toolstile.pipeline.plan import HostPlans
@@ -18,6 +17,7 @@ from toolstile.resources.waiting import CallOwner
 from toolstile.state.session import Session
 from toolstile_hookspecs import InflightCall, Tool
 from toolstile_hookspecs.support.process import renewed_in_forks
+from toolstile_hookspecs.support.workers import Workers
 
 
 class Inflight(Sequence[InflightCall]):

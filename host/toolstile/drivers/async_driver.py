@@ -9,10 +9,11 @@ from contextlib import suppress
 from typing import Any, TypeVar
 
 from toolstile.drivers.commands import Run, Step, WaitFor
-from toolstile.drivers.job import Job, Workers
+from toolstile.drivers.job import Job
 from toolstile.drivers.limit import CALLER_CANCELLED, INTERRUPTED, Cancelled, TimedOut
 from toolstile.drivers.sync_driver import Pipeline
 from toolstile_hookspecs import DeadlineExceededError
+from toolstile_hookspecs.support.workers import Workers
 
 T = TypeVar("T")
 log = logging.getLogger("toolstile.pipeline")

@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Step, WaitFor
-from toolstile.drivers.job import Job, Workers
+from toolstile.drivers.job import Job
 from toolstile.drivers.limit import INTERRUPTED
+from toolstile_hookspecs.support.workers import Workers
 
 T = TypeVar("T")
 Pipeline = Generator[Step, Any, T]

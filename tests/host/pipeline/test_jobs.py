@@ -11,8 +11,9 @@ import pytest
 
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Run
-from toolstile.drivers.job import Job, Workers
+from toolstile.drivers.job import Job
 from toolstile.drivers.limit import Limit
+from toolstile_hookspecs.support.workers import Workers
 
 from .job_owner import Owner
 

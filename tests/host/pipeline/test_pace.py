@@ -16,9 +16,10 @@ from toolstile.drivers import job as jobs
 from toolstile.drivers.async_driver import AsyncDriver
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import HandlerTiming, Run
-from toolstile.drivers.job import BRIEF, MOMENT, Job, Workers
+from toolstile.drivers.job import BRIEF, MOMENT, Job
 from toolstile.drivers.limit import Limit
 from toolstile.drivers.sync_driver import SyncDriver
+from toolstile_hookspecs.support.workers import Workers
 
 from .job_owner import Owner
 

@@ -12,9 +12,9 @@ import pytest
 from toolstile.drivers import sync_driver
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Run, Step
-from toolstile.drivers.job import Workers
 from toolstile.drivers.sync_driver import SyncDriver
 from toolstile.pipeline.hook_calls import ENDLESS
+from toolstile_hookspecs.support.workers import Workers
 
 PATIENCE = 60.0
 
