@@ -281,6 +281,14 @@ BUDGETS = {
         "statements": 304,
         "files": 4,
     },
+    # Shared commits; 300 lines were asked for speed and durability together.
+    "fast and durable": {
+        "contract": 80,
+        "host": -48,
+        "lines": 160,
+        "statements": 103,
+        "files": 1,
+    },
     # Four scenes with their proofs, and the shop that they play in; 380 lines were asked.
     "demo": {
         "contract": 0,
@@ -510,7 +518,8 @@ print(len({module for module, _ in seen}), len(set(seen)), changes)
 WALKS = {
     # Modules, functions and changes of module; the goals are 22, 52, 45 and 18, 40, 32.
     # A busy machine may take another way round the wait for the thread.
-    "timeout": (19, 47, 39),
+    # One module more: plugins use the worker threads, too.
+    "timeout": (20, 42, 37),
     "inline": (18, 37, 32),
 }
 

@@ -7,13 +7,14 @@ import random
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import Any, Final, Literal, Protocol
-from weakref import WeakSet
+from queue import Empty, SimpleQueue
+from typing import Any, Final, Protocol
+from weakref import WeakSet, WeakValueDictionary
 
-from toolstile_hookspecs import Durability, StateError
+from toolstile_hookspecs import Durability, StateError, ToolstileError
 from toolstile_hookspecs.support.process import deferred_interrupts
 from toolstile_plugins.directories import make_directory_of
 
@@ -21,6 +22,10 @@ BUSY: Final = 10.0
 """Seconds for which a statement waits while other processes write."""
 FORK_PATIENCE: Final = 15.0
 """Seconds for which a fork waits for a statement; a signal handler may fork within one."""
+MOST_IN_GROUP: Final = 64
+"""Callers that share a commit; others would wait for too long."""
+_MOMENT: Final = 0.2
+"""Seconds after which a caller that waits for a commit makes it."""
 _MODE: Final = 0o600
 """The mode of a file: what calls leave in it is private to the user."""
 
@@ -78,8 +83,178 @@ def _switch_over(
             return
 
 
+class _Group:
+    """The callers whose changes one commit keeps."""
+
+    def __init__(self) -> None:
+        self.size = 0
+        self.error: BaseException | None = None
+        self.is_over = False
+        # One item for each caller: an interrupted one may leave its own.
+        self.ends = SimpleQueue[None]()
+
+
+class _Writer:
+    """The one connection of this process that writes to a file.
+
+    Its commits are shared, since each may wait for the disk: a caller leaves its changes in the
+    open transaction while others stand in line, and the last of them commits for all.
+    """
+
+    def __init__(self, path: Path, durability: Durability) -> None:
+        self._path = path
+        self._durability: Durability = durability
+        self._lock = threading.Lock()
+        self._line: set[int] = set()
+        self._group: _Group | None = None
+        self._connection: sqlite3.Connection | None = None
+        self.thread: int | None = None
+        self.users = WeakSet[SqliteFile]()
+        close_around_forks(self)
+
+    @contextmanager
+    def changing(self) -> Generator[sqlite3.Connection]:
+        """Run the block alone in the file; its changes are kept when this returns."""
+        thread = threading.get_ident()
+        self._line.add(thread)
+        try:
+            with self._lock:
+                self._line.discard(thread)
+                group = self._group = self._group or _Group()
+                try:
+                    connection = self._begin(group)
+                    self.thread = thread
+                    yield connection
+                    if group.size:
+                        connection.execute("RELEASE caller")
+                    group.size += 1
+                except BaseException as error:
+                    self._undo(group, error)
+                    raise
+                finally:
+                    self.thread = None
+                    if group is self._group and (not self._line or group.size == MOST_IN_GROUP):
+                        self._commit(group)
+        finally:
+            self._line.discard(thread)
+        if not group.is_over:
+            self._await(group)
+        if group.error is not None:
+            raise group.error
+
+    def change(self, statement: str, values: Sequence[Any]) -> int:
+        """Run one statement, alone in the file, and return the number of changed rows."""
+        if not self._line and not self._lock.locked():
+            with self._lock:
+                if self._group is None and self._connection is not None:
+                    # It commits by itself: there is no caller to share that with.
+                    return self._connection.execute(statement, values).rowcount
+        with self.changing() as connection:
+            return connection.execute(statement, values).rowcount
+
+    def nested(self) -> sqlite3.Connection | None:
+        """Return the connection of a transaction that is open on this thread, else None."""
+        return self._connection if self.thread == threading.get_ident() else None
+
+    def _begin(self, group: _Group) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = connected(self._path, self._durability, lambda _: None)
+        # Within the first caller's transaction, the others can be undone by themselves.
+        self._connection.execute("SAVEPOINT caller" if group.size else "BEGIN IMMEDIATE")
+        return self._connection
+
+    def _undo(self, group: _Group, fault: BaseException) -> None:
+        if group.size and self._connection is not None:
+            try:
+                self._connection.execute("ROLLBACK TO caller")
+                self._connection.execute("RELEASE caller")
+            except sqlite3.Error as error:
+                # The transaction has gone whole, as on a full disk.
+                group.error = fault if isinstance(fault, sqlite3.Error) else error
+            else:
+                return
+        # Closed, it undoes what is not committed: from then on others can tell.
+        self._drop()
+        self._end(group)
+
+    def _commit(self, group: _Group) -> None:
+        assert self._connection is not None  # noqa: S101 - the group has begun
+        try:
+            self._connection.commit()
+        except BaseException as error:
+            # An interruption may have come after it.
+            if isinstance(error, sqlite3.Error) or self._connection.in_transaction:
+                group.error = sqlite3.OperationalError(str(error) or "its commit was interrupted")
+                self._drop()
+            if not isinstance(error, sqlite3.Error):
+                raise
+        finally:
+            self._end(group)
+
+    def _end(self, group: _Group) -> None:
+        self._group = None
+        group.is_over = True
+        for _ in range(group.size):
+            group.ends.put(None)
+
+    def finish_group(self) -> None:
+        """Keep what callers have left to be committed."""
+        with self._lock:
+            if self._group is not None:
+                self._commit(self._group)
+
+    def close(self) -> None:
+        """Close the file, after the open group has ended."""
+        with self._lock:
+            self._shut()
+
+    def close_for_fork(self) -> bool:
+        """Close the file and keep others from opening it until `reopen_after_fork`."""
+        is_held = self._lock.acquire(timeout=FORK_PATIENCE)
+        if is_held:
+            self._shut()
+        return is_held
+
+    def reopen_after_fork(self) -> None:
+        """Let others open the file again."""
+        self._lock.release()
+
+    def _shut(self) -> None:
+        if self._group is not None:
+            self._commit(self._group)
+        self._drop()
+
+    def _drop(self) -> None:
+        connection, self._connection = self._connection, None
+        if connection is not None:
+            with suppress(sqlite3.Error):
+                connection.close()
+
+    def _await(self, group: _Group) -> None:
+        try:
+            group.ends.get(timeout=_MOMENT)
+        except Empty:
+            # Whoever stood in line was interrupted, or takes long.
+            with self._lock:
+                if not group.is_over:
+                    self._commit(group)
+
+
+_writers: Final = WeakValueDictionary[tuple[int, str, Durability], _Writer]()
+_finding: Final = threading.Lock()
+
+
+def _writer_of(path: Path, durability: Durability) -> _Writer:
+    key = (os.getpid(), os.path.realpath(path), durability)
+    with _finding:
+        writer = _writers.get(key)
+        if writer is None:
+            writer = _writers[key] = _Writer(path, durability)
+    return writer
+
+
 class SqliteFile:
-    """A file with one connection that reads and one that writes.
+    """A file that is read on a connection of its own, and written on the one of the process.
 
     So a look never waits for a transaction. What is asked for within a transaction, on the same
     thread, is part of it. The file must be on a disk of this machine.
@@ -88,27 +263,30 @@ class SqliteFile:
         path: The file.
         durability: See `connected`.
         title: What is kept in it, for messages, such as `stored sessions`.
-        prepare: Makes the tables, given each new connection.
-
-    Every method raises `StateError` when the file cannot be used.
+        prepare: Makes the tables, given a new connection.
+        check: See `connected`.
+        fault: The error that every method raises when the file cannot be used.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - two for the ledger alone
         self,
         path: Path,
         durability: Durability,
         title: str,
         prepare: Callable[[sqlite3.Connection], object],
+        *,
+        check: Callable[[sqlite3.Connection], object] = bool,
+        fault: type[ToolstileError] = StateError,
     ) -> None:
         self.path = path
         self._durability: Durability = durability
         self._title = title
         self._prepare = prepare
+        self._check = check
+        self._fault = fault
         self._reading = threading.Lock()
-        self._deciding = threading.Lock()
         self._reader: sqlite3.Connection | None = None
-        self._writer: sqlite3.Connection | None = None
-        self._thread: int | None = None
+        self._writer: _Writer | None = None
         self._process: int | None = None
         close_around_forks(self)
 
@@ -119,40 +297,45 @@ class SqliteFile:
 
     def read(self, query: str, *values: Any) -> list[Any]:
         """Return what a query finds."""
-        if self._thread == threading.get_ident():
-            with self.writing() as connection:
+        try:
+            if self._writer is not None and (connection := self._writer.nested()) is not None:
                 return connection.execute(query, values).fetchall()
-        self._check_process()
-        with self._reading:
-            try:
-                return self._connection("_reader").execute(query, values).fetchall()
-            except (sqlite3.Error, OSError) as error:
-                self._drop("_reader")
-                raise self._explained(error) from error
+            self._check_process()
+            with self._reading:
+                return self._opened().execute(query, values).fetchall()
+        except (sqlite3.Error, OSError) as error:
+            raise self._explained(error) from error
+
+    def change(self, statement: str, *values: Any) -> int:
+        """Run one statement, kept when this returns; it gives the number of changed rows."""
+        writer = self._writer_here()
+        try:
+            if (connection := writer.nested()) is not None:
+                return connection.execute(statement, values).rowcount
+            return writer.change(statement, values)
+        except (sqlite3.Error, OSError) as error:
+            raise self._explained(error) from error
 
     @contextmanager
     def writing(self) -> Generator[sqlite3.Connection]:
-        """Run the block in a transaction, alone in the file."""
-        if self._thread == threading.get_ident() and self._writer is not None:
-            with self._explaining():
-                yield self._writer
-            return
-        self._check_process()
-        with deferred_interrupts(), self._deciding:
-            try:
-                connection = self._connection("_writer")
-                connection.execute("BEGIN IMMEDIATE")
-                self._thread = threading.get_ident()
+        """Run the block in a transaction, alone in the file; it is kept when this returns."""
+        writer, is_begun = self._writer_here(), False
+        try:
+            if (connection := writer.nested()) is not None:
                 yield connection
-                connection.commit()
-            except BaseException as error:
-                # Closed, it undoes what is not committed: from then on others can tell.
-                self._drop("_writer")
-                if isinstance(error, sqlite3.Error if self._thread else (sqlite3.Error, OSError)):
-                    raise self._explained(error) from error
+                return
+            with deferred_interrupts(), writer.changing() as connection:
+                is_begun = True
+                yield connection
+        except (sqlite3.Error, OSError) as error:
+            if is_begun and isinstance(error, OSError):
                 raise
-            finally:
-                self._thread = None
+            raise self._explained(error) from error
+
+    def finish_group(self) -> None:
+        """Keep what callers of this process have left for one of them to commit."""
+        if self._writer is not None and self._writer.nested() is None:
+            self._writer.finish_group()
 
     def open(self) -> None:
         """Open the file, so that its tables are there."""
@@ -161,79 +344,99 @@ class SqliteFile:
     def close(self) -> None:
         """Close the file; the next use opens it again. A forked child leaves its parent's open."""
         if self._process == os.getpid():
-            with self._deciding, self._reading:
-                self._shut()
+            with self._reading:
+                self._drop()
                 self._process = None
+                writer, self._writer = self._writer, None
+            if writer is not None:
+                writer.users.discard(self)
+                if not writer.users:
+                    writer.close()
 
-    @contextmanager
-    def _explaining(self) -> Generator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise self._explained(error) from error
-
-    def _connection(self, role: Literal["_reader", "_writer"]) -> sqlite3.Connection:
-        connection: sqlite3.Connection | None = getattr(self, role)
-        if connection is None:
-            connection = self._connect()
-            setattr(self, role, connection)
+    def _opened(self) -> sqlite3.Connection:
+        if self._reader is None:
+            reader = connected(self.path, self._durability, self._check)
+            try:
+                self._prepare(reader)
+            except BaseException:
+                reader.close()
+                raise
+            self._writer = _writer_of(self.path, self._durability)
+            self._writer.users.add(self)
             self._process = os.getpid()
-        return connection
+            self._reader = reader
+        return self._reader
 
-    def _connect(self) -> sqlite3.Connection:
-        connection = connected(self.path, self._durability, lambda _: None)
-        try:
-            self._prepare(connection)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+    def _writer_here(self) -> _Writer:
+        if self._reader is None or self._process != os.getpid():
+            self.open()
+        assert self._writer is not None  # noqa: S101 - it is open
+        return self._writer
 
     def _check_process(self) -> None:
         if self._process not in (None, os.getpid()):
-            raise StateError(
-                f"The {self._title} were opened before this process was forked, so they cannot be "
-                "used here. Make a Host in the child."
+            raise self._fault(
+                f"The {self._title} in {self.path} cannot be used: its file was opened before this "
+                "process was forked. Make a Host in the child."
             )
 
-    def _drop(self, role: Literal["_reader", "_writer"]) -> None:
-        connection: sqlite3.Connection | None = getattr(self, role)
-        setattr(self, role, None)
-        if connection is not None:
+    def _drop(self) -> None:
+        reader, self._reader = self._reader, None
+        if reader is not None:
             with suppress(sqlite3.Error):
-                connection.close()
+                reader.close()
 
-    def _shut(self) -> None:
-        self._drop("_reader")
-        self._drop("_writer")
-
-    def _explained(self, error: Exception) -> StateError:
+    def _explained(self, error: Exception) -> ToolstileError:
+        # What SQLite has noticed once, a connection may go on believing.
+        with self._reading:
+            self._drop()
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
-        remedy = (
-            "See which process, or other connection of this one, holds the file, and whether its "
-            "disk has room and this user may write there"
-        )
+        if self.path.is_dir():
+            reason = "it is a directory"
+        remedy = "Fix that, or name another file"
         if isinstance(error, sqlite3.DataError):
             # An id may be of a user's request.
             remedy = "Leave lone surrogates out of ids and keys"
-        return StateError(
-            f"The {self._title} in {self.path} cannot be used: {reason}. {remedy}; then retry."
+        for part, cure in _REMEDIES:
+            if part in reason.lower():
+                remedy = cure
+                break
+        return self._fault(
+            f"The {self._title} in {self.path} cannot be used: {reason}. {remedy}, then retry."
         )
 
     def close_for_fork(self) -> bool:
         """Close the file and keep others from opening it until `reopen_after_fork`."""
-        if not self._deciding.acquire(timeout=FORK_PATIENCE):
-            return False
-        if not self._reading.acquire(timeout=FORK_PATIENCE):
-            self._deciding.release()
-            return False
-        self._shut()
-        return True
+        is_held = self._reading.acquire(timeout=FORK_PATIENCE)
+        if is_held:
+            self._drop()
+        return is_held
 
     def reopen_after_fork(self) -> None:
         """Let others open the file again."""
         self._reading.release()
-        self._deciding.release()
+
+
+_MAY_WRITE: Final = "Let this process write to the file and its directory"
+_ANOTHER: Final = "It is damaged, or another program's: name another file, or put a copy back"
+_REMEDIES: Final = (
+    ("it is a directory", "Configure the path of a file"),
+    ("not a database", _ANOTHER),
+    ("no such table", _ANOTHER),
+    ("no column", _ANOTHER),
+    ("no such column", _ANOTHER),
+    (
+        "malformed",
+        "It is damaged: put a copy back, or move it away, and it is forgotten",
+    ),
+    ("full", "Make room on the disk"),
+    ("i/o", "Look at the disk, which may be full"),
+    ("readonly", _MAY_WRITE),
+    ("permission", _MAY_WRITE),
+    ("unable to open", _MAY_WRITE),
+    ("locked", "Find out which process, or other connection of this one, locks it"),
+)
+"""Parts of SQLite's messages, in small letters, and the remedies."""
 
 
 # --- Forks

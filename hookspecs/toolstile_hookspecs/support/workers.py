@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from queue import SimpleQueue
+from typing import TypeVar
 
+from toolstile_hookspecs.support.process import renewed_in_forks
+
+T = TypeVar("T")
 Task = Callable[[], None]
 MAX_IDLE = 32
 
@@ -48,3 +55,26 @@ class Workers:
             if len(self._idle) >= self._most_idle:
                 return
             self._idle.append(inbox)
+
+
+_workers: Workers = renewed_in_forks(__name__, "_workers", Workers)
+
+
+async def off_loop(function: Callable[[], T]) -> T:
+    """Return what a function gives, called on a worker with the context variables of the caller.
+
+    Unlike those of `asyncio.to_thread`, workers have no upper bound: calls that wait for one disk
+    share its commits only where all of them can wait at once.
+    """
+    future: Future[T] = Future()
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        if future.set_running_or_notify_cancel():
+            try:
+                future.set_result(context.run(function))
+            except BaseException as error:  # noqa: BLE001 - raised where it is awaited
+                future.set_exception(error)
+
+    _workers.submit(work)
+    return await asyncio.wrap_future(future)

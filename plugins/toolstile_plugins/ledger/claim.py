@@ -21,6 +21,7 @@ from toolstile_hookspecs.services.ledger import Claim, EffectState, LedgerEntry
 from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_hookspecs.support.ids import new_id
 from toolstile_hookspecs.support.process import deferred_interrupts
+from toolstile_hookspecs.support.workers import off_loop
 from toolstile_plugins.ledger import messages as wording
 from toolstile_plugins.ledger.api import EffectLedger, now_of
 from toolstile_plugins.ledger.entries import is_unsettled
@@ -95,9 +96,7 @@ def is_recorded(tool: Tool[Any, Any], params: Any, context: ToolContext) -> Awai
         return as_seen_by(context, entry).state is EffectState.DONE
 
     if ledger.store.waits and is_on_loop():
-        import asyncio  # late: commands that make no calls need not wait for it
-
-        return asyncio.to_thread(look)
+        return off_loop(look)
     return look()
 
 
@@ -161,7 +160,7 @@ async def _wait_and_claim(holding: Holding, claim: Claim, params: Any) -> Replay
     until = loop.time() + holding.ledger.wait
     pause = SHORTEST
     while True:
-        standing = await asyncio.to_thread(_attempt, holding, claim, params)
+        standing = await off_loop(partial(_attempt, holding, claim, params))
         if standing is None:
             return None
         if standing.state is EffectState.DONE:
@@ -189,11 +188,9 @@ async def _find_out(holding: Holding, standing: LedgerEntry) -> LedgerEntry | No
     """
     reconciler, claim = holding.reconciler, standing.claim
     assert reconciler is not None  # noqa: S101 - others are told at once
-    import asyncio  # late: commands that make no calls need not wait for it
-
     try:
         await reconciler.find_out(standing, holding.context)
-        now = await asyncio.to_thread(holding.ledger.store.get, claim.key)
+        now = await off_loop(partial(holding.ledger.store.get, claim.key))
     except Exception as error:
         holding.context.set_attribute("ledger.state", "unavailable")
         failed = wording.failure(holding.ledger.store, error)

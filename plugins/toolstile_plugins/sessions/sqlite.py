@@ -111,6 +111,8 @@ class SqliteSessions:
             "SELECT 1 FROM toolstile_sessions WHERE decision_id = ? UNION ALL "
             "SELECT 1 FROM toolstile_decisions WHERE decision_id = ?"
         )
+        # Its caller may have been interrupted while it waited for the commit.
+        self.file.finish_group()
         found = bool(self.file.read(query, decision_id, decision_id))
         return found if (kind, identity) == ("sessions", self._identity) else None
 

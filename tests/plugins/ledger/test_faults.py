@@ -135,7 +135,7 @@ def test_a_table_that_only_has_the_name_of_the_ledgers(file_bench, path):
         connection.execute("CREATE TABLE toolstile_effects (key TEXT)")
         connection.execute("PRAGMA user_version = 1")
     file_bench.open(order, look)
-    assert_closed(file_bench, "It is not a ledger", "name another file")
+    assert_closed(file_bench, "another program's", "name another file")
     assert done == []
 
 

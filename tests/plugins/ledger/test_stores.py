@@ -104,7 +104,7 @@ class TestSqlite(LedgerStoreContract, SettlesUnknownContract):
             store.claim(claim_of(), now=NOW)
             store._run("DROP INDEX toolstile_effects_open")
         with closing(SqliteStore(path)) as store:
-            (step,) = store._run(f"EXPLAIN QUERY PLAN {store._select_open}").rows
+            (step,) = store._file.read(f"EXPLAIN QUERY PLAN {store._select_open}")
         assert "USING INDEX toolstile_effects_open" in step[3]
 
     @pytest.mark.parametrize(("durability", "number"), [("process", 1), ("power", 2)])
@@ -115,7 +115,7 @@ class TestSqlite(LedgerStoreContract, SettlesUnknownContract):
         with closing(SqliteStore(path, durability=durability)) as store:
             store.claim(claim_of(), now=NOW)
             assert {each.stat().st_mode & 0o777 for each in tmp_path.iterdir()} == {0o600}
-            assert store._run("PRAGMA synchronous").rows == [(number,)]
+            assert store._file.read("PRAGMA synchronous") == [(number,)]
         path.chmod(0o640)
         with closing(SqliteStore(path)) as store:
             store.get("opens the file")
@@ -147,7 +147,7 @@ class TestSqlite(LedgerStoreContract, SettlesUnknownContract):
             sys.stdin.readline()
             writer = threading.Thread(target=claim, args=(store, "meanwhile"))
             writer.start()
-            while not store._lock.locked():
+            while not (store._file._writer and store._file._writer._lock.locked()):
                 time.sleep(0.001)
             print("forks", flush=True)
             (begun, begins), (ended, ends) = os.pipe(), os.pipe()

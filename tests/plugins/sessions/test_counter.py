@@ -65,7 +65,7 @@ class TestInAFile(CounterContract):
     def test_a_reservation_that_fails_says_so_and_leaves_the_decision(self, sessions, counter):
         with sessions.deciding("s") as decision:
             decision.connection.execute("CREATE TABLE toolstile_counts (id TEXT)")
-            with pytest.raises(StateError, match=r"cannot be used: .*; then retry"):
+            with pytest.raises(StateError, match=r"cannot be used: .*, then retry"):
                 take(counter, "a")
             decision.append(entry_of())
         assert sessions.has_moved("s", 0)
@@ -80,5 +80,5 @@ class TestInAFile(CounterContract):
     def test_a_file_that_is_no_database_is_refused(self, counter, file):
         file.parent.mkdir()
         file.write_text("letters")
-        with pytest.raises(StateError, match=r"cannot be used: .*; then retry"):
+        with pytest.raises(StateError, match=r"cannot be used: .*, then retry"):
             counter.read("k", now=datetime.now(UTC))

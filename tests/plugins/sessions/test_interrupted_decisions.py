@@ -26,6 +26,7 @@ from toolstile_hookspecs.support import process
 from toolstile_plugins.ledger import claim
 from toolstile_plugins.ledger.participant import Holding
 from toolstile_plugins.record import verify
+from toolstile_plugins.sqlite_file import _Writer
 
 MONITORING: Any = getattr(sys, "monitoring", None)
 TOOL_ID = 4
@@ -103,6 +104,7 @@ DECIDING: dict[object, set[str]] = {
     Journal: {"moving", "_ask", "_show", "_read_back", "_resolve", "was_kept"},
     Branch: {"commit", "end_commit"},
     Holding: {"take", "settle"},
+    _Writer: {"changing", "change", "_begin", "_undo", "_commit", "_end", "finish_group"},
 }
 
 

@@ -45,7 +45,7 @@ class TestSqlite(SessionStoreContract):
     def test_a_file_that_is_no_database_is_refused_and_stays_as_it_is(self, store, file):
         file.parent.mkdir()
         file.write_text("letters")
-        with pytest.raises(StateError, match=r"state\.db cannot be used: .*; then retry"):
+        with pytest.raises(StateError, match=r"state\.db cannot be used: .*, then retry"):
             store.after("s", 0)
         assert file.read_text() == "letters"
 

@@ -8,7 +8,6 @@ succeeds.
 from __future__ import annotations
 
 import json
-import os
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
@@ -159,20 +158,10 @@ class SqlStore(ABC):
         self._select_open = (
             f"{select} WHERE state <> 'done' AND {open_ones} ORDER BY created_at, key"
         )
-        # The process that has the database open.
-        self._process: int | None = None
 
     @abstractmethod
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
         """Run one statement, committed when it returns; raises `LedgerError`."""
-
-    def _check_process(self) -> None:
-        """Refuse a forked child: a connection must not be used on both sides of a fork."""
-        if self._process not in (None, os.getpid()):
-            raise LedgerError(
-                "The ledger was opened before this process was forked, so it cannot be used here. "
-                "Make a Host in the child."
-            )
 
     @abstractmethod
     def _is_lapsed(self, row: Row) -> bool:

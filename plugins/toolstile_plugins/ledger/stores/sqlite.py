@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-import threading
 from collections.abc import Sequence
 from datetime import datetime
 from functools import partial
@@ -15,7 +14,7 @@ from toolstile_hookspecs import Durability, LedgerError
 from toolstile_hookspecs.services.ledger import EffectState, RecordedResult
 from toolstile_plugins.ledger.stores.process_identity import Process, monotonic
 from toolstile_plugins.ledger.stores.sql import FINISH, OPEN, TABLE, Done, Row, SqlStore, finished
-from toolstile_plugins.sqlite_file import FORK_PATIENCE, close_around_forks, connected
+from toolstile_plugins.sqlite_file import SqliteFile
 
 VERSION: Final = 1
 _OURS: Final = ("toolstile_", "sqlite_")
@@ -52,15 +51,19 @@ class SqliteStore(SqlStore):
         self._insert = self._insert.replace(*_INTO).removesuffix(_ON_CONFLICT)
         self.path = Path(path)
         self.lease: float | None = lease
-        self._durability: Durability = durability
-        self._lock = threading.Lock()
-        self._connection: sqlite3.Connection | None = None
-        close_around_forks(self)
+        self._file = SqliteFile(
+            self.path,
+            durability,
+            "ledger",
+            _prepare,
+            check=partial(_check_usable, file=self.path),
+            fault=LedgerError,
+        )
 
     @property
     def database(self) -> str:
         """The file, as a session store in it names it, too."""
-        return str(self.path.absolute())
+        return self._file.database
 
     def finish_within(
         self,
@@ -86,71 +89,31 @@ class SqliteStore(SqlStore):
                 raise LedgerError(
                     f"A host runs a call that is recorded in {path}. Stop the host, then retry."
                 )
-            self._run("ATTACH ? AS other", (str(path),))
+            # No writer may attach a file within its transaction.
+            run = self._file.read
+            run("ATTACH ? AS other", str(path))
             try:
                 # Two transactions: SQLite commits to one file of two first, and neither may lose.
-                taken = self._run(
+                run(
                     "INSERT OR IGNORE INTO main.toolstile_effects SELECT * "
                     "FROM other.toolstile_effects"
-                ).changed
-                self._run("DELETE FROM other.toolstile_effects")
+                )
+                ((taken,),) = run("SELECT changes()")
+                run("DELETE FROM other.toolstile_effects")
             finally:
-                self._run("DETACH other")
+                run("DETACH other")
         finally:
             old.close()
-        return taken
+        return int(taken)
 
     def close(self) -> None:
         """Close the file; the next use opens it again. A forked child leaves its parent's open."""
-        if self._process == os.getpid():
-            with self._lock:
-                self._process = None
-                self._shut()
-
-    def close_for_fork(self) -> bool:
-        """Close the file and keep others from opening it until `reopen_after_fork`."""
-        is_held = self._lock.acquire(timeout=FORK_PATIENCE)
-        if is_held:
-            self._shut()
-        return is_held
-
-    def reopen_after_fork(self) -> None:
-        """Let others open the file again."""
-        self._lock.release()
+        self._file.close()
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
-        # First, as a thread that only the parent has may hold the lock.
-        self._check_process()
-        with self._lock:
-            try:
-                if self._connection is None:
-                    self._connection = self._connect()
-                    self._process = os.getpid()
-                cursor = self._connection.execute(statement, values)
-                rows = cursor.fetchall() if cursor.description is not None else ()
-                return Done(rows, cursor.rowcount)
-            except (sqlite3.Error, OSError, ValueError, OverflowError) as error:
-                raise self._explained(error) from error
-
-    def _shut(self) -> None:
-        connection, self._connection = self._connection, None
-        if connection is not None:
-            connection.close()
-
-    def _connect(self) -> sqlite3.Connection:
-        check = partial(_check_usable, file=self.path)
-        connection = connected(self.path, self._durability, check)
-        try:
-            # Else a text that is damaged keeps all rows from being read.
-            connection.text_factory = _lossless
-            if _version_of(connection) != VERSION:
-                connection.execute(_TABLE)
-                connection.execute(f"PRAGMA user_version = {VERSION}")
-            connection.execute(OPEN)
-        except BaseException:
-            connection.close()
-            raise
-        return connection
+        if statement.startswith("SELECT"):
+            return Done(self._file.read(statement, *values), 0)
+        return Done((), self._file.change(statement, *values))
 
     def _owner(self) -> str:
         return str(Process.current())
@@ -170,44 +133,18 @@ class SqliteStore(SqlStore):
         now = monotonic()
         return not now < lease <= now + max(self.lease, 3600.0)
 
-    def _explained(self, error: Exception) -> LedgerError:
-        text = str(error)
-        if isinstance(error, OSError):
-            text = error.strerror or text
-        remedy = "Fix that, or name another file, then retry."
-        if self.path.is_dir():
-            text = "it is a directory"
-        for part, cure in _REMEDIES:
-            if part in text.lower():
-                remedy = cure
-                break
-        # What SQLite has noticed once, a connection may go on believing.
-        self._shut()
-        return LedgerError(f"The ledger {self.path} cannot be used: {text}. {remedy}")
+
+def _prepare(connection: sqlite3.Connection) -> None:
+    # Else a text that is damaged keeps all rows from being read.
+    connection.text_factory = _lossless
+    if _version_of(connection) != VERSION:
+        connection.execute(_TABLE)
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+    connection.execute(OPEN)
 
 
 def _lossless(content: bytes) -> str:
     return content.decode("utf-8", "surrogateescape")
-
-
-_NO_LEDGER: Final = "It is not a ledger, or damaged: name another file, or put a copy back."
-_REMEDIES: Final = (
-    ("it is a directory", "Configure the path of a file, then retry."),
-    ("not a database", _NO_LEDGER),
-    ("no such table", _NO_LEDGER),
-    ("no column", _NO_LEDGER),
-    ("no such column", _NO_LEDGER),
-    (
-        "malformed",
-        "It is damaged: put a copy back, or move it away, and its effects are forgotten.",
-    ),
-    ("full", "Make room on the disk, then retry."),
-    ("i/o", "Look at the disk, which may be full, then retry."),
-    ("readonly", "Let this process write to the file and its directory, then retry."),
-    ("permission", "Let this process write to the file and its directory, then retry."),
-    ("unable to open", "Let this process write to the file and its directory, then retry."),
-    ("locked", "Find out which process, or other connection of this one, locks it, then retry."),
-)
 
 
 class Unusable(NamedTuple):
