@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from toolstile_hookspecs import Diagnostic, Severity
+from toolstile_hookspecs.support.disk import make_directory
 
 if TYPE_CHECKING:
     from sqlite3 import Connection
@@ -19,12 +20,13 @@ _OURS: Final = ".toolstile"
 def make_directory_of(file: Path) -> None:
     """Make the directory of a file, with those above, where it is not there.
 
-    Version control is told to leave a new `.toolstile` alone: its files tell of calls.
+    A new directory survives a loss of power. Version control is told to leave a new `.toolstile`
+    alone: its files tell of calls.
     """
     directory = file.parent
     if directory.is_dir():
         return
-    directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
     if directory.name == _OURS:
         with suppress(FileExistsError), (directory / ".gitignore").open("x") as ignore:
             ignore.write("*\n")

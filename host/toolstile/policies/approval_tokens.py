@@ -21,6 +21,7 @@ from toolstile.stored_sessions import Sessions
 from toolstile_hookspecs import Clock, Principal, StateError, ToolstileError
 from toolstile_hookspecs.execution.principal import APPLICATION
 from toolstile_hookspecs.services.counter import Counter
+from toolstile_hookspecs.support.disk import make_directory
 
 # --- Redeemed tokens
 
@@ -85,7 +86,7 @@ class SpentInFile:
         try:
             with ExitStack() as stack:
                 if connection is None:
-                    self._file.parent.mkdir(parents=True, exist_ok=True)
+                    make_directory(self._file.parent)
                     connection = stack.enter_context(closing(sqlite3.connect(self._file)))
                     stack.enter_context(connection)  # commits
                 connection.execute(

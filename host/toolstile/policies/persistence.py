@@ -25,6 +25,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.codecs import first_fault
 from toolstile_hookspecs.policies import RESERVED, record_of
+from toolstile_hookspecs.support.disk import make_directory, sync_names
 from toolstile_hookspecs.support.process import unshared
 
 # --- A lock beside a file
@@ -61,7 +62,7 @@ def locked(file: Path) -> Generator[None]:
     """
     with ExitStack() as stack:
         try:
-            file.parent.mkdir(parents=True, exist_ok=True)
+            make_directory(file.parent)
             lock = unshared(file.with_name(f".{file.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
             stack.callback(lock.close)
             _acquire(lock.fileno())
@@ -231,9 +232,13 @@ def write(file: Path, records: Records) -> None:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as stream:
                 stream.write(text)
+                stream.flush()
+                # Else a loss of power may leave an empty file under the name.
+                os.fsync(handle)
             if file.exists():
                 shutil.copymode(file, temporary)
             Path(temporary).replace(file)
+            sync_names(file.parent)
         except BaseException:
             with suppress(OSError):
                 Path(temporary).unlink()

@@ -19,6 +19,7 @@ from uuid import uuid4
 
 from toolstile_hookspecs import Answer, ApprovalAnswer, ConfigurationError, StateError, ToolCall
 from toolstile_hookspecs.services.approval_store import AnswerRecord, GrantRecord, Question
+from toolstile_hookspecs.support.disk import sync_names
 from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.directories import make_directory_of
 from toolstile_plugins.inbox.question_json import FIRST, plain
@@ -284,11 +285,15 @@ def _fernet_of(file: Path, secret: SecretStr | None) -> Fernet:
         try:
             with os.fdopen(descriptor, "wb") as written:
                 written.write(derived or Fernet.generate_key())
+                written.flush()
+                os.fsync(descriptor)
             # Another process may have been first: then its key holds.
             with suppress(FileExistsError):
                 os.link(new, file)
         finally:
             new.unlink()
+        # The questions that the key seals survive a loss of power, too.
+        sync_names(file.parent)
     key = file.read_bytes().strip()
     if derived not in {None, key}:
         raise ConfigurationError(

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Final
 
 from toolstile_hookspecs import NOTICE
+from toolstile_hookspecs.support.disk import sync_names
 from toolstile_hookspecs.support.process import deferred_interrupts, unshared
 from toolstile_plugins.record.hash_chain import BEGINNING, START, read_link, seal
 from toolstile_plugins.record.schema import RecordError
@@ -102,6 +103,8 @@ class RecordFile:
             there = self._is_there()
             if there:
                 self._continue()
+                if self._fsync and not self._n:
+                    sync_names(self._path.absolute().parent)
         except BaseException as error:
             self._file.close()
             if isinstance(error, OSError):

@@ -21,6 +21,7 @@ from toolstile_hookspecs import (
     ToolInvoked,
     hookimpl,
 )
+from toolstile_hookspecs.support.disk import make_directory
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.record.file import RecordFile
 from toolstile_plugins.record.reader import Recording
@@ -198,7 +199,7 @@ def _keeping_apart(host: HostHandle) -> Generator[None]:
 
 def _file_of_its_own(folder: Path, clock: Clock) -> Path:
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        make_directory(folder, 0o700)
     except OSError as error:
         raise RecordError(
             f"The folder {folder} for records cannot be made: {error.strerror}. Name one that can "

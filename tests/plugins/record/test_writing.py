@@ -235,8 +235,8 @@ def test_threads_that_write_at_once_make_one_chain(path):
 @pytest.mark.parametrize("fsync", [False, True])
 def test_a_line_is_in_the_file_as_soon_as_it_is_appended(path, fsync, monkeypatch):
     synced: list[int] = []
-    monkeypatch.setattr(os, "fsync", synced.append)
     file = RecordFile(path, fsync=fsync)
+    monkeypatch.setattr(os, "fsync", synced.append)
     file.append('{"said":"a"}')
     assert (said(path), len(synced)) == (["a"], fsync)
     file.close()

@@ -336,6 +336,8 @@ class WorkspaceLock:
             ) from None
         with contextlib.suppress(FileExistsError):
             os.mkdir(RESERVED, 0o755, dir_fd=root)
+            # Commits sync only the names within it.
+            os.fsync(root)
         area = os.open(RESERVED, READ_DIRECTORY, dir_fd=root)
         # Version control is to leave it alone, without the user's own files being touched.
         with contextlib.suppress(FileExistsError):

@@ -308,6 +308,9 @@ class Operations:
             # or the whole tree is a copy of a crashed one: nothing is known for certain.
             exchanged = operation.before is not None and new.st_ino == operation.before.inode
             return "done" if exchanged else "blocked"
+        if found is not None and found.st_ino == new.st_ino:
+            # Power was lost when the disk had one half of the rename: the file has both names.
+            return "done"
         halfway = self._slot(f"old-{operation.slot}") is not None
         before = None if halfway else operation.before
         if before is None:
