@@ -42,6 +42,7 @@ LONG: Final = {
     "inbox/test_killed.py": 4,
     "ledger/test_crash.py": 4,
     "ledger/test_reconcile_crash.py": 1,
+    "power/test_power_cuts.py": 1,
     "server/test_conformance.py": 2,
     "sessions/test_crash.py": 2,
     "tests/test_house.py": 1,
