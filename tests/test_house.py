@@ -266,9 +266,9 @@ BUDGETS = {
     # (150), approvals over restarts and retries (250), purposes of commands (80), tables and
     # install lines (90), hosts and paths in rules (120), fakes of providers in `testing` (210).
     "faults that strangers found": {
-        "contract": 876,
+        "contract": 879,
         "host": 443,
-        "lines": 2860,  # 1,500
+        "lines": 2863,  # 1,500
         "statements": 1662,
         "files": 0,
     },

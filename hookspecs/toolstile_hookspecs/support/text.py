@@ -103,7 +103,10 @@ def for_model(text: str) -> str:
     return re.sub(_FOLDERS, "", re.sub(_COMMANDS, "", text)).strip()
 
 
-_COMMANDS: Final = r"[^.`]*`toolstile [^`]*`[^.]*\.?|[^.]*\btoolstile (?:ledger|approvals) .*"
+# Because matches begin where a sentence or line does, a long text takes time in its length alone.
+_COMMANDS: Final = (
+    r"(?<![^.\n])[^.\n]*?(?:`toolstile [^`]*`[^.]*\.?|\btoolstile (?:ledger|approvals) .*)"
+)
 _FOLDERS: Final = r"(?<![\w./:~-])/(?:[^\s/'\",;:()]+/)+(?=[^\s/])"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from toolstile_hookspecs import (
     EmbeddedResource,
     ImageContent,
     ResourceLink,
+    StateError,
     Status,
     TextContent,
     ToolCall,
@@ -193,6 +195,15 @@ def test_control_characters_are_shown_escaped(yard: Any, how: str) -> None:
     yard.open(give)
     expected = "a\\x00b\\x1b[31m\\x7f\\x9b\tc\r\nd é \u2028"
     assert yard.call("give").text == expected
+
+
+@pytest.mark.parametrize("text", ["a", "a ", "\n", "/a", " /", "`", "toolstile ", "`toolstile x` "])
+def test_a_long_error_of_the_host_takes_little_time(yard: Any, text: str) -> None:
+    yard.open(giving({"error": lambda: _raise(StateError(f"begin {text * 6_000}"))}))
+    began = time.perf_counter()
+    outcome = yard.call("give", kind="error")
+    assert time.perf_counter() - began < 0.5
+    assert outcome.status is Status.ERROR
 
 
 def test_calls_of_a_batch_have_a_bound_each(yard: Any) -> None:
