@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import logging
+import os
 import re
 import signal
 import socket
@@ -22,6 +23,9 @@ from .node import Npm, find_npm
 from .postgres_server import Server
 
 pytest.register_assert_rewrite("toolstile_hookspecs.testing")
+
+# Waiting for the disk shows nothing but the disk; tests of `power` ask for it.
+os.environ["TOOLSTILE_DURABILITY"] = "process"
 
 # Machines are noisy: how long an example took says nothing about the code.
 settings.register_profile(

@@ -66,10 +66,10 @@ def toolstile_settings() -> type[BaseModel] | None:
     Called once, when the plugin is registered; every plugin answers for itself.
 
     Returns:
-        The model, or None. Without a model a table for the plugin is an error. Unknown
-        keys are refused in any case. `awaited_tools` of the settings may hold names, also as
-        globs, of tools that come later, which policies may name; `governed_tools` those that the
-        plugin takes away or asks about. After an exception the plugin is not registered.
+        The model, or None, with which a table for the plugin is an error, as any unknown key is.
+        The host sets a field `durability: Durability`, which is no key. `awaited_tools` may hold
+        names, or globs, of tools that come later, which policies may name; `governed_tools` those
+        that the plugin takes away or asks about. After an exception the plugin is not registered.
 
     Example:
         >>> from pydantic import BaseModel

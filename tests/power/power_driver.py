@@ -112,13 +112,13 @@ def opened(stack: ExitStack, root: Path) -> dict[str, Executor]:
     """Open a host; returns an executor for each session."""
     state = {"path": str(root / "state" / "state.db")}
     plugins = {
-        "ledger": {**state, **TABLES["ledger"]},
-        "record": {"file": str(root / "record.jsonl"), **TABLES["record"]},
-        "vfs": {"root": str(root / "work"), **TABLES["vfs"]},
+        "ledger": state,
+        "record": {"file": str(root / "record.jsonl")},
+        "vfs": {"root": str(root / "work")},
     }
     if IS_STORED:
-        plugins["sessions"] = {**state, **TABLES["sessions"]}
-    settings = Settings.model_validate({"plugins": plugins})
+        plugins["sessions"] = state
+    settings = Settings.model_validate({"durability": DURABILITY, "plugins": plugins})
     host = stack.enter_context(Host(settings=settings, tools=[side_effect, put]))
     names = [f"s{number}" for number in range(SESSIONS)]
     return {name: stack.enter_context(host.executor(session_id=name)) for name in names}
@@ -370,7 +370,7 @@ def main(cuts: int) -> None:
 if __name__ == "__main__":
     FOLDER = Path(sys.argv[1])
     options = json.loads(sys.argv[2])
-    TABLES, IS_STORED = options["plugins"], options["stored"]
+    DURABILITY, IS_STORED = options["durability"], options["stored"]
     chance = random.Random(options["seed"])
     EFFECTS = os.open(FOLDER / "effects.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_SYNC)
     disk = MirroredDisk(FOLDER, Path(options["library"]))

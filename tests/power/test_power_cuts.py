@@ -16,13 +16,6 @@ from .mirrored_disk import MirroredDisk
 
 DRIVER = Path(__file__).with_name("power_driver.py")
 
-POWER = {
-    "ledger": {"synchronous": "full"},
-    "sessions": {"synchronous": "full"},
-    "record": {"fsync": True},
-    "vfs": {"fsync": True},
-}
-
 
 class Found(NamedTuple):
     """The result of many looks.
@@ -37,7 +30,7 @@ class Found(NamedTuple):
 
 
 def drive(disk: MirroredDisk, library: Path, **options: Any) -> Found:
-    options = {"library": str(library), "plugins": POWER, "stored": True, "seed": 1, **options}
+    options = {"library": str(library), "durability": "power", "stored": True, "seed": 1, **options}
     done = subprocess.run(
         [sys.executable, DRIVER, disk.root.parent, json.dumps(options)],
         env={**os.environ, **disk.environment},
@@ -71,7 +64,7 @@ def test_a_few_cuts_lose_nothing_that_was_acknowledged(
 
 @pytest.mark.slow
 def test_they_do_where_nothing_waits_for_the_disk(disk: MirroredDisk, library: Path) -> None:
-    found = drive(disk, library, cuts=3, plugins={plugin: {} for plugin in POWER})
+    found = drive(disk, library, cuts=3, durability="process")
     told = " ".join(found.faults)
     assert "is forgotten" in told
     assert "is not recorded" in told

@@ -88,9 +88,10 @@ def _hook(point: EntryPoint, hook: str) -> Any:
     return function(*(None for _ in inspect.signature(function).parameters))
 
 
-def _add_model(page: Page, name: str, schema: Schema, model: Any) -> None:
+def _add_model(page: Page, name: str, schema: dict[str, Any], model: Any) -> None:
     """Append a table of keys, and those of the tables within it."""
     page.heading(3, f"`[{name}]`")
+    schema.get("properties", {}).pop("durability", None)  # the host sets it
     page.add(_said(schema.get("description", "")))
     _add_table(page, schema, schema, _arguments(model), prefix=f"{name}.")
     _add_inner(page, name, schema, schema.get("$defs", {}))

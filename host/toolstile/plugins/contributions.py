@@ -16,7 +16,7 @@ from toolstile.plugins.plugin_errors import PluginFault, in_configuration, raise
 from toolstile.plugins.prefixing import with_prefix
 from toolstile.settings import Settings, validate_table
 from toolstile.settings.paths import beside
-from toolstile_hookspecs import Binding, Command, ConfigurationError, Section, Tool
+from toolstile_hookspecs import Binding, Command, ConfigurationError, Durability, Section, Tool
 
 # --- The host's keys of a plugin's table
 
@@ -132,6 +132,9 @@ def _settings(plugin: str, implementations: Implementations, settings: Settings)
             if model is None:
                 continue
             _check_model(model)
+        if (field := model.model_fields.get("durability")) and field.annotation == Durability:
+            _refuse_switches(table, plugin, settings)
+            table["durability"] = settings.durability
         return validate_table(
             model,
             _beside_the_file(table, plugin, model, settings),
@@ -146,6 +149,17 @@ def _settings(plugin: str, implementations: Implementations, settings: Settings)
             f"settings, found {', '.join(table)}; remove {'it' if len(table) == 1 else 'them'}."
         )
     return None
+
+
+def _refuse_switches(table: Mapping[str, Any], plugin: str, settings: Settings) -> None:
+    """Refuse a durability of the plugin's own: a session would outlive the files it names."""
+    for key in table.keys() & {"durability", "fsync", "synchronous"}:
+        place = f"plugins.{settings.table_name(plugin)}.{key}"
+        line = "power" if table[key] in (True, "full", "power") else "process"
+        raise ConfigurationError(
+            f"{settings.source_of(place)}: {place}: one setting holds for all plugins. Remove "
+            f'this one, and write durability = "{line}" at the top of the file.'
+        )
 
 
 def _beside_the_file(

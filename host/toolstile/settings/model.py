@@ -22,7 +22,7 @@ from pydantic import (
 )
 
 from toolstile.settings.table_validation import validate_table
-from toolstile_hookspecs import ConfigurationError
+from toolstile_hookspecs import ConfigurationError, Durability
 from toolstile_hookspecs.support.text import MAX_TEXT
 from toolstile_hookspecs.tools import Category, Consequence
 
@@ -122,6 +122,7 @@ class HostTable(BaseModel):
 
     block: tuple[str, ...] = ()
     optional_plugins: tuple[str, ...] = ()
+    durability: Durability = "power"
     timeout: Seconds = DEFAULT_TIMEOUT
     approver: str | None = None
     approval_timeout: Seconds = None
@@ -159,6 +160,8 @@ class Settings(HostTable):
         block: Plugins that are switched off.
         optional_plugins: Plugins that may be absent although the configuration has a table for
             them; the table of any other absent plugin is an error.
+        durability: Whether effects, sessions, records, files and calls of workers also survive a
+            loss of power, or, with `process`, only the death of every process.
         timeout: Seconds until a tool's call is given up, None for never; in a file, `"none"`.
         approver: The plugin that answers when a person has to decide.
         approval_timeout: Seconds until an unanswered approval counts as denied, None for never;
@@ -259,7 +262,7 @@ class Settings(HostTable):
         for name, table in more.pop("plugins", {}).items():
             tables[name] = {**tables.get(name, {}), **table}
         own: dict[str, Any] = {"approver": "inbox", "approval_key": key, "plugins": tables}
-        return cls(**{**own, **more})
+        return cls(**{"durability": "power", **own, **more})
 
     def replaced(self, **changes: Any) -> Settings:
         """Return the settings with other values of some fields."""

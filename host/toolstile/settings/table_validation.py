@@ -332,7 +332,9 @@ def _children(value: object) -> Mapping[str | int, object]:
 
 
 def _unknown(model: type[Any], path: Path, others: Sequence[str], found: object) -> str:
-    known = keys_within(model, path[:-1]) if path[1:] else [*fields(model), *others]
+    # Of a plugin the host sets the durability, which is none of its keys.
+    own = [key for key in fields(model) if not others or key != "durability"]
+    known = keys_within(model, path[:-1]) if path[1:] else [*own, *others]
     if not known:
         return "is not a known key; remove it, there are none"
     near, listed = suggest(str(path[-1]), known), ", ".join(known)

@@ -216,6 +216,8 @@ def of_configuration(host: Host) -> Iterator[Diagnostic]:
         yield Diagnostic.ok("configuration", "No toolstile.toml was found; the defaults hold.")
     else:
         yield Diagnostic.ok("configuration", f"{settings.path}")
+    survived = "a loss of power" if settings.durability == "power" else "the death of a process"
+    yield Diagnostic.ok("durability", f"{settings.durability}: what is kept survives {survived}.")
     # The names only: a value may be a secret.
     variables = sorted(
         name for name, value in os.environ.items() if value and name.startswith(PREFIX)

@@ -34,7 +34,7 @@ Seconds = Annotated[float, Field(gt=0)]
 
 YEAR: Final = 365 * 24 * 3600
 """In seconds; neither threads nor databases count without end."""
-_OWN: Final = ("store", "path", "url", "synchronous", "lease")
+_OWN: Final = ("store", "path", "url", "lease")
 """The settings of a store of the ledger's own."""
 
 
@@ -64,8 +64,7 @@ class LedgerSettings(BaseModel):
         store: `sqlite` (a file), `memory`, or `postgres` (needs the extra of that name).
         path: The file of `sqlite`; that of `[plugins.sessions]` if this table names no store.
         url: The connection string of `postgres`.
-        synchronous: For `sqlite`: `full` survives also a loss of power. It waits for the disk
-            twice a call.
+        durability: The host's, for `sqlite`; `power` waits for the disk twice a call.
         lease: Seconds after which the claim of a silent process is given up; at most a year.
         wait: The most seconds that a call waits for another one of the same key, and for what
             became of an unknown effect.
@@ -87,7 +86,7 @@ class LedgerSettings(BaseModel):
     store: Literal["sqlite", "memory", "postgres"] = "sqlite"
     path: Path = Path(".toolstile/ledger.db")
     url: SecretStr | None = None
-    synchronous: Literal["normal", "full"] = "normal"
+    durability: Durability = "power"
     lease: Annotated[Seconds, Field(le=YEAR)] = 30.0
     wait: Seconds = 30.0
     reconcile: dict[str, OtherTool] = Field(default_factory=dict[str, OtherTool])
@@ -209,8 +208,7 @@ class LedgerSettings(BaseModel):
                 # Late: few runs record anything.
                 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 
-                durability: Durability = "power" if self.synchronous == "full" else "process"
-                return SqliteStore(self.file, durability=durability, lease=self.lease)
+                return SqliteStore(self.file, durability=self.durability, lease=self.lease)
             case "postgres":
                 from toolstile_plugins.ledger.stores.postgres import PostgresStore
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import fcntl
 import logging
 import os
@@ -10,7 +11,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Final
 
-from toolstile_hookspecs import NOTICE
+from toolstile_hookspecs import NOTICE, Durability
 from toolstile_hookspecs.support.disk import sync_names
 from toolstile_hookspecs.support.process import deferred_interrupts, unshared
 from toolstile_plugins.record.hash_chain import BEGINNING, START, read_link, seal
@@ -25,13 +26,13 @@ _BLOCK: Final = 64 * 1024
 
 
 class RecordFile:
-    """A record that is being written. Each line is with the system when `append` returns.
+    """A record that is being written. Each line is in the file when `append` returns.
 
     It is locked for as long as it is open: two writers would tear the chain.
 
     Args:
         path: The file; continued where it is there.
-        fsync: Whether each line is also on the disk when `append` returns.
+        durability: With `power` each line is on the disk, too, when `append` returns.
 
     Attributes:
         torn: The bytes of an incomplete last line that were cut off.
@@ -43,21 +44,22 @@ class RecordFile:
         >>> file = RecordFile(Path("calls.jsonl"))  # doctest: +SKIP
     """
 
-    def __init__(self, path: Path, *, fsync: bool = False) -> None:
+    def __init__(self, path: Path, *, durability: Durability = "power") -> None:
         self._path = path
-        self._fsync = fsync
-        self._lock = Lock()
+        self._durability = durability
+        self._lock, self._syncing = Lock(), Lock()
         self._n, self._last = 0, START
         self.torn = 0
         self._process = os.getpid()
         while not self._open():
             self._file.close()
+        self._synced, self._cuts = self._end(), 0
 
     def append(self, content: str) -> None:
         """Write a line: a JSON object with at least one field.
 
         Raises:
-            OSError: It cannot be written; what there is of it is taken back.
+            OSError: It cannot be written; it is taken back.
             RecordError: Another process has opened the file, of which this one is a fork.
         """
         if os.getpid() != self._process:
@@ -75,6 +77,32 @@ class RecordFile:
                     self._continue()
                 raise
             self._n, self._last = self._n + 1, own
+            n, cuts = self._n, self._cuts
+        if self._durability == "power":
+            self._sync(n, cuts)
+
+    def _end(self) -> tuple[int, str, int]:
+        return self._n, self._last, os.fstat(self._handle).st_size
+
+    def _sync(self, n: int, cuts: int) -> None:
+        """Have a line on the disk: the first that waits syncs the lines of all that wait."""
+        with self._syncing:
+            if cuts != self._cuts:
+                raise OSError(errno.EIO, "another thread could not write the lines to the disk")
+            if n <= self._synced[0]:
+                return
+            with self._lock:
+                end = self._end()
+            try:
+                os.fsync(self._handle)
+            except OSError:
+                # A second fsync would succeed, though the system has dropped these lines.
+                with self._lock:
+                    self._n, self._last, size = self._synced
+                    self._cuts += 1
+                    os.ftruncate(self._handle, size)
+                raise
+            self._synced = end
 
     def close(self) -> None:
         """Close the file, so that others may continue it; one without a line is removed."""
@@ -103,7 +131,7 @@ class RecordFile:
             there = self._is_there()
             if there:
                 self._continue()
-                if self._fsync and not self._n:
+                if self._durability == "power" and not self._n:
                     sync_names(self._path.absolute().parent)
         except BaseException as error:
             self._file.close()
@@ -147,15 +175,13 @@ class RecordFile:
 
     def _write(self, line: bytes) -> None:
         written = os.write(self._handle, line)
-        if written != len(line) or self._fsync:
+        if written != len(line):
             self._finish(line, written)
 
     def _finish(self, line: bytes, written: int) -> None:
         try:
             while written < len(line):
                 written += os.write(self._handle, line[written:])
-            if self._fsync:
-                os.fsync(self._handle)
         except OSError:
             # The next line must not stand on half of this one.
             os.ftruncate(self._handle, os.fstat(self._handle).st_size - written)

@@ -178,7 +178,7 @@ def at_work(host: HostHandle, settings: RecordSettings) -> Generator[None]:
         if settings.folder is not None:
             file = _file_of_its_own(settings.folder, host.clock)
         if file is not None:
-            recorder = Recorder(RecordFile(file, fsync=settings.fsync), host.clock)
+            recorder = Recorder(RecordFile(file, durability=settings.durability), host.clock)
             stack.callback(recorder.close)
             stack.enter_context(registered(host, recorder, _RECORDER))
             RECORDERS[host] = recorder

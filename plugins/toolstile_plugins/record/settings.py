@@ -7,6 +7,8 @@ from typing import Self
 
 from pydantic import BaseModel, ConfigDict, model_validator
 
+from toolstile_hookspecs import Durability
+
 
 class RecordSettings(BaseModel):
     """The settings of recording and replaying.
@@ -15,7 +17,7 @@ class RecordSettings(BaseModel):
         file: The file that every call is appended to; None to record nothing.
         folder: A directory in which each run gets a record of its own. It serves hosts that run at
             the same time.
-        fsync: Whether each line is on the disk before the call ends, and survives a loss of power.
+        durability: The host's; with `power` each line is on the disk before its call ends.
         replay: A record to answer calls from, in place of the handlers; None to run them.
         off: Whether nothing is recorded or replayed. The commands that make no calls set it.
         strict: Whether calls are answered in the recorded order only, and not by their names
@@ -26,7 +28,7 @@ class RecordSettings(BaseModel):
 
     file: Path | None = None
     folder: Path | None = None
-    fsync: bool = False
+    durability: Durability = "power"
     replay: Path | None = None
     off: bool = False
     strict: bool = False

@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ConfigDict, PrivateAttr
 
-from toolstile_hookspecs import Binding, Command, Diagnostic, effect_free, hookimpl
+from toolstile_hookspecs import Binding, Command, Diagnostic, Durability, effect_free, hookimpl
 from toolstile_hookspecs.services.counter import Counter, OffersCounter
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_plugins.sessions import cli
@@ -28,17 +28,17 @@ class SessionsSettings(BaseModel):
     Args:
         path: The file, which the ledger takes, too, so that a call is decided once, with its
             record. None stores nothing, and counts in this host alone.
-        synchronous: `full` survives also a loss of power; it waits for the disk at each call.
+        durability: The host's; `power` waits for the disk at each call.
 
     Example:
-        >>> SessionsSettings(path=".toolstile/ledger.db").synchronous
-        'normal'
+        >>> SessionsSettings(path=".toolstile/ledger.db").durability
+        'power'
     """
 
     model_config = ConfigDict(extra="forbid")
 
     path: Path | None = None
-    synchronous: Literal["normal", "full"] = "normal"
+    durability: Durability = "power"
 
     _store: SqliteSessions | None = PrivateAttr(default=None)
     _counter: Counter | None = PrivateAttr(default=None)
@@ -49,9 +49,7 @@ class SessionsSettings(BaseModel):
             # Late: few hosts store sessions.
             from toolstile_plugins.sessions.sqlite import SqliteSessions
 
-            self._store = SqliteSessions(
-                path, durability="power" if self.synchronous == "full" else "process"
-            )
+            self._store = SqliteSessions(path, durability=self.durability)
         return self._store
 
     def counter(self, bound: SessionStore | None = None) -> Counter:

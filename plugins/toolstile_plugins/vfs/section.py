@@ -101,7 +101,7 @@ def _store(config: VfsConfig) -> Store:
     from toolstile_plugins.vfs.backends.disk.store import DiskStore
 
     try:
-        return DiskStore(config.root, fsync=config.fsync)
+        return DiskStore(config.root, durability=config.durability)
     except OSError as error:
         raise ResourceError(
             f"The workspace cannot be opened: {str(error).rstrip('.')}. It is named with "

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Final, TypeVar
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from toolstile_hookspecs import Durability
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.glob import Pattern
 
@@ -76,7 +77,7 @@ class VfsConfig(BaseModel):
         max_file_size: In bytes: what the tools read and write at most.
         max_result_chars: Characters after which a result is cut, at a line.
         mounts: Files from elsewhere, to be read.
-        fsync: Whether a commit to disk also survives a loss of power.
+        durability: The host's, for a `root`; `power` waits for the disk at each commit.
         readonly: Whether nothing can be changed.
         confirm_deletes: Whether a person must approve every deletion.
         protected: Globs of files to change only after a person agreed, beside the list that
@@ -94,7 +95,7 @@ class VfsConfig(BaseModel):
     max_file_size: Positive = MAX_FILE_SIZE
     max_result_chars: Positive = MAX_RESULT_CHARS
     mounts: tuple[Mount, ...] = ()
-    fsync: bool = False
+    durability: Durability = "power"
     readonly: bool = False
     confirm_deletes: bool = True
     protected: Globs = ()

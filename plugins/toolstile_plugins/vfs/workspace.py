@@ -11,7 +11,14 @@ from datetime import UTC, datetime
 from functools import cached_property, partial, wraps
 from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, Final, Literal, ParamSpec, TypeVar
 
-from toolstile_hookspecs import CallRefused, ConflictError, Deadline, StateError, ToolContext
+from toolstile_hookspecs import (
+    CallRefused,
+    ConflictError,
+    Deadline,
+    Durability,
+    StateError,
+    ToolContext,
+)
 from toolstile_hookspecs.services.file_changes import FileChanges
 from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_plugins.vfs.backends.base import (
@@ -115,12 +122,14 @@ class VirtualFilesystem:
         return cls(MemoryStore(contents))
 
     @classmethod
-    def on_disk(cls, root: str | os.PathLike[str], *, fsync: bool = False) -> VirtualFilesystem:
+    def on_disk(
+        cls, root: str | os.PathLike[str], *, durability: Durability = "power"
+    ) -> VirtualFilesystem:
         """Return a workspace in a directory, finishing what a crash has left there.
 
         Args:
             root: The directory.
-            fsync: Whether a commit also survives a loss of power; costs some milliseconds each.
+            durability: `power` costs some milliseconds a commit; see `Durability`.
 
         Raises:
             OSError: When it is not a directory that can be opened.
@@ -128,7 +137,7 @@ class VirtualFilesystem:
         # Late: a platform without directory descriptors has workspaces in memory.
         from toolstile_plugins.vfs.backends.disk.store import DiskStore
 
-        return cls(DiskStore(root, fsync=fsync))
+        return cls(DiskStore(root, durability=durability))
 
     # --- for the host ---
 

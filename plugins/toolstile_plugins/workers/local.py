@@ -13,7 +13,7 @@ from functools import partial
 from typing import Final
 from uuid import uuid4
 
-from toolstile_hookspecs import Durability, HostHandle, StateError
+from toolstile_hookspecs import HostHandle, StateError
 from toolstile_hookspecs.services.dispatcher import (
     CallRunner,
     DispatchedCall,
@@ -131,8 +131,7 @@ class LocalDispatcher:
     """
 
     def __init__(self, settings: WorkersSettings) -> None:
-        durability: Durability = "power" if settings.synchronous == "full" else "process"
-        self._queue = CallQueue(settings.path, settings.lease, durability)
+        self._queue = CallQueue(settings.path, settings.lease, settings.durability)
         self._changed = threading.Condition()
         self._entering: list[tuple[DispatchedCall, Future[DispatchOutcome]]] = []
         self._waiting: dict[str, Waiting] = {}

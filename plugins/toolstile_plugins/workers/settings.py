@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from toolstile_hookspecs import ToolSelector
+from toolstile_hookspecs import Durability, ToolSelector
 from toolstile_plugins.entry_points import loaded
 
 if TYPE_CHECKING:
@@ -47,7 +47,8 @@ class WorkersSettings(BaseModel):
         dispatcher: `local` for workers on this machine, `dbos` for workers of one database, or the
             name of another entry point in the group `toolstile.dispatchers`.
         path: The file of `local`, through which calls and outcomes pass.
-        synchronous: For `local`: `full` keeps a call from running twice also after a loss of power.
+        durability: The host's, for `local`; `power` keeps a call from running twice after a loss of
+            power, too.
         lease: Seconds after which a worker without a heartbeat counts as dead.
         patience: Seconds for which a call waits for a worker, beside its tool's timeout.
         address: `HOST` or `HOST:PORT` at which workers on other machines reach this host, for
@@ -65,7 +66,7 @@ class WorkersSettings(BaseModel):
     concurrency: Annotated[int, Field(ge=0)] = 0
     dispatcher: Annotated[str, Field(min_length=1)] = "local"
     path: Path = Path(".toolstile/calls.db")
-    synchronous: Literal["normal", "full"] = "normal"
+    durability: Durability = "power"
     lease: Seconds = 10.0
     patience: Seconds = 60.0
     address: Annotated[str, AfterValidator(_checked)] | None = None

@@ -21,14 +21,15 @@ def test_calls_are_answered_only_in_their_order_where_the_settings_say_so(desk, 
             assert host.kept_apart is None
 
 
-def test_each_line_is_on_the_disk_where_the_settings_say_so(desk, path, monkeypatch):
+def test_each_line_is_on_the_disk_with_power(desk, path, monkeypatch):
     synced: list[int] = []
     monkeypatch.setattr(os, "fsync", synced.append)
     with Host(discover=False, plugins=[desk.Desk()]) as host:
-        for fsync in (False, True):
-            with at_work(host, RecordSettings(file=path, fsync=fsync)), host.executor() as tools:
+        for durability, lines in (("process", 0), ("power", 3)):
+            settings = RecordSettings(file=path, durability=durability)
+            with at_work(host, settings), host.executor() as tools:
                 desk.call(tools, "add", a=1)
-            assert len(synced) == 3 * fsync
+            assert len(synced) == lines
 
 
 def test_a_folder_of_records_is_its_owner_s_alone(desk, tmp_path):

@@ -9,6 +9,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -59,6 +62,14 @@ def faults_of(path: Path) -> list[Damage]:
     with path.open("rb") as file:
         list(chain.follow(file))
     return [each.damage for each in chain.faults]
+
+
+def until(holds: Callable[[], object]) -> None:
+    for _ in range(3000):
+        if holds():
+            return
+        time.sleep(0.01)
+    raise AssertionError("it never did")
 
 
 def append(path: Path, *texts: str) -> RecordFile:
@@ -232,14 +243,64 @@ def test_threads_that_write_at_once_make_one_chain(path):
     assert sorted(map(str, said(path))) == [f"{n:03}" for n in range(400)]
 
 
-@pytest.mark.parametrize("fsync", [False, True])
-def test_a_line_is_in_the_file_as_soon_as_it_is_appended(path, fsync, monkeypatch):
+@pytest.mark.parametrize(("durability", "syncs"), [("process", 0), ("power", 1)])
+def test_a_line_is_in_the_file_as_soon_as_it_is_appended(path, durability, syncs, monkeypatch):
     synced: list[int] = []
-    file = RecordFile(path, fsync=fsync)
+    file = RecordFile(path, durability=durability)
     monkeypatch.setattr(os, "fsync", synced.append)
     file.append('{"said":"a"}')
-    assert (said(path), len(synced)) == (["a"], fsync)
+    assert (said(path), len(synced)) == (["a"], syncs)
     file.close()
+
+
+def test_lines_of_threads_that_wait_share_one_fsync(path, monkeypatch):
+    """Seven lines come while the first is synced: one fsync does for them."""
+    file = RecordFile(path)
+    synced: list[int] = []
+    may_sync = threading.Event()
+
+    def sync(_: int) -> None:
+        synced.append(file._n)
+        assert may_sync.wait(30)
+
+    monkeypatch.setattr(os, "fsync", sync)
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(file.append, '{"said":"0"}')
+        until(lambda: synced)
+        others = [pool.submit(file.append, f'{{"said":"{n}"}}') for n in range(1, 8)]
+        until(lambda: file._n == 8)
+        assert not any(each.done() for each in (first, *others))
+        may_sync.set()
+        for each in (first, *others):
+            each.result(30)
+    assert synced == [1, 8]
+    file.close()
+
+
+def test_lines_that_do_not_reach_the_disk_are_taken_back_and_told_to_all_who_wait(
+    path, monkeypatch
+):
+    file = RecordFile(path)
+    file.append('{"said":"kept"}')
+    begun, may_fail = threading.Event(), threading.Event()
+
+    def fail(_: int) -> None:
+        begun.set()
+        assert may_fail.wait(30)
+        raise OSError(errno.EIO, "Input/output error")
+
+    with monkeypatch.context() as patched, ThreadPoolExecutor(2) as pool:
+        patched.setattr(os, "fsync", fail)
+        first = pool.submit(file.append, '{"said":"lost"}')
+        assert begun.wait(30)
+        second = pool.submit(file.append, '{"said":"lost, too"}')
+        until(lambda: file._n == 3)
+        may_fail.set()
+        assert {type(each.exception(30)) for each in (first, second)} == {OSError}
+    assert said(path) == ["kept"]
+    file.append('{"said":"next"}')
+    file.close()
+    assert (said(path), faults_of(path)) == (["kept", "next"], [])
 
 
 @pytest.mark.slow

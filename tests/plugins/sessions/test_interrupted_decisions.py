@@ -186,7 +186,7 @@ class Shop:
             {
                 "plugins": {
                     "vfs": {"root": str(self.files)},
-                    "record": {"file": str(folder / "record.jsonl"), "fsync": False},
+                    "record": {"file": str(folder / "record.jsonl")},
                     **stored,
                 }
             }

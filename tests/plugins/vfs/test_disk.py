@@ -18,7 +18,7 @@ from typing import Any, cast
 import pytest
 from hypothesis import example, given, settings, strategies as st
 
-from toolstile_hookspecs import CallRefused, ConflictError, Filesystem, ToolContext
+from toolstile_hookspecs import CallRefused, ConflictError, Durability, Filesystem, ToolContext
 from toolstile_plugins import vfs
 from toolstile_plugins.vfs import DiskStore
 from toolstile_plugins.vfs.backends.disk import operations as renames, staging
@@ -103,7 +103,7 @@ def by_call(files: VirtualFilesystem, branch: WorkspaceBranch) -> None:
     list(files.search("x"))
 
 
-@pytest.mark.parametrize("options", [{}, {"fsync": True}], ids=["plain", "fsync"])
+@pytest.mark.parametrize("durability", ["power", "process"])
 @pytest.mark.parametrize("exchange", [True, False])
 def test_a_call_does_what_is_done_by_hand(  # noqa: PLR0917 - fixtures
     tmp_path: Path,
@@ -112,7 +112,7 @@ def test_a_call_does_what_is_done_by_hand(  # noqa: PLR0917 - fixtures
     branch_of: Branch,
     commit: Commit,
     monkeypatch: pytest.MonkeyPatch,
-    options: dict[str, bool],
+    durability: Durability,
     *,
     exchange: bool,
 ) -> None:
@@ -122,7 +122,7 @@ def test_a_call_does_what_is_done_by_hand(  # noqa: PLR0917 - fixtures
     twin = tmp_path / "twin"
     shutil.copytree(root, twin, symlinks=True)
     before = shown(root, times=True)
-    files = on_disk(root, **options)
+    files = on_disk(root, durability=durability)
     branch = branch_of(files)
     by_call(files, branch)
     assert shown(root, times=True) == before

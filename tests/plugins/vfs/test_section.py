@@ -262,7 +262,7 @@ def test_without_anybody_to_ask_nothing_is_deleted_unless_the_setting_allows_it(
 def test_a_workspace_on_disk_is_the_directory(calls: Calls, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_bytes(b"one\r\ntwo")
     (tmp_path / "a.txt").chmod(0o640)
-    calls.open(VfsToolsSection(config=VfsConfig(root=tmp_path, fsync=True)))
+    calls.open(VfsToolsSection(config=VfsConfig(root=tmp_path, durability="power")))
 
     assert calls("read_file", path="a.txt").text.endswith("one\r\ntwo")
     assert calls("edit_file", path="a.txt", old_text="two", new_text="2").success

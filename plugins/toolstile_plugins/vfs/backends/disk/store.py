@@ -8,7 +8,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
-from toolstile_hookspecs import Deadline
+from toolstile_hookspecs import Deadline, Durability
 from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import (
@@ -52,7 +52,7 @@ class DiskStore(Store):
 
     Args:
         root: The directory.
-        fsync: Whether a commit also survives a loss of power.
+        durability: Whether a commit also survives a loss of power; see `Durability`.
         steps: Called before each step of a commit; for tests that end the process there.
 
     Attributes:
@@ -68,7 +68,7 @@ class DiskStore(Store):
         self,
         root: str | os.PathLike[str],
         *,
-        fsync: bool = False,
+        durability: Durability = "power",
         steps: Steps = lambda step: None,  # noqa: ARG005 - does nothing
     ) -> None:
         self.root = os.path.realpath(root)
@@ -77,6 +77,7 @@ class DiskStore(Store):
         self._lock = WorkspaceLock(self._handle)
         # Whether a commit of ours was left undecided, which nobody has looked at since.
         self._has_left = False
+        fsync = durability == "power"
         self._area = CommitArea(self._handle, self.root, fsync=fsync, steps=steps)
         self._finish_others()
 
