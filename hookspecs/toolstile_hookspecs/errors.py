@@ -10,13 +10,19 @@ from __future__ import annotations
 class ToolstileError(Exception):
     """The base of every error that Toolstile raises on purpose.
 
+    Args:
+        args: The text, or the arguments of the error's class.
+        for_operator: Advice such as a command, for the event and the log; no model reads it.
+
     Attributes:
         call: The `ToolCall` it came from, where `dispatch_all` returned it in its place.
-        for_operator: Advice such as a command, for the event and the log; no model reads it.
     """
 
     call: object = None
-    for_operator: str = ""
+
+    def __init__(self, *args: object, for_operator: str = "") -> None:
+        super().__init__(*args)
+        self.for_operator = for_operator
 
 
 class DefinitionError(ToolstileError, ValueError):

@@ -92,7 +92,7 @@ def _source() -> str:
 
 
 def for_model(text: str) -> str:
-    """Return a text without commands of `toolstile` and without folders of this machine.
+    """Return a text without sentences about commands and settings, and without folders.
 
     A model may repeat what it reads to a customer; an operator has the whole text in the log.
 
@@ -100,14 +100,24 @@ def for_model(text: str) -> str:
         >>> for_model("/var/lib/desk.db is locked. Run `toolstile database check`. Retry.")
         'desk.db is locked. Retry.'
     """
-    return re.sub(_FOLDERS, "", re.sub(_COMMANDS, "", text)).strip()
+    sentences = re.split(r"(?<=[.!?] )|(?<=\n)", text)
+    told = "".join(each for each in sentences if not re.search(_OF_OPERATOR, each))
+    return re.sub(_FOLDERS, "", told).strip()
 
 
-# Because matches begin where a sentence or line does, a long text takes time in its length alone.
-_COMMANDS: Final = (
-    r"(?<![^.\n])[^.\n]*?(?:`toolstile [^`]*`[^.]*\.?|\btoolstile (?:ledger|approvals) .*)"
+_OF_OPERATOR: Final = (
+    r"`toolstile |\btoolstile (?:ledger|approvals)\b|\bplugins\.\w|\bpip install\b"
+    r"|\bapproval_(?:key|spent)\b|\bTOOLSTILE_"
 )
 _FOLDERS: Final = r"(?<![\w./:~-])/(?:[^\s/'\",;:()]+/)+(?=[^\s/])"
+
+
+def noted_for_operator(error: BaseException, depth: int = 10) -> str:
+    """Return the attribute `for_operator` of an error or its causes, which no model reads."""
+    told = str(getattr(error, "for_operator", ""))
+    if told or error.__cause__ is None or not depth:
+        return told
+    return noted_for_operator(error.__cause__, depth - 1)
 
 
 def counted(number: float, thing: str, things: str | None = None) -> str:

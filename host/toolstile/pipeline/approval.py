@@ -152,9 +152,7 @@ def _refusing(run: ActiveCall, what_is_left: str) -> Generator[None]:
     except TokenRefused as refused:
         run.set_attribute(APPROVAL, REFUSED)
         msg = f"{refused}{what_is_left} Call {run.name} without it to ask for a new approval."
-        rejected = CallRejected(Status.DENIED, msg)
-        rejected.for_operator = refused.for_operator
-        raise rejected from None
+        raise CallRejected(Status.DENIED, msg) from refused
     except OSError as error:
         log_failure(run, log, "A used approval could not be noted; %s is denied.", run)
         raise CallRejected(

@@ -18,6 +18,7 @@ from toolstile.pipeline.failures import (
     CallRejected,
     FailureContext,
     FailureResult,
+    advice_of,
     classify_failure,
 )
 from toolstile.pipeline.hook_calls import observe
@@ -119,9 +120,9 @@ def _settle(run: ActiveCall, error: BaseException) -> None:
         result = ToolResult(message, result.value, success=False)
     run.status, run.result, run.text, run.data = failure.status, result, message, None
     run.error, run.raises = error, failure.raises
-    if isinstance(error, ToolstileError) and error.for_operator:
+    if advice := advice_of(error, failure):
         # The model, which may repeat all that it reads to a customer, is not told.
-        told = mask(run, error.for_operator)
+        told = mask(run, advice)
         run.attributes = {**run.attributes, FOR_OPERATOR: told}
         log.warning("%s: %s", run, told, extra=NOTICE)
     if failure.level:

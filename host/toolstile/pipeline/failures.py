@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, Final, cast
@@ -31,7 +32,7 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.codecs import in_one_line
-from toolstile_hookspecs.support.text import for_model
+from toolstile_hookspecs.support.text import for_model, noted_for_operator
 
 # They cannot leave a generator or a coroutine as they are, only as a RuntimeError about it.
 _TURNED_BY_PYTHON = (StopIteration, StopAsyncIteration)
@@ -39,6 +40,7 @@ _INVALID = "Invalid arguments"
 _NO_MORE = "It may still be running, but can change nothing more"
 # The same call is made again when the run continues.
 PAUSES = (VisibilityExpansionRequired, Interrupt)
+_SAYS_NEXT: Final = re.compile("[Rr]etry|human intervention")
 _LOST = "No answer came, so its effect may have happened. Find out before you retry."
 PASSED_ON = (*PAUSES, PromptEvaluationError)
 
@@ -46,8 +48,8 @@ PASSED_ON = (*PAUSES, PromptEvaluationError)
 class CallRejected(ToolstileError):
     """The host itself refuses the call, with a text for the model."""
 
-    def __init__(self, status: Status, message: str) -> None:
-        super().__init__(message)
+    def __init__(self, status: Status, message: str, for_operator: str = "") -> None:
+        super().__init__(message, for_operator=for_operator)
         self.status = status
 
 
@@ -193,6 +195,15 @@ def text_of(error: BaseException) -> str:
         return type(error).__name__
 
 
+def advice_of(error: BaseException, failure: FailureResult) -> str:
+    """Return the text for an operator that no model reads, "" for none."""
+    if failure.level == logging.ERROR:
+        whole = text_of(error)
+        if for_model(whole) != whole and whole not in failure.result.message:
+            return whole
+    return noted_for_operator(error)
+
+
 def _of_host(error: BaseException) -> str:
     """Return what an exception of the host says, as far as a customer may read it."""
     return for_model(text_of(error))
@@ -329,6 +340,8 @@ def _internal(error: Exception, called: FailureContext) -> FailureResult:
     is_of_host = isinstance(raised, ToolstileError) or not called.raised
     told = _of_host(raised) if is_of_host else text_of(raised)
     message = f"Internal error in {called.name}: {told or type(raised).__name__}"
+    if is_of_host and told != text_of(raised) and not _SAYS_NEXT.search(told):
+        message = f"{message.rstrip('.')}. This requires human intervention."
     if called.lost and not called.contained:
         message = f"{message.rstrip('.')}. {_LOST}"
     return FailureResult(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=True)

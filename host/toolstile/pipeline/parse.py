@@ -51,7 +51,9 @@ def look_up(
         tool = yield from _ask_lookups(run, table)
     plan = by_name if tool is None else _plan_of(run, table, tool)
     if plan is None:
-        raise CallRejected(Status.UNKNOWN_TOOL, table.missing.explain(run.call_made.name))
+        missing, name = table.missing, run.call_made.name
+        remedy = missing.withheld.get(str(name), "")
+        raise CallRejected(Status.UNKNOWN_TOOL, missing.explain(name), remedy)
     if run.parent is not None:
         _check_declared(run, run.parent.tool, plan.tool)
     return plan

@@ -42,8 +42,8 @@ class UnknownTools:
             return f"Unknown tool {name!r}: a tool's name is a text. Give one, then retry."
         if (why := self.left_out.get(name)) is not None:
             return why
-        if (remedy := self.withheld.get(name)) is not None:
-            return f"{name} is not offered here: {remedy}."
+        if name in self.withheld:
+            return f"{name} is not offered here. Use another tool."
         section = self.behind.get(name)
         if section is not None:
             return (

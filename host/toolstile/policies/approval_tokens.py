@@ -279,9 +279,7 @@ class TokenSigner:
         if token is None:
             raise TokenRefused("The approval has no token: only a call that is pending has one.")
         if not isinstance(token, str) or not self._is_ours(token):
-            refused = TokenRefused(_NOT_OURS)
-            refused.for_operator = _SHARED
-            raise refused
+            raise TokenRefused(_NOT_OURS, for_operator=_SHARED)
         claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1]))
         now = self.clock.now().timestamp()
         expires: float = claims["expires"]

@@ -35,12 +35,14 @@ class Fault:
         arguments: The arguments of its class, as `PortableValues` writes them.
         trace: The traceback on the other side.
         sent: Whether a request may have been sent before it, as `was_sent` returns it.
+        for_operator: The advice for an operator.
     """
 
     name: str
     arguments: list[Any]
     trace: str = ""
     sent: bool | None = None
+    for_operator: str = ""
 
 
 @dataclass(frozen=True)

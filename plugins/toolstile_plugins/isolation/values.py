@@ -26,6 +26,7 @@ from toolstile_hookspecs.codecs import (
     why_not_written,
 )
 from toolstile_hookspecs.support.network_errors import mark_sent, was_sent
+from toolstile_hookspecs.support.text import noted_for_operator
 from toolstile_plugins.isolation.messages import Fault
 
 _RAISED: Final[dict[str, type[BaseException]]] = {
@@ -146,13 +147,14 @@ _REMEDY: Final = "declare the type that it has, or use plain data"
 def fault_of(error: BaseException, trace: str = "") -> Fault:
     """Return an exception by its name and arguments, or the nearest known one with its text."""
     type_ = type(error)
+    rest = trace, was_sent(error), noted_for_operator(error)
     if _RAISED.get(type_.__name__) is type_:
         with suppress(Exception):  # arguments of any kind
             values = PortableValues()
             given: Any = error.__reduce__()
             arguments = [values.write(part) for part in given[1]]
             type_(*given[1])
-            return Fault(type_.__name__, arguments, trace, was_sent(error))
+            return Fault(type_.__name__, arguments, *rest)
     text = text_of(error)
     for base in type_.__mro__:
         if _RAISED.get(base.__name__) is base and base not in _SAYS_LITTLE:
@@ -161,8 +163,8 @@ def fault_of(error: BaseException, trace: str = "") -> Fault:
                 told = f"{type_.__name__}: {text}"
             with suppress(TypeError):  # it takes more than a text
                 base(told)
-                return Fault(base.__name__, [told], trace, was_sent(error))
-    return Fault("RuntimeError", [f"{type_.__name__}: {text}"], trace, was_sent(error))
+                return Fault(base.__name__, [told], *rest)
+    return Fault("RuntimeError", [f"{type_.__name__}: {text}"], *rest)
 
 
 def raised(fault: Fault) -> BaseException:
@@ -174,6 +176,7 @@ def raised(fault: Fault) -> BaseException:
         error = RuntimeError(f"an exception of its process cannot be read here ({fault.name[:80]})")
     if fault.trace:
         error.add_note(fault.trace)
+    vars(error)["for_operator"] = fault.for_operator
     return mark_sent(error, fault.sent)
 
 

@@ -54,30 +54,31 @@ def unknown(entry: LedgerEntry, *, is_asked: bool = False) -> CallRefused:
     reason = (entry.reason or "It ended without a record.").rstrip(".")
     asked = "Retry later: the tool is asked about it. If it stays unknown, a person resolves it."
     remedy = asked if is_asked else "This requires human intervention."
-    return _noted(
+    return CallRefused(
         f"{name} was not run: the same call was made at {since:%Y-%m-%d %H:%M:%S} UTC, and its "
         f"effect may have happened, but its outcome is unknown ({reason}). It cannot be repeated "
         f"until the outcome is known. {remedy}",
-        f"toolstile ledger resolve '{entry.claim.key}' --done [--value JSON], or --not-done.",
+        for_operator=f"toolstile ledger resolve '{entry.claim.key}' --done [--value JSON], or "
+        "--not-done.",
     )
 
 
 def unreadable(name: str, error: LedgerError) -> CallRefused:
     """Say that an idempotent tool cannot be run without the ledger."""
-    return _noted(
+    return CallRefused(
         f"{name} was not run: it must run at most once, and the ledger is unavailable. "
         f"{for_model(str(error))} This tool cannot be used until then.",
-        str(error),
+        for_operator=str(error),
     )
 
 
 def unwritten(name: str, error: LedgerError) -> CallRefused:
     """Say that the effect has happened, but its record could not be written."""
-    return _noted(
+    return CallRefused(
         f"{name} ran, and its effect outside may have happened, but that could not be recorded, so "
         f"nothing else of it was kept. {for_model(str(error))} Do not repeat the call. This "
         "requires human intervention.",
-        str(error),
+        for_operator=str(error),
     )
 
 
@@ -93,16 +94,9 @@ def lost(name: str) -> CallRefused:
 def unfit(entry: LedgerEntry) -> CallRefused:
     """Say that the recorded value does not fit the tool any more."""
     name = entry.claim.tool_name
-    return _noted(
+    return CallRefused(
         f"{name} has done this already and was not run again, but its recorded value does not fit "
         "what the tool returns today. This requires human intervention.",
-        f"toolstile ledger resolve '{entry.claim.key}' --done --value JSON, with the plugin that "
-        f"offers {name}, loaded by --plugin FILE.py, say.",
+        for_operator=f"toolstile ledger resolve '{entry.claim.key}' --done --value JSON, with the "
+        f"plugin that offers {name}, loaded by --plugin FILE.py, say.",
     )
-
-
-def _noted(text: str, for_operator: str) -> CallRefused:
-    """Return a refusal with a text for the model, and advice for the event and the log."""
-    refused = CallRefused(text)
-    refused.for_operator = for_operator
-    return refused

@@ -68,6 +68,5 @@ def too_late(tool: str, workers: Sequence[Collection[str]]) -> DispatchOutcome:
 
 def not_submitted(tool: Tool[Any, Any], error: StateError) -> CallRefused:
     """Say why a call could not be submitted, and what to do."""
-    refused = CallRefused(f"{tool.name} could not be submitted: {for_model(str(error))}")
-    refused.for_operator = str(error)
-    return refused
+    told = f"{tool.name} could not be submitted: {for_model(str(error))}"
+    return CallRefused(told, for_operator=str(error))

@@ -258,9 +258,7 @@ def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:
             return ToolResult.error(_ONLY_READS.format(name=tool.name, text=outcome.text))
         raise _unknown(tool, outcome.text)
     if outcome.for_operator:
-        not_run = ToolError(outcome.text)
-        not_run.for_operator = outcome.for_operator
-        raise not_run
+        raise ToolError(outcome.text, for_operator=outcome.for_operator)
     if outcome.error is None:
         return ToolResult.error(outcome.text)
     raise mark_sent(_raised(outcome.error, outcome.text), outcome.sent)

@@ -5,7 +5,15 @@ from typing import Any
 
 import pytest
 
-from toolstile_hookspecs import Status, ToolContext, ToolResult, ToolValidationError, hookimpl, tool
+from toolstile_hookspecs import (
+    Status,
+    ToolContext,
+    ToolError,
+    ToolResult,
+    ToolValidationError,
+    hookimpl,
+    tool,
+)
 
 
 @pytest.fixture
@@ -38,6 +46,27 @@ def test_a_conflict_of_any_other_may_have_left_something_outside(yard, upset):
     outcome = yard.call("upset")
     assert outcome.status is Status.CONFLICT
     assert "Effects it may have had outside were not undone." in outcome.text
+
+
+def test_the_advice_of_an_error_or_of_its_cause_is_for_the_operator_alone(yard, caplog):
+    @tool
+    def sell(what: str) -> None:
+        """Sell something."""
+        if what == "itself":
+            looped = ToolError("Sold out. Retry later.")
+            raise looped from looped
+        if what == "tea":
+            raise ToolError("Sold out. Retry later.", for_operator="Fill /srv/tea.")
+        broken = OSError("The till is broken.")
+        broken.for_operator = "Mend /srv/till."
+        raise ToolError("Sold out. Retry later.") from broken
+
+    yard.open(sell)
+    for what, advice in (("tea", "Fill /srv/tea."), ("milk", "Mend /srv/till."), ("itself", None)):
+        outcome = yard.call("sell", what=what)
+        assert (outcome.status, outcome.text) == (Status.FAILED, "Sold out. Retry later.")
+        assert outcome.event.attributes.get("toolstile.for_operator") == advice
+        assert advice is None or advice in caplog.text
 
 
 @pytest.mark.slow

@@ -106,8 +106,9 @@ def test_configuring_a_host_with_an_empty_table_asks_for_it():
 
 def test_a_call_says_how_to_ask():
     with Host(settings=Settings()) as host, host.executor() as tools:
-        text = tools.dispatch(ToolCall("zq_write", {"line": "x"})).text
-        assert text == f"zq_write is not offered here: {REMEDY}."
+        outcome = tools.dispatch(ToolCall("zq_write", {"line": "x"}))
+        assert outcome.text == "zq_write is not offered here. Use another tool."
+        assert outcome.event.attributes["toolstile.for_operator"] == REMEDY
 
 
 def test_a_prompt_of_the_application_is_not_told_of_it():

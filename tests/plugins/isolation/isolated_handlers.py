@@ -28,6 +28,7 @@ from toolstile_hookspecs import (
     StateError,
     Tool,
     ToolContext,
+    ToolError,
     ToolResult,
     ToolValidationError,
     VisibilityExpansionRequired,
@@ -167,6 +168,7 @@ def without_timeout() -> int:
 
 
 ERRORS: dict[str, BaseException] = {
+    "advised": ToolError("The till is closed.", for_operator="Mend /srv/till."),
     "validation": ToolValidationError("path: too long"),
     "type": TypeError("takes 1"),
     "value": ValueError("no row"),

@@ -173,6 +173,15 @@ def test_what_it_raises_is_what_the_call_becomes(
     assert notes(yard, handlers) == []
 
 
+def test_its_advice_for_the_operator_arrives(yard: Any, handlers: Any) -> None:
+    yard.open(handlers.fail)
+
+    outcome = yard.call("fail", how="advised")
+
+    assert (outcome.status, outcome.text) == (Status.FAILED, "The till is closed.")
+    assert outcome.event.attributes["toolstile.for_operator"] == "Mend /srv/till."
+
+
 @pytest.mark.parametrize(
     ("how", "raised"),
     [
