@@ -206,21 +206,10 @@ def database(postgres: Server) -> str:
 FOR_OPERATORS = re.compile(
     r"`?\btoolstile (?:approvals|ask|call|database|doctor|ledger|mcp|record|run|sessions|worker)\b"
     r"|(?<![\w:/.])/(?:etc|home|opt|private|root|srv|tmp|usr|var|work)/"
-    r"|\bapproval_(?:key|spent)\b|\[plugins\.|\bTOOLSTILE_"
+    r"|\bapproval_(?:key|spent)\b|\bplugins\.[a-z]|\bTOOLSTILE_|\bpip install\b"
     r"|\b[0-9a-f]{64}\b"
 )
 """Commands, folders of a machine, settings, and keys of the ledger."""
-
-
-WITH_CUSTOMERS = {
-    *("approval", "asteval", "code", "database", "inbox", "ledger", "metrics", "otel", "planning"),
-    *("policies", "sessions", "webhook", "workers", "workspace_digest"),
-}
-"""Plugins for services whose models talk to customers.
-
-The texts of workspaces, sandboxes and MCP servers still name folders and settings, since the person
-before a model's terminal is the operator there.
-"""
 
 
 @pytest.fixture(autouse=True)
@@ -232,12 +221,7 @@ def model_texts(
     A test whose tool itself returns such a text is marked with ``operator_text(reason)``.
     """
     texts = list[str]()
-    plugin = request.path.relative_to(Path(__file__).parent).parts[1:2]
-    if (
-        not WITH_CUSTOMERS.issuperset(plugin)
-        or not plugin
-        or request.node.get_closest_marker("operator_text")
-    ):
+    if request.node.get_closest_marker("operator_text"):
         yield texts
         return
     from toolstile.pipeline import event

@@ -20,6 +20,7 @@ from toolstile_hookspecs import (
     Tool,
     ToolCall,
     ToolContext,
+    ToolError,
     ToolResult,
     ToolValidationError,
     hookimpl,
@@ -215,10 +216,11 @@ class Replayer:
             value = tool.result_codec.decode(data) if call.value == "wire" else None
         except ValueError as error:
             reason = str(error).rstrip(".")
-            return ToolResult.error(
-                f"{where}: what {tool.name} came to does not fit it any more ({reason}). It cannot "
-                "be replayed; record it again."
-            )
+            raise ToolError(
+                f"The recorded result of {tool.name} does not fit it any more ({reason}). It "
+                "cannot be replayed; record it again.",
+                for_operator=f"It stands in {where}.",
+            ) from error
         if call.changes_lost is not None:
             log.warning(
                 "%s: what it did to the session is lost: %s", where, call.changes_lost, extra=NOTICE

@@ -15,6 +15,7 @@ from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.sandbox.layout import OPAQUE, Layout
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.disk.descriptors import READ_DIRECTORY, change_mode
+from toolstile_plugins.vfs.tools.checks import reason_of
 
 Kind = Literal["file", "directory", "link", "gone", "other"]
 Known = Mapping[str, tuple[int, ...]]
@@ -181,7 +182,7 @@ class Harvest:
             try:
                 self._take(entry)
             except (OSError, ValueError) as error:
-                self._refused[ascii(entry.path)] = str(error)
+                self._refused[ascii(entry.path)] = reason_of(error)
         if self._refused:
             named = list(self._refused.items())[:_NAMED]
             more = len(self._refused) - len(named)

@@ -15,7 +15,14 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
 
-from toolstile_plugins.sandbox.backend import Backend, Command, Ended, Output, Running
+from toolstile_plugins.sandbox.backend import (
+    Backend,
+    Command,
+    Ended,
+    Output,
+    Running,
+    SandboxUnavailable,
+)
 from toolstile_plugins.sandbox.harvest import size_on_disk
 from toolstile_plugins.sandbox.result import TIMED_OUT
 from toolstile_plugins.vfs.tools.models import size_of
@@ -105,11 +112,14 @@ class CommandRun:
         Raises:
             SandboxUnavailable: When it cannot be started.
         """
-        with tempfile.TemporaryFile(dir=layout.scratch.path) as stdin:
-            stdin.write(self._command.stdin)
-            stdin.seek(0)
-            began = time.monotonic()
-            running = self._backend.start(self._command, layout, stdin)
+        try:
+            with tempfile.TemporaryFile(dir=layout.scratch.path) as stdin:
+                stdin.write(self._command.stdin)
+                stdin.seek(0)
+                began = time.monotonic()
+                running = self._backend.start(self._command, layout, stdin)
+        except OSError as error:
+            raise SandboxUnavailable(f"The command cannot be started: {error}.") from error
         try:
             with self._lock:
                 self._running = running

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
-from toolstile_hookspecs import Filesystem, ToolContext, ToolResult
+from toolstile_hookspecs import Filesystem, ToolContext, ToolError, ToolResult
 from toolstile_hookspecs.services.attachments import SupportsAttachments
 from toolstile_hookspecs.services.layers import SupportsLayers, WorkspaceLayers
 from toolstile_hookspecs.services.watches import SupportsWatch
@@ -29,11 +29,17 @@ from toolstile_plugins.sandbox.scratch import Scratch, base_of
 from toolstile_plugins.sandbox.settings import SandboxSettings
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.git_repositories import outside_repository
+from toolstile_plugins.vfs.tools.checks import reason_of
 from toolstile_plugins.vfs.tools.models import size_of
 from toolstile_plugins.vfs.write_set import shown
 
 RUNS: Final[dict[int, CommandRun]] = {}
 """The commands on their way, and those that were given up, until their calls are rolled back."""
+NOT_RUN: Final = (
+    "The command was not run: no sandbox for it can be made on this machine. This requires human "
+    "intervention."
+)
+"""The message for a model whose commands cannot run; its operator reads why."""
 
 
 class Shell:
@@ -56,15 +62,15 @@ class Shell:
         """Run a command over the workspace of a call, and take over what it changed."""
         files = context.filesystem
         if files is None:
-            return ToolResult.error(
-                "There is no workspace for commands to run in. This requires human intervention: "
-                "[plugins.vfs] in the configuration."
+            raise ToolError(
+                "There is no workspace for commands to run in. This requires human intervention.",
+                for_operator="Add [plugins.vfs] to the configuration.",
             )
         try:
             cwd = paths.canonical(params.cwd or "")
             kind = files.stat(cwd).kind if cwd else "directory"
         except (OSError, ValueError) as error:
-            return ToolResult.error(f"cwd: {error}")
+            raise ToolError(f"cwd: {reason_of(error)}") from error
         if kind != "directory":
             told = f"cwd: {cwd} is no directory of the workspace. Choose one, then retry."
             return ToolResult.error(told)
@@ -74,7 +80,7 @@ class Shell:
         try:
             return self._run(params, run, files)
         except SandboxUnavailable as error:
-            return ToolResult.error(f"{error} This requires human intervention.")
+            raise ToolError(NOT_RUN, for_operator=str(error)) from error
         except HarvestError as error:
             return ToolResult.error(str(error))
         finally:

@@ -13,7 +13,7 @@ from toolstile_hookspecs.support.patterns import NoSearchError, bounded
 from toolstile_hookspecs.support.text import counted
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.glob import Pattern
-from toolstile_plugins.vfs.nodes import Content, Kind, Node, escaped
+from toolstile_plugins.vfs.nodes import Content, Kind, Node, shown_target
 from toolstile_plugins.vfs.text_files import line_blocks
 from toolstile_plugins.vfs.write_set import Layer
 
@@ -150,7 +150,7 @@ def what(node: Node) -> str:
     if node.kind == "other":
         return node.special or "neither file nor directory"
     if node.kind == "link":
-        return f"a symbolic link to {escaped(node.target)}, which is not followed"
+        return f"a symbolic link to {shown_target(node.target)}, which is not followed"
     return "a file" if node.kind == "file" else "a directory"
 
 

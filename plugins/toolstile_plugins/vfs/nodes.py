@@ -38,6 +38,13 @@ _SECOND_NS: Final = 1_000_000_000
 _IN_MEMORY_BYTES: Final = 8 * 1024 * 1024
 
 
+def unusable(text: str, for_operator: str) -> OSError:
+    """Return an error of a disk or a source, of which the model reads the text alone."""
+    error = OSError(text)
+    vars(error)["for_operator"] = for_operator
+    return error
+
+
 class Content(Protocol):
     """The content of a file: at hand, or read when it is asked for.
 
@@ -138,6 +145,11 @@ def escaped(target: str) -> str:
         src/main.py a\nb
     """
     return target if target.isprintable() and "\\" not in target else ascii(target)[1:-1]
+
+
+def shown_target(target: str) -> str:
+    """Return a link's target as models read it, which may be a folder of this machine."""
+    return "an absolute path" if target.startswith("/") else escaped(target)
 
 
 def version_of(node: Node | None) -> object | None:

@@ -10,6 +10,7 @@ from itertools import islice
 
 from toolstile_hookspecs import FileStat
 from toolstile_hookspecs.support.text import counted
+from toolstile_plugins.vfs.nodes import shown_target
 from toolstile_plugins.vfs.paths import join, split
 from toolstile_plugins.vfs.tools.models import size_of
 from toolstile_plugins.workspace_digest.manifests import READERS, WORKFLOWS, Facts, facts_of
@@ -70,8 +71,9 @@ class _Tree:
                 yield f"{indent}{name}/ ({files}{readonly})"
                 yield from self.lines(entry.path, f"{indent}  ")
             else:
-                leads = f" -> {one_line(entry.target)}" if entry.target is not None else ""
-                yield f"{indent}{name}{leads}"
+                if entry.target is not None:
+                    name += f" -> {one_line(shown_target(entry.target))}"
+                yield f"{indent}{name}"
         shown = len(self.shown.get(directory, ()))
         if shown and (more := len(self.found[directory]) - shown):
             yield f"{indent}... and {more:,} more"

@@ -552,7 +552,9 @@ def test_a_value_that_does_not_fit_any_more_is_told(desk, path):
     file.close()
     with desk.replaying(path) as (tools, _):
         outcome = desk.call(tools, "note", text="a")
-    assert "line 1: what note came to does not fit it any more (" in outcome.text
+    assert "The recorded result of note does not fit it any more (" in outcome.text
+    advice = outcome.event.attributes["toolstile.for_operator"]
+    assert advice == f"It stands in {path}, line 1."
     assert ".)" not in outcome.text
     assert "record it again" in outcome.text
 
@@ -760,7 +762,8 @@ def test_a_line_that_lacks_its_value_is_told(desk, path):
     desk.record(path, ("add", {"a": 1}))
     rewritten(path, envelope={"tool": "add"}, value="wire")
     with desk.replaying(path) as (tools, _):
-        assert "what add came to does not fit it any more" in desk.call(tools, "add", a=1).text
+        outcome = desk.call(tools, "add", a=1)
+        assert "The recorded result of add does not fit it any more" in outcome.text
 
 
 @pytest.mark.parametrize(

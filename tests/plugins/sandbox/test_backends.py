@@ -17,6 +17,7 @@ from toolstile_hookspecs import ConfigurationError, PluginError, Status
 from toolstile_plugins.sandbox import SandboxSettings, ShellSection, bubblewrap
 from toolstile_plugins.sandbox.backend import backend_of
 from toolstile_plugins.sandbox.bubblewrap import remedy
+from toolstile_plugins.sandbox.shell import NOT_RUN
 
 
 def test_without_a_sandbox_the_model_the_record_and_the_doctor_say_so(open_shell):
@@ -137,8 +138,10 @@ def test_where_namespaces_are_forbidden_the_refusal_says_what_to_do(
     monkeypatch.setattr(bubblewrap, "_found", lambda: str(program))
     outcome = open_shell().outcome("true")
     assert outcome.status is Status.FAILED
-    assert failure in outcome.text
-    assert "apparmor_restrict_unprivileged_userns" in outcome.text
+    assert outcome.text == NOT_RUN
+    told = outcome.event.attributes["toolstile.for_operator"]
+    assert failure in told
+    assert "apparmor_restrict_unprivileged_userns" in told
     found = list(backend_of(SandboxSettings()).findings())
     assert "apparmor_restrict_unprivileged_userns" in str(found[0].remedy)
 
@@ -159,7 +162,9 @@ def test_each_failure_has_its_remedy(failure, told):
 
 def test_without_bubblewrap_the_refusal_says_what_to_install(open_shell, monkeypatch):
     monkeypatch.setattr(bubblewrap, "_found", lambda: None)
-    assert "[sandbox]" in open_shell().outcome("true").text
+    outcome = open_shell().outcome("true")
+    assert outcome.text == NOT_RUN
+    assert "[sandbox]" in outcome.event.attributes["toolstile.for_operator"]
     (found,) = backend_of(SandboxSettings()).findings()
     assert "[sandbox]" in str(found.remedy)
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import gc
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -17,10 +19,12 @@ from toolstile_hookspecs import (
     Status,
     ToolCall,
     ToolContext,
+    ToolError,
     tool,
 )
 from toolstile_plugins.sandbox import ShellParams, ShellSection
 from toolstile_plugins.sandbox.backend import GIT_VARIABLES
+from toolstile_plugins.sandbox.shell import NOT_RUN
 
 Open = Callable[..., Any]
 
@@ -155,12 +159,14 @@ def test_a_result_tells_the_command_its_directory_its_duration_and_output(shell)
     assert "not kept, as capture_output was false" in quiet.render()
 
 
+@pytest.mark.operator_text("a command shows the folders of its sandbox")
 def test_the_environment_holds_nothing_of_the_host(shell, monkeypatch):
     monkeypatch.setenv("SECRET_OF_HOST", "s3cret")
     names = {line.partition("=")[0] for line in shell(["env"]).stdout.splitlines()}
     assert names == {"PATH", "HOME", "USER", "LANG", "TERM", "PWD", *GIT_VARIABLES}
 
 
+@pytest.mark.operator_text("a command shows the folders of its sandbox")
 def test_variables_are_on_no_command_line(shell, tmp_path):
     """The sandbox's own processes show them to nobody; `ps` shows command lines to everybody."""
     found = shell("cat /proc/[0-9]*/cmdline | tr '\\0' '\\n'", env={"TOKEN": "s3cret"}).stdout
@@ -255,9 +261,9 @@ def test_what_runs_in_the_background_ends_with_the_command(shell):
 
 def test_without_a_workspace_the_tool_says_so():
     (tool,) = ShellSection().tools
-    result = tool.handler(ShellParams(("true",)), context=ToolContext(session=None))
-    assert not result.success
-    assert "[plugins.vfs]" in result.message
+    with pytest.raises(ToolError, match="There is no workspace") as refused:
+        tool.handler(ShellParams(("true",)), context=ToolContext(session=None))
+    assert refused.value.for_operator == "Add [plugins.vfs] to the configuration."
 
 
 def test_a_workspace_in_memory_is_laid_out_and_harvested(open_shell: Open):
@@ -342,7 +348,26 @@ def test_a_scratch_directory_of_somebody_else_is_told_by_the_call(open_shell: Op
     shell = open_shell(scratch=str(tmp_path / "file"))
     outcome = shell.outcome("true")
     assert outcome.status is Status.FAILED
-    assert "cannot be laid out" in outcome.text
+    assert outcome.text == NOT_RUN
+    told = outcome.event.attributes["toolstile.for_operator"]
+    assert "The workspace cannot be laid out" in told
+    assert str(tmp_path / "file") in told
+
+
+def test_a_full_scratch_directory_is_told_to_the_operator_alone(
+    open_shell: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Full:
+        def __enter__(self) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "/var/tmp/stdin")
+
+        def __exit__(self, *_: object) -> None: ...
+
+    shell = open_shell()
+    monkeypatch.setattr("tempfile.TemporaryFile", lambda **_: Full())
+    outcome = shell.outcome("true")
+    assert outcome.text == NOT_RUN
+    assert "No space left on device" in outcome.event.attributes["toolstile.for_operator"]
 
 
 LARGE = {

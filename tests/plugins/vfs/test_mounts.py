@@ -489,7 +489,7 @@ def test_mounts_are_closed_where_a_later_one_cannot_be_opened(
 
     with pytest.raises(ResourceError, match="'more'"):
         open_workspace(VfsConfig(mounts=mounts))
-    assert closed == [f"The mount 'docs' (from {archive})"]
+    assert closed == ["The mount 'docs'"]
 
 
 def _is_open(path: str) -> bool:
@@ -536,10 +536,12 @@ def test_a_source_that_fails_later_is_named(
     assert files.exists("docs/index.md")
     Path(directory, "index.md").unlink()
 
-    text = ask(files, "read_file", path="docs/index.md").text
-    assert "The mount 'docs'" in text
-    assert "cannot be read at index.md: there is nothing at its source" in text
-    assert "Retry later" in text
+    outcome = ask(files, "read_file", path="docs/index.md")
+    assert "The mount 'docs'" in outcome.text
+    assert "cannot be read at index.md: there is nothing at its source" in outcome.text
+    assert "Retry later" in outcome.text
+    advice = outcome.event.attributes["toolstile.for_operator"]
+    assert advice == f"{directory} cannot be read at index.md: there is nothing at its source."
 
 
 def test_logins_and_signatures_in_urls_are_not_told() -> None:

@@ -297,11 +297,13 @@ def test_a_directory_that_is_not_there_is_named_with_the_remedy(
 ) -> None:
     calls.open(VfsToolsSection(config=VfsConfig(root=tmp_path / "nope"), policies=()))
 
-    text = calls("list_directory").text
-    assert "nope" in text
-    assert "The workspace cannot be opened: " in text
-    assert text.count("nope") == 1
-    assert "--workspace" in text
+    outcome = calls("list_directory")
+    text = outcome.text
+    assert "The workspace cannot be opened: nope cannot be a workspace" in text
+    assert "--workspace" not in text
+    advice = outcome.event.attributes["toolstile.for_operator"]
+    assert str(tmp_path / "nope") in advice
+    assert "It is named with plugins.vfs.root or --workspace." in advice
 
 
 def test_what_a_call_would_change_stands_under_the_workspaces_name(
@@ -594,10 +596,11 @@ def test_without_workspace_a_call_says_how_to_get_one(
     status, out, err = toolstile("call", "read_file", '{"path": "a.txt"}')
 
     assert (status, out) == (1, "")
-    assert err == (
-        "toolstile: unknown tool: read_file is not offered here: there is no workspace; add "
-        "--workspace DIR, or [plugins.vfs] to the configuration.\n"
+    advice, told = err.splitlines()
+    assert advice.endswith(
+        "there is no workspace; add --workspace DIR, or [plugins.vfs] to the configuration"
     )
+    assert told == "toolstile: unknown tool: read_file is not offered here. Use another tool."
 
 
 def test_workspace_wins_over_the_configuration(

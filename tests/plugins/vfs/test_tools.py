@@ -846,8 +846,8 @@ def test_what_is_no_file_is_called_what_it_is(
         desk = Desk("sync", stack, tmp_path).open()
 
         assert desk.refusal(tool, path="link", **more).endswith(
-            "link is a symbolic link to /etc/passwd, which is not followed, and leads to nothing "
-            "that can be used here."
+            "link is a symbolic link to an absolute path, which is not followed, and leads to "
+            "nothing that can be used here."
         )
         assert desk.refusal(tool, path="pipe", **more).endswith(
             "pipe is a FIFO, and cannot be opened here."
@@ -894,8 +894,8 @@ def test_what_lies_beneath_no_directory_is_told_with_what_is_there(tmp_path: Pat
         desk = Desk("sync", stack, tmp_path).open()
 
         assert desk.refusal("read_file", path="link/passwd").endswith(
-            ": link is a symbolic link to /etc, which is not followed, and leads to nothing that "
-            "can be used here."
+            ": link is a symbolic link to an absolute path, which is not followed, and leads to "
+            "nothing that can be used here."
         )
         assert desk.refusal("read_file", path="file/passwd").endswith(
             ": file is a file, not a directory, so nothing can lie beneath it."

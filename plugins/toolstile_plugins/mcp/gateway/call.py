@@ -34,11 +34,13 @@ from toolstile_hookspecs import (
     DefinitionError,
     EffectUnknownError,
     ToolContext,
+    ToolError,
     ToolResult,
     ToolValidationError,
     hide,
 )
 from toolstile_hookspecs.codecs import SchemaCodec, Unchecked, in_one_line
+from toolstile_hookspecs.support.text import for_model
 from toolstile_plugins.mcp.gateway.connection import REFUSED, Connection
 from toolstile_plugins.mcp.gateway.errors import ServerFault, cleaned, one_line, told
 from toolstile_plugins.mcp.gateway.results import contents_of
@@ -115,13 +117,13 @@ class Calling:
         try:
             client = await self._connection.client()
         except ServerFault as error:
-            return ToolResult.error(self.unreachable(str(error)))
+            raise self.unreachable(str(error)) from error
         questions = self._connection.questions
         try:
             answer = await self._ask(client, definition, arguments, context, report)
         except TimeoutError:
             # Only the transport gives up by itself: a limit of time cancels the call.
-            return ToolResult.error(self.unreachable("it does not read what is sent to it"))
+            raise self.unreachable("it does not read what is sent to it") from None
         except MCPError as error:
             if again and error.code == INVALID_REQUEST and error.message == SESSION_GONE:
                 # The server has forgotten the session, and has not looked at the call.
@@ -140,11 +142,13 @@ class Calling:
             return result
         return ToolResult.error(f"{result.message.rstrip('.')}. {self._asked()}")
 
-    def unreachable(self, why: str) -> str:
-        """Return the text for a model while the server cannot be used."""
-        return (
-            f"The MCP server {self._server} cannot be reached: {why}. Nothing was sent. Do "
-            "without its tools, or retry later; if it stays so, this requires human intervention."
+    def unreachable(self, why: str) -> ToolError:
+        """Return the failure of a call while the server cannot be used."""
+        return ToolError(
+            f"The MCP server {self._server} cannot be reached: {for_model(why)}. Nothing was sent. "
+            "Do without its tools, or retry later; if it stays so, this requires human "
+            "intervention.",
+            for_operator=f"{why}. `toolstile mcp check` tries again.",
         )
 
     async def _ask(
@@ -195,7 +199,7 @@ class Calling:
         tool = one_line(definition.name, 80)
         why = one_line(self._connection.explain(error.message), 300)
         if error.message.startswith(NOT_SENT):
-            return ToolResult.error(self.unreachable(why.rstrip(".")))
+            raise self.unreachable(why.rstrip("."))
         if not self._is_answer(error):
             if error.code == CONNECTION_CLOSED and not error.message.startswith(CUT):
                 why = self._connection.lose(client, why)

@@ -27,6 +27,7 @@ from toolstile_hookspecs import (
     hookimpl,
 )
 from toolstile_hookspecs.codecs import SchemaCodec
+from toolstile_hookspecs.support.text import for_model
 from toolstile_plugins.mcp.gateway.call import Calling, reporter
 from toolstile_plugins.mcp.gateway.connection import Connection
 from toolstile_plugins.mcp.gateway.errors import ServerFault, is_plain, one_line
@@ -278,7 +279,7 @@ class Upstream:
             # What its tools are now is known once it is connected.
             await self.connection.client()
         except ServerFault as fault:
-            return ToolResult.error(self._calling.unreachable(str(fault)))
+            raise self._calling.unreachable(str(fault)) from fault
         shown = one_line(definition.name, 80)
         if not self.standing.settles(call_key(context), definition.name):
             return ToolResult.error(
@@ -342,7 +343,8 @@ class Upstream:
             if catalog.get(name) is None:
                 raise CallRefused(
                     f"{one_line(name, 80)} cannot be called now: the MCP server {self.name} "
-                    f"cannot be reached: {fault}. Do without it, or retry later."
+                    f"cannot be reached: {for_model(str(fault))}. Do without it, or retry later.",
+                    for_operator=str(fault),
                 ) from fault
         return catalog.get(name)
 

@@ -13,11 +13,19 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 from toolstile_hookspecs import ResourceError, Secret, ToolstileError, hide, secrets_in
-from toolstile_hookspecs.support.text import extra_remedy
+from toolstile_hookspecs.support.text import extra_remedy, for_model
 from toolstile_plugins.vfs import paths
 from toolstile_plugins.vfs.backends.base import Base
 from toolstile_plugins.vfs.glob import Pattern
-from toolstile_plugins.vfs.nodes import Content, Kind, Node, directory_node, file_node, moment
+from toolstile_plugins.vfs.nodes import (
+    Content,
+    Kind,
+    Node,
+    directory_node,
+    file_node,
+    moment,
+    unusable,
+)
 from toolstile_plugins.vfs.settings import Mount
 from toolstile_plugins.vfs.tools.models import size_of
 
@@ -34,7 +42,7 @@ class Source(Base):
 
     def __init__(self, mount: Mount) -> None:
         self.mount = mount
-        self.label = f"The mount {mount.target!r} (from {_masked(mount.source)})"
+        self.label = f"The mount {mount.target!r}"
         self._include = [Pattern(glob) for glob in mount.include]
         self._exclude = [Pattern(glob) for glob in mount.exclude]
         self._lock = threading.RLock()
@@ -111,8 +119,8 @@ class Source(Base):
             _close(files)
             cause = _cause(error)
             raise ResourceError(
-                f"{self.label} cannot be opened: {self._shown(cause)}. Fix its source in "
-                "plugins.vfs.mounts, or remove it."
+                f"{self.label} (from {_masked(self.mount.source)}) cannot be opened: "
+                f"{self._shown(cause)}. Fix its source in plugins.vfs.mounts, or remove it."
             ) from error
         if info.get("type") == "directory":
             return files, str(root), directory_node()
@@ -194,10 +202,11 @@ class Source(Base):
         except ToolstileError:
             raise
         except Exception as error:
-            where = f" at {path}" if path else ""
-            raise OSError(
-                f"{self.label} cannot be read{where}: {self._shown(_cause(error))}. Retry later; "
-                "if that does not help, it requires human intervention."
+            where, cause = f" at {path}" if path else "", self._shown(_cause(error))
+            raise unusable(
+                f"{self.label} cannot be read{where}: {for_model(cause)}. Retry later; if that "
+                "does not help, it requires human intervention.",
+                f"{_masked(self.mount.source)} cannot be read{where}: {cause}.",
             ) from error
 
 

@@ -81,6 +81,7 @@ class Checks:
         self._what = what
         self._faults: list[str] = []
         self._readonly: list[str] = []
+        self._cause: Exception | None = None
 
     def add(self, fault: str) -> None:
         """Add a fault: what is wrong, and what to do."""
@@ -97,9 +98,10 @@ class Checks:
             return
         faults = [*self._faults, *self._readonly]
         if len(faults) == 1:
-            raise ToolValidationError(f"{self._what}: {_with_retry(faults[0])}")
+            raise ToolValidationError(f"{self._what}: {_with_retry(faults[0])}") from self._cause
         lines = "\n".join(f"  - {fault}" for fault in faults)
-        raise ToolValidationError(f"{self._what}:\n{lines}\nFix all of these, then retry.")
+        told = f"{self._what}:\n{lines}\nFix all of these, then retry."
+        raise ToolValidationError(told) from self._cause
 
     def stat(self, path: str) -> FileStat | None:
         """Return what is at a path; a path that can be none is a fault."""
@@ -180,6 +182,7 @@ class Checks:
         except ToolstileError:
             raise
         except (OSError, ValueError) as error:
+            self._cause = error
             self.add(reason_of(error))
 
     def size(self, path: str, size: int, most: int, remedy: str) -> None:

@@ -169,7 +169,7 @@ class Entry:
         size: In bytes.
         readonly: Whether it cannot be changed.
         executable: Whether it is a file that can be run as a program.
-        target: The text of a link, with what cannot be printed escaped.
+        target: The text of a link as models read it: escaped, and without an absolute path.
     """
 
     path: str

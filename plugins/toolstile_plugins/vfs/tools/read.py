@@ -18,7 +18,7 @@ from toolstile_hookspecs import (
     ToolstileError,
 )
 from toolstile_hookspecs.support.text import counted
-from toolstile_plugins.vfs.nodes import escaped
+from toolstile_plugins.vfs.nodes import shown_target
 from toolstile_plugins.vfs.overlay import Overlay
 from toolstile_plugins.vfs.settings import VfsConfig
 from toolstile_plugins.vfs.text_files import BYTE_ORDER_MARK, lines_of, newlines_of
@@ -201,7 +201,7 @@ def _listed(files: Filesystem, params: ListDirectory) -> tuple[int, Iterable[Fil
 def entry_of(stat: FileStat) -> Entry:
     """Return what a result says of a path."""
     is_executable = stat.kind == "file" and bool((stat.mode or 0) & 0o111)
-    target = "" if stat.target is None else escaped(stat.target)
+    target = "" if stat.target is None else shown_target(stat.target)
     return Entry(stat.path, stat.kind, stat.size, stat.readonly, is_executable, target)
 
 

@@ -15,6 +15,7 @@ from toolstile_hookspecs import ApprovalRequest, ConfigurationError, Status
 from toolstile_plugins.sandbox import PodmanConfig, SandboxSettings
 from toolstile_plugins.sandbox.backend import backend_of
 from toolstile_plugins.sandbox.podman.container import Program
+from toolstile_plugins.sandbox.shell import NOT_RUN
 
 IMAGE = "localhost/tools:1"
 DIGEST = "sha256:" + "0123456789abcdef" * 4
@@ -189,9 +190,10 @@ def test_a_person_sees_the_whole_command_before_it_runs(open_shell: Open, progra
 def test_a_program_that_is_missing_is_told_by_call_and_doctor(open_shell: Open):
     options = {"image": IMAGE, "program": "/nosuch/podman"}
     shell = open_shell(backend="podman", options=options)
-    text = shell.outcome("true").text
-    assert "/nosuch/podman cannot be started" in text
-    assert text.endswith("This requires human intervention.")
+    outcome = shell.outcome("true")
+    assert outcome.text == NOT_RUN
+    told = outcome.event.attributes["toolstile.for_operator"]
+    assert "/nosuch/podman cannot be started" in told
     (found,) = backend_of(SandboxSettings(backend="podman", options=options)).findings()
     assert found.severity == "error"
     assert "There is no program /nosuch/podman" in found.text
@@ -200,7 +202,9 @@ def test_a_program_that_is_missing_is_told_by_call_and_doctor(open_shell: Open):
 def test_an_engine_that_fails_is_told_with_what_to_do(shell):
     outcome = shell.outcome("true")
     assert outcome.status is Status.FAILED
-    assert "it starts nothing. `toolstile doctor` tries it again" in outcome.text
+    assert outcome.text == NOT_RUN
+    told = outcome.event.attributes["toolstile.for_operator"]
+    assert "it starts nothing. `toolstile doctor` tries it again" in told
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from toolstile_hookspecs.support.process import unshared
 from toolstile_plugins.vfs import paths
-from toolstile_plugins.vfs.nodes import Content, Node, directory_node
+from toolstile_plugins.vfs.nodes import Content, Node, directory_node, unusable
 from toolstile_plugins.vfs.paths import RESERVED
 from toolstile_plugins.vfs.write_set import conflict
 
@@ -83,16 +83,18 @@ def explained(error: OSError, path: str, root: str) -> OSError:
     if number == errno.EROFS:
         return PermissionError("The workspace is read-only, so it cannot be changed.")
     if number in _FULL:
-        return OSError(
-            "The disk that the workspace is on is full, so nothing of this call was kept. Free "
-            "space, then retry."
+        return unusable(
+            "The disk that the workspace is on is full, so nothing of this call was kept. Delete "
+            "files that are not needed, then retry; else this requires human intervention.",
+            f"The disk of {root} is full.",
         )
     if number in _TOO_MANY:
         return OSError("Too many files are open, so the workspace cannot be used now. Retry.")
     where = f" at {path or named(error)}" if path or named(error) else ""
-    return OSError(
-        f"The workspace {root} cannot be used{where}: {os.strerror(number).lower()}. Retry later; "
-        "if that does not help, it requires human intervention."
+    told = f"cannot be used{where}: {os.strerror(number).lower()}."
+    return unusable(
+        f"The workspace {told} Retry later; if that does not help, it requires human intervention.",
+        f"{root} {told}",
     )
 
 

@@ -306,8 +306,8 @@ class DiskStore(Store):
     def _check_there(self) -> None:
         if os.fstat(self._handle()).st_nlink == 0:
             raise FileNotFoundError(
-                f"The directory of the workspace, {self.root}, was removed, so nothing can be "
-                "read or kept there. This requires human intervention."
+                "The directory of the workspace was removed, so nothing can be read or kept there. "
+                "This requires human intervention."
             )
 
     def _check_in_place(self) -> None:
@@ -316,8 +316,8 @@ class DiskStore(Store):
             if os.path.samestat(Path(self.root).stat(), os.fstat(self._handle())):
                 return
         raise FileNotFoundError(
-            f"The directory of the workspace, {self.root}, was moved, so no program can be started "
-            "there. This requires human intervention."
+            "The directory of the workspace was moved, so no program can be started there. This "
+            "requires human intervention."
         )
 
     @contextmanager
