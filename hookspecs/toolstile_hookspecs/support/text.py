@@ -269,4 +269,4 @@ def wire_time(moment: datetime, offset: float = 0.0) -> str:
     """
     in_utc = moment if moment.tzinfo is UTC else moment.astimezone(UTC)
     later = in_utc + timedelta(seconds=offset)
-    return f"{later.isoformat(timespec='milliseconds')[:-6]}Z"
+    return f"{later.replace(tzinfo=None).isoformat(timespec='milliseconds')}Z"

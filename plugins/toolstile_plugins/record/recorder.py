@@ -29,7 +29,7 @@ from toolstile_plugins.record.replay_run import registered
 from toolstile_plugins.record.replayer import Replayer
 from toolstile_plugins.record.requests import RecordedRequests
 from toolstile_plugins.record.schema import FORMAT, VERSION, RecordError
-from toolstile_plugins.record.serialize import fields_of, joined, written
+from toolstile_plugins.record.serialize import fields_of, written
 from toolstile_plugins.record.settings import RecordSettings
 from toolstile_plugins.record.stage_times import StageTimes, tracing_fields
 
@@ -74,8 +74,7 @@ class Recorder:
                 fields.append(f'"lost":{lost}')
             if not self._begun:
                 self._begin()
-            with self._requests.told_by(event, fields):
-                self._file.append(joined(fields))
+            self._requests.write(self._file, event, fields)
         except BaseException as error:
             self._count(lost)
             if isinstance(error, Exception):

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator, MutableMapping, Sequence
-from contextlib import contextmanager
+from collections.abc import MutableMapping, Sequence
 from threading import Lock
 from typing import Final
 
 from toolstile_hookspecs import RequestTurn, Stage, ToolInvoked
+from toolstile_plugins.record.file import RecordFile
 from toolstile_plugins.record.schema import RecordedCall
-from toolstile_plugins.record.serialize import Fields, request_of
+from toolstile_plugins.record.serialize import Fields, joined, request_of
 
 _UNCHECKED: Final = frozenset({Stage.LOOKUP, Stage.PARSE, Stage.DEADLINE})
 """The stages before anybody could look at the request."""
@@ -25,18 +25,17 @@ class RecordedRequests:
         self._last: OrderedDict[str, Sequence[RequestTurn]] = OrderedDict()
         self._lock = Lock()
 
-    @contextmanager
-    def told_by(self, event: ToolInvoked, fields: Fields) -> Generator[None]:
-        """Add the request to the line of a call, where the block writes the first that saw it."""
+    def write(self, file: RecordFile, event: ToolInvoked, fields: Fields) -> None:
+        """Write the line of a call, with the request if the line is the first that saw it."""
         session = event.session_id
-        if event.stage in _UNCHECKED or not (event.request or session in self._last):
-            yield
+        if not (event.request or session in self._last) or event.stage in _UNCHECKED:
+            file.append(joined(fields))
             return
         # A line of another call that saw another request must not come between.
         with self._lock:
             if event.request != self._last.get(session, ()):
                 fields.append(f'"request":{request_of(event)}')
-            yield
+            file.append(joined(fields))
             self._last[session] = event.request
             self._last.move_to_end(session)
             while len(self._last) > MAX_SESSIONS:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, cast
 
-from pydantic_core import to_jsonable_python
+from pydantic_core import from_json, to_jsonable_python
 
 from toolstile_hookspecs import (
     DeadlineExceededError,
@@ -177,9 +177,10 @@ def secrets_given(tool: Tool[Any, Any], arguments: str | bytes | Mapping[str, An
 def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
     """Return the arguments as they came, as far as nothing secret can be in them."""
     given, tool = event.call.arguments, event.tool
-    if given is event.arguments and isinstance(given, str) and not secrets and "\n" not in given:
-        return given
     schema = tool.params_codec.secret_schema() if tool is not None else _NONE
+    was_read = event.arguments is not None and event.status is not Status.INVALID
+    if was_read and not (schema or secrets) and isinstance(given, str) and _is_line(given):
+        return given
     if tool is None or (schema and event.stage is Stage.PARSE):
         # Nobody knows what each of them was meant for.
         value = value_of(given)
@@ -193,6 +194,15 @@ def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
     if isinstance(value, str):
         return written(MASK if schema else hide(value, secrets))
     return _shown(value, schema, secrets)
+
+
+def _is_line(text: str) -> bool:
+    """Tell whether a text is JSON on one line: a plugin can read others as arguments, too."""
+    try:
+        from_json(text, allow_inf_nan=False)
+    except ValueError:
+        return False
+    return "\n" not in text
 
 
 def _shown(value: Any, schema: Mapping[str, Any], secrets: Secrets) -> str:
@@ -263,7 +273,7 @@ def _say_all(event: ToolInvoked, arguments: str, params: str) -> bool:
 def _add_result(fields: Fields, event: ToolInvoked, secrets: Secrets) -> None:
     text = hide(event.text, secrets) if secrets else event.text
     success, data = event.success, event.data
-    said = written(text) if text or not success else "null"
+    said = quoted(text) if text or not success else "null"
     if data is not None:
         schema = event.tool.result_codec.secret_schema() if event.tool is not None else _NONE
         on_wire = _shown(json.loads(data), schema, secrets) if schema or secrets else data.decode()

@@ -18,14 +18,13 @@ class StageTimes:
         monotonic: Returns the time.
     """
 
-    __slots__ = ("_began", "_monotonic", "_outer", "_stages", "_times")
+    __slots__ = ("_began", "_entered", "_monotonic", "_outer")
 
     _outer: Token[StageTimes | None]
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self._monotonic = monotonic
-        self._stages: list[Stage] = []
-        self._times: list[float] = []
+        self._entered: list[tuple[Stage, float]] = []
 
     def __enter__(self) -> None:
         self._outer = _current.set(self)
@@ -36,17 +35,17 @@ class StageTimes:
 
     def stage(self, stage: Stage) -> None:
         """Note that a stage begins."""
-        self._times.append(self._monotonic())
-        self._stages.append(stage)
+        self._entered.append((stage, self._monotonic()))
 
     def json(self) -> str:
         """Return the stages as JSON, each with the seconds since the call began."""
         began = self._began
-        return _form_of(*self._stages) % tuple([at - began for at in self._times])
+        form = _form_of(tuple([stage for stage, _ in self._entered]))
+        return form % tuple([at - began for _, at in self._entered])
 
 
 @lru_cache(maxsize=64)
-def _form_of(*stages: Stage) -> str:
+def _form_of(stages: tuple[Stage, ...]) -> str:
     """Return the JSON of stages with a place for each time; most calls pass the same stages."""
     pairs = [f'["{stage}",%.6f]' for stage in stages]
     return f"[{','.join(pairs)}]"
