@@ -109,7 +109,6 @@ def _kept(holding: Holding, params: Any) -> bytes | None:
     return encoder(tool)(params)
 
 
-@deferred_interrupts()
 def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
     """Try once; returns an entry that stands in the way, None when the call holds the key.
 
@@ -120,21 +119,22 @@ def _attempt(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:
     """
     store = holding.ledger.store
     release = partial(store.release, claim.key, claim.effect_id)
-    try:
-        standing = _claim(holding, claim, params)
-        if standing is None and not holding.take(claim):
-            # Just then nobody waited for it any more.
-            holding.ledger.leases.settle(release)
-    except CallRefused:
-        raise
-    except BaseException as error:
-        # The claim may have been made all the same, and only the answer was lost.
-        holding.ledger.leases.settle_later(release)
-        if not isinstance(error, Exception):
+    with deferred_interrupts():
+        try:
+            standing = _claim(holding, claim, params)
+            if standing is None and not holding.take(claim):
+                # Just then nobody waited for it any more.
+                holding.ledger.leases.settle(release)
+        except CallRefused:
             raise
-        holding.context.set_attribute("ledger.state", "unavailable")
-        raise wording.unreadable(holding.tool.name, wording.failure(store, error)) from error
-    return None if standing is None else as_seen_by(holding.context, standing)
+        except BaseException as error:
+            # The claim may have been made all the same, and only the answer was lost.
+            holding.ledger.leases.settle_later(release)
+            if not isinstance(error, Exception):
+                raise
+            holding.context.set_attribute("ledger.state", "unavailable")
+            raise wording.unreadable(holding.tool.name, wording.failure(store, error)) from error
+        return None if standing is None else as_seen_by(holding.context, standing)
 
 
 def _claim(holding: Holding, claim: Claim, params: Any) -> LedgerEntry | None:

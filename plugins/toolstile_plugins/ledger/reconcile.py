@@ -149,15 +149,13 @@ def reconciler_of(
     """Return what finds out about the unknown effects of a tool; None where nothing does."""
     if tool is None or (config := tool.idempotency) is None or config.strategy == "none":
         return None
-    if not isinstance(ledger.store, SettlesUnknown):
-        return None
     own: Ask | None = None
     if tool.name in settings.reconcile:
         own = partial(ask_other, tool, settings.reconcile[tool.name])
     elif config.reconcile is not None:
         own = partial(_ask_function, tool, config.reconcile)
     ask = own if dispatcher is None else partial(ask_dispatcher, tool, dispatcher, own)
-    if ask is None:
+    if ask is None or not isinstance(ledger.store, SettlesUnknown):
         return None
     return Reconciler(tool, ledger, ledger.store, ask, settings.backoff, asks_tool=own is not None)
 
