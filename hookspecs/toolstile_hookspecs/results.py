@@ -15,7 +15,6 @@ import pydantic_core
 from pydantic import BaseModel
 
 from toolstile_hookspecs._schema.serialize import as_plain
-from toolstile_hookspecs.support.callables import filled_at_once
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -30,7 +29,6 @@ class ToolRenderableResult(Protocol):
         ...
 
 
-@filled_at_once
 @dataclass(frozen=True)
 class ToolResult(Generic[R_co]):
     """The result of a call.

@@ -115,9 +115,11 @@ class Codec:
         serializer = self.adapter.serializer
         if reveals:
             whole = whole_serializer(self.adapter.core_schema) or serializer
-            self._to_json: Callable[..., bytes] = partial(whole.to_json, round_trip=True)
+            self._to_json: Callable[[object], bytes] = partial(
+                whole.to_json, by_alias=True, round_trip=True, warnings=False
+            )
         elif self.adapter.core_schema["type"] in _ALWAYS_FINITE:
-            self._to_json = serializer.to_json
+            self._to_json = partial(serializer.to_json, by_alias=True, warnings=False)
         else:
             self._to_json = self._write_finite
 
@@ -152,7 +154,7 @@ class Codec:
         Raises:
             ValueError: When it has none, such as NaN in a result.
         """
-        return self._to_json(value, by_alias=True, warnings=False)
+        return self._to_json(value)
 
     def fits(self, value: object) -> str | None:
         """Return why the value is not of the type, or None when it is."""
@@ -199,10 +201,10 @@ class Codec:
                 self._schema = {}
         return self._schema
 
-    def _write_finite(self, value: object, *, by_alias: bool, warnings: bool) -> bytes:
+    def _write_finite(self, value: object) -> bytes:
         serializer = self.adapter.serializer
-        text = serializer.to_json(value, by_alias=by_alias, warnings=warnings, fallback=as_plain)
-        return finite(text, lambda: serializer.to_python(value, warnings=warnings))
+        text = serializer.to_json(value, by_alias=True, warnings=False, fallback=as_plain)
+        return finite(text, lambda: serializer.to_python(value, warnings=False))
 
 
 _KNOWN: Final[WeakValueDictionary[tuple[type[Any], bool], Codec]] = WeakValueDictionary()
