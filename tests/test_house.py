@@ -268,7 +268,7 @@ BUDGETS = {
     "faults that strangers found": {
         "contract": 895,
         "host": 455,
-        "lines": 2941,  # 1,500
+        "lines": 2946,  # 1,500
         "statements": 1695,
         "files": 0,
     },

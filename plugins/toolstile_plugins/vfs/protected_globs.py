@@ -25,26 +25,31 @@ PROTECTED: Final[Mapping[str, str]] = {
         **/.git **/.git/{_OF_GIT} **/.gitconfig **/.config/git/**
         **/.git/{{modules,worktrees}}/**/{_OF_GIT}""",
     "git hooks": """
-        **/.husky/** **/.pre-commit-config.yaml **/{,.}lefthook{,-local}.{yml,yaml,toml,json}""",
+        **/.husky/** **/{.pre-commit-config.yaml,.overcommit.yml}
+        **/{,.}lefthook{,-local}.{yml,yaml,toml,json}""",
+    "Mercurial and Jujutsu": "**/.hg/hgrc **/.jj/repo/config.toml",
     "a shell": """
         **/.envrc **/{,.}mise{,.*}.toml **/{.mise,.config/mise,.config/fish}/** **/.tool-versions
         **/.{profile,login,logout,inputrc} **/.bash{rc,_profile,_login,_logout,_aliases}
         **/.z{shrc,shenv,profile,login,logout} **/.{ksh,mksh,csh,tcsh}rc **/*profile.ps1""",
     "package managers": """
-        **/.{npmrc,yarnrc,yarnrc.yml,pnpmfile.cjs} **/.yarn/{plugins,releases}/**
-        **/pip.{conf,ini}""",
+        **/.{npmrc,yarnrc,yarnrc.yml,pnpmfile.cjs,pnp.cjs} **/.yarn/{plugins,releases}/**
+        **/pip.{conf,ini} **/bunfig.toml""",
+    "interpreters": "**/.{Rprofile,Renviron,irbrc,pryrc}",
     "editors and debuggers": """
-        **/.{vscode,idea,zed,devcontainer}/** **/*.code-workspace **/.devcontainer.json
-        **/{.,_}{,g}vimrc **/{.,_}exrc **/.nvim{.lua,rc} **/.dir-locals{,-2}.el
-        **/.gdb{init,earlyinit} **/.lldbinit{,-*}""",
+        **/.{vscode,idea,zed,devcontainer,vim,emacs.d,config/nvim}/** **/*.code-workspace
+        **/.devcontainer.json **/{.,_}{,g}vimrc **/{.,_}exrc **/.nvim{.lua,rc}
+        **/.dir-locals{,-2}.el **/.gdb{init,earlyinit} **/.lldbinit{,-*}""",
     "agents": """
         **/.mcp.json **/.{claude,cursor,codex,gemini,windsurf}/** **/.{cursor,windsurf,cline}rules
+        **/.{amazonq,clinerules,continue,junie,kilocode,kiro,opencode,roo}/** **/opencode.json{,c}
         **/{AGENTS,AGENTS.override,CLAUDE,CLAUDE.local,GEMINI}.md
-        **/.github/copilot-instructions.md""",
+        **/.github/{instructions/**,copilot-instructions.md} **/.aider.conf.yml""",
     "toolstile": "**/toolstile.toml",
     "CI": """
-        **/.github/{workflows,actions}/** **/.{circleci,buildkite}/** **/Jenkinsfile
-        **/{.gitlab-ci,.travis,azure-pipelines,bitbucket-pipelines}.yml""",
+        **/.{github,gitea,forgejo}/{workflows,actions}/** **/Jenkinsfile
+        **/.{circleci,buildkite,woodpecker}/** **/{,.}{appveyor,azure-pipelines}.yml
+        **/{.gitlab-ci,.travis,.drone,.woodpecker,.cirrus,bitbucket-pipelines}.yml""",
 }
 """The globs, by the programs that run or obey the files."""
 

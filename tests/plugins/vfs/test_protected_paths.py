@@ -42,6 +42,10 @@ mise.local.toml .tool-versions .npmrc sub/.npmrc .yarnrc.yml .yarn/releases/yarn
 .gemini/settings.json AGENTS.md docs/AGENTS.md CLAUDE.md GEMINI.md toolstile.toml .bashrc
 .bash_profile .profile .zshrc .zshenv .config/fish/config.fish .github/workflows/ci.yml
 .gitlab-ci.yml .circleci/config.yml Jenkinsfile azure-pipelines.yml
+.hg/hgrc .jj/repo/config.toml .overcommit.yml .Rprofile sub/.irbrc .pryrc bunfig.toml .pnp.cjs
+.emacs.d/init.el .vim/plugin/a.vim .config/nvim/init.lua .clinerules/a.md .roo/mcp.json
+.kiro/hooks/a .opencode/plugin/a.ts opencode.json .continue/config.yaml .aider.conf.yml
+.github/instructions/a.md .gitea/workflows/ci.yml .woodpecker/ci.yml .drone.yml .appveyor.yml
 """.split()  # noqa: SIM905 - a list of one word a line says no more
 FREE = """
 Makefile conftest.py tests/test_a.py setup.py package.json src/a.py README.md .gitignore
