@@ -234,7 +234,7 @@ class _Writer:
         try:
             group.ends.get(timeout=_MOMENT)
         except Empty:
-            # Whoever stood in line was interrupted, or takes long.
+            # The last caller in line was interrupted, or takes long.
             with self._lock:
                 if not group.is_over:
                     self._commit(group)

@@ -122,7 +122,7 @@ def test_views_of_one_file_share_its_writer(disk: type[SlowDisk], file: SqliteFi
         assert disk.commits < 16
         with file.writing() as connection:
             connection.execute(ADD, (100,))
-            # Within the transaction of its thread, whichever view has opened it.
+            # Another view of the file is within the transaction of its thread, too.
             assert other.read("SELECT count(*) FROM numbers") == [(17,)]
         file.close()
         add(other, 200)
