@@ -101,7 +101,7 @@ def _memory() -> Iterator[LedgerStore | None]:
 
 @contextmanager
 def _sqlite(path: Path) -> Iterator[LedgerStore | None]:
-    with closing(SqliteStore(path)) as store:
+    with closing(SqliteStore(path, durability="process")) as store:
         yield store
 
 
@@ -109,7 +109,7 @@ def _fill(path: Path, rows: int) -> None:
     """Make a ledger of so many effects, as calls would have left it."""
     now = datetime.now(UTC)
     key = f"call/{'s' * 32}/call-1:add:"
-    with closing(SqliteStore(path)) as store:
+    with closing(SqliteStore(path, durability="process")) as store:
         claim = Claim(f"{key}0", "add", "h" * 64, "e" * 32, "s" * 32, "call-1", now)
         store.claim(claim, now=now)
         store.finish(claim.key, claim.effect_id, RecordedResult("", b"42"), now + DAY)

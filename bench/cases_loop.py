@@ -164,4 +164,5 @@ def _hosted(folder: Path, used: Tool[object, int], host: Host) -> Iterator[Answe
 
 def _recording(folder: Path) -> Host:
     path = str(folder / "ledger.db")
-    return Host(discover=["ledger"], settings=Settings(plugins={"ledger": {"path": path}}))
+    settings = Settings(durability="process", plugins={"ledger": {"path": path}})
+    return Host(discover=["ledger"], settings=settings)

@@ -48,7 +48,8 @@ def _calling(*, recorded: bool) -> Callable[[], AbstractContextManager[Block]]:
             host = stack.enter_context(full_host())
             if recorded:
                 folder = Path(stack.enter_context(TemporaryDirectory()))
-                recorder = Recorder(RecordFile(folder / "calls.jsonl"), host.clock)
+                file = RecordFile(folder / "calls.jsonl", durability="process")
+                recorder = Recorder(file, host.clock)
                 stack.callback(recorder.close)
                 host.register(recorder)
             executor = stack.enter_context(executor_for(host, timeless))

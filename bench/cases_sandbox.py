@@ -77,7 +77,7 @@ def _filled(directory: Path, number: int) -> Path:
 def _shell(root: Path, settings: SandboxSettings | None = None) -> Iterator[Executor]:
     root.mkdir(exist_ok=True)
     prompt = Prompt.of("bench", "shell", (ShellSection(config=settings),))
-    binding = workspace_binding(VfsConfig(root=root))
+    binding = workspace_binding(VfsConfig(root=root, durability="process"))
     with Host(discover=False) as host, host.executor(prompt=prompt, resources=(binding,)) as tools:
         yield tools
 

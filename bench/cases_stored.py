@@ -102,10 +102,10 @@ def _calling(folder: Path, called: Tool[Any, Any], entries: int | None = None) -
 @contextmanager
 def _executor(folder: Path, called: Tool[Any, Any], entries: int | None) -> Iterator[Executor]:
     file = folder / f"{next(_files)}.db"
-    ledger = EffectLedger(SqliteStore(file))
+    ledger = EffectLedger(SqliteStore(file, durability="process"))
     resources: list[Binding[Any]] = [Binding.instance(EffectLedger, ledger)]
     prompt = Prompt.of("bench", "bench", sections_of(called))
-    with closing(SqliteSessions(file)) as store:
+    with closing(SqliteSessions(file, durability="process")) as store:
         if entries is not None:
             resources.append(Binding.instance(SessionStore, store))  # type: ignore[type-abstract]
         with (

@@ -179,6 +179,6 @@ def _directory(files: int) -> Iterator[str]:
 @contextmanager
 def _on_disk(files: int) -> Iterator[VirtualFilesystem]:
     with _directory(files) as root:
-        workspace = VirtualFilesystem.on_disk(root)
+        workspace = VirtualFilesystem.on_disk(root, durability="process")
         yield workspace
         workspace.close()

@@ -13,10 +13,11 @@ import math
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from inspect import signature
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import process_time
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from full_host import executor_for, full_host, sections_of
 from measuring import Block, timed, timed_on_loop
@@ -45,6 +46,8 @@ from toolstile_hookspecs import (
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
 from toolstile_plugins.ledger.stores.sqlite import SqliteStore
 from toolstile_plugins.record import Recorder, RecordFile
+
+T = TypeVar("T")
 
 BATCH: Final = 8
 ADD: Final = partial(ToolCall, "add", ADD_ARGUMENTS)
@@ -126,10 +129,16 @@ def _order_over_mcp() -> Iterator[Block]:
         session.end()
 
 
+def _unwaiting(store: Callable[..., T]) -> Callable[..., T]:
+    """Return a store that does not wait for the disk; before `durability` none did by default."""
+    known = signature(store).parameters
+    return partial(store, durability="process") if "durability" in known else store
+
+
 @contextmanager
 def _recorded() -> Iterator[Block]:
     with full_host() as host, TemporaryDirectory() as folder:
-        recorder = Recorder(RecordFile(Path(folder) / "calls.jsonl"), host.clock)
+        recorder = Recorder(_unwaiting(RecordFile)(Path(folder) / "calls.jsonl"), host.clock)
         host.register(recorder)
         with executor_for(host, tool(timeout=None)(add)) as executor:
             yield _dispatching(executor, ADD)
@@ -153,7 +162,7 @@ CASES: Final[Mapping[str, Callable[[], AbstractContextManager[Block]]]] = {
     "add, each of 8 at once": _batch,
     "add, recorded": _recorded,
     "add, memory ledger": lambda: _once(lambda _: MemoryStore()),
-    "add, SQLite ledger": lambda: _once(SqliteStore),
+    "add, SQLite ledger": lambda: _once(_unwaiting(SqliteStore)),
     "create_order": _order,
     "create_order, by JSON Schema": _order_by_schema,
     "create_order, over MCP in memory": _order_over_mcp,
