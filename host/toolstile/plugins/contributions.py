@@ -157,8 +157,8 @@ def _refuse_switches(table: Mapping[str, Any], plugin: str, settings: Settings) 
         place = f"plugins.{settings.table_name(plugin)}.{key}"
         line = "power" if table[key] in (True, "full", "power") else "process"
         raise ConfigurationError(
-            f"{settings.source_of(place)}: {place}: one setting holds for all plugins. Remove "
-            f'this one, and write durability = "{line}" at the top of the file.'
+            f"{settings.source_of(place)}: {place}: one setting replaces it for all plugins. "
+            f'Remove it, and write durability = "{line}" at the top of the file.'
         )
 
 

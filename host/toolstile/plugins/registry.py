@@ -156,10 +156,7 @@ class Plugins:
             try:
                 for name, record in before.items():
                     both = (self.settings, settings)
-                    was, new = (
-                        (each.table_name(name), each.table_of(name), each.durability)
-                        for each in both
-                    )
+                    was, new = ((s.table_name(name), s.table_of(name), s.durability) for s in both)
                     if was != new:
                         self._put(name, self._collect(record.origin, record.plugin, settings))
             except BaseException as fault:

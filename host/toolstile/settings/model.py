@@ -160,8 +160,7 @@ class Settings(HostTable):
         block: Plugins that are switched off.
         optional_plugins: Plugins that may be absent although the configuration has a table for
             them; the table of any other absent plugin is an error.
-        durability: Whether effects, sessions, records, files and calls of workers also survive a
-            loss of power, or, with `process`, only the death of every process.
+        durability: Whether all that is kept survives a loss of power, or only that of a process.
         timeout: Seconds until a tool's call is given up, None for never; in a file, `"none"`.
         approver: The plugin that answers when a person has to decide.
         approval_timeout: Seconds until an unanswered approval counts as denied, None for never;

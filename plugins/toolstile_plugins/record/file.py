@@ -174,11 +174,7 @@ class RecordFile:
             ) from error
 
     def _write(self, line: bytes) -> None:
-        written = os.write(self._handle, line)
-        if written != len(line):
-            self._finish(line, written)
-
-    def _finish(self, line: bytes, written: int) -> None:
+        written = 0
         try:
             while written < len(line):
                 written += os.write(self._handle, line[written:])

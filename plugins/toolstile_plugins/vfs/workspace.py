@@ -11,14 +11,8 @@ from datetime import UTC, datetime
 from functools import cached_property, partial, wraps
 from typing import TYPE_CHECKING, Any, BinaryIO, Concatenate, Final, Literal, ParamSpec, TypeVar
 
-from toolstile_hookspecs import (
-    CallRefused,
-    ConflictError,
-    Deadline,
-    Durability,
-    StateError,
-    ToolContext,
-)
+from toolstile_hookspecs import CallRefused, ConflictError, Deadline, StateError, ToolContext
+from toolstile_hookspecs.execution.purposes import Durability
 from toolstile_hookspecs.services.file_changes import FileChanges
 from toolstile_hookspecs.services.layers import WorkspaceLayers
 from toolstile_plugins.vfs.backends.base import (

@@ -47,8 +47,7 @@ class WorkersSettings(BaseModel):
         dispatcher: `local` for workers on this machine, `dbos` for workers of one database, or the
             name of another entry point in the group `toolstile.dispatchers`.
         path: The file of `local`, through which calls and outcomes pass.
-        durability: The host's, for `local`; `power` keeps a call from running twice after a loss of
-            power, too.
+        durability: The host's, for `local`; with `power` no call runs twice after a loss of power.
         lease: Seconds after which a worker without a heartbeat counts as dead.
         patience: Seconds for which a call waits for a worker, beside its tool's timeout.
         address: `HOST` or `HOST:PORT` at which workers on other machines reach this host, for

@@ -132,6 +132,18 @@ def test_an_approver_that_is_not_there(doctor):
     assert "nobody" in found["approver"]["text"]
 
 
+@pytest.mark.parametrize(
+    ("config", "told"),
+    [
+        ("", "power: what is kept survives a loss of power."),
+        ('durability = "process"', "process: what is kept survives the death of a process."),
+    ],
+)
+def test_the_durability_is_shown(doctor, config, told):
+    _, found = doctor(config=config)
+    assert (found["durability"]["severity"], found["durability"]["text"]) == ("ok", told)
+
+
 def test_where_policies_are_kept(doctor, folder):
     config = '[[policies]]\nkind = "quota"\nname = "q"\nmax_calls = 3\nkeep = "kept/q.json"\n'
     subject = f"kept policies {folder / 'kept' / 'q.json'}"

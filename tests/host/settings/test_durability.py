@@ -123,7 +123,7 @@ def test_a_switch_of_one_plugin_is_refused_with_the_line_to_write(
     with pytest.raises(ConfigurationError) as caught:
         Host(config=file).open()
     assert (
-        f"{file}: plugins.{plugin}.{key}: one setting holds for all plugins. Remove this one, and "
+        f"{file}: plugins.{plugin}.{key}: one setting replaces it for all plugins. Remove it, and "
         f'write durability = "{line}" at the top of the file.'
     ) in str(caught.value)
 
