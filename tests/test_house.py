@@ -301,8 +301,8 @@ BUDGETS = {
     "loss of power": {
         "contract": 26,
         "host": 6,
-        "lines": 48,
-        "statements": 32,
+        "lines": 66,
+        "statements": 43,
         "files": 1,
     },
 }

@@ -9,7 +9,10 @@ import stat
 import struct
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -311,6 +314,48 @@ def test_what_the_system_refuses_in_the_middle_is_put_back_and_says_what_it_mean
         with pytest.raises(OSError, match="is full, so nothing of this call was kept"):
             commit(branch)
     assert shown(root) == before
+
+
+def test_a_store_waits_while_another_one_finishes_what_a_crash_has_left(root: Path) -> None:
+    class Crashed(BaseException):
+        pass
+
+    def crash(step: str) -> None:
+        if step == "decided":
+            raise Crashed
+
+    def pause(step: str) -> None:
+        if step == "apply:0":
+            pausing.set()
+            assert go_on.wait(30)
+
+    def look() -> None:
+        with closing(DiskStore(root)) as store:
+            opened.set()
+            store.recover(lambda _: True)
+            found.append((root / "a.txt").read_text())
+
+    pausing, go_on, opened, found = (
+        threading.Event(),
+        threading.Event(),
+        threading.Event(),
+        list[str](),
+    )
+    (root / "a.txt").write_text("old")
+    files = VirtualFilesystem(DiskStore(root, steps=crash))
+    with closing(files), pytest.raises(Crashed):
+        files.write("a.txt", "new")
+    with ThreadPoolExecutor(2) as pool:
+        finishing = pool.submit(lambda: DiskStore(root, steps=pause).close())
+        assert pausing.wait(30)
+        looking = pool.submit(look)
+        assert opened.wait(30)
+        # Long enough for a look that does not wait.
+        time.sleep(0.1)
+        go_on.set()
+        finishing.result()
+        looking.result()
+    assert found == ["new"]
 
 
 def test_a_full_disk_is_told_of_as_it_is_and_not_as_an_internal_error(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import os
+import time
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final
 
 from toolstile_hookspecs import Deadline, Durability
 from toolstile_hookspecs.services.layers import WorkspaceLayers
@@ -35,9 +37,12 @@ from toolstile_plugins.vfs.backends.disk.descriptors import (
     sweep_watches,
     unopened,
 )
-from toolstile_plugins.vfs.backends.disk.operations import Steps
+from toolstile_plugins.vfs.backends.disk.operations import Slots, Steps
 from toolstile_plugins.vfs.nodes import Kind, Node
 from toolstile_plugins.vfs.write_set import check_emptied, check_seen, conflict
+
+_PATIENCE: Final = 1.0
+"""Seconds for which a store waits while another one finishes what a crash has left."""
 
 
 class DiskStore(Store):
@@ -244,6 +249,11 @@ class DiskStore(Store):
         """
         self._area.decided = decided
         self._finish_others()
+        # Because another store may be finishing them: what a call reads before that conflicts.
+        until, left = time.monotonic() + _PATIENCE, self._commits()
+        while left and self._lock.is_held() and time.monotonic() < until:
+            time.sleep(0.005)
+            left &= self._commits()
 
     def leave(self, transaction: Transaction) -> None:
         """Leave a transaction prepared, for recovery."""
@@ -276,6 +286,14 @@ class DiskStore(Store):
         if self._descriptor is None:
             raise ValueError(f"The workspace {self.root} is closed.")
         return self._descriptor
+
+    def _commits(self) -> set[str]:
+        with (
+            contextlib.suppress(FileNotFoundError, NotADirectoryError),
+            descriptors.listable(self._handle(), paths.RESERVED) as area,
+        ):
+            return {*Slots.found(os.listdir(area))}  # noqa: PTH208 - of a descriptor
+        return set()
 
     def _scan(self, path: str) -> list[tuple[str, Kind]]:
         try:
