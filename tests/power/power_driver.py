@@ -118,7 +118,7 @@ def opened(stack: ExitStack, root: Path) -> dict[str, Executor]:
     }
     if IS_STORED:
         plugins["sessions"] = state
-    settings = Settings.model_validate({"durability": DURABILITY, "plugins": plugins})
+    settings = Settings.model_validate({**SETTINGS, "plugins": plugins})
     host = stack.enter_context(Host(settings=settings, tools=[side_effect, put]))
     names = [f"s{number}" for number in range(SESSIONS)]
     return {name: stack.enter_context(host.executor(session_id=name)) for name in names}
@@ -370,7 +370,7 @@ def main(cuts: int) -> None:
 if __name__ == "__main__":
     FOLDER = Path(sys.argv[1])
     options = json.loads(sys.argv[2])
-    DURABILITY, IS_STORED = options["durability"], options["stored"]
+    SETTINGS, IS_STORED = options["settings"], options["stored"]
     chance = random.Random(options["seed"])
     EFFECTS = os.open(FOLDER / "effects.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_SYNC)
     disk = MirroredDisk(FOLDER, Path(options["library"]))

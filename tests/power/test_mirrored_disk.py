@@ -58,6 +58,15 @@ def left_on(disk: MirroredDisk) -> dict[str, str]:
         ("save('b', 'new', 'b'); os.replace('b', 'a')", {"a": "old"}),
         ("save('b', 'new', 'b'); os.replace('b', 'a'); sync('.')", {"a": "new"}),
         ("os.mkdir('f'); sync('.'); os.rename('a', 'f/a'); sync('f')", {"a": "old", "f/a": "old"}),
+        ("os.mkdir('f'); os.rename('a', 'f/a'); sync('f'); sync('.')", {"f/a": "old"}),
+        (
+            "os.mkdir('f'); os.rename('a', 'f/a'); sync('f'); sync('.'); os.rename('f', 'g')",
+            {"f/a": "old"},
+        ),
+        (
+            "os.mkdir('f'); os.rename('a', 'f/a'); sync('f'); os.rename('f', 'g'); sync('.')",
+            {"g/a": "old"},
+        ),
         ("os.link('a', 'b'); sync('.')", {"a": "old", "b": "old"}),
     ],
 )

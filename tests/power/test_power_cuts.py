@@ -30,10 +30,13 @@ class Found(NamedTuple):
 
 
 def drive(disk: MirroredDisk, library: Path, **options: Any) -> Found:
-    options = {"library": str(library), "durability": "power", "stored": True, "seed": 1, **options}
+    options = {"library": str(library), "settings": {}, "stored": True, "seed": 1, **options}
+    environment = {**os.environ, **disk.environment}
+    # What a host has that says nothing about it; other tests ask for `process`.
+    environment.pop("TOOLSTILE_DURABILITY", None)
     done = subprocess.run(
         [sys.executable, DRIVER, disk.root.parent, json.dumps(options)],
-        env={**os.environ, **disk.environment},
+        env=environment,
         capture_output=True,
         text=True,
         check=False,
@@ -64,15 +67,19 @@ def test_a_few_cuts_lose_nothing_that_was_acknowledged(
 
 @pytest.mark.slow
 def test_they_do_where_nothing_waits_for_the_disk(disk: MirroredDisk, library: Path) -> None:
-    found = drive(disk, library, cuts=3, durability="process")
+    found = drive(disk, library, cuts=3, settings={"durability": "process"})
     told = " ".join(found.faults)
     assert "is forgotten" in told
     assert "is not recorded" in told
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("seed", range(2, 7))
 @pytest.mark.parametrize("stored", [True, False])
-def test_two_hundred_cuts_do_not(disk: MirroredDisk, library: Path, stored: bool) -> None:
-    found = drive(disk, library, cuts=200, stored=stored, seed=2)
+def test_two_hundred_cuts_do_not(
+    disk: MirroredDisk, library: Path, stored: bool, seed: int
+) -> None:
+    found = drive(disk, library, cuts=40, stored=stored, seed=seed)
     assert found.faults == []
-    assert found.seen.keys() == KNOWN
+    assert found.seen.keys() <= KNOWN
+    assert found.seen["acknowledged replayed"] > 40
