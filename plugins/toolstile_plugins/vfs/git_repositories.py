@@ -8,7 +8,9 @@ import os
 import re
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 from toolstile_hookspecs import Diagnostic
@@ -32,6 +34,7 @@ _FILES: Final = re.compile(
 )
 _BETWEEN: Final = re.compile(r"[\s;&|(){}<>'\"`=]+")
 _MOST_FILES: Final = 64
+_MOST_FOLDERS: Final = 50_000
 
 
 # --- Repositories
@@ -98,13 +101,26 @@ def named_by_git(directory: str) -> Iterator[str]:
                 yield from (each for each in paths_of if not os.path.isdir(each))
 
 
-def submodules(directory: str) -> Iterator[str]:
-    """Yield the working trees of a repository's submodules."""
-    for place, folders, names in os.walk(f"{_directories_of(directory)[1]}/modules"):
-        if "HEAD" in names:
-            folders[:] = [each for each in folders if each == "modules"]
-            trees = (value for key, value in _settings(f"{place}/config") if key == "worktree")
-            yield from (os.path.normpath(os.path.join(place, each)) for each in trees)
+class Repositories:
+    """The working trees and bare repositories in a directory, at any depth.
+
+    The search takes one percent of the time, so a new one may be found some seconds late.
+    """
+
+    def __init__(self) -> None:
+        self._found: list[str] = []
+        self._until = 0.0
+
+    def __call__(self, root: str) -> list[str]:
+        """Return their directories."""
+        if (started := monotonic()) >= self._until:
+            found: list[str] = []
+            for place, folders, names in islice(os.walk(root), _MOST_FOLDERS):
+                if ".git" in folders or ".git" in names or ("HEAD" in names and "refs" in folders):
+                    found.append(place)
+                folders[:] = [each for each in folders if each != ".git"]
+            self._found, self._until = found, monotonic() + 99 * (monotonic() - started)
+        return self._found
 
 
 def _settings(file: str) -> Iterator[tuple[str, str]]:

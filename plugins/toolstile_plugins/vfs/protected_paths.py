@@ -19,10 +19,10 @@ from toolstile_hookspecs import PolicyDecision, Tool, ToolContext
 from toolstile_hookspecs.services.file_changes import FileChange, FileChanges
 from toolstile_plugins.vfs import paths, protected_globs as globs
 from toolstile_plugins.vfs.git_repositories import (
+    Repositories,
     is_harmless,
     named_by_git,
     obeyed_by_git,
-    submodules,
 )
 from toolstile_plugins.vfs.glob import Pattern
 
@@ -53,6 +53,14 @@ class ProtectedPaths:
         self._protected = [Pattern(glob) for glob in protected]
         self._unprotected = [Pattern(glob) for glob in unprotected]
         self._environments: dict[str, set[str]] = {}
+        self._repositories = Repositories()
+        self._made: tuple[str, set[str]] = ("", set())
+
+    def keep(self) -> None:
+        """Note, after the commit, that the environments of the call are its session's own."""
+        session, made = self._made
+        if made:
+            self._environments.setdefault(session, set()).update(made)
 
     def check_changes(
         self,
@@ -63,7 +71,9 @@ class ProtectedPaths:
     ) -> PolicyDecision:
         """Ask a person if any change is of a protected path."""
         session = context.session.id
-        look = _Look(changes, self._protected, self._environments.get(session, set()))
+        known = self._environments.get(session, set())
+        look = _Look(changes, self._protected, known, self._repositories)
+        self._made = session, look.made
         found: dict[str, str] = {}
         counts = Counter[str]()
         for change in changes:
@@ -76,8 +86,6 @@ class ProtectedPaths:
                 found[change.path] = why
         settings = [f'"{path}"' for path in (*found, *(f"{folder}**" for folder in counts))]
         if not settings:
-            if look.made:
-                self._environments.setdefault(session, set()).update(look.made)
             return PolicyDecision.allow()
         folded = [
             f"{folder} (executables and start-up files: {counts[folder]})" for folder in counts
@@ -96,11 +104,17 @@ class ProtectedPaths:
 class _Look:
     """One look at the changes of a call; `made` are the environments that it makes."""
 
-    def __init__(self, changes: FileChanges, protected: Sequence[Pattern], known: set[str]) -> None:
+    def __init__(
+        self,
+        changes: FileChanges,
+        protected: Sequence[Pattern],
+        known: set[str],
+        repositories: Repositories,
+    ) -> None:
         self._changes = changes
         self._protected = protected
         self._known = known
-        named = dict(_named(changes))
+        named = dict(_named(changes, repositories))
         self._named = {at: why for at, why in named.items() if not why.endswith("/")}
         self._linked = {at: link for at, link in named.items() if link.endswith("/")}
         self.made: set[str] = set()
@@ -193,7 +207,7 @@ class _Look:
 # --- Paths of other names
 
 
-def _named(changes: FileChanges) -> Iterator[tuple[str, str]]:
+def _named(changes: FileChanges, repositories: Repositories) -> Iterator[tuple[str, str]]:
     """Yield where links of the list lead to, and what git's and our configuration name.
 
     For the target of a link to an environment, it is the link with a slash.
@@ -201,8 +215,8 @@ def _named(changes: FileChanges) -> Iterator[tuple[str, str]]:
     root = changes.root
     if root is None:
         return
-    for directory in _folders(changes):
-        real = f"{root}/{directory}" if directory else root
+    above = {f"{root}/{each}" if each else root: each for each in _folders(changes)}
+    for real, directory in above.items():
         with suppress(OSError), os.scandir(real) as entries:
             there = {entry.name for entry in islice(entries, _MANY)}
             for name in (*globs.literal_paths(), *_ENVIRONMENTS):
@@ -213,11 +227,8 @@ def _named(changes: FileChanges) -> Iterator[tuple[str, str]]:
                     path = paths.join(directory, name)
                     is_one = name in _ENVIRONMENTS
                     yield from _within(root, link, f"{path}/" if is_one else f"{path} leads to it")
-        yield from _configured(root, real)
-    for tree in submodules(root):
-        yield from _configured(root, tree)
-    for above in Path(root).parents:
-        yield from _configured(root, str(above))
+    for place in dict.fromkeys([*above, *repositories(root), *map(str, Path(root).parents)]):
+        yield from _configured(root, place)
 
 
 def _configured(root: str, directory: str) -> Iterator[tuple[str, str]]:

@@ -6,6 +6,7 @@ import os
 import threading
 from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from copy import copy
 from dataclasses import replace
 from datetime import UTC, datetime
 from functools import cached_property, partial, wraps
@@ -158,7 +159,7 @@ class VirtualFilesystem:
             deadline=context.deadline,
             held=held,
             again=self.branch,
-            protecting=lambda: self._protection,
+            protecting=lambda: copy(self._protection),
         )
 
     @cached_property
@@ -311,9 +312,9 @@ class WorkspaceBranch:
         self._checked, self._layer.changed_late = True, False
         return file_changes(self._layer, getattr(self._store, "root", None))
 
-    @property
+    @cached_property
     def policies(self) -> Sequence[ProtectedPaths]:
-        """The policy about protected paths."""
+        """The policy about protected paths, which notes what the call makes."""
         return () if self._protecting is None else (self._protecting(),)
 
     def show_first(self, paths: Sequence[str]) -> None:
@@ -370,6 +371,8 @@ class WorkspaceBranch:
             self._parent._layer.absorb(changes)  # noqa: SLF001 - of the same class
         elif transaction is not None:
             self._checkpoints.commit(transaction, self._replaced)
+            for policy in self.policies if self._checked else ():
+                policy.keep()
 
     def rollback(self) -> None:
         """Drop the changes; any later use of the file system says that the call is over."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -17,11 +18,14 @@ from toolstile_hookspecs import (
     ApprovalRequest,
     ConfigurationError,
     Outcome,
+    PolicyDecision,
     Status,
+    Tool,
     ToolCall,
     ToolContext,
     tool,
 )
+from toolstile_hookspecs.services.file_changes import FileChanges
 from toolstile_plugins.vfs import protected_globs
 from toolstile_plugins.vfs.protected_paths import ProtectedPaths
 from toolstile_plugins.vfs.settings import VfsConfig
@@ -364,6 +368,46 @@ def test_an_environment_of_a_denied_call_is_not_the_sessions(at: House) -> None:
     assert at.asks_to_write(".venv/bin/x")
 
 
+def test_an_environment_of_a_call_that_another_policy_denies_is_not_the_sessions(
+    tmp_path: Path,
+) -> None:
+    """The file's content decides, after the protected paths were found to be free."""
+
+    class NoEvil:
+        name = "no evil"
+
+        def check_changes(
+            self, tool: Tool[Any, Any], changes: FileChanges, *, context: ToolContext
+        ) -> PolicyDecision:
+            evil = any(changes.read(each.path, False) == b"evil" for each in changes)
+            return PolicyDecision.deny("It is evil.") if evil else PolicyDecision.allow()
+
+        def check(self, *args: Any, **kwargs: Any) -> PolicyDecision:
+            return PolicyDecision.allow()
+
+        def on_result(self, *args: Any, **kwargs: Any) -> None:
+            pass
+
+    root = tmp_path / "workspace"
+    root.mkdir()
+    settings = Settings(plugins={"vfs": {"root": str(root)}})
+    with (
+        Host(settings=settings, tools=[put], policies=[NoEvil()]) as host,
+        host.executor() as executor,
+    ):
+        for name in (".venv", "sub/venv", "node_modules"):
+
+            def write(text: str, path: str = f"{name}/bin/x") -> Outcome:
+                return executor.dispatch(ToolCall("put", {"path": path, "text": text}))
+
+            assert write("evil").text == "It is evil."
+            (root / name).mkdir(parents=True)
+            assert "only a person may allow" in write("good").text
+            (root / name).rmdir()
+            assert write("good").success
+            assert write("better").success
+
+
 # --- Git
 
 
@@ -543,6 +587,49 @@ def test_the_repositories_of_submodules_and_linked_worktrees(tmp_path: Path, at:
     assert at.asks_to_write("shared/pre-commit")
     for path in ("lib/sub/a.py", ".git/modules/lib/sub/index", ".git/worktrees/tree/index"):
         assert at.asks_to_write(path) == ""
+
+
+@pytest.mark.parametrize(
+    ("nested", "bare", "value", "path"),
+    [
+        ("vendor/lib", False, "../../shared/hooks", "shared/hooks/pre-commit"),
+        ("a/b/c/d", False, "{root}/ci", "ci/post-checkout"),
+        ("a/b/mirror.git", True, "../../../team", "team/pre-receive"),
+    ],
+)
+def test_a_nested_repository_may_name_a_folder_outside_of_it(
+    at: House, nested: str, bare: bool, value: str, path: str
+) -> None:
+    inner = at.root / nested
+    inner.mkdir(parents=True)
+    if "a/b" in nested:
+        git(at.root, "init", "-q")
+    git(inner, "init", "-q", *(["--bare"] if bare else []))
+    git(inner, "config", "core.hooksPath", value.format(root=at.root))
+    assert f"{path} (git)" in at.asks_to_write(path)
+    assert at.asks_to_write(f"src/{path}") == ""
+
+
+def test_a_linked_worktree_of_a_nested_repository(at: House) -> None:
+    inner = at.root / "vendor" / "lib"
+    inner.mkdir(parents=True)
+    git(inner, "init", "-q")
+    git(inner, "commit", "-q", "--allow-empty", "-m", "1")
+    git(inner, "worktree", "add", "-q", str(at.root / "tree"))
+    git(inner, "config", "core.hooksPath", "../from-tree")
+    for path in ("from-tree/x", "vendor/from-tree/x"):
+        assert f"{path} (git)" in at.asks_to_write(path)
+
+
+def test_a_nested_repository_that_comes_later_is_found(at: House) -> None:
+    assert at.asks_to_write("first") == ""
+    for name in ("one", "two/three"):
+        (at.root / name).mkdir(parents=True)
+        git(at.root / name, "init", "-q")
+        git(at.root / name, "config", "core.hooksPath", f"{at.root}/{name}-hooks")
+        until = time.monotonic() + 20
+        while not at.asks_to_write(f"{name}-hooks/x"):
+            assert time.monotonic() < until
 
 
 def test_a_directory_that_becomes_a_repository(at: House) -> None:
