@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
 from toolstile.pipeline.call import ActiveCall
 from toolstile.pipeline.failures import CallRejected
@@ -86,9 +85,11 @@ def _render_text(run: ActiveCall, table: DispatchTable, plan: ToolPlan) -> None:
         run.text = text
         run.result = replace(run.result, message=legible(run.result.message))
     # The caller of a nested call may need all of it, and is no model.
+    value = run.result.value
     if len(run.text) > run.executor.max_text and run.parent is None:
-        value = run.result.value
-        if not (run.result.exclude_value_from_context or _is_text(value)):
+        # The model reads the lines of a list for its items, so that a cut would lose some of them.
+        is_text = value is None or isinstance(value, str) or hasattr(value, "render")
+        if not (run.result.exclude_value_from_context or is_text):
             _check_size(run, run.text)
         run.text = cut(run.text, run.executor.max_text)
     # A dataclass without `render()` reads as JSON, too.
@@ -142,12 +143,6 @@ def _check_size(run: ActiveCall, text: str) -> None:
         f"{run.name} ran, but its value takes {len(text):,} characters, and a model is given "
         f"{most:,} at most. Ask for less, {told}.",
     )
-
-
-def _is_text(value: object) -> bool:
-    if isinstance(value, (list, tuple, set, frozenset)):
-        return all(map(_is_text, cast("Iterable[object]", value)))
-    return value is None or isinstance(value, str) or hasattr(value, "render")
 
 
 @lru_cache(maxsize=1024)

@@ -58,7 +58,6 @@ GIVEN = {
     "a message": lambda: ToolResult.ok(message=LONG),
     "a message and a text": lambda: ToolResult.ok("x", message=LONG),
     "a value that renders itself": lambda: Report(LONG),
-    "lines": lambda: ["begin", *["x" * 100] * 1_000, "end"],
     "contents": lambda: Contents((TextContent(LONG),)),
     "a failure": lambda: ToolResult.error(LONG),
     "a tool error": lambda: _raise(ToolError(LONG)),
@@ -70,6 +69,11 @@ GIVEN = {
 }
 STRUCTURED = {
     "rows": lambda: ROWS,
+    "lines": lambda: [f"line {number}" for number in range(200_000)],
+    "lines in a tuple with a message": lambda: ToolResult.ok(("x" * 100,) * 100, message="Done."),
+    "a set of texts": lambda: {f"{number}" for number in range(1_000)},
+    "lines of values that render themselves": lambda: [Report("x" * 100)] * 100,
+    "one long text in a list": lambda: [LONG],
     "an object": lambda: {"rows": list(range(1_000))},
     "an object with a message": lambda: ToolResult.ok({"rows": [*range(1_000)]}, message="Done."),
     "a number": lambda: 10**MOST,
