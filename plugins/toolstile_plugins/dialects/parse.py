@@ -57,7 +57,8 @@ def mapping(thing: object) -> Mapping[str, Any]:
     if isinstance(thing, Mapping):
         return cast("Mapping[str, Any]", thing)
     dump = getattr(thing, "model_dump", None)
-    dumped: object = dump(by_alias=True, exclude_none=True) if callable(dump) else None
+    told = {"by_alias": True, "exclude_none": True, "warnings": False}
+    dumped: object = dump(**told) if callable(dump) else None
     return cast("dict[str, Any]", dumped) if isinstance(dumped, dict) else {}
 
 
@@ -65,6 +66,13 @@ def text_of(content: object) -> str:
     """Return the text of a message, which some servers send in parts."""
     told = [content] if isinstance(content, str) else map(_text_of, items(content))
     return "".join(told)
+
+
+def parts_of(content: object) -> list[dict[str, Any]]:
+    """Return the parts of a content; some servers send a text in the place of one or of all."""
+    parts: list[Any] = items(content) if isinstance(content, (list, tuple)) else [content]
+    texts = [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]
+    return [dict(each) for each in texts if each is not None]
 
 
 def _text_of(part: object) -> str:

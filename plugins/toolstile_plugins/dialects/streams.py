@@ -140,7 +140,7 @@ class AnthropicMessage:
     ) -> tuple[Mapping[str, Any], PartialCall | None]:
         block = self.blocks[place]
         for name in ("text", "thinking", "signature"):
-            if name in delta:
+            if delta.get(name):
                 block[name] = (block.get(name) or "") + delta[name]
         if "citation" in delta:
             block["citations"] = [*(block.get("citations") or ()), delta["citation"]]

@@ -100,7 +100,8 @@ class Anthropic(ClientAdapter):
     def whole(self, stream: StreamedReply) -> Any:
         """Return the message."""
         reader: AnthropicMessage = stream.reader
-        return {**reader.message, "content": reader.content()} if reader.message else None
+        said = reader.message
+        return {**said, "content": reader.content() or said.get("content")} if said else None
 
     def used(self, stream: StreamedReply) -> Usage | None:
         """Return the tokens that a stream tells of: the input from its first event on."""
@@ -122,11 +123,13 @@ class Anthropic(ClientAdapter):
             raise fault_in(error, self.name, usage)
         if not is_whole:
             raise self.cut_off(usage)
-        calls, content = self.calls(said), said["content"]
+        calls, content = self.calls(said), reading.parts_of(said["content"])
         stop = _STOPS.get(said["stop_reason"], StopReason.TOOL_USE if calls else StopReason.END)
-        text = "".join(block["text"] for block in content if block["type"] == "text")
+        texts = [block for block in content if block["type"] == "text"]
+        text = reading.text_of(texts)
         # The API does not take a text back that is empty.
-        items = tuple(each for each in content if each["type"] != "text" or each["text"].strip())
+        empty = [each for each in texts if not reading.text_of([each]).strip()]
+        items = tuple(each for each in content if each not in empty)
         dialect = self.dialect.name
         if stop in _CUT:
             dialect, items = "", tuple[Any]()  # half a block is not taken back

@@ -402,13 +402,20 @@ class ClientAdapter(Evaluation, ABC):
     def _read(self, reply: Any) -> Turn:
         if reply is None:
             raise self.cut_off()
-        try:
+        with self.reading():
             turn = self.turn(reply)
-        except (AttributeError, KeyError, TypeError) as error:  # such as the page of another server
-            msg = f"{self.name}: what came is not a reply of its API."
-            raise ProviderError(msg, FaultType.REFUSED) from error
         text = without_thoughts(turn.text)
         return replace(turn, message=replace(turn.message, text=text))
+
+    @contextmanager
+    def reading(self) -> Generator[None]:
+        """Raise the errors of reading a reply that its API does not describe as a fault."""
+        try:
+            yield
+        except (AttributeError, LookupError, TypeError, ValueError) as error:
+            # Such as the page of another server.
+            msg = f"{self.name}: what came is not a reply of its API."
+            raise ProviderError(msg, FaultType.REFUSED) from error
 
     @contextmanager
     def _faults(self, client: Any, stream: StreamedReply) -> Generator[None]:
@@ -475,7 +482,9 @@ class StreamedReply:
     def add(self, event: Any) -> None:
         """Take the next event."""
         self.events.append(event)
-        for delta in self._adapter.deltas(event, self):
+        with self._adapter.reading():
+            added = [delta for delta in self._adapter.deltas(event, self) if delta]
+        for delta in added:
             for piece in self._thoughts.split(delta) if isinstance(delta, str) else (delta,):
                 self._listen(piece)
 
@@ -483,7 +492,8 @@ class StreamedReply:
         """Return the reply, None where its end did not come."""
         for piece in self._thoughts.rest():
             self._listen(piece)
-        return self._adapter.whole(self) if self.events else None
+        with self._adapter.reading():
+            return self._adapter.whole(self) if self.events else None
 
 
 def delta_of(call: PartialCall, arguments: object) -> CallDelta:

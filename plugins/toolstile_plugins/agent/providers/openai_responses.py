@@ -25,7 +25,7 @@ from toolstile_plugins.agent.providers.openai_chat import (
     with_tools,
 )
 from toolstile_plugins.dialects.openai import OpenAIResponses as ResponsesDialect
-from toolstile_plugins.dialects.parse import field
+from toolstile_plugins.dialects.parse import field, parts_of, text_of
 from toolstile_plugins.dialects.streams import FUNCTION_CALL, PartialCall
 
 ENCRYPTED: Final = "reasoning.encrypted_content"
@@ -106,7 +106,8 @@ class OpenAIResponses(ClientAdapter):
                 raise fault_in(told, self.name)
             return None
         done = (each for each in stream.events if each.type == "response.output_item.done")
-        last.response.output = last.response.output or [each.item for each in done]
+        output = last.response.output
+        last.response.output = output or [each.item for each in done] or output
         return last.response
 
     def turn(self, reply: Any) -> Turn:
@@ -118,15 +119,18 @@ class OpenAIResponses(ClientAdapter):
             raise fault_in(reply.error or reply.status, self.name, usage)
         if reply.status in {"queued", "in_progress", "cancelled"}:
             raise self.cut_off(usage)
-        calls, items = self.calls(reply), [item.to_dict(mode="json") for item in reply.output]
-        parts = [part for item in items for part in item.get("content") or ()]
-        text = "".join(part["text"] for part in parts if part["type"] == "output_text")
-        refusal = "".join(part["refusal"] for part in parts if part["type"] == "refusal")
+        calls = self.calls(reply)
+        items = [item.to_dict(mode="json", warnings=False) for item in reply.output]
+        parts = [part for item in items for part in parts_of(item.get("content"))]
+        text = text_of([part for part in parts if part["type"] in {"output_text", "text"}])
+        refusal = text_of([part for part in parts if part["type"] == "refusal"])
         stop = StopReason.TOOL_USE if calls else StopReason.END
         dialect = self.dialect.name
+        is_odd = any(part["type"] == "text" or not field(part, "text", "refusal") for part in parts)
         if reply.status == "incomplete":
             is_filtered = reply.incomplete_details.reason == "content_filter"
             stop = StopReason.REFUSED if is_filtered else StopReason.MAX_TOKENS
+        if is_odd or reply.status == "incomplete":
             dialect, items = "", []  # half an item is not taken back
         if refusal:
             stop = StopReason.REFUSED

@@ -8,9 +8,24 @@ from typing import Final
 
 from toolstile_hookspecs.agents.provider import Delta, ThoughtDelta
 
-_TAGS: Final = ("think", "thinking", "thought", "thoughts", "reasoning")
-_OPENED: Final = re.compile(rf"\s*<({'|'.join(_TAGS)})>")
-_CLOSED: Final = re.compile(rf"(?!\s*[\[{{\"]).*?</(?:{'|'.join(_TAGS)})>\s*", re.DOTALL)
+_TAG: Final = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning)"
+_CHANNEL: Final = r"(?:<\|start\|>\s*assistant\s*)?<\|channel\|>\s*"
+_FINAL: Final = rf"{_CHANNEL}final\s*(?:<\|message\|>)?"
+_OPENED: Final = re.compile(
+    rf"<(?P<tag>{_TAG})(?:\s[^<>]*)?>|\[think\]|(?P<final>{_FINAL})|"
+    rf"{_CHANNEL}analysis\s*(?:<\|message\|>)?",
+    re.IGNORECASE,
+)
+_PART: Final = re.compile(
+    r"<[^<>]{0,40}|\[\w{0,5}|(?:<\|\w+\|>\s*\w{0,20}\s*){1,3}(?:<[^<>]{0,20})?"
+)
+"""A text that may go on to be such a beginning."""
+
+_PART_OF_END: Final = re.compile(r"[<\[][^<>\[\]]{0,20}\Z")
+_CLOSED: Final = re.compile(
+    rf"(?!\s*[\[{{\"]).*?(?:</{_TAG}\s*>|\[/think\]|{_FINAL})\s*", re.DOTALL | re.IGNORECASE
+)
+_RETURNED: Final = re.compile(r"\s*<\|(?:return|end)\|>\s*\Z")
 
 
 def without_thoughts(text: str) -> str:
@@ -27,7 +42,7 @@ def without_thoughts(text: str) -> str:
 
 def typed_part(text: str) -> str:
     """Return an answer in JSON without all thoughts before it; some lack their beginning."""
-    text = without_thoughts(text)
+    text = _RETURNED.sub("", without_thoughts(text))
     while found := _CLOSED.match(text):
         text = text[found.end() :]
     return text
@@ -38,8 +53,8 @@ class InlineThoughts:
 
     def __init__(self) -> None:
         self._held = ""
-        self._end = ""
-        self._is_closed = self._is_text = False
+        self._end: re.Pattern[str] | None = None
+        self._has_begun = self._is_text = False
 
     def split(self, text: str) -> Iterator[Delta]:
         """Yield the next piece, but for what may be a part of a tag."""
@@ -47,27 +62,41 @@ class InlineThoughts:
             yield text
             return
         self._held += text
-        if not (self._end or self._is_closed) and (opened := _OPENED.match(self._held)):
-            self._end, self._held = f"</{opened[1]}>", self._held[opened.end() :]
-        if self._end:
-            thought, closed, self._held = self._held.partition(self._end)
-            if not closed:
-                cut = max(0, len(thought) - len(self._end) + 1)
-                thought, self._held = thought[:cut], thought[cut:]
-            if thought:
-                yield ThoughtDelta(thought)
-            if not closed:
-                return
-            self._end, self._is_closed = "", True
-        begun = self._held.lstrip()
-        if not begun or (
-            not self._is_closed and any(f"<{tag}>".startswith(begun) for tag in _TAGS)
-        ):
-            return
-        self._is_text = True
-        yield begun if self._is_closed else self._held
+        yield from self._pieces(is_whole=False)
 
     def rest(self) -> Iterator[Delta]:
         """Yield the end of a stream that has ended."""
-        if self._held and not (self._is_text or self._is_closed):
-            yield ThoughtDelta(self._held) if self._end else self._held
+        if not self._is_text:
+            yield from self._pieces(is_whole=True)
+
+    def _pieces(self, *, is_whole: bool) -> Iterator[Delta]:
+        while not self._is_text:
+            if self._end is not None:
+                found = self._end.search(self._held)
+                part = None if found or is_whole else _PART_OF_END.search(self._held)
+                place = found or part
+                thought = self._held[: place.start()] if place else self._held
+                self._held = self._held[place.end() if found else place.start() :] if place else ""
+                if thought:
+                    yield ThoughtDelta(thought)
+                if found is None:
+                    return
+                self._end = None
+            begun = self._held.lstrip()
+            if not is_whole and (not begun or _PART.fullmatch(begun)):
+                return
+            opened = _OPENED.match(begun)
+            if opened is None:
+                self._is_text = True
+                if rest := begun if self._has_begun else self._held:
+                    yield rest
+            else:
+                self._has_begun, self._held = True, begun[opened.end() :]
+                self._end = None if opened["final"] else _end_of(opened)
+
+
+def _end_of(opened: re.Match[str]) -> re.Pattern[str]:
+    """Return the end of thoughts that have begun so."""
+    other = r"\[/think\]" if opened[0].startswith("[") else r"<\|end\|>|(?=<\|(?:start|channel)\|>)"
+    tag = opened["tag"]
+    return re.compile(rf"</{re.escape(tag)}\s*>" if tag else other, re.IGNORECASE)

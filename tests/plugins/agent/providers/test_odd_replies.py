@@ -358,6 +358,93 @@ def test_content_in_parts_is_text() -> None:
     assert heard == ["It is ", "blue."]
 
 
+BLUE: Json = {"type": "text", "text": "Blue."}
+CONTENTS: list[tuple[Any, str]] = [
+    ("Blue.", "Blue."),
+    (["Bl", "ue."], "Blue."),
+    ([None, BLUE], "Blue."),
+    ([BLUE, {"type": "text", "text": None}, {"type": "text"}], "Blue."),
+    ("<THINK>Hm.</THINK>Blue.", "Blue."),
+    (BLUE, "Blue."),
+    ([{"type": "text", "text": None}], ""),
+    (None, ""),
+]
+
+
+@pytest.mark.parametrize("listen", [None, str], ids=["whole", "streamed"])
+@pytest.mark.parametrize("name", ["anthropic", "openai-responses"])
+@pytest.mark.parametrize(("content", "text"), CONTENTS)
+def test_content_of_other_forms_is_read_and_goes_back_as_its_api_takes_it(
+    name: str, content: Any, text: str, listen: Any
+) -> None:
+    api = APIS[name]
+    reply = api.reply(saying("x"), 1, {})
+    events: Any = [*api.events(api.reply(saying("x"), 1, {}), {})]
+    if name == "openai-responses":
+        reply["output"][0]["content"] = content
+        events[-1] = {**events[-1], "response": reply}
+    else:
+        reply["content"] = content
+        events = [each for each in events if not each["type"].startswith("content_block")]
+        events[0] = {**events[0], "message": {**reply, "stop_reason": None}}
+    script = reply if listen is None else events
+    with FakeProvider(api, script, saying("Fine.")) as fake, adapter_for(name, fake) as adapter:
+        turn = adapter.send(ASKED, listen)
+        assert turn.text == text
+        messages = [*ASKED.messages, turn.message, Message.user("Thanks")]
+        assert adapter.send(replace(ASKED, messages=messages)).text == "Fine."
+        assert fake.refused == []
+
+
+@pytest.mark.parametrize("output", [None, "Blue.", [None], 5])
+def test_a_response_without_a_list_of_items_is_a_fault_of_its_provider(output: Any) -> None:
+    api = APIS["openai-responses"]
+    reply = api.reply(saying("x"), 1, {}) | {"output": output}
+    with (
+        FakeProvider(api, reply) as fake,
+        adapter_for("openai-responses", fake) as adapter,
+        pytest.raises(ProviderError, match="not a reply of its API"),
+    ):
+        adapter.send(ASKED)
+
+
+BROKEN: dict[str, tuple[str, Callable[[Json], Json]]] = {
+    "no response": ("openai-responses", lambda each: {**each, "response": None}),
+    "no item": ("openai-responses", lambda each: {**each, "item": None}),
+    "a list for a delta": ("openai-chat", lambda each: {**each, "choices": [{"delta": [1]}]}),
+    "a text for choices": ("openai-chat", lambda each: {**each, "choices": "x"}),
+    "a number for a text": (
+        "anthropic",
+        lambda each: {**each, "delta": {"type": "text_delta", "text": 5}},
+    ),
+}
+
+
+@pytest.mark.parametrize("broken", BROKEN)
+def test_events_of_no_known_form_are_a_fault_of_their_provider(broken: str) -> None:
+    name, change = BROKEN[broken]
+    told: Any = APIS[name].events(APIS[name].reply(saying("Blue."), 1, {}), {"stream": True})
+    events = [change(each) if isinstance(each, dict) else each for each in told]
+    with (
+        FakeProvider(APIS[name], events) as fake,
+        adapter_for(name, fake) as adapter,
+        pytest.raises(ProviderError, match="not a reply of its API"),
+    ):
+        adapter.send(ASKED, lambda _: None)
+
+
+def test_an_error_of_the_listener_is_no_fault_of_the_provider() -> None:
+    def listen(_: Delta) -> None:
+        raise TypeError("mine")
+
+    with (
+        FakeProvider(APIS["openai-chat"], saying("Blue.")) as fake,
+        adapter_for("openai-chat", fake) as adapter,
+        pytest.raises(TypeError, match="mine"),
+    ):
+        adapter.send(ASKED, listen)
+
+
 def test_a_response_whose_last_event_lacks_its_items_has_them() -> None:
     api = ResponsesApi()
     events: Any = [*api.events(api.reply(calling(("a", X), text="I look."), 1, {}), {})]
