@@ -103,8 +103,9 @@ def lost_of(keys: Table, carried: Table) -> Iterator[str]:
     ]
     unread = [
         key
-        for key in (*_ONLY, *_WITHOUT, *_SECONDS)
-        if key in keys and not isinstance(keys[key], (list, int, float))
+        for key in ("env_vars", *_ONLY, *_WITHOUT, *_SECONDS)
+        if not isinstance(keys.get(key, 0), (list, int, float))
+        or not all(isinstance(each, (str, Mapping)) for each in _list(keys.get(key)))
     ]
     unread += [key for key in ("disabled", "enabled") if not isinstance(keys.get(key, True), bool)]
     if lost or unread:
@@ -263,7 +264,7 @@ def read_servers(file: Path, *, with_values: bool = False) -> list[Imported]:
         raise ConfigurationError(f"{file} has no servers: none of {', '.join(TABLES)} is in it.")
     found = [_imported(name, keys, with_values=with_values) for name, keys in servers]
     for server in found:
-        if places := list(dict.fromkeys(mentions(held, server.name))):
+        if server.keys and (places := list(dict.fromkeys(mentions(held, server.name)))):
             told = ", ".join(places)
             server.notes.append(f"Its client says more of it in {told}. See to it by hand.")
     return found
@@ -316,24 +317,22 @@ def _distinct(servers: Iterable[Imported], configured: Iterable[str]) -> Iterato
 
 def _servers(held: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield the servers wherever clients have them, also those of single projects."""
-    table = _mapping(held)
+    table = {"servers": cast("object", held)} if isinstance(held, list) else _mapping(held)
     seen: list[tuple[str, object]] = []
     for place in (table, table.get("mcp"), *_mapping(table.get("projects")).values()):
         for name in TABLES:
-            for server, keys in _by_name(_mapping(place).get(name)).items():
-                is_server = name != "mcp" or any(key in _mapping(keys) for key in REACHED)
-                if isinstance(keys, Mapping) and is_server and (server, keys) not in seen:
-                    seen.append((server, cast("object", keys)))
-                    found = cast("Mapping[str, Any]", keys)
-                    yield server, _with_rules(server, found, table, _mapping(place))
+            for server, keys in _by_name(_mapping(place).get(name)):
+                is_server = name != "mcp" or any(key in keys for key in REACHED)
+                if is_server and (server, keys) not in seen:
+                    seen.append((server, keys))
+                    yield server, _with_rules(server, keys, table, _mapping(place))
 
 
-def _by_name(servers: object) -> Mapping[str, Any]:
-    """Return servers by their names, also those of a list."""
-    if not isinstance(servers, list):
-        return _mapping(servers)
-    listed = map(_mapping, cast("list[object]", servers))
-    return {str(keys.get("name", keys.get("id", n))): keys for n, keys in enumerate(listed, 1)}
+def _by_name(servers: object) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """Yield servers by their names, also those of a list; of null or a text, an empty table."""
+    yield from ((name, _mapping(keys)) for name, keys in _mapping(servers).items())
+    for number, keys in enumerate(map(_mapping, _list(servers)), 1):
+        yield str(keys.get("name") or keys.get("id") or number), keys
 
 
 def _with_rules(
@@ -429,10 +428,14 @@ def _take_program(made: Imported, keys: Mapping[str, Any], hide: _Hiding) -> Non
 
 
 def _arguments(made: Imported, given: object) -> list[str]:
-    if isinstance(given, list):
-        return [str(argument) for argument in cast("list[object]", given)]
-    made.notes.append("Its args are not a list, and are left out; write them as one.")
-    return []
+    if not isinstance(given, list):
+        made.notes.append("Its args are not a list, and are left out; write them as one.")
+        return []
+    args = cast("list[object]", given)
+    texts = [str(each) for each in args if isinstance(each, (str, int, float))]
+    if len(texts) < len(args):
+        made.notes.append("Some of its args are no texts, and are left out. See to them by hand.")
+    return texts
 
 
 def _take_texts(made: Imported, key: str, table: object, hide: _Hiding) -> None:

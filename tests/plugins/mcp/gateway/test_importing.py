@@ -130,6 +130,53 @@ def test_a_server_that_is_reached_in_no_known_way_is_noted(tmp_path):
     assert tomllib.loads(as_toml(server)) == {}
 
 
+@pytest.mark.parametrize(
+    ("held", "names", "left_out"),
+    [
+        ([{"name": "a", "command": "x"}], ["a"], []),
+        ([{"command": "x"}, {"id": "b", "url": "https://b.example"}], ["1", "b"], []),
+        ([None, {"name": "a", "command": "x"}, "npx sk-secret-key", 5], ["a"], ["1", "3", "4"]),
+        ({"servers": ["x", {"name": None, "command": "x"}]}, ["2"], ["1"]),
+        ({"mcpServers": {"a": None, "b": "x", "c": {"command": "x"}}}, ["c"], ["a", "b"]),
+        ({"projects": {"/p": {"mcpServers": [None, {"name": "a", "command": "x"}]}}}, ["a"], ["1"]),
+        ([[{"name": "a", "command": "x"}]], [], ["1"]),
+    ],
+)
+def test_lists_are_read_and_entries_that_are_no_servers_are_named(
+    held, names, left_out, tmp_path, capsys
+):
+    file = tmp_path / "client.json"
+    file.write_text(json.dumps(held))
+    assert main(["mcp", "import", str(file)]) == 0
+    printed = capsys.readouterr().out
+    servers = tomllib.loads(printed).get("plugins", {}).get("mcp", {}).get("servers", {})
+    assert list(servers) == names
+    told = [line.split('"')[1] for line in printed.splitlines() if "neither a command" in line]
+    assert told == left_out
+    assert not any(secret in printed for secret in SECRETS)
+
+
+def test_two_servers_of_one_name_in_a_list_are_told_apart_by_the_person(tmp_path, capsys):
+    file = tmp_path / "client.json"
+    file.write_text(json.dumps([{"name": "a", "command": "x"}, {"name": "a", "command": "y"}]))
+    assert main(["mcp", "import", str(file)]) == 0
+    printed = capsys.readouterr().out
+    assert tomllib.loads(printed)["plugins"]["mcp"]["servers"] == {"a": {"command": "x"}}
+    assert '"a" cannot be told from "a"; it is left out.' in printed
+
+
+def test_entries_of_a_servers_lists_that_are_no_texts_are_named(tmp_path):
+    file = tmp_path / "mcp.json"
+    keys = {"command": "x", "args": ["-y", None, 3], "disabledTools": ["t", None], "env_vars": [7]}
+    file.write_text(json.dumps({"mcpServers": {"a": keys}}))
+    (server,) = read_servers(file)
+    assert server.keys["args"] == ["-y", "3"]
+    assert server.notes == [
+        "Some of its args are no texts, and are left out. See to them by hand.",
+        "Not carried over from its client: env_vars, disabledTools. See to it by hand.",
+    ]
+
+
 @pytest.mark.parametrize("args", [3, "-y server", {"a": 1}])
 def test_arguments_that_are_no_list_are_left_out_and_noted(tmp_path, args):
     file = tmp_path / "mcp.json"
