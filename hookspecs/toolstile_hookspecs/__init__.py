@@ -163,7 +163,10 @@ from toolstile_hookspecs.sections import (
     Visibility as Visibility,
 )
 from toolstile_hookspecs.selectors import ToolSelector as ToolSelector
-from toolstile_hookspecs.services.approval_store import QuestionClosedError as QuestionClosedError
+from toolstile_hookspecs.services.approval_store import (
+    QuestionClosedError as QuestionClosedError,
+    UnknownQuestionError as UnknownQuestionError,
+)
 from toolstile_hookspecs.services.filesystem import (
     FileMatch as FileMatch,
     FileStat as FileStat,

@@ -50,7 +50,7 @@ def test_a_request_waits_for_a_person_and_is_answered_by_another_request(http):
     assert "question" in late.json()["error"] or "first" in late.json()["error"]
     assert http.post("/users/ada/requests", json=TWO).json() == {"text": PAID}
     unknown = http.post("/questions/q-none", json={"approve": True}, headers=BOB)
-    assert (unknown.status_code, "q-none" in unknown.json()["error"]) == (503, True)
+    assert (unknown.status_code, "q-none" in unknown.json()["error"]) == (404, True)
 
 
 def test_a_denial_reaches_the_customer(http):

@@ -10,7 +10,7 @@ from fastapi.responses import JSONResponse, StreamingResponse
 from pydantic import BaseModel
 from starlette.requests import Request
 
-from toolstile_hookspecs import QuestionClosedError, StateError
+from toolstile_hookspecs import QuestionClosedError, StateError, UnknownQuestionError
 
 
 class Asked(BaseModel):
@@ -55,7 +55,7 @@ def create_app(desk: Desk) -> FastAPI:
     @app.exception_handler(StateError)
     def refused(_: Request, error: StateError) -> JSONResponse:
         # A second answer to one question conflicts with the first; else the client asks again.
-        status = 409 if isinstance(error, QuestionClosedError) else 503
-        return JSONResponse({"error": str(error)}, status)
+        known = {QuestionClosedError: 409, UnknownQuestionError: 404}
+        return JSONResponse({"error": str(error)}, known.get(type(error), 503))
 
     return app

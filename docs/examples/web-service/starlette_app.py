@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from toolstile_hookspecs import QuestionClosedError, StateError
+from toolstile_hookspecs import QuestionClosedError, StateError, UnknownQuestionError
 
 
 class Asked(BaseModel):
@@ -55,8 +55,8 @@ def create_app(desk: Desk) -> Starlette:
 
     def refused(_: Request, error: Exception) -> Response:
         # A second answer to one question conflicts with the first; else the client asks again.
-        status = 409 if isinstance(error, QuestionClosedError) else 503
-        return JSONResponse({"error": str(error)}, status)
+        known = {QuestionClosedError: 409, UnknownQuestionError: 404}
+        return JSONResponse({"error": str(error)}, known.get(type(error), 503))
 
     routes = [
         Route("/users/{user}/requests", ask, methods=["POST"]),

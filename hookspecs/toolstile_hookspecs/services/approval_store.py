@@ -39,6 +39,10 @@ class QuestionClosedError(StateError):
     """
 
 
+class UnknownQuestionError(StateError):
+    """No question has the ticket. A web service answers with status 404."""
+
+
 ANSWERED = frozenset({QuestionState.APPROVED, QuestionState.DENIED, QuestionState.EDITED})
 """The states of a question whose answer waits for its call."""
 OPEN = ANSWERED | {QuestionState.WAITING}

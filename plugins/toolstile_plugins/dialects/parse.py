@@ -73,7 +73,9 @@ def parts_of(content: object) -> list[dict[str, Any]]:
     parts = items(content)
     if not isinstance(content, (list, tuple)):
         parts = [content]
-    texts = [{"type": "text", "text": each} if isinstance(each, str) else each for each in parts]
+    texts: list[Any] = [
+        {"type": "text", "text": each} if isinstance(each, str) else each for each in parts
+    ]
     return [dict(each) for each in texts if each is not None]
 
 

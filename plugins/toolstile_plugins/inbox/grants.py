@@ -83,9 +83,7 @@ class InboxGrants:
         Raises:
             StateError: The question cannot be answered by the person, or not like that.
         """
-        question = self.inbox.store.get(ticket)
-        if question is None:
-            raise StateError(f"There is no question {ticket}. See which wait, then retry.")
+        question = self.inbox.named(ticket)
         if (fault := terms.fault()) is not None:
             raise StateError(f"{question.tool} cannot be granted like that: {fault}")
         grant = terms.grant(question, by, via, self.inbox.clock.now())

@@ -30,6 +30,7 @@ from toolstile_hookspecs.services.approval_store import (
     QuestionClosedError,
     QuestionState,
     TakesTokens,
+    UnknownQuestionError,
 )
 from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.approval.display import MASK, unmasked
@@ -119,10 +120,11 @@ class Inbox:
 
         Raises:
             QuestionClosedError: Another answer or the end of its time came first.
-            StateError: There is no such question, it was altered, the person may not answer it,
-                or the edit does not fit the tool.
+            UnknownQuestionError: There is no such question.
+            StateError: It was altered, the person may not answer it, or the edit does not fit the
+                tool.
         """
-        question = self._named(ticket)
+        question = self.named(ticket)
         # Nobody answers what somebody else had them read.
         call = self.seal.call_of(question)
         if (lost := self.lost(question)) is not None:
@@ -164,19 +166,23 @@ class Inbox:
         """End a question that waits, and return it as it is then; its call is not carried out.
 
         Raises:
-            StateError: There is no such question, or an answer or the end of its time came first.
+            UnknownQuestionError: There is no such question.
+            QuestionClosedError: An answer or the end of its time came first.
         """
-        question = self._named(ticket)
+        question = self.named(ticket)
         if self.lost(question) is None:
             # As an answer, because the first answer counts.
             given = AnswerRecord(Answer.DENIED, by, via, self.clock.now(), WITHDRAWN)
             return self.keep(question, given)
         self.end(question, QuestionState.WITHDRAWN)
-        return self._named(ticket)
+        return self.named(ticket)
 
-    def _named(self, ticket: str) -> Question:
+    def named(self, ticket: str) -> Question:
+        """Return the question of a ticket."""
         if (question := self.store.get(ticket)) is None:
-            raise StateError(f"There is no question {ticket}. See which wait, then retry.")
+            raise UnknownQuestionError(
+                f"There is no question {ticket}. See which wait, then retry."
+            )
         return question
 
     def end(self, question: Question, state: QuestionState) -> None:
