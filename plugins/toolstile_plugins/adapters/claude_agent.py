@@ -108,7 +108,7 @@ def _server(calls: SessionCalls, *, is_offering: bool) -> McpSdkServerConfig:
     async def called(_: object, params: CallToolRequestParams) -> CallToolResult:
         meta = cast("Mapping[str, Any]", params.meta or {})
         told = meta.get(CALL_ID, "")
-        read = await calls.read(ToolCall(params.name, params.arguments or {}, provider_id=told))
+        read = await calls.read(_identified(params.name, params.arguments or {}, told))
         content = [{"type": "text", "text": read.text}]
         return CallToolResult.model_validate({"content": content, "isError": read.is_error})
 
@@ -502,7 +502,13 @@ def _call(
     data: PreToolUseHookInput | PostToolUseHookInput | PostToolUseFailureHookInput,
 ) -> ToolCall:
     name = data["tool_name"].removeprefix(PREFIX)
-    return ToolCall(name, data["tool_input"], provider_id=data["tool_use_id"])
+    return _identified(name, data["tool_input"], data["tool_use_id"], f"{data['session_id']}/")
+
+
+def _identified(name: str, arguments: dict[str, Any], told: str, session: str = "") -> ToolCall:
+    call = ToolCall(name, arguments, provider_id=told)
+    # Anthropic gives an id once; another server behind Claude Code may give it to a later call.
+    return replace(call, id=f"{session}{told}") if told.startswith("toolu_") else call
 
 
 def _same(call: ToolCall) -> _Same:

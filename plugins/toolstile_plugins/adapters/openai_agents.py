@@ -12,7 +12,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from copy import copy
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from inspect import isawaitable
 from typing import Any, Final, TypeVar
 
@@ -48,7 +48,7 @@ with FrameworkImport("openai-agents"):
     from agents import FunctionTool, RunContextWrapper, RunState, Tool, ToolApprovalItem
     from agents.agent_tool_state import get_agent_tool_state_scope, peek_agent_tool_run_result
     from agents.tool_context import ToolContext
-    from agents.tracing import FunctionSpanData, get_current_span
+    from agents.tracing import FunctionSpanData, get_current_span, get_current_trace
 
     from toolstile_plugins.adapters import waiting
 
@@ -178,7 +178,7 @@ def _offered(gate: _Gate, tool: OurTool[Any, Any]) -> Tool:
 
     async def invoke(context: ToolContext[Any], text: str) -> Any:
         try:
-            return (await gate.outcome(shown.name, text, context.tool_call_id)).text
+            return (await gate.outcome(context, shown.name, text)).text
         except VisibilityExpansionRequired as request:
             return opened(gate.tools, request)
 
@@ -215,7 +215,7 @@ def _governed(gate: _Gate, theirs: FunctionTool) -> Tool:
             return returned
 
         try:
-            outcome = await gate.outcome(theirs.name, text, context.tool_call_id, run.using(within))
+            outcome = await gate.outcome(context, theirs.name, text, run.using(within))
         except ForeignPause:
             return None  # the SDK finds the interruptions of an agent that is a tool by itself
         return run.given(outcome)
@@ -283,7 +283,7 @@ class _Gate:
         visit = visit_of(call.wire_id)
         if isinstance(visit, made):  # the SDK asks again
             return visit
-        visit = made()
+        visit, call = made(), _of_run(context, call)
         VISITS.set({**VISITS.get(), call.wire_id: visit})
         turn = await self._turn(context, call.wire_id)
         await visit.begin(self._turns.dispatch(call, turn, turn.ids, visit.using))
@@ -293,15 +293,19 @@ class _Gate:
         return visit
 
     async def outcome(
-        self, name: str, text: str, call_id: str, using: ForeignCall | None = None
+        self,
+        context: ToolContext[Any],
+        name: str,
+        text: str,
+        using: ForeignCall | None = None,
     ) -> Outcome:
         """Return the outcome of a call, which the SDK has asked about or a person has answered."""
-        visit = visit_of(call_id)
+        visit, call = visit_of(context.tool_call_id), _call(name, text, context.tool_call_id)
         outcome = await (
-            self._resumed(_call(name, text, call_id), using) if visit is None else visit.end(using)
+            self._resumed(_of_run(context, call), using) if visit is None else visit.end(using)
         )
         if outcome.status is Status.PENDING:
-            waiting.waits(self.tools, outcome, _digest(_call(name, text, call_id)))
+            waiting.waits(self.tools, outcome, _digest(call))
         if outcome.is_error and (span := get_current_span()) is not None:
             span.set_error({"message": f"{name}: {outcome.status}", "data": None})
         return outcome
@@ -333,6 +337,20 @@ def _call(name: str, given: str | dict[str, Any], call_id: str) -> ToolCall:
     text = _arguments()
     told = given if text is None or _read(text) != given else text
     return ToolCall(name, told, provider_id=call_id)
+
+
+def _of_run(context: RunContextWrapper[Any], call: ToolCall) -> ToolCall:
+    """Return a call under an id that is the same when a state of its run is resumed again.
+
+    Without tracing a run has no id, and neither has the call.
+    """
+    trace, reply = get_current_trace(), context.usage.requests
+    if trace is None or not (trace.trace_id.startswith("trace_") and reply and call.provider_id):
+        return call
+    # Several runs may share a trace, and a model may use an id again.
+    said = json.dumps(context.turn_input, sort_keys=True, default=str)
+    told = hashlib.sha256(f"{said} {_digest(call)}".encode()).hexdigest()[:32]
+    return replace(call, id=f"{trace.trace_id}/{reply}/{call.provider_id}/{told}")
 
 
 def _call_of(item: ToolApprovalItem) -> ToolCall:

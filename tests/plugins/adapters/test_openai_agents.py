@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,7 +25,9 @@ from agents import (
     Usage,
     WebSearchTool,
     function_tool,
+    set_trace_processors,
     tool_input_guardrail,
+    trace,
 )
 from agents.tool_context import ToolContext
 from openai.types.responses import (
@@ -33,6 +37,7 @@ from openai.types.responses import (
 )
 from tests.plugins.adapters.order_tools import erase, later, place, statuses
 
+from toolstile import Session
 from toolstile.testing import Hosts
 from toolstile_hookspecs import (
     Answer,
@@ -40,6 +45,7 @@ from toolstile_hookspecs import (
     DefinitionError,
     ExecutorHandle,
     ForeignTool,
+    IdempotencyConfig,
     MarkdownSection,
     Prompt,
     StateError,
@@ -95,7 +101,7 @@ class Scripted(Model):
 
 
 def _response(*output: Any) -> ModelResponse:
-    return ModelResponse(output=list(output), usage=Usage(), response_id=None)
+    return ModelResponse(output=list(output), usage=Usage(requests=1), response_id=None)
 
 
 def _said(text: str) -> ResponseOutputMessage:
@@ -464,3 +470,72 @@ def test_an_agent_within_a_tool_asks_its_own_questions(toolstile_host: Hosts) ->
         state.approve(item)
         assert read_by_model(run(agent, state)) == ["done"]
         assert statuses(tools) == [Status.RAISED, Status.SUCCEEDED]
+
+
+# --- A state that is resumed twice
+
+
+@pytest.fixture
+def traced() -> RunConfig:
+    """Tracing that sends nothing."""
+    set_trace_processors([])
+    return RunConfig()
+
+
+@pytest.mark.parametrize("is_traced", [True, False])
+def test_a_state_that_is_resumed_again_after_its_process_died_makes_no_second_effect(
+    toolstile_host: Hosts, tmp_path: Path, traced: RunConfig, is_traced: bool
+) -> None:
+    """Without tracing, the SDK gives a run no id: the page of the adapter says so."""
+    charged: list[int] = []
+
+    def charge(euros: int) -> str:
+        charged.append(euros)
+        return f"Receipt {len(charged)}."
+
+    theirs = [function_tool(charge, needs_approval=True)]
+    known = [
+        replace(each, idempotency=IdempotencyConfig(scope="call")) for each in foreign_tools(theirs)
+    ]
+    config = traced if is_traced else QUIET
+    script = [[made("charge", '{"euros": 5}')]]
+
+    async def resumed(tools: ExecutorHandle, text: str) -> Any:
+        agent = fixed(theirs, tools, *script)
+        state = await RunState.from_string(agent, text)
+        for item in state.get_interruptions():
+            state.approve(item)
+        return await Runner.run(agent, state, run_config=config)
+
+    host = toolstile_host("ledger", settings={"ledger": {"path": tmp_path / "ledger.db"}})
+    states = []
+    for task in ("go", "go", "go on"):
+        with host.executor(tools=known, session=Session(id="desk-7")) as tools:
+            ended = asyncio.run(Runner.run(fixed(theirs, tools, *script), task, run_config=config))
+            states.append(ended.to_state().to_string())
+    read = []
+    for text in [*states, *states]:
+        with host.executor(tools=known, session=Session(id="desk-7")) as tools:
+            read += read_by_model(asyncio.run(resumed(tools, text)))
+    assert charged == [5] * (3 if is_traced else 6)
+    if is_traced:
+        assert read == ["Receipt 1.", "Receipt 2.", "Receipt 3."] * 2
+
+
+def test_runs_of_one_trace_whose_models_give_the_same_ids_make_their_calls(
+    toolstile_host: Hosts, tmp_path: Path, traced: RunConfig
+) -> None:
+    charged: list[int] = []
+
+    @tool(idempotency=IdempotencyConfig(scope="call"))
+    def charge(euros: int) -> str:
+        """Charge the card."""
+        charged.append(euros)
+        return "Charged."
+
+    script = [[made("charge", '{"euros": 5}', f"call_{n}")] for n in range(2)]
+    host = toolstile_host("ledger", settings={"ledger": {"path": tmp_path / "ledger.db"}})
+    with host.executor(tools=[charge]) as tools, trace("a conversation"):
+        for task in ("go", "again"):
+            asyncio.run(Runner.run(_agent(tools, script), task, run_config=traced))
+    assert charged == [5] * 4
