@@ -293,11 +293,7 @@ class _Gate:
         return visit
 
     async def outcome(
-        self,
-        context: ToolContext[Any],
-        name: str,
-        text: str,
-        using: ForeignCall | None = None,
+        self, context: ToolContext[Any], name: str, text: str, using: ForeignCall | None = None
     ) -> Outcome:
         """Return the outcome of a call, which the SDK has asked about or a person has answered."""
         visit, call = visit_of(context.tool_call_id), _call(name, text, context.tool_call_id)

@@ -25,11 +25,11 @@ HERE = Path(__file__).parent
 class Site:
     """A folder with a configuration, the notes of handlers, and workers."""
 
-    def __init__(self, folder: Path, database: str | None = None) -> None:
+    def __init__(self, folder: Path, database: str | None = None, *, lease: float = 0.6) -> None:
         self.folder = folder
         self.notes = folder / "notes.txt"
         self.spans = folder / "spans.jsonl"
-        self.workers: dict[str, Any] = {"path": str(folder / "calls.db"), "lease": 0.6}
+        self.workers: dict[str, Any] = {"path": str(folder / "calls.db"), "lease": lease}
         self.plugins: dict[str, Any] = {}
         if database is not None:
             self.workers = {"dispatcher": "dbos", "lease": 1.5, "options": {"poll": 0.02}}
@@ -165,7 +165,8 @@ def any_site(request: pytest.FixtureRequest) -> Site:
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory) -> Generator[Site]:
     """Return a folder with a worker that the tests of a module share."""
-    with closing(Site(tmp_path_factory.mktemp("worker"))) as site:
+    # No test ends this worker, and a busy machine may stop it for longer than a short lease.
+    with closing(Site(tmp_path_factory.mktemp("worker"), lease=30)) as site:
         site.start()
         yield site
 

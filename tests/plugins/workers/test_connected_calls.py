@@ -45,7 +45,8 @@ def worker(
     if request.param == "dbos":
         pytest.importorskip("dbos")
         database = request.getfixturevalue("postgres").make()
-    with closing(Site(tmp_path_factory.mktemp("worker"), database)) as site:
+    # No test ends this worker, and a busy machine may stop it for longer than a short lease.
+    with closing(Site(tmp_path_factory.mktemp("worker"), database, lease=30)) as site:
         site.start(concurrency=3, tools=MODULE)
         yield site
 
