@@ -361,7 +361,7 @@ def test_content_in_parts_is_text() -> None:
 BLUE: Json = {"type": "text", "text": "Blue."}
 CONTENTS: list[tuple[Any, str]] = [
     ("Blue.", "Blue."),
-    (["Bl", "ue."], "Blue."),
+    (["Blu", "e."], "Blue."),
     ([None, BLUE], "Blue."),
     ([BLUE, {"type": "text", "text": None}, {"type": "text"}], "Blue."),
     ("<THINK>Hm.</THINK>Blue.", "Blue."),
