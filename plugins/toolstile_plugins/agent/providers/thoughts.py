@@ -10,20 +10,20 @@ from toolstile_hookspecs.agents.provider import Delta, ThoughtDelta
 
 _TAG: Final = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning)"
 _CHANNEL: Final = r"(?:<\|start\|>\s*assistant\s*)?<\|channel\|>\s*"
-_FINAL: Final = rf"{_CHANNEL}final\s*(?:<\|message\|>)?"
+_FINAL: Final = rf"{_CHANNEL}final\s*(?:<\|constrain\|>\w*)?(?:<\|message\|>)?"
 _OPENED: Final = re.compile(
-    rf"<(?P<tag>{_TAG})(?:\s[^<>]*)?>|\[think\]|(?P<final>{_FINAL})|"
+    rf"[<◁](?P<tag>{_TAG})(?:\s[^<>]*)?[>▷]|\[think\]|(?P<final>{_FINAL})|"
     rf"{_CHANNEL}analysis\s*(?:<\|message\|>)?",
     re.IGNORECASE,
 )
 _PART: Final = re.compile(
-    r"<[^<>]{0,40}|\[\w{0,5}|(?:<\|\w+\|>\s*\w{0,20}\s*){1,3}(?:<[^<>]{0,20})?"
+    r"[<◁][^<>▷]{0,40}|\[\w{0,5}|(?:<\|\w+\|>\s*\w{0,20}\s*){1,3}(?:<[^<>]{0,20})?"
 )
 """A text that may go on to be such a beginning."""
 
-_PART_OF_END: Final = re.compile(r"[<\[][^<>\[\]]{0,20}\Z")
+_PART_OF_END: Final = re.compile(r"[<◁\[][^<>▷\[\]]{0,20}\Z")
 _CLOSED: Final = re.compile(
-    rf"(?!\s*[\[{{\"]).*?(?:</{_TAG}\s*>|\[/think\]|{_FINAL})\s*", re.DOTALL | re.IGNORECASE
+    rf"(?!\s*[\[{{\"]).*?(?:[<◁]/{_TAG}\s*[>▷]|\[/think\]|{_FINAL})\s*", re.DOTALL | re.IGNORECASE
 )
 _RETURNED: Final = re.compile(r"\s*<\|(?:return|end)\|>\s*\Z")
 
@@ -99,4 +99,4 @@ def _end_of(opened: re.Match[str]) -> re.Pattern[str]:
     """Return the end of thoughts that have begun so."""
     other = r"\[/think\]" if opened[0].startswith("[") else r"<\|end\|>|(?=<\|(?:start|channel)\|>)"
     tag = opened["tag"]
-    return re.compile(rf"</{re.escape(tag)}\s*>" if tag else other, re.IGNORECASE)
+    return re.compile(rf"[<◁]/{re.escape(tag)}\s*[>▷]" if tag else other, re.IGNORECASE)
