@@ -266,10 +266,10 @@ BUDGETS = {
     # (150), approvals over restarts and retries (250), purposes of commands (80), tables and
     # install lines (90), hosts and paths in rules (120), fakes of providers in `testing` (210).
     "faults that strangers found": {
-        "contract": 895,
-        "host": 455,
-        "lines": 2946,  # 1,500
-        "statements": 1695,
+        "contract": 902,
+        "host": 450,
+        "lines": 3063,  # 1,500
+        "statements": 1754,
         "files": 0,
     },
     # One call as a value, an agent in a line, settings that survive a restart, and words for
