@@ -316,14 +316,38 @@ def test_what_the_system_refuses_in_the_middle_is_put_back_and_says_what_it_mean
     assert shown(root) == before
 
 
-def test_a_store_waits_while_another_one_finishes_what_a_crash_has_left(root: Path) -> None:
-    class Crashed(BaseException):
-        pass
+class Crashed(BaseException):
+    pass
+
+
+def leave_commit(root: Path, wanted: str) -> None:
+    """Let a host end at a step of a commit of `a.txt`."""
 
     def crash(step: str) -> None:
-        if step == "decided":
+        if step == wanted:
             raise Crashed
 
+    (root / "a.txt").write_text("old")
+    files = VirtualFilesystem(DiskStore(root, steps=crash))
+    with closing(files), pytest.raises(Crashed):
+        files.write("a.txt", "new")
+
+
+def test_a_file_that_has_both_names_of_its_rename_after_a_loss_of_power_is_in_place(
+    root: Path,
+) -> None:
+    leave_commit(root, "applied")
+    # Its new name has reached the disk, and the removal of the old one has not.
+    (slot,) = root.glob(".toolstile/commit-*/new-*")
+    slot.unlink()
+    os.link(root / "a.txt", slot)
+    with closing(DiskStore(root)) as store:
+        assert store.stopped is None
+    assert (root / "a.txt").read_text() == "new"
+    assert not list(root.glob(".toolstile/commit-*"))
+
+
+def test_a_store_waits_while_another_one_finishes_what_a_crash_has_left(root: Path) -> None:
     def pause(step: str) -> None:
         if step == "apply:0":
             pausing.set()
@@ -341,10 +365,7 @@ def test_a_store_waits_while_another_one_finishes_what_a_crash_has_left(root: Pa
         threading.Event(),
         list[str](),
     )
-    (root / "a.txt").write_text("old")
-    files = VirtualFilesystem(DiskStore(root, steps=crash))
-    with closing(files), pytest.raises(Crashed):
-        files.write("a.txt", "new")
+    leave_commit(root, "decided")
     with ThreadPoolExecutor(2) as pool:
         finishing = pool.submit(lambda: DiskStore(root, steps=pause).close())
         assert pausing.wait(30)
