@@ -93,7 +93,8 @@ def signature(thing: griffe.Object) -> str:
     if not isinstance(thing, (griffe.Class, griffe.Function)):
         return f"{thing.name} = {thing.value}" if isinstance(thing, griffe.Attribute) else ""
     parameters = _parameters(thing)
-    if isinstance(thing, griffe.Class) and not parameters:
+    # Errors take any arguments; their bases say more.
+    if isinstance(thing, griffe.Class) and (not parameters or "*args: object" in parameters):
         bases = ", ".join(str(each) for each in thing.bases)
         return f"class {thing.name}({bases})" if bases else f"class {thing.name}"
     returns = ""

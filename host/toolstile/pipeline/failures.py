@@ -204,8 +204,8 @@ def advice_of(error: BaseException, failure: FailureResult) -> str:
     return noted_for_operator(error)
 
 
-def _of_host(error: BaseException) -> str:
-    """Return what an exception of the host says, as far as a customer may read it."""
+def _for_customer(error: BaseException) -> str:
+    """Return the text of an exception that no model was meant to read, as a customer may."""
     return for_model(text_of(error))
 
 
@@ -242,7 +242,7 @@ def _refused_by_plugin(error: Any, called: FailureContext) -> FailureResult:
 
 
 def _kept_by_plugin(error: Exception, called: FailureContext) -> FailureResult:
-    message = f"{called.name} cannot run: {_of_host(error)}. This requires human intervention."
+    message = f"{called.name} cannot run: {_for_customer(error)}. This requires human intervention."
     # Of what no plugin has raised, a traceback would show the host alone.
     raised = error.__cause__ is not None
     return FailureResult(Status.ERROR, ToolResult.error(message), logging.ERROR, traceback=raised)
@@ -311,13 +311,13 @@ def _conflicting(error: Exception, called: FailureContext) -> FailureResult:
 
 def _half_committed(error: Exception, called: FailureContext) -> FailureResult:  # noqa: ARG001 - one shape for all
     interruption = None if isinstance(error.__cause__, Exception) else error.__cause__
-    told = ToolResult.error(_of_host(error))
+    told = ToolResult.error(_for_customer(error))
     return FailureResult(Status.COMMIT_FAILED, told, logging.ERROR, raises=interruption)
 
 
 def _undecided(error: Exception, called: FailureContext) -> FailureResult:
     message = (
-        f"{called.name} ran, but whether its changes were kept is unknown: {_of_host(error)}. "
+        f"{called.name} ran, but whether its changes were kept is unknown: {_for_customer(error)}. "
         "Check for these changes before you retry."
     )
     return FailureResult(Status.UNKNOWN, ToolResult.error(message), logging.ERROR)
@@ -337,10 +337,9 @@ def _internal(error: Exception, called: FailureContext) -> FailureResult:
     raised: BaseException = error
     if isinstance(error, RuntimeError) and isinstance(error.__cause__, _TURNED_BY_PYTHON):
         raised = error.__cause__
-    is_of_host = isinstance(raised, ToolstileError) or not called.raised
-    told = _of_host(raised) if is_of_host else text_of(raised)
+    told = _for_customer(raised)
     message = f"Internal error in {called.name}: {told or type(raised).__name__}"
-    if is_of_host and told != text_of(raised) and not _SAYS_NEXT.search(told):
+    if told != text_of(raised) and not _SAYS_NEXT.search(told):
         message = f"{message.rstrip('.')}. This requires human intervention."
     if called.lost and not called.contained:
         message = f"{message.rstrip('.')}. {_LOST}"

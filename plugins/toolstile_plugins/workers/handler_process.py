@@ -20,6 +20,7 @@ from typing import Any, BinaryIO, cast
 from toolstile_hookspecs import EffectUnknownError, Tool, ToolError, ToolResult, ToolValidationError
 from toolstile_hookspecs.services.dispatcher import DispatchOutcome, DispatchState
 from toolstile_hookspecs.support.network_errors import was_sent
+from toolstile_hookspecs.support.text import noted_for_operator
 from toolstile_plugins.isolation.child import run_handler
 from toolstile_plugins.isolation.child_process import (
     flush_streams,
@@ -138,7 +139,9 @@ def _run_alone(
         is_unknown = isinstance(error, EffectUnknownError)
         state = DispatchState.UNKNOWN if is_unknown else DispatchState.FAILURE
         name = ToolError.__name__ if isinstance(error, ToolError) else type(error).__name__
-        return DispatchOutcome(state, text_of(error), error=name, sent=was_sent(error))
+        advice = noted_for_operator(error)
+        sent = was_sent(error)
+        return DispatchOutcome(state, text_of(error), error=name, sent=sent, for_operator=advice)
     return _outcome(tool, value)
 
 

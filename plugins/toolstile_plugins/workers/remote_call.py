@@ -257,11 +257,13 @@ def _told(tool: Tool[Any, Any], outcome: DispatchOutcome) -> ToolResult[Any]:
         if tool.category == "read":
             return ToolResult.error(_ONLY_READS.format(name=tool.name, text=outcome.text))
         raise _unknown(tool, outcome.text)
-    if outcome.for_operator:
-        raise ToolError(outcome.text, for_operator=outcome.for_operator)
     if outcome.error is None:
+        if outcome.for_operator:
+            raise ToolError(outcome.text, for_operator=outcome.for_operator)
         return ToolResult.error(outcome.text)
-    raise mark_sent(_raised(outcome.error, outcome.text), outcome.sent)
+    raised = mark_sent(_raised(outcome.error, outcome.text), outcome.sent)
+    vars(raised)["for_operator"] = outcome.for_operator
+    raise raised
 
 
 def _is_retried(tool: Tool[Any, Any]) -> bool:

@@ -69,6 +69,22 @@ def test_the_advice_of_an_error_or_of_its_cause_is_for_the_operator_alone(yard, 
         assert advice is None or advice in caplog.text
 
 
+def test_a_folder_of_this_machine_in_an_unexpected_error_is_for_the_operator_alone(yard, caplog):
+    @tool
+    def read_rates() -> None:
+        """Read the rates."""
+        raise FileNotFoundError(2, "No such file", "/srv/shop/rates.csv")
+
+    yard.open(read_rates)
+    outcome = yard.call("read_rates")
+    assert outcome.text == (
+        "Internal error in read_rates: [Errno 2] No such file: 'rates.csv'. This requires human "
+        "intervention."
+    )
+    assert "/srv/shop/rates.csv" in outcome.event.attributes["toolstile.for_operator"]
+    assert "/srv/shop/rates.csv" in caplog.text
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("contained", [True, False])
 def test_a_timeout_tells_of_effects_outside_only_where_there_may_be_some(yard, contained):

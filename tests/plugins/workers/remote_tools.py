@@ -45,6 +45,8 @@ def fail(how: str) -> ToolResult[str]:
     """Fail in a way."""
     if how == "returned":
         return ToolResult.error("No such order. Check it, then retry.")
+    if how == "advised":
+        raise LookupError("It is gone.") from ToolError("No till.", for_operator="Mend /srv/till.")
     raise ToolValidationError("Too much.") if how == "contract" else LookupError("It is gone.")
 
 

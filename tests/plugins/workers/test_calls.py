@@ -77,6 +77,9 @@ def test_handlers_run_in_processes_of_the_worker(shared: Site):
             "contract": "Too much.",
             "other": "Internal error in fail: It is gone.",
         }
+        advised = call(host, "fail", how="advised")
+        assert advised.text == "Internal error in fail: It is gone."
+        assert advised.event.attributes["toolstile.for_operator"] == "Mend /srv/till."
 
 
 def test_what_it_raises_says_whether_something_was_sent(shared: Site, tmp_path: Path):
