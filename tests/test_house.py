@@ -166,7 +166,7 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
     assert lines_of(core) <= CORE_LINES
 
 
-CORE_LINES = 3699
+CORE_LINES = 3695
 BUDGETS = {
     # The house as it was finished; the figure that was asked for stands behind each.
     "house": {
@@ -267,9 +267,9 @@ BUDGETS = {
     # install lines (90), hosts and paths in rules (120), fakes of providers in `testing` (210).
     "faults that strangers found": {
         "contract": 902,
-        "host": 450,
-        "lines": 3063,  # 1,500
-        "statements": 1754,
+        "host": 449,
+        "lines": 3067,  # 1,500
+        "statements": 1758,
         "files": 0,
     },
     # One call as a value, an agent in a line, settings that survive a restart, and words for
