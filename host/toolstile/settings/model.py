@@ -260,8 +260,8 @@ class Settings(HostTable):
         tables["record"] = {"folder": records}
         for name, table in more.pop("plugins", {}).items():
             tables[name] = {**tables.get(name, {}), **table}
-        own: dict[str, Any] = {"approver": "inbox", "approval_key": key, "plugins": tables}
-        return cls(**{"durability": "power", **own, **more})
+        own: dict[str, Any] = {"approver": "inbox", "approval_key": key, "durability": "power"}
+        return cls(**own | {"plugins": tables, **more})
 
     def replaced(self, **changes: Any) -> Settings:
         """Return the settings with other values of some fields."""

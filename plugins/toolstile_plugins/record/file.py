@@ -48,12 +48,12 @@ class RecordFile:
         self._path = path
         self._durability = durability
         self._lock, self._syncing = Lock(), Lock()
-        self._n, self._last = 0, START
-        self.torn = 0
+        self._n, self._last, self.torn = 0, START, 0
         self._process = os.getpid()
         while not self._open():
             self._file.close()
-        self._synced, self._cuts = self._end(), 0
+        self._cuts: int = 0
+        self._synced = self._end()
 
     def append(self, content: str) -> None:
         """Write a line: a JSON object with at least one field.
