@@ -281,12 +281,13 @@ BUDGETS = {
         "statements": 336,
         "files": 4,
     },
-    # Shared commits; 300 lines were asked for speed and durability together.
+    # Shared commits, and statements that PostgreSQL gets together; 300 lines were asked for speed
+    # and durability together.
     "fast and durable": {
-        "contract": 50,
+        "contract": 52,
         "host": -46,
-        "lines": 137,
-        "statements": 81,
+        "lines": 201,
+        "statements": 118,
         "files": 1,
     },
     # Four scenes with their proofs, and the shop that they play in; 380 lines were asked.

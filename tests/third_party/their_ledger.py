@@ -60,6 +60,8 @@ class TheirLedger:
         effect_id: str,
         result: RecordedResult,
         expires_at: datetime | None,
+        *,
+        refusal: Exception | None = None,
     ) -> bool:
         """Record it in a decision of the session store."""
         return _change(connection, key, effect_id, EffectState.DONE, expires_at, result=result)

@@ -231,15 +231,20 @@ class JoinsDecision(Protocol):
         """The database, named as the session store names its own."""
         ...
 
-    def finish_within(
+    def finish_within(  # noqa: PLR0913 - all that is recorded
         self,
         connection: Any,
         key: str,
         effect_id: str,
         result: RecordedResult,
         expires_at: datetime | None,
+        *,
+        refusal: Exception | None = None,
     ) -> bool:
-        """Record as `finish` does, in the transaction that is open on `Decision.connection`."""
+        """Record as `finish` does, in the transaction that is open on `Decision.connection`.
+
+        Given a refusal, it may record at the commit, which raises it if the claim is gone by then.
+        """
         ...
 
 

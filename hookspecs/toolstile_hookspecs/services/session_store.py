@@ -49,14 +49,11 @@ class SessionInfo(NamedTuple):
 
 
 class OpenDecision(Protocol):
-    """The open transaction in which one movement of a session is decided.
+    """The open transaction in which one movement of a session is decided."""
 
-    Attributes:
-        connection: The database connection of the transaction, for those who keep tables of
-            their own in the same database; None where there is no database.
-    """
-
-    connection: Any
+    @property
+    def connection(self) -> Any:
+        """The database connection, for those who keep their own tables there; None for none."""
 
     def after(self, number: int) -> Sequence[Entry]:
         """Return the entries after a number, in order."""

@@ -213,7 +213,11 @@ class JoinsDecisionContract(StoreContract):
         claim = claim_of()
         store.claim(claim, now=NOW)
         store.release("k", claim.effect_id)
-        with sessions.deciding("s") as open_:
-            late = RecordedResult("Late.")
-            assert not store.finish_within(open_.connection, "k", claim.effect_id, late, None)
+        with suppress(LookupError), sessions.deciding("s") as open_:
+            late = (open_.connection, "k", claim.effect_id, RecordedResult("Late."), None)
+            assert not store.finish_within(*late)
+            if not store.finish_within(*late, refusal=LookupError()):
+                raise LookupError
+            open_.append(entry_of())
         assert store.get("k") is None
+        assert not sessions.after("s", 0)

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Final
 
 from toolstile_hookspecs.services.approval_store import EventRecord
-from toolstile_plugins.database.postgres_database import PostgresDatabase, of_postgres
+from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.inbox.sql import TABLES, SqlApprovals
-
-if TYPE_CHECKING:
-    from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
 
 _POSTGRES: Final = {
     "new": "",
@@ -36,36 +32,10 @@ class PostgresApprovals(SqlApprovals):
     _alone = " FOR UPDATE"
 
     def __init__(self, held: PostgresDatabase) -> None:
-        self._held = held
+        super().__init__(held, (held.database, "Remove its row from toolstile_questions"))
         held.require(APPROVALS)
-
-    def close(self) -> None:
-        """Close the connections; the next use connects again."""
-        self._held.close()
-
-    def _read(self, select: str, *values: Any) -> list[Any]:
-        return self._held.read(of_postgres(select), *values)
-
-    @contextmanager
-    def _writing(self) -> Generator[_Statements]:
-        with self._held.writing() as connection:
-            yield _Statements(connection)
 
     def _tell(self, hear: Callable[[EventRecord], object], event: EventRecord) -> None:
         # A listener may write to its session, which is kept whatever becomes of the telling.
-        with self._held.apart():
+        with self._database.apart():
             hear(event)
-
-    def _altered(self) -> tuple[str, str]:
-        return self._held.database, "Remove its row from toolstile_questions"
-
-
-class _Statements:
-    """A connection that takes statements as they are written for all databases."""
-
-    def __init__(self, connection: Connection) -> None:
-        self._connection = connection
-
-    def execute(self, statement: str, values: Sequence[Any]) -> Any:
-        """Run a statement."""
-        return self._connection.execute(of_postgres(statement).encode(), values)

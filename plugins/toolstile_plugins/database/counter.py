@@ -38,7 +38,7 @@ _COUNTS: Final = "FROM toolstile_counts WHERE key = %s AND until > %s AND at - (
 _SUM: Final = f"SELECT coalesce(sum(amount), 0) {_COUNTS}"
 _HELD: Final = f"SELECT amount, until {_COUNTS}"
 # Of those that have expired, none that another transaction is about to remove.
-_KEEP: Final = b"""WITH expired AS (
+_KEEP: Final = """WITH expired AS (
     DELETE FROM toolstile_counts WHERE id IN (
         SELECT id FROM toolstile_counts WHERE until <= %s AND id <> %s
         LIMIT 100 FOR UPDATE SKIP LOCKED
@@ -48,9 +48,9 @@ INSERT INTO toolstile_counts AS old VALUES (%s, %s, %s, %s, %s)
 ON CONFLICT (id) DO UPDATE SET
     key = excluded.key, amount = excluded.amount, at = excluded.at, until = excluded.until
     WHERE old.until <= excluded.at"""
-_IS_THERE: Final = b"SELECT 1 FROM toolstile_counts WHERE id = %s AND until > %s"
-_SETTLE: Final = b"UPDATE toolstile_counts SET amount = %s WHERE id = %s"
-_GIVE_BACK: Final = b"DELETE FROM toolstile_counts WHERE id = %s"
+_IS_THERE: Final = "SELECT 1 FROM toolstile_counts WHERE id = %s AND until > %s"
+_SETTLE: Final = "UPDATE toolstile_counts SET amount = %s WHERE id = %s"
+_GIVE_BACK: Final = "DELETE FROM toolstile_counts WHERE id = %s"
 
 
 class PostgresCounter:
@@ -96,9 +96,9 @@ class PostgresCounter:
                 if connection.execute(_KEEP, row).rowcount:
                     return Reservation(granted=True, used=used + amount)
                 return Reservation(granted=True, used=used, is_new=False)
-            if connection.execute(_IS_THERE, (id, moment)).fetchone():
+            if connection.execute(_IS_THERE, (id, moment)).rowcount:
                 return Reservation(granted=True, used=used, is_new=False)
-            found = connection.execute(_HELD.encode(), (key, moment, moment)).fetchall()
+            found = connection.execute(_HELD, (key, moment, moment)).fetchall()
         held = [(_number(each), end) for each, end in found]
         wait = wait_of(used + amount - limit, held, moment)
         return Reservation(granted=False, used=used, wait=wait)
@@ -106,11 +106,10 @@ class PostgresCounter:
     def settle(self, id: str, amount: float) -> None:  # noqa: A002 - it is the id
         """Let a reservation count with what it came to, 0 for nothing; an unknown id is over."""
         check_amount(amount)
-        with self._held.writing() as connection:
-            if amount:
-                connection.execute(_SETTLE, (Decimal(amount), id))
-            else:
-                connection.execute(_GIVE_BACK, (id,))
+        if amount:
+            self._held.read(_SETTLE, Decimal(amount), id)
+        else:
+            self._held.read(_GIVE_BACK, id)
 
     def read(self, key: str, *, now: datetime) -> float:
         """Return the sum of what counts under a key."""

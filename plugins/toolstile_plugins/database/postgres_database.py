@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -16,7 +16,11 @@ from toolstile_plugins.cli_support import needing
 from toolstile_plugins.database.schema import Part, Versions
 
 if TYPE_CHECKING:
-    from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
+    from toolstile_plugins.database.bounded_connection import (
+        BoundedConnection as Connection,
+        Statement,
+        Transaction,
+    )
 
 T = TypeVar("T")
 
@@ -27,16 +31,16 @@ NOT_A_URL: Final = (
     "postgresql://USER:PASSWORD@HOST/NAME, with what is neither letter nor digit in the password "
     "percent-encoded, then retry."
 )
+_LOCK: Final = "SELECT pg_advisory_xact_lock(%s)"
+_SET: Final = (
+    "SELECT set_config('statement_timeout', '{0}', {2}), set_config('lock_timeout', '{1}', {2}), "
+    "set_config('idle_in_transaction_session_timeout', '{1}', {2})"
+)
 _PORTS: Final = re.compile(r"[0-9,]*")
 _UNREADY: Final = (
     "All {size} connections of this process to the {title} were in use for {patience:g} seconds. "
     "Raise plugins.database.pool_size, then retry."
 )
-
-
-def of_postgres(statement: str) -> str:
-    """Return a statement that is written for SQLite, too, as psycopg takes it."""
-    return statement.replace("?", "%s")
 
 
 def lock_of(purpose: str, name: str) -> int:
@@ -91,19 +95,13 @@ class PostgresDatabase:
         with needing(f"The {title} in PostgreSQL needs psycopg.", "postgres"):
             import psycopg  # late: only who uses it has it
 
-            from toolstile_plugins.database.bounded_connection import BoundedConnection
-        self._psycopg, self._class = psycopg, BoundedConnection
+            from toolstile_plugins.database import bounded_connection
+        self._psycopg, self._driver = psycopg, bounded_connection
         self._url, self._title, self._setting = url, title, setting
         self._secrets, self._host, self.database = self._parsed(url)
         self._patience = statement_timeout + 5
-        times = (
-            f"statement_timeout = {round(statement_timeout * 1000)}",
-            f"lock_timeout = {round(lock_timeout * 1000)}",
-            f"idle_in_transaction_session_timeout = {round(lock_timeout * 1000)}",
-        )
-        self._set, self._set_local = (
-            "; ".join(f"{word} {each}" for each in times) for word in ("SET", "SET LOCAL")
-        )
+        times = round(statement_timeout * 1000), round(lock_timeout * 1000)
+        self._set, self._set_local = (_SET.format(*times, is_local) for is_local in (False, True))
         self._size = pool_size
         self._places = threading.BoundedSemaphore(pool_size)
         self._idle: list[Connection] = []
@@ -127,34 +125,38 @@ class PostgresDatabase:
         self._check_parts()
         with self.explaining():
             if (within := self._open_here) is not None:
-                return within.execute(query.encode(), values).fetchall()
-            with self._connected(query, *values) as (_, rows):
-                return rows
+                return within.execute(query, values).fetchall()
+            statement = self._driver.Statement(query, values)
+            with self._place():
+                self._give_back(self._begun([statement]))
+            return statement.fetchall()
 
     @contextmanager
-    def writing(self, *locks: int) -> Generator[Connection]:
-        """Run the block in a transaction.
+    def writing(self, lock: int | None = None) -> Generator[Transaction]:
+        """Run the block in a transaction, which begins when a result is asked for.
 
         Args:
-            locks: Numbers of `lock_of`; each is held until the transaction has ended.
+            lock: A number of `lock_of`; held from then on until the transaction has ended.
         """
         self._check_parts()
-        lock = "".join(f"; SELECT pg_advisory_xact_lock({number})" for number in sorted(locks))
         with self.explaining():
             if (within := self._open_here) is not None:
-                if lock:
-                    within.execute(lock.removeprefix("; ").encode())
+                if lock is not None:
+                    within.execute(_LOCK, (lock,))
                 yield within
                 return
-            begin = f"BEGIN ISOLATION LEVEL READ COMMITTED; {self._set_local}{lock}"
-            with deferred_interrupts(), self._connected(begin) as (connection, _):
-                news: list[str] = []
+            with deferred_interrupts(), self._place():
+                transaction = self._driver.Transaction(self._begun, self._set_local)
+                if lock is not None:
+                    transaction.execute(_LOCK, (lock,))
                 try:
-                    self._here.connection, self._here.news = connection, news
-                    yield connection
+                    self._here.transaction = transaction
+                    yield transaction
+                    transaction.commit()
                 finally:
-                    self._here.connection = None
-                self._commit(connection, news)
+                    self._here.transaction = None
+                    if transaction.opened is not None:
+                        self._give_back(transaction.opened)
 
     @contextmanager
     def apart(self) -> Generator[None]:
@@ -165,15 +167,6 @@ class PostgresDatabase:
             yield
         finally:
             vars(self._here).update(outer)
-
-    def tell(self, channel: str, news: str) -> None:
-        """Tell those who listen, right after the open transaction of this thread has committed.
-
-        Args:
-            channel: The name of the channel.
-            news: Letters, digits and colons.
-        """
-        self._here.news.append(f"SELECT pg_notify('{channel}', '{news}')")
 
     def open(self) -> None:
         """Connect, so that the tables are there."""
@@ -188,28 +181,11 @@ class PostgresDatabase:
     # --- connections
 
     @property
-    def _open_here(self) -> Connection | None:
-        return getattr(self._here, "connection", None)
+    def _open_here(self) -> Transaction | None:
+        return getattr(self._here, "transaction", None)
 
-    def _commit(self, connection: Connection, news: list[str]) -> None:
-        if connection.info.transaction_status != self._psycopg.pq.TransactionStatus.INTRANS:
-            # The server would answer COMMIT by undoing all, without a word.
-            raise self._psycopg.OperationalError("a statement of the transaction has failed")
-        # News of its own transaction would have all commits of the server wait for one another.
-        connection.execute("; ".join(["COMMIT", *news]).encode())
-
-    @contextmanager
-    def _connected(self, first: str, *values: Any) -> Generator[tuple[Connection, list[Any]]]:
-        """Run a first statement on a connection, also where the server has been restarted."""
-        self.check_process()
-        with self._place():
-            connection, rows = self._begun(first, values)
-            try:
-                yield connection, rows
-            finally:
-                self._give_back(connection)
-
-    def _begun(self, first: str, values: tuple[Any, ...]) -> tuple[Connection, list[Any]]:
+    def _begun(self, statements: Sequence[Statement]) -> Connection:
+        """Run the first statements on a connection, also where the server has been restarted."""
         while True:
             try:
                 connection = self._idle.pop()
@@ -217,21 +193,19 @@ class PostgresDatabase:
             except IndexError:
                 connection, is_new = self.connect(), True
             try:
-                # In binary, bytes are half as long on the way; several statements are never.
-                cursor = connection.execute(first.encode(), values or None, binary=bool(values))
-                return connection, cursor.fetchall() if cursor.description else []
-            except self._psycopg.OperationalError:
-                was_lost = connection.closed
+                connection.run(statements)
+            except BaseException as error:
+                was_lost = connection.closed and isinstance(error, self._psycopg.OperationalError)
                 self._give_back(connection)
                 if is_new or not was_lost:
                     raise
                 # Those that lie idle were lost with it.
                 self._close_idle()
-            except BaseException:
-                self._give_back(connection)
-                raise
+            else:
+                return connection
 
     def _give_back(self, connection: Connection) -> None:
+        connection.within = None
         status = self._psycopg.pq.TransactionStatus
         if connection.info.transaction_status in (status.INTRANS, status.INERROR):
             with suppress(self._psycopg.Error):
@@ -244,6 +218,7 @@ class PostgresDatabase:
 
     @contextmanager
     def _place(self) -> Generator[None]:
+        self.check_process()
         if not self._places.acquire(timeout=self._patience):
             told = _UNREADY.format(size=self._size, title=self._title, patience=self._patience)
             raise StateError(told)
@@ -254,7 +229,7 @@ class PostgresDatabase:
 
     def connect(self) -> Connection:
         """Return a new connection, which is the caller's to close."""
-        connection = self._class.connect(
+        connection = self._driver.BoundedConnection.connect(
             self._url,
             autocommit=True,
             connect_timeout=CONNECT,
@@ -272,7 +247,7 @@ class PostgresDatabase:
                 connection.prepare_threshold = None
             else:
                 # The only way of writing dates that psycopg reads.
-                connection.execute(f"{self._set}; SET datestyle = 'ISO'".encode())
+                connection.execute(f"{self._set}, set_config('datestyle', 'ISO', FALSE)".encode())
         except BaseException:
             connection.close()
             raise

@@ -13,11 +13,14 @@ from toolstile_hookspecs.support.event_loop import is_on_loop
 from toolstile_plugins.database.counter import PostgresCounter
 from toolstile_plugins.database.postgres_database import PostgresDatabase, lock_of
 from toolstile_plugins.database.schema import Part
-from toolstile_plugins.database.wakeups import Wakeups
+from toolstile_plugins.database.wakeups import CHANNEL, Wakeups
 
 if TYPE_CHECKING:
     from toolstile_plugins.database.approval_store import PostgresApprovals
-    from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
+    from toolstile_plugins.database.bounded_connection import (
+        BoundedConnection as Connection,
+        Transaction,
+    )
 
 SESSIONS: Final = Part(
     "sessions",
@@ -36,6 +39,9 @@ SESSIONS: Final = Part(
 CREATE TABLE toolstile_decisions (
     decision_id TEXT COLLATE "C" NOT NULL PRIMARY KEY
 )""",
+        """ALTER TABLE toolstile_decisions ADD COLUMN is_made BOOLEAN NOT NULL DEFAULT TRUE;
+CREATE FUNCTION toolstile_refuse() RETURNS VOID LANGUAGE plpgsql AS
+$$ BEGIN RAISE EXCEPTION 'a guard refused the transaction' USING ERRCODE = 'TS001'; END $$""",
     ),
 )
 """The tables of sessions, and of the ids of all their decisions."""
@@ -46,16 +52,17 @@ _AFTER: Final = (
     "WHERE session_id = %s AND number > %s ORDER BY number"
 )
 _APPEND: Final = (
-    b"WITH decision AS (INSERT INTO toolstile_decisions VALUES (%s)) "
-    b"INSERT INTO toolstile_sessions (session_id, number, decision_id, epoch, changes, has_files) "
-    b"VALUES (%s, %s, %s, %s, %s, %s)"
+    "WITH decision AS (INSERT INTO toolstile_decisions VALUES (%s)) "
+    "INSERT INTO toolstile_sessions (session_id, number, decision_id, epoch, changes, has_files) "
+    "VALUES (%s, %s, %s, %s, %s, %s)"
 )
-# It waits for the transaction that is about to make the decision, where there is one.
-_TRY: Final = b"INSERT INTO toolstile_decisions VALUES (%s) ON CONFLICT DO NOTHING"
-_UNDO: Final = b"DELETE FROM toolstile_decisions WHERE decision_id = %s"
-_IS_THERE: Final = b"SELECT 1 FROM toolstile_sessions WHERE session_id = %s AND number = %s"
-_REMOVE: Final = b"DELETE FROM toolstile_sessions WHERE session_id = %s AND number <= %s"
-_REMOVE_ALL: Final = b"DELETE FROM toolstile_sessions WHERE session_id = %s"
+_RULE_OUT: Final = (
+    "INSERT INTO toolstile_decisions AS old VALUES (%s, FALSE) "
+    "ON CONFLICT (decision_id) DO UPDATE SET is_made = old.is_made RETURNING is_made"
+)
+_IS_THERE: Final = "SELECT 1 FROM toolstile_sessions WHERE session_id = %s AND number = %s"
+_REMOVE: Final = "DELETE FROM toolstile_sessions WHERE session_id = %s AND number <= %s"
+_REMOVE_ALL: Final = "DELETE FROM toolstile_sessions WHERE session_id = %s"
 _LIST: Final = (
     "SELECT session_id, max(number), extract(epoch FROM max(decided_at)) "
     "FROM toolstile_sessions GROUP BY session_id ORDER BY 3, 1"
@@ -118,15 +125,15 @@ class PostgresSessions:
     @contextmanager
     def deciding(self, session_id: str) -> Generator[PostgresDecision]:
         """Open the transaction of a decision."""
-        with self.held.writing(lock_of("session", session_id)) as connection:
-            yield PostgresDecision(connection, session_id, self._news)
+        with self.held.writing(lock_of("session", session_id)) as transaction:
+            yield PostgresDecision(transaction, session_id, self._news)
 
     def condense(self, session_id: str, whole: Entry) -> None:
         """Keep an entry with the whole state in place of those up to its number."""
         with self.deciding(session_id) as decision:
-            connection = decision.connection
-            if connection.execute(_IS_THERE, (session_id, whole.number)).fetchone():
-                connection.execute(_REMOVE, (session_id, whole.number))
+            transaction = decision.transaction
+            if transaction.execute(_IS_THERE, (session_id, whole.number)).rowcount:
+                transaction.execute(_REMOVE, (session_id, whole.number))
                 decision.append(whole)
 
     def key_of(self, decision_id: str) -> str:
@@ -136,18 +143,17 @@ class PostgresSessions:
     def decided(self, key: str) -> bool | None:
         """Tell whether the decision of a key was made; None where it is another store's.
 
-        Where its transaction may still commit, though the connection is lost, that is waited for.
+        Its transaction may still run, though the connection is lost: the end of one that has sent
+        the decision is waited for, and one that is yet to send it is ruled out.
         """
         kind, _, rest = key.partition(":")
         identity, _, rest = rest.partition(":")
         if (kind, identity) != ("sessions", self.held.identity(SESSIONS)):
             return None
         decision_id = rest.partition(":")[0]
-        with self.held.writing() as connection:
-            if not connection.execute(_TRY, (decision_id,)).rowcount:
-                return True
-            connection.execute(_UNDO, (decision_id,))
-        return False
+        with self.held.writing() as transaction:
+            ((is_made,),) = transaction.execute(_RULE_OUT, (decision_id,)).fetchall()
+        return bool(is_made)
 
     def sessions(self) -> Sequence[SessionInfo]:
         """Return the stored sessions, the one changed last at the end."""
@@ -158,8 +164,8 @@ class PostgresSessions:
 
     def delete(self, session_id: str) -> bool:
         """Remove a session; the ids of its decisions stay known."""
-        with self.held.writing(lock_of("session", session_id)) as connection:
-            return connection.execute(_REMOVE_ALL, (session_id,)).rowcount > 0
+        with self.held.writing(lock_of("session", session_id)) as transaction:
+            return transaction.execute(_REMOVE_ALL, (session_id,)).rowcount > 0
 
     def counter(self) -> PostgresCounter:
         """Return the counter of the database."""
@@ -183,10 +189,15 @@ class PostgresSessions:
 class PostgresDecision:
     """An open decision in a database; see `OpenDecision`."""
 
-    def __init__(self, connection: Connection, session_id: str, news: Wakeups) -> None:
-        self.connection = connection
+    def __init__(self, transaction: Transaction, session_id: str, news: Wakeups) -> None:
+        self.transaction = transaction
         self._session_id = session_id
         self._news = news
+
+    @property
+    def connection(self) -> Connection:
+        """The connection of the transaction, which has begun on it."""
+        return self.transaction.send()
 
     def after(self, number: int) -> Sequence[Entry]:
         """Return the entries after a number, in order.
@@ -197,7 +208,7 @@ class PostgresDecision:
         confirm = self._news.follow(self._session_id)
         # The newest entry is always there, condensed or not.
         values = (self._session_id, number - 1)
-        found = self.connection.execute(_AFTER.encode(), values, binary=True).fetchall()
+        found = self.transaction.execute(_AFTER, values).fetchall()
         if number and not found:
             raise StateError(
                 f"The stored session {self._session_id} was deleted meanwhile, so nothing can be "
@@ -211,8 +222,8 @@ class PostgresDecision:
         number, decision_id, epoch, changes, has_files = entry
         written = changes.encode("utf-8", "surrogatepass")
         row = (self._session_id, number, decision_id, epoch, written, has_files)
-        self.connection.execute(_APPEND, (decision_id, *row))
-        self._news.tell(self._session_id, number)
+        self.transaction.execute(_APPEND, (decision_id, *row))
+        self.transaction.tell(CHANNEL, f"{lock_of('session', self._session_id)}:{number}")
 
 
 def _entry(row: Sequence[Any]) -> Entry:

@@ -87,10 +87,6 @@ class Wakeups:
         """Tell whether a session is followed."""
         return lock_of("session", session_id) in self._sessions
 
-    def tell(self, session_id: str, number: int) -> None:
-        """Tell others of an entry, once the open transaction has committed."""
-        self._held.tell(CHANNEL, f"{lock_of('session', session_id)}:{number}")
-
     def close(self) -> None:
         """End the thread; the next use begins another."""
         thread, self._thread = self._thread, None

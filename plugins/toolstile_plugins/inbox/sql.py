@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Sequence
-from contextlib import AbstractContextManager
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -91,35 +89,32 @@ _UNDUE: Final = "DELETE FROM toolstile_events WHERE expiry_of = ? AND due > ?"
 _REMOVE_EVENTS: Final = "DELETE FROM toolstile_events WHERE due < ?"
 
 
-class SqlApprovals(ABC):
+class SqlApprovals:
     """Questions, grants and events in tables of a database; an `ApprovalStore`.
 
-    Subclasses run the statements.
+    Args:
+        database: The file or database, which runs the statements.
+        altered: The place of a question that was altered, and a remedy, for messages.
     """
 
     waits = True
     _alone: str = ""
     """The SQL that keeps the rows of a SELECT from others for the rest of a transaction."""
 
-    @abstractmethod
+    def __init__(self, database: Any, altered: tuple[str, str]) -> None:
+        self._database, self._altered = database, altered
+
     def _read(self, select: str, *values: Any) -> list[Any]:
         """Return what a query finds; within a transaction of this thread, as it sees it."""
-
-    @abstractmethod
-    def _writing(self) -> AbstractContextManager[Any]:
-        """Run the block in a transaction; what it gives has `execute`, as a `sqlite3` one."""
-
-    @abstractmethod
-    def _altered(self) -> tuple[str, str]:
-        """Return the place of a question that was altered, and a remedy, for messages."""
+        return list(self._database.read(select, *values))
 
     def _tell(self, hear: Callable[[EventRecord], object], event: EventRecord) -> None:
         """Tell an event, within the transaction in which it is noted as told."""
         hear(event)
 
-    @abstractmethod
     def close(self) -> None:
         """Close the database; the next use opens it again."""
+        self._database.close()
 
     def add(self, question: Question, expiry: EventRecord | None = None) -> None:
         """Keep a question, and the event of its expiry."""
@@ -132,7 +127,7 @@ class SqlApprovals(ABC):
             question_as_json(question),
             question.sealed,
         )
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             if connection.execute(_ADD, row).rowcount:
                 _keep(connection, expiry, question.ticket)
 
@@ -160,7 +155,7 @@ class SqlApprovals(ABC):
     ) -> Question | None:
         """Answer a question that waits; return it as it is then."""
         row = (given.answer.value, answer_as_json(given), given.sealed, ticket)
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             if connection.execute(_ANSWER, (*row, given.at.timestamp())).rowcount:
                 _keep_end(connection, event, ticket)
             return self.get(ticket)
@@ -168,17 +163,17 @@ class SqlApprovals(ABC):
     def claim(self, ticket: str, holder: str, now: datetime, until: datetime) -> bool:
         """Let a holder end the call of an open question until a time."""
         row = (holder, until.timestamp(), ticket, *OPEN, holder, now.timestamp())
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             return bool(connection.execute(_CLAIM.format(_places(OPEN)), row).rowcount)
 
     def release(self, ticket: str, holder: str) -> None:
         """Give a claim back."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(_RELEASE, (ticket, holder))
 
     def end(self, ticket: str, state: QuestionState, event: EventRecord | None = None) -> None:
         """Put an open question into expired, resumed or withdrawn: its call has ended."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             row = (state.value, ticket, *OPEN)
             ends = connection.execute(_END.format(_places(OPEN)), row).rowcount
             if ends and state is QuestionState.WITHDRAWN:
@@ -187,7 +182,7 @@ class SqlApprovals(ABC):
     def grant(self, record: GrantRecord, event: EventRecord | None = None) -> None:
         """Keep a grant."""
         row = (record.id, record.expires.timestamp(), record.sealed)
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             connection.execute(_GRANT, row)
             _keep(connection, event)
 
@@ -202,14 +197,14 @@ class SqlApprovals(ABC):
         event: EventRecord | None = None,
     ) -> None:
         """Remove a grant, if it is there."""
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             if connection.execute(_REVOKE, (id,)).rowcount:
                 _keep(connection, event)
 
     def prune(self, before: datetime) -> int:
         """Remove questions and grants that expired before a time; return their number."""
         row = (before.timestamp(),)
-        with self._writing() as connection:
+        with self._database.writing() as connection:
             removed: int = connection.execute(_REMOVE, row).rowcount
             removed += connection.execute(_REMOVE_GRANTS, row).rowcount
             connection.execute(_REMOVE_EVENTS, row)
@@ -230,7 +225,7 @@ class SqlApprovals(ABC):
         place = [*([] if session_id is None else [session_id]), now.timestamp()]
         # A look for nothing waits for nobody who writes.
         while self._read(next_, *place):
-            with self._writing() as connection:
+            with self._database.writing() as connection:
                 for number, *row in connection.execute(next_ + self._alone, place).fetchall():
                     self._tell(hear, _event(*row))
                     connection.execute(_TOLD.format(listener), (True, number))
@@ -245,7 +240,7 @@ class SqlApprovals(ABC):
         try:
             return question_of(row)
         except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
-            place, remedy = self._altered()
+            place, remedy = self._altered
             raise StateError(
                 f"A question in {place} was altered and cannot be read: {error!s}. {remedy}, to "
                 "have the calls made again."

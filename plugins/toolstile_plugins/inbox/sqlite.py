@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sqlite3
-from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,21 +35,12 @@ class SqliteApprovals(SqlApprovals):
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self._file = SqliteFile(Path(path), "power", "questions", _prepare)
-
-    def close(self) -> None:
-        """Close the file; the next use opens it again."""
-        self._file.close()
+        file = SqliteFile(Path(path), "power", "questions", _prepare)
+        super().__init__(file, (str(file.path), "Move the file away"))
 
     def _read(self, select: str, *values: Any) -> list[Any]:
         # A look does not make the file.
-        return self._file.read(select, *values) if self._file.path.exists() else []
-
-    def _writing(self) -> AbstractContextManager[Any]:
-        return self._file.writing()
-
-    def _altered(self) -> tuple[str, str]:
-        return str(self._file.path), "Move the file away"
+        return super()._read(select, *values) if self._database.path.exists() else []
 
 
 def _prepare(connection: sqlite3.Connection) -> None:

@@ -373,27 +373,28 @@ class Holding:
             claim = self.claim
             if self._state is _OVER or claim is None:
                 return
+            # Of a record that is only completed, nothing is lost.
+            refusal = None if self._is_partial else wording.lost(self.tool.name)
+            ledger, connection = self.ledger, decision.connection
             try:
-                kept = self._finish(claim, result, decision.connection)
+                until = end_of(now_of(ledger.store, self.context.clock), self.config.ttl)
+                record = (claim.key, claim.effect_id, result, until)
+                if connection is None or ledger.joining is None:
+                    kept = ledger.store.finish(*record)
+                else:
+                    kept = ledger.joining.finish_within(connection, *record, refusal=refusal)
             except Exception as error:
-                failed = wording.failure(self.ledger.store, error)
+                failed = wording.failure(ledger.store, error)
                 raise wording.unwritten(self.tool.name, failed) from error
-            if not kept and not self._is_partial:
+            if not kept and refusal is not None:
                 self._state = _OVER
                 self._forget()
-                raise wording.lost(self.tool.name)
+                raise refusal
             self._state = _RECORDED
-        self.ledger.leases.drop(claim.effect_id)
+        ledger.leases.drop(claim.effect_id)
         # Of a nested call that had succeeded the event is out already.
         with suppress(CallClosed):
             self.context.set_attribute("ledger.state", "recorded")
-
-    def _finish(self, claim: Claim, result: RecordedResult, connection: Any) -> bool:
-        expires_at = end_of(now_of(self.ledger.store, self.context.clock), self.config.ttl)
-        joining = self.ledger.joining
-        if connection is None or joining is None:
-            return self.ledger.store.finish(claim.key, claim.effect_id, result, expires_at)
-        return joining.finish_within(connection, claim.key, claim.effect_id, result, expires_at)
 
     def _forget(self) -> None:
         if self._uncommitted is not None and self.claim is not None:

@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, closing
+from contextlib import ExitStack, closing, suppress
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -15,6 +21,18 @@ from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.database.session_store import PostgresSessions
 
 _schemas = itertools.count(1)
+
+CONFIGURATION = """
+[databases]
+* = host=127.0.0.1 port={port} user=toolstile
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = {own}
+unix_socket_dir =
+auth_type = any
+pool_mode = transaction
+default_pool_size = 2
+"""
 
 
 @pytest.fixture
@@ -60,6 +78,43 @@ def stores(opened: Callable[..., PostgresDatabase]) -> Iterator[Callable[..., Po
         yield lambda *address, **settings: stack.enter_context(
             closing(PostgresSessions(opened(*address, **settings)))
         )
+
+
+@pytest.fixture(scope="module")
+def pooler(postgres):
+    """The port of a pooler in front of the server; skips where none is installed."""
+    found = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
+    if found is None:
+        pytest.skip("No pooler is installed (on Debian: apt-get install pgbouncer).")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        own = probe.getsockname()[1]
+    with tempfile.TemporaryDirectory(prefix="toolstile-pooler-") as name:
+        Path(name).chmod(0o755)
+        file = Path(name) / "pgbouncer.ini"
+        file.write_text(CONFIGURATION.format(port=postgres.port, own=own))
+        # It refuses to run as root.
+        as_another = [] if os.geteuid() else ["-u", "postgres"]
+        process = subprocess.Popen(
+            [found, *as_another, file],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            with suppress(OSError), socket.create_connection(("127.0.0.1", own)):
+                break
+            time.sleep(0.02)
+        yield own
+        process.terminate()
+        process.wait()
+
+
+@pytest.fixture
+def pooled(postgres, pooler, database):
+    """The address of a database through the pooler."""
+    do(database, "ALTER DATABASE " + database.rpartition("/")[2] + " SET datestyle = 'German'")
+    return database.replace(f":{postgres.port}/", f":{pooler}/")
 
 
 def do(url: str, *statements: str) -> list[Any]:

@@ -38,8 +38,8 @@ def test_tables_are_made_and_then_found(toolstile):
     assert (status, "There are no tables for sessions yet." in out) == (1, True)
     status, out, _ = toolstile("doctor")
     assert (status, "There are no tables for sessions yet." in out) == (1, True)
-    assert "sessions is now of version 1." in toolstile("database", "upgrade")[1]
-    assert "sessions was of version 1." in toolstile("database", "upgrade")[1]
+    assert "sessions is now of version 2." in toolstile("database", "upgrade")[1]
+    assert "sessions was of version 2." in toolstile("database", "upgrade")[1]
     status, out, _ = toolstile("database", "check", "--json")
     found = [json.loads(line) for line in out.splitlines()]
     assert (status, found[0]["part"], found[0]["ok"]) == (0, "sessions", True)
@@ -58,7 +58,7 @@ def test_a_newer_version_is_left_alone(toolstile, url):
     for command in ("check", "upgrade"):
         status, out, err = toolstile("database", command)
         assert status != 0
-        assert "are of version 9, and this Toolstile knows 1." in out + err
+        assert "are of version 9, and this Toolstile knows 2." in out + err
     _, out, _ = toolstile("doctor", "--json")
     found = {each["subject"]: each for each in map(json.loads, out.splitlines())}
     assert found["database"]["severity"] == "ok"

@@ -2,15 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import socket
-import subprocess
-import tempfile
-import time
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 
 import pytest
 
@@ -20,55 +12,6 @@ from toolstile_hookspecs.testing.session_store import append, entry_of
 from .conftest import do
 
 pytestmark = pytest.mark.slow
-
-CONFIGURATION = """
-[databases]
-* = host=127.0.0.1 port={port} user=toolstile
-[pgbouncer]
-listen_addr = 127.0.0.1
-listen_port = {own}
-unix_socket_dir =
-auth_type = any
-pool_mode = transaction
-default_pool_size = 2
-"""
-
-
-@pytest.fixture(scope="module")
-def pooler(postgres):
-    """The port of a pooler in front of the server; skips where none is installed."""
-    found = shutil.which("pgbouncer", path=f"{os.environ['PATH']}:/usr/sbin")
-    if found is None:
-        pytest.skip("No pooler is installed (on Debian: apt-get install pgbouncer).")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        own = probe.getsockname()[1]
-    with tempfile.TemporaryDirectory(prefix="toolstile-pooler-") as name:
-        Path(name).chmod(0o755)
-        file = Path(name) / "pgbouncer.ini"
-        file.write_text(CONFIGURATION.format(port=postgres.port, own=own))
-        # It refuses to run as root.
-        as_another = [] if os.geteuid() else ["-u", "postgres"]
-        process = subprocess.Popen(
-            [found, *as_another, file],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        until = time.monotonic() + 10
-        while time.monotonic() < until:
-            with suppress(OSError), socket.create_connection(("127.0.0.1", own)):
-                break
-            time.sleep(0.02)
-        yield own
-        process.terminate()
-        process.wait()
-
-
-@pytest.fixture
-def pooled(postgres, pooler, database):
-    """The address of a database through the pooler."""
-    do(database, "ALTER DATABASE " + database.rpartition("/")[2] + " SET datestyle = 'German'")
-    return database.replace(f":{postgres.port}/", f":{pooler}/")
 
 
 def test_decisions_are_exact(stores, pooled):

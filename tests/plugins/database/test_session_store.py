@@ -48,12 +48,13 @@ def test_decisions_of_two_sessions_do_not_wait_for_one_another(store, again):
 
 def test_who_waits_too_long_for_another_decision_is_told_so(store, stores):
     impatient = stores(lock_timeout=0.1)
-    with (
-        store.deciding("a"),
-        pytest.raises(StateError, match=r"lock timeout\. Another transaction is in the way"),
-        impatient.deciding("a"),
-    ):
-        pass
+    with store.deciding("a") as decision:
+        decision.after(0)
+        with (
+            pytest.raises(StateError, match=r"lock timeout\. Another transaction is in the way"),
+            impatient.deciding("a") as other,
+        ):
+            other.after(0)
     append(impatient, entry_of(), session_id="a")
 
 
@@ -63,6 +64,8 @@ def test_a_decision_whose_answer_may_still_come_is_waited_for(store, again):
     with ThreadPoolExecutor(1) as pool:
         with store.deciding("s") as decision:
             decision.append(entry)
+            # What waits is sent.
+            _ = decision.connection
             asked = pool.submit(again.decided, key)
             with pytest.raises(TimeoutError):
                 asked.result(0.2)

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import os
 import socket
-import threading
 from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
+from tests.relay import Relay
 
 from toolstile_hookspecs import IdempotencyConfig, LedgerError, tool
 from toolstile_hookspecs.services.ledger import Claim, EffectState, RecordedResult
@@ -233,8 +232,8 @@ def test_a_fork_refuses_what_its_parent_has_open_and_connects_on_its_own(databas
 def test_a_peer_that_is_gone_without_a_word_is_not_waited_for(database: str) -> None:
     with (
         closing(PostgresStore(database)) as store,
-        store.held._connected("SELECT 1") as (connection, _),
-        socket.socket(fileno=os.dup(connection.fileno())) as copy,
+        store.held.writing() as transaction,
+        socket.socket(fileno=os.dup(transaction.send().fileno())) as copy,
     ):
         waits = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT)
         asks = copy.getsockopt(socket.IPPROTO_TCP, socket.TCP_KEEPIDLE)
@@ -247,48 +246,11 @@ def test_a_server_that_is_there_and_does_not_answer_is_given_up(
     postgres: Any, database: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(BoundedConnection, "patience", 0.5)
-    between = Between(postgres.port)
-    url = database.replace(f":{postgres.port}/", f":{between.port}/")
-    with closing(between), closing(PostgresStore(url)) as store:
+    relay = Relay(postgres.port)
+    url = database.replace(f":{postgres.port}/", f":{relay.port}/")
+    with closing(relay), closing(PostgresStore(url)) as store:
         store.claim(_claim("key"), now=NOW)
-        between.fall_silent()
+        relay.fall_silent()
 
         with pytest.raises(LedgerError, match="cannot be used"):
             store.get("key")
-
-
-class Between:
-    """Stands between a client and a server; once silent, it takes all and passes on nothing."""
-
-    def __init__(self, port: int) -> None:
-        self._server = ("127.0.0.1", port)
-        self._listening = socket.create_server(("127.0.0.1", 0))
-        self._sockets: list[socket.socket] = []
-        self._is_silent = False
-        self.port = self._listening.getsockname()[1]
-        threading.Thread(target=self._accept, daemon=True).start()
-
-    def fall_silent(self) -> None:
-        self._is_silent = True
-
-    def close(self) -> None:
-        for each in (self._listening, *self._sockets):
-            each.close()
-
-    def _accept(self) -> None:
-        with contextlib.suppress(OSError):
-            while True:
-                client, _ = self._listening.accept()
-                if self._is_silent:
-                    client.close()
-                    continue
-                server = socket.create_connection(self._server)
-                self._sockets += [client, server]
-                for one, other in ((client, server), (server, client)):
-                    threading.Thread(target=self._pass_on, args=(one, other), daemon=True).start()
-
-    def _pass_on(self, one: socket.socket, other: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            while data := one.recv(65536):
-                if not self._is_silent:
-                    other.sendall(data)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from toolstile_hookspecs import LedgerError, StateError
 from toolstile_hookspecs.services.ledger import RecordedResult
-from toolstile_plugins.database.postgres_database import PostgresDatabase, of_postgres
+from toolstile_plugins.database.postgres_database import PostgresDatabase
 from toolstile_plugins.database.schema import Part
 from toolstile_plugins.ledger.stores.process_identity import Process
 from toolstile_plugins.ledger.stores.sql import (
@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from toolstile_plugins.database.bounded_connection import BoundedConnection as Connection
 
 _TYPES: Final = {"integer": "BIGINT", "bytes": "BYTEA", "flag": "SMALLINT", "lease": "TIMESTAMPTZ"}
+_FINISH_OR_REFUSE: Final = (
+    f"WITH finished AS ({FINISH} RETURNING 1) "  # noqa: S608 - our own statement
+    "SELECT toolstile_refuse() WHERE NOT EXISTS (SELECT FROM finished)"
+)
 LEDGER: Final = Part("ledger", (TABLE.format(**_TYPES), OPEN))
 """The table of effects; it may be there without a version, as ledgers had none once."""
 
@@ -79,29 +83,33 @@ class PostgresStore(SqlStore):
             self._ahead, self._ask_again = there - now, time.monotonic() + MINUTE
         return self._ahead
 
-    def finish_within(
+    def finish_within(  # noqa: PLR0913 - the protocol's
         self,
         connection: Connection,
         key: str,
         effect_id: str,
         result: RecordedResult,
         expires_at: datetime | None,
+        *,
+        refusal: Exception | None = None,
     ) -> bool:
-        """Record a result in a transaction of a session store, open in the same database."""
+        """Record a result in a transaction of a session store; with a refusal, at its commit."""
         values = finished(key, effect_id, result, expires_at)
+        if refusal is not None and (transaction := getattr(connection, "within", None)):
+            transaction.execute(_FINISH_OR_REFUSE, values, refusal)
+            return True
         with _as_ledger_error(), self.held.explaining():
-            return connection.execute(of_postgres(FINISH).encode(), values).rowcount > 0
+            return connection.execute(FINISH.replace("?", "%s").encode(), values).rowcount > 0
 
     def close(self) -> None:
         """Close the connections; the next use connects again. A child leaves its parent's open."""
         self.held.close()
 
     def _run(self, statement: str, values: Sequence[Any] = ()) -> Done:
-        query = of_postgres(statement)
-        is_look = query.startswith("SELECT")
+        is_look = statement.startswith("SELECT")
         with _as_ledger_error():
             # It may be run again, where an answer was lost: it names the effect that it expects.
-            rows = self.held.read(query if is_look else f"{query} RETURNING 1", *values)
+            rows = self.held.read(statement if is_look else f"{statement} RETURNING 1", *values)
         return Done(rows, 0) if is_look else Done((), len(rows))
 
     def _owner(self) -> str:

@@ -65,13 +65,15 @@ class SqliteStore(SqlStore):
         """The file, as a session store in it names it, too."""
         return self._file.database
 
-    def finish_within(
+    def finish_within(  # noqa: PLR0913 - the protocol's
         self,
         connection: sqlite3.Connection,
         key: str,
         effect_id: str,
         result: RecordedResult,
         expires_at: datetime | None,
+        *,
+        refusal: Exception | None = None,  # noqa: ARG002 - the answer is there at once
     ) -> bool:
         """Record a result in a transaction of a session store, open in the same file."""
         values = finished(key, effect_id, result, expires_at)

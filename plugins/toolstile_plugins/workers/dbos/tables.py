@@ -51,7 +51,7 @@ _BEGIN: Final = (
     "WHERE mark.token = %s AND (mark.outcome IS NULL OR mark.state = 'unknown') RETURNING 1"
 )
 _FINISH: Final = (
-    b"UPDATE toolstile_starts SET state = %s, outcome = %s WHERE key = %s AND token = %s"
+    "UPDATE toolstile_starts SET state = %s, outcome = %s WHERE key = %s AND token = %s"
 )
 _GET: Final = "SELECT token, outcome FROM toolstile_starts WHERE key = %s"
 _FOUND: Final = (
@@ -65,7 +65,7 @@ _GIVE_UP: Final = (
     "AND outcome IS NULL RETURNING 1"
 )
 _CANCEL: Final = (
-    b"UPDATE toolstile_starts SET is_cancelled = TRUE WHERE key = %s AND outcome IS NULL"
+    "UPDATE toolstile_starts SET is_cancelled = TRUE WHERE key = %s AND outcome IS NULL"
 )
 _CANCELLED: Final = (
     "SELECT key FROM toolstile_starts WHERE worker = %s AND is_cancelled AND outcome IS NULL"
@@ -144,8 +144,8 @@ class PostgresStarts:
             if (standing := self.get(key)) is not None:
                 return None if standing.token == token else standing
         if outcome is not None:
-            with self._database.writing():
-                self._database.tell(OUTCOMES, news_of(key))
+            with self._database.writing() as transaction:
+                transaction.tell(OUTCOMES, news_of(key))
         return None
 
     def finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
@@ -157,10 +157,10 @@ class PostgresStarts:
         until_recorded(lambda: self._database.read(_GIVE_UP, key, self._worker))
 
     def _finish(self, key: str, token: str, outcome: DispatchOutcome) -> bool:
-        with self._database.writing() as connection:
-            done = connection.execute(_FINISH, (*_columns(outcome), key, token)).rowcount
-            self._database.tell(OUTCOMES, news_of(key))
-        return done == 1
+        with self._database.writing() as transaction:
+            done = transaction.execute(_FINISH, (*_columns(outcome), key, token))
+            transaction.tell(OUTCOMES, news_of(key))
+        return done.rowcount == 1
 
     def get(self, key: str) -> StartMark | None:
         """Return the mark of a key, None for nothing."""
@@ -178,9 +178,9 @@ class PostgresStarts:
 
     def cancel(self, key: str) -> None:
         """Have the worker of a running attempt told to end it."""
-        with self._database.writing() as connection:
-            connection.execute(_CANCEL, (key,))
-            self._database.tell(CANCELS, news_of(key))
+        with self._database.writing() as transaction:
+            transaction.execute(_CANCEL, (key,))
+            transaction.tell(CANCELS, news_of(key))
 
     def cancelled(self, worker: str) -> list[str]:
         """Return the keys of the running attempts of a worker that were cancelled."""

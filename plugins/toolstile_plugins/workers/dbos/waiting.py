@@ -300,7 +300,8 @@ class WaitingCalls:
         workers: Mapping[str, Worker],
     ) -> None:
         # One host at a time: two would put a call that runs again already on a queue once more.
-        with self._database.writing(lock_of("toolstile", "take over")):
+        with self._database.writing(lock_of("toolstile", "take over")) as transaction:
+            transaction.send()
             statuses = self._statuses(calls)
             for call in calls:
                 status = statuses.get(call.key)
