@@ -276,9 +276,9 @@ BUDGETS = {
     # arguments; 520 lines were asked.
     "three concepts": {
         "contract": 35,
-        "host": 258,
-        "lines": 566,
-        "statements": 336,
+        "host": 259,
+        "lines": 567,
+        "statements": 337,
         "files": 4,
     },
     # Shared commits, and statements that PostgreSQL gets together; 300 lines were asked for speed

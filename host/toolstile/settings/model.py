@@ -261,7 +261,8 @@ class Settings(HostTable):
         for name, table in more.pop("plugins", {}).items():
             tables[name] = {**tables.get(name, {}), **table}
         own: dict[str, Any] = {"approver": "inbox", "approval_key": key, "durability": "power"}
-        return cls(**own | {"plugins": tables, **more})
+        own["plugins"] = tables
+        return cls(**{**own, **more})
 
     def replaced(self, **changes: Any) -> Settings:
         """Return the settings with other values of some fields."""
