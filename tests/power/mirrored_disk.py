@@ -9,9 +9,10 @@ import ctypes
 import os
 import random
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
-from subprocess import run
+from subprocess import PIPE, run
 from typing import NamedTuple
 
 SOURCE = Path(__file__).with_name("power_cut.c")
@@ -77,6 +78,14 @@ class MirroredDisk:
             (self._mirror / name).mkdir(parents=True)
         for path in (self.root, *self.root.rglob("*")):
             self._sync(path)
+
+    def run(self, program: str) -> str:
+        """Run a program in the folder, and return what it prints."""
+        command, environment = [sys.executable, "-c", program], {**os.environ, **self.environment}
+        done = run(
+            command, env=environment, cwd=self.root, check=True, stdout=PIPE, text=True, timeout=300
+        )
+        return done.stdout
 
     def cut(self, chance: random.Random | None = None) -> None:
         """Put what the disk holds in the place of the folder.

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import subprocess
-import sys
 from contextlib import closing
 
 import pytest
@@ -24,12 +21,6 @@ def save(name, text, *synced):
     for each in synced:
         sync(each)
 """
-
-
-def run_on(disk: MirroredDisk, program: str) -> None:
-    environment = {**os.environ, **disk.environment}
-    command = [sys.executable, "-c", SAVE + program]
-    subprocess.run(command, env=environment, cwd=disk.root, check=True)
 
 
 def left_on(disk: MirroredDisk) -> dict[str, str]:
@@ -75,7 +66,7 @@ def test_the_disk_has_bytes_and_names_as_of_their_last_sync(
 ) -> None:
     (disk.root / "a").write_text("old")
     disk.settle()
-    run_on(disk, program)
+    disk.run(SAVE + program)
     assert left_on(disk) == left
 
 
@@ -83,7 +74,7 @@ def test_a_file_that_comes_back_has_its_inode_and_its_time(disk: MirroredDisk) -
     (disk.root / "a").write_text("old")
     disk.settle()
     before = (disk.root / "a").stat()
-    run_on(disk, "save('b', 'new', 'b'); os.replace('b', 'a'); save('a', 'newer')")
+    disk.run(SAVE + "save('b', 'new', 'b'); os.replace('b', 'a'); save('a', 'newer')")
     assert left_on(disk) == {"a": "old"}
     after = (disk.root / "a").stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
@@ -92,10 +83,9 @@ def test_a_file_that_comes_back_has_its_inode_and_its_time(disk: MirroredDisk) -
 @pytest.mark.parametrize(("synchronous", "left"), [("full", 2), ("normal", 1)])
 def test_sqlite_keeps_on_it_what_it_says(disk: MirroredDisk, synchronous: str, left: int) -> None:
     """Also in a file that is new, with a new log: SQLite syncs the folder of both."""
-    run_on(
-        disk,
+    disk.run(
         f"""
-import sqlite3
+import os, sqlite3
 connection = sqlite3.connect("a.db", isolation_level=None)
 connection.execute("PRAGMA journal_mode = WAL")
 connection.execute("CREATE TABLE kept (number)")
@@ -116,8 +106,7 @@ os._exit(0)  # else it is all written when the connection closes
 
 
 def test_the_key_of_an_inbox_stays_with_the_questions_that_it_seals(disk: MirroredDisk) -> None:
-    run_on(
-        disk,
+    disk.run(
         """
 from pathlib import Path
 from toolstile_plugins.inbox.seal import Seal
@@ -129,8 +118,7 @@ Seal(Path("new/inbox.key")).approval_key()
 
 
 def test_the_records_of_policies_stay(disk: MirroredDisk) -> None:
-    run_on(
-        disk,
+    disk.run(
         """
 from pathlib import Path
 from toolstile.policies.persistence import locked, write
