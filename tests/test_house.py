@@ -302,8 +302,8 @@ BUDGETS = {
     "loss of power": {
         "contract": 26,
         "host": 6,
-        "lines": 66,
-        "statements": 43,
+        "lines": 68,
+        "statements": 44,
         "files": 1,
     },
 }

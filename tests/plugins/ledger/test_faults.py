@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from toolstile.policies.approval_tokens import SpentInFile
 from toolstile_hookspecs import (
     ConfigurationError,
     IdempotencyConfig,
@@ -128,6 +129,12 @@ def test_a_database_of_another_program_stays_as_it_is(file_bench, path, version)
     assert_closed(file_bench, "is not a ledger, but a database of something else", "another file")
     assert done == []
     assert path.read_bytes() == before
+
+
+def test_a_file_in_which_an_approval_was_used_before_takes_a_ledger(file_bench, path):
+    assert SpentInFile(path).spend("token", 1.0, 0.0)
+    file_bench.open(order, look)
+    assert file_bench.call("order", item="tea").success
 
 
 def test_a_table_that_only_has_the_name_of_the_ledgers(file_bench, path):

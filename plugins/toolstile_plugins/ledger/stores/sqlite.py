@@ -19,6 +19,8 @@ from toolstile_plugins.sqlite_file import SqliteFile
 VERSION: Final = 1
 _OURS: Final = ("toolstile_", "sqlite_")
 """The beginnings of our tables, of stored sessions, too, and of those that SQLite makes."""
+_SPENT: Final = "spent"
+"""The table of used approvals, which a host may note in the same file before it has a ledger."""
 _TABLE: Final = TABLE.format(integer="INTEGER", bytes="BLOB", flag="INTEGER", lease="REAL")
 # What says the same came with SQLite 3.24; `OR IGNORE` has always been there.
 _ON_CONFLICT: Final = " ON CONFLICT (key) DO NOTHING"
@@ -169,7 +171,7 @@ def why_unusable(connection: sqlite3.Connection) -> Unusable | None:
             "Use the Toolstile that wrote it, or another file.",
         )
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    foreign = [name for name in tables if not name.startswith(_OURS)]
+    foreign = [name for name in tables - {_SPENT} if not name.startswith(_OURS)]
     if "toolstile_effects" in tables or not (foreign or version):
         return None
     return Unusable("is not a ledger, but a database of something else", "Name another file.")
