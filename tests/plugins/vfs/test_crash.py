@@ -84,7 +84,7 @@ def check_report(text: str, root: Path) -> None:
     """Check that a text names the journal, the file, the cause and the remedy."""
     (commit,) = (root / ".toolstile").glob("commit-*")
     said = " ".join(text.split())
-    assert f"The workspace {root} was left in the middle of a commit" in said
+    assert "The workspace was left in the middle of a commit" in said
     assert "c/d.txt changed since then" in said
     assert f"remove .toolstile/{commit.name}" in said
     assert "put the files back as they were" in said

@@ -390,7 +390,7 @@ def test_a_full_disk_is_told_of_as_it_is_and_not_as_an_internal_error(
     with closing(VirtualFilesystem(DiskStore(root, steps=refuse))) as files:
         branch = branch_of(files)
         by_call(files, branch)
-        with pytest.raises(CallRefused, match=r"^The disk .* is full.*, then retry\.$"):
+        with pytest.raises(CallRefused, match=r"^The disk .* is full.*, then retry;"):
             branch.prepare()
         branch.rollback()
         with pytest.raises(OSError, match="is full"):

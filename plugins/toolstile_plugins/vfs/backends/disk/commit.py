@@ -215,11 +215,11 @@ class CommitArea:
                 undecided.append(waiting)
                 # Who decides is made known in a moment, and may well be able to say.
                 if waiting.message not in known and self.decided is not None:
-                    log.warning("%s", waiting.message)
+                    log.warning("%s: %s", self._name, waiting.message)
             except (RecoveryError, OSError) as error:
                 self.stopped = self._report(name, error)
                 if self.stopped != before:
-                    log.log(logging.ERROR, "%s", self.stopped)
+                    log.log(logging.ERROR, "%s: %s", self._name, self.stopped)
             except BaseException as error:
                 # A caller that catches it must not take the workspace for a sound one.
                 self.stopped = self._report(name, error)
@@ -258,7 +258,7 @@ class CommitArea:
 
     def _report(self, name: str, error: BaseException) -> str:
         return (
-            f"The workspace {self._name} was left in the middle of a commit, which cannot be "
+            "The workspace was left in the middle of a commit, which cannot be "
             f"finished: {_cause(error)}. Nothing was overwritten, and nothing can be committed "
             "until a person decides: put the files back as they were, and it is finished; or "
             f"remove {RESERVED}/{name}, which holds its new and former contents, and it is given "
@@ -267,7 +267,7 @@ class CommitArea:
 
     def _wait_report(self, name: str, error: UndecidedError, paths: list[str]) -> str:
         return (
-            f"The workspace {self._name} was left in the middle of a commit of {shown(paths)}, and "
+            f"The workspace was left in the middle of a commit of {shown(paths)}, and "
             f"nobody can say yet whether it was decided: {_cause(error)}. Nothing was overwritten. "
             "Calls that use these paths are refused until that is known, for which the next one "
             f"asks again; all others go on. If it never can be known, remove {RESERVED}/{name}, "
