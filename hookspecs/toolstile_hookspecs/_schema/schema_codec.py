@@ -157,11 +157,15 @@ class SchemaCodec:
         text = pydantic_core.to_json(value, inf_nan_mode="null", fallback=as_plain)
         return finite(text, lambda: value)
 
-    def fits(self, value: object) -> str | None:
-        """Return why the value does not fit the schema, or None when it does."""
+    def fits(self, value: object, *, is_read: bool = False) -> str | None:
+        """Return why the value does not fit the schema, or None when it does.
+
+        Args:
+            value: The value.
+            is_read: Whether it was read from JSON, and so is not nested too deeply for a validator.
+        """
         try:
-            # Only a value that was read from JSON is not nested too deeply for a validator.
-            faults = self._faults(pydantic_core.from_json(self.encode(value)))
+            faults = self._faults(value if is_read else pydantic_core.from_json(self.encode(value)))
         except ValueError as error:
             return str(error)
         return listing(faults) if faults else None

@@ -218,16 +218,17 @@ def _result(result: Answer) -> dict[str, Any]:
             structured = {WRAPPED: result.text}
     if output is not None:
         structured = {} if structured is None else structured
-        if (misfit := _misfit(result.tool, structured)) is not None:
+        is_read = result.contents is None
+        if (misfit := _misfit(result.tool, structured, is_read=is_read)) is not None:
             return {"content": [{"type": "text", "text": misfit}], "isError": True}
     if structured is not None:
         shape["structuredContent"] = structured
     return shape
 
 
-def _misfit(tool: Tool[Any, Any], structured: Any) -> str | None:
+def _misfit(tool: Tool[Any, Any], structured: Any, *, is_read: bool) -> str | None:
     """Return a message for a result that its tool does not declare, which clients would refuse."""
-    fault = _structures(tool).fits(structured)
+    fault = _structures(tool).fits(structured, is_read=is_read)
     if fault is None:
         return None
     return (

@@ -245,19 +245,20 @@ def answer(item: Outcome | BaseException) -> Answer:
             is_error=True,
             call=asked,
         )
-    value = item.result.value if item.data is not None else None
-    contents = value if isinstance(value, Contents) else None
+    event, call, result = item.event, item.call, item.result
+    data = event.data
+    contents = result.value if data is not None and isinstance(result.value, Contents) else None
     return Answer(
-        call_id=item.call.wire_id,
-        name=item.call.name,
-        text=item.text,
-        success=item.success,
+        call_id=call.wire_id,
+        name=call.name,
+        text=event.text,
+        success=event.success,
         is_error=item.is_error,
-        call=item.call,
-        tool=item.tool,
-        data=item.data,
+        call=call,
+        tool=event.tool,
+        data=data,
         contents=contents,
-        preface=item.result.message if contents is not None else "",
+        preface=result.message if contents is not None else "",
         feedback=_rendered(item) if isinstance(item, GuidedOutcome) else "",
     )
 
