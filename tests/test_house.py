@@ -172,12 +172,12 @@ BUDGETS = {
     "house": {
         # Raised by 3 %: the checks of fields that left the core, the one walker of core schemas,
         # and the interruptions and forks that host and plugins share all have their place here.
-        "contract": 7723,  # 7,500
+        "contract": 7803,  # 7,500
         # Raised by 2 %: bounded histories, shared plans and interruptions came with this figure.
-        "host": 15841,  # 15,500
-        "lines": 54867,  # 55,500
+        "host": 15769,  # 15,500
+        "lines": 54900,  # 55,500
         # Raised by 3 %, for the same.
-        "statements": 28209,  # 27,500
+        "statements": 28227,  # 27,500
         "files": 281,  # 355
     },
     "faults that users met": {

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from toolstile.drivers.background_loop import Background
 from toolstile.drivers.commands import Run, Step, WaitFor
-from toolstile.drivers.eager_task import begin
 from toolstile.drivers.limit import why_given_up
 from toolstile_hookspecs import StateError
+from toolstile_hookspecs.support.eager_task import begin
 from toolstile_hookspecs.support.process import renewed_in_forks
 from toolstile_hookspecs.support.workers import Workers
 
@@ -95,8 +95,9 @@ class Job:
             background: The loop for an async one, None for the caller's own.
         """
         step, self._workers = self.step, workers
-        if step.limit.cancellation is not None:
-            self._forget = step.limit.cancellation.on_cancel(self._wake)
+        cancellation = step.limit.cancellation
+        if cancellation is not None and self._wake_here is None:
+            self._forget = cancellation.on_cancel(self._wake)
         if isinstance(step, WaitFor):
             step.waitable.on_grant(self._grant)
             return
@@ -105,6 +106,9 @@ class Job:
                 workers.submit(partial(contextvars.copy_context().run, partial(self._work, step)))
             elif background is None:
                 self._begin(step)
+                # Late: many a step has ended by now.
+                if cancellation is not None and not self.finished:
+                    self._forget = cancellation.on_cancel(self._wake)
             elif background.is_here:
                 self._finish(step, None, StateError(_WAITS_FOR_ITSELF))
             else:

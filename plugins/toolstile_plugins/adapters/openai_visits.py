@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from collections.abc import Coroutine, Mapping
 from contextlib import suppress
 from contextvars import ContextVar
@@ -11,10 +10,8 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from toolstile_hookspecs import ForeignCall, Outcome, Status, ToolContext
+from toolstile_hookspecs.support.eager_task import begin
 from toolstile_plugins.adapters.foreign import ForeignPause
-
-_AT_ONCE: Final[Any] = {"eager_start": True} if sys.version_info >= (3, 12) else {}
-"""A task begins without a turn of the loop, where Python has that."""
 
 
 class Visit:
@@ -71,7 +68,7 @@ class HeldVisit(Visit):
 
     async def begin(self, dispatched: Coroutine[Any, Any, Outcome]) -> None:
         """Carry the call on in a task of its own until it waits, or holds its tool back."""
-        self._task = asyncio.Task(super().begin(dispatched), loop=self._loop, **_AT_ONCE)
+        self._task = begin(self._loop, super().begin(dispatched))
         self._task.add_done_callback(self._tell)
         if (asker := asyncio.current_task()) is not None:
             # Where the SDK does not come to run the tool, nobody else ends the call.

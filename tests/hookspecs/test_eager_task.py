@@ -3,7 +3,7 @@ from contextvars import ContextVar
 
 import pytest
 
-from toolstile.drivers.eager_task import begin
+from toolstile_hookspecs.support.eager_task import begin
 
 LIMIT = 30
 pytestmark = pytest.mark.anyio
