@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
+
+
+_IN_ENVIRONMENT: Final = not {
+    "OTEL_PYTHON_METER_PROVIDER",
+    "OTEL_PYTHON_TRACER_PROVIDER",
+}.isdisjoint(os.environ)
+"""True if the environment names providers, which a getter loads at its first call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,8 +34,8 @@ class Providers:
 
 def find_providers() -> Providers | None:
     """Return the providers that the application has configured, None without any."""
-    spans = _configured("opentelemetry.trace", "get_tracer_provider")
-    metrics = _configured("opentelemetry.metrics", "get_meter_provider")
+    spans = _configured("opentelemetry.trace", "get_tracer_provider", "_TRACER_PROVIDER")
+    metrics = _configured("opentelemetry.metrics", "get_meter_provider", "_METER_PROVIDER")
     if spans is None and metrics is None:
         return None
     if spans is None:
@@ -43,10 +51,14 @@ def is_real(provider: object) -> bool:
     return not home.startswith(("opentelemetry.trace", "opentelemetry.metrics"))
 
 
-def _configured(module: str, getter: str) -> Any:
+def _configured(module: str, getter: str, kept: str) -> Any:
     # A configured provider implies an imported interface.
     interface = sys.modules.get(module)
     if interface is None:
         return None
-    provider = getattr(interface, getter)()
+    get = getattr(interface, getter)
+    # The getter would look into the environment at each call.
+    if not _IN_ENVIRONMENT and getattr(get, "__globals__", {}).get(kept, get) is None:
+        return None
+    provider = get()
     return provider if is_real(provider) else None

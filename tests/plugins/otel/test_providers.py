@@ -46,6 +46,37 @@ def test_those_of_the_interface_are_none() -> None:
         assert found is None
 
 
+FOUND_LATE = """
+from opentelemetry import metrics, trace
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.trace import TracerProvider
+from toolstile_plugins.otel.providers import find_providers
+
+assert find_providers() is None
+metrics.set_meter_provider(MeterProvider())
+assert find_providers().metrics is metrics.get_meter_provider()
+trace.set_tracer_provider(TracerProvider())
+assert find_providers().spans is trace.get_tracer_provider()
+"""
+FOUND_BY_NAME = """
+from opentelemetry import trace
+from opentelemetry.sdk.trace import TracerProvider
+from toolstile_plugins.otel.providers import find_providers
+
+assert isinstance(find_providers().spans, TracerProvider)
+"""
+
+
+@pytest.mark.parametrize(
+    ("program", "variables"),
+    [(FOUND_LATE, {}), (FOUND_BY_NAME, {"OTEL_PYTHON_TRACER_PROVIDER": "sdk_tracer_provider"})],
+)
+def test_the_interface_gives_them_as_soon_as_there_are_some(
+    program: str, variables: dict[str, str]
+) -> None:
+    subprocess.run([sys.executable, "-c", program], env=os.environ | variables, check=True)
+
+
 def test_those_of_the_application_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     spans, meters = TracerProvider(), MeterProvider()
     monkeypatch.setattr(trace, "get_tracer_provider", lambda: spans)
