@@ -12,6 +12,7 @@ from typing import Any, Final, TypeVar, cast
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS, CallToolRequestParams, InputResponseRequestParams
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic_core import to_json
 
 from toolstile_hookspecs import (
     ApprovalAnswer,
@@ -27,7 +28,8 @@ from toolstile_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
-from toolstile_hookspecs.services.attachments import WORKSPACE_URI, SupportsLinks
+from toolstile_hookspecs.services.attachments import WORKSPACE_URI
+from toolstile_hookspecs.support.eager_task import begin
 from toolstile_plugins.mcp.server.elicitation import (
     RequestState,
     answer_in,
@@ -141,17 +143,19 @@ class Caller:
         # In a task of its own: the SDK cancels again and again, and a rollback takes its time.
         state = RequestState.in_answer(context.params)
         answered = None if state is None else (state, answer_in(params))
-        task = request.loop.create_task(_dispatch(session, request, call, answered))
+        task = begin(request.loop, _dispatch(session, request, call, answered))
         try:
-            self._running.add(task)
-            task.add_done_callback(self._running.discard)
-            ended = await asyncio.shield(task)
+            if not task.done():
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+                await asyncio.shield(task)
             await progress.finish()
         except asyncio.CancelledError:
             progress.stop()
             assert call.cancellation is not None  # noqa: S101 - made here
             call.cancellation.cancel()
             raise
+        ended = task.result()
         if isinstance(ended, Outcome) and ended.approval_token is not None:
             question = request.questions.get(call.id)
             if question is not None:
@@ -178,7 +182,7 @@ class Caller:
         seconds = [limit for limit in (asked, self._deadline) if limit is not None]
         return ToolCall(
             name,
-            arguments,
+            _written(arguments),
             provider_id=str(context.request_id),
             cancellation=Cancellation(),
             deadline=Deadline.after(min(seconds), clock=self._clock) if seconds else None,
@@ -222,6 +226,14 @@ class Caller:
         return result
 
 
+def _written(arguments: Mapping[str, Any]) -> str | Mapping[str, Any]:
+    """Return arguments as JSON; or as they are, if the host has to say why they have none."""
+    try:
+        return to_json(arguments).decode()
+    except ValueError:
+        return arguments
+
+
 async def _dispatch(
     session: ServedSession,
     request: CallRequest,
@@ -258,11 +270,13 @@ async def _dispatch(
 
 def _links_of(ended: Outcome) -> list[ResourceLink]:
     """Return the links of a value that clients may see; `links` of values may be anything else."""
-    found: list[Any] = []
+    result = ended.result
+    value = None if result.exclude_value_from_context else result.value
     with suppress(Exception):
-        value = None if ended.result.exclude_value_from_context else ended.result.value
-        found = [*value.links] if isinstance(value, SupportsLinks) else []
-    return [link for link in found if isinstance(link, ResourceLink)]
+        # With getattr, a pydantic model would search for long for what it lacks.
+        links: Any = object.__getattribute__(value, "links")
+        return [link for link in links if isinstance(link, ResourceLink)]
+    return []
 
 
 def _block(link: ResourceLink, workspace: str) -> dict[str, Any]:
