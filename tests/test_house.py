@@ -166,7 +166,7 @@ def test_the_core_of_the_contract_is_read_in_half_an_hour():
     assert lines_of(core) <= CORE_LINES
 
 
-CORE_LINES = 3695
+CORE_LINES = 3699
 BUDGETS = {
     # The house as it was finished; the figure that was asked for stands behind each.
     "house": {
@@ -284,10 +284,10 @@ BUDGETS = {
     # Shared commits, and statements that PostgreSQL gets together; 300 lines were asked for speed
     # and durability together.
     "fast and durable": {
-        "contract": 52,
-        "host": -46,
-        "lines": 201,
-        "statements": 118,
+        "contract": 79,
+        "host": -47,
+        "lines": 220,
+        "statements": 135,
         "files": 1,
     },
     # Four scenes with their proofs, and the shop that they play in; 380 lines were asked.

@@ -17,6 +17,7 @@ from toolstile_hookspecs.execution.request import RequestTurn
 from toolstile_hookspecs.limits import Cancellation, Deadline
 from toolstile_hookspecs.masking import Secret
 from toolstile_hookspecs.results import ToolResult
+from toolstile_hookspecs.support.callables import filled_at_once
 from toolstile_hookspecs.support.ids import new_id
 from toolstile_hookspecs.support.text import wire_time
 
@@ -99,6 +100,7 @@ class Status(StrEnum):
     """An exception that is not the call's own left `dispatch`."""
 
 
+@filled_at_once
 @dataclass(frozen=True)
 class ToolCall:
     """A model's wish to call a tool.

@@ -15,6 +15,7 @@ import pydantic_core
 from pydantic import BaseModel
 
 from toolstile_hookspecs._schema.serialize import as_plain
+from toolstile_hookspecs.support.callables import filled_at_once
 
 R = TypeVar("R")
 R_co = TypeVar("R_co", covariant=True)
@@ -29,6 +30,7 @@ class ToolRenderableResult(Protocol):
         ...
 
 
+@filled_at_once
 @dataclass(frozen=True)
 class ToolResult(Generic[R_co]):
     """The result of a call.

@@ -144,3 +144,18 @@ def test_events_and_outcomes_cannot_be_changed():
         for name in (field.name for field in dataclasses.fields(each)):
             with pytest.raises(dataclasses.FrozenInstanceError):
                 setattr(each, name, None)
+
+
+def test_a_call_is_filled_at_once_as_its_dataclass_would_fill_it():
+    call = ToolCall("add", "{}", "c1", provider_id="p1")
+    assert vars(call) == {
+        field.name: getattr(call, field.name) for field in dataclasses.fields(call)
+    }
+    assert dataclasses.replace(call, name="sum") == ToolCall("sum", "{}", "c1", provider_id="p1")
+    assert ToolCall("add").id != ToolCall("add").id
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        call.name = "sum"
+    with pytest.raises(TypeError, match="name"):
+        ToolCall()
+    with pytest.raises(TypeError, match="names"):
+        ToolCall("add", names="sum")
