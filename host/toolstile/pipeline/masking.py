@@ -74,8 +74,7 @@ def secrets_of_call(run: ActiveCall) -> Iterator[str]:
     """Yield the secrets in a call's params and value, and its user's credentials."""
     if run.params is not None and run.plan is not None:
         # Nothing that can be shared is of a type that hides its value.
-        if not run.plan.shares_params:
-            yield from secrets_in(run.params)
+        yield from () if run.plan.shares_params else secrets_in(run.params)
         if schema := run.plan.tool.params_codec.secret_schema():
             yield from secrets_of(json.loads(run.arguments), schema)
     if run.executor.auth is not None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from json.encoder import encode_basestring_ascii as quoted
 from typing import Any, Final, cast
 
@@ -178,9 +179,6 @@ def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
     """Return the arguments as they came, as far as nothing secret can be in them."""
     given, tool = event.call.arguments, event.tool
     schema = tool.params_codec.secret_schema() if tool is not None else _NONE
-    was_read = event.arguments is not None and event.status is not Status.INVALID
-    if was_read and not (schema or secrets) and isinstance(given, str) and _is_line(given):
-        return given
     if tool is None or (schema and event.stage is Stage.PARSE):
         # Nobody knows what each of them was meant for.
         value = value_of(given)
@@ -190,19 +188,14 @@ def _arguments(event: ToolInvoked, secrets: Secrets) -> str:
     if event.status is Status.INVALID:
         # As text, which is refused again for the same faults.
         return written(hide(_text(given), secrets))
+    if isinstance(given, str) and not (schema or secrets or "\n" in given):
+        with suppress(ValueError):  # a plugin may have read what is no JSON
+            from_json(given, allow_inf_nan=False)
+            return given
     value = value_of(given)
     if isinstance(value, str):
         return written(MASK if schema else hide(value, secrets))
     return _shown(value, schema, secrets)
-
-
-def _is_line(text: str) -> bool:
-    """Tell whether a text is JSON on one line: a plugin can read others as arguments, too."""
-    try:
-        from_json(text, allow_inf_nan=False)
-    except ValueError:
-        return False
-    return "\n" not in text
 
 
 def _shown(value: Any, schema: Mapping[str, Any], secrets: Secrets) -> str:
