@@ -52,6 +52,8 @@ def test_strict_json_passes_as_text_and_as_bytes(text):
         ('{"a": 1, "\\u0061": 1}', "'a'"),
         ('{"x": [{"deep": 1, "deep": 2}]}', "'deep'"),
         ('{"a": ":", "a": 2}', "'a'"),
+        ('{"a": 1, "a": "\\u003a"}', "'a'"),
+        ('{"a": 1, "a\\u003A": 1, "a\\u003A": 1}', "'a:'"),
         ('{"a": NaN}', "NaN"),
         ('{"a": -Infinity}', "-Infinity"),
         ('{"a": 1e999}', "1e999"),

@@ -66,7 +66,7 @@ _DEEPEST: Final = 202
 """Levels of a value that pydantic reads from JSON."""
 _REFERENCE: Final = re.compile(r'"\$ref": "(#[^"\\]*)"')
 _ONLY_COMPILING_TELLS: Final = re.compile(
-    r'"(?:\$(?!schema"|defs"|ref": "#[/"])|pattern|id": ")|draft-03'
+    r'"(?:\$(?!schema"|defs"|ref": "#[/"])|pattern|id": "|http[^"]*draft-03)'
 )
 _INTEGERS: Final = re.compile('"(?:integer|enum|const)"')
 
