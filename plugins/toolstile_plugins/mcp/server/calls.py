@@ -6,7 +6,6 @@ import asyncio
 import logging
 import sys
 from collections.abc import Iterable, Mapping
-from contextlib import suppress
 from typing import Any, Final, TypeVar, cast
 
 from mcp.shared.exceptions import MCPError
@@ -272,11 +271,12 @@ def _links_of(ended: Outcome) -> list[ResourceLink]:
     """Return the links of a value that clients may see; `links` of values may be anything else."""
     result = ended.result
     value = None if result.exclude_value_from_context else result.value
-    with suppress(Exception):
+    try:
         # With getattr, a pydantic model would search for long for what it lacks.
         links: Any = object.__getattribute__(value, "links")
         return [link for link in links if isinstance(link, ResourceLink)]
-    return []
+    except Exception:  # noqa: BLE001 - `links` of values may be anything else
+        return []
 
 
 def _block(link: ResourceLink, workspace: str) -> dict[str, Any]:
