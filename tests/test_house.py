@@ -175,9 +175,9 @@ BUDGETS = {
         "contract": 7803,  # 7,500
         # Raised by 2 %: bounded histories, shared plans and interruptions came with this figure.
         "host": 15769,  # 15,500
-        "lines": 54900,  # 55,500
+        "lines": 54893,  # 55,500
         # Raised by 3 %, for the same.
-        "statements": 28227,  # 27,500
+        "statements": 28225,  # 27,500
         "files": 281,  # 355
     },
     "faults that users met": {

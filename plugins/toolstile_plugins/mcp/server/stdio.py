@@ -9,12 +9,11 @@ import os
 import stat
 import sys
 import threading
-from collections.abc import AsyncGenerator, Collection, Generator, Iterator, Mapping
+from collections.abc import Collection, Generator, Iterator, Mapping
 from typing import Any, Final, cast
 
 import anyio
-from anyio.abc import ObjectSendStream
-from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
+from anyio.abc import ObjectReceiveStream, ObjectSendStream
 from mcp.server.stdio import stdio_server
 from mcp.shared.message import SessionMessage
 from mcp_types import (
@@ -47,8 +46,6 @@ UNREADABLE: Final = (
     "surrogate such as \\ud83d without the other one). Fix this, then send it again."
 )
 
-Incoming = MemoryObjectReceiveStream[SessionMessage | Exception]
-
 
 class Outgoing(ObjectSendStream[SessionMessage]):
     """A stream of messages for the client, which counts those that it has not read."""
@@ -78,40 +75,37 @@ class Outgoing(ObjectSendStream[SessionMessage]):
         await self._stream.aclose()
 
 
-@contextlib.asynccontextmanager
-async def regulated(incoming: Any, outgoing: Any) -> AsyncGenerator[tuple[Incoming, Outgoing]]:
-    """Give streams that stand before those of a pipe.
+class Incoming(ObjectReceiveStream[SessionMessage]):
+    """The messages of a client that reads its answers; faulty ones are answered here.
 
     Args:
-        incoming: The client's messages, with an exception in place of each faulty one.
-        outgoing: The stream to the client.
+        stream: The client's messages, with an exception in place of each faulty one.
+        answers: The stream to the client.
     """
-    answers = Outgoing(outgoing)
-    sender, messages = anyio.create_memory_object_stream[SessionMessage | Exception]()
-    async with anyio.create_task_group() as group:
-        group.start_soon(_pass_on, incoming, sender, answers)
+
+    def __init__(self, stream: Any, answers: Outgoing) -> None:
+        self._stream = stream
+        self._answers = answers
+
+    async def receive(self) -> SessionMessage:
+        """Return the next request, notification or response."""
+        # Either end may be closed at any time: the client has left, or the server ends.
         try:
-            yield messages, answers
-        finally:
-            group.cancel_scope.cancel()
-
-
-async def _pass_on(
-    incoming: Any,
-    messages: MemoryObjectSendStream[SessionMessage | Exception],
-    answers: Outgoing,
-) -> None:
-    # Either end may be closed at any time: the client has left, or the server ends.
-    with contextlib.suppress(anyio.ClosedResourceError, anyio.BrokenResourceError):
-        async with messages:
-            async for item in incoming:
-                await answers.has_room()
+            while True:
+                await self._answers.has_room()
+                item = await self._stream.receive()
                 if isinstance(item, Exception):
-                    await answers.send(_answer_to(item))
+                    await self._answers.send(_answer_to(item))
                 elif _is_request_without_id(item):
-                    await answers.send(_error(None, INVALID_REQUEST, NO_ID))
+                    await self._answers.send(_error(None, INVALID_REQUEST, NO_ID))
                 else:
-                    await messages.send(item)
+                    return cast("SessionMessage", item)
+        except (anyio.ClosedResourceError, anyio.BrokenResourceError):
+            raise anyio.EndOfStream from None
+
+    async def aclose(self) -> None:
+        """Receive nothing more."""
+        await self._stream.aclose()
 
 
 def _answer_to(fault: Exception) -> SessionMessage:
@@ -251,10 +245,9 @@ async def serve_stdio(host: HostHandle, settings: ServeSettings) -> None:
     following = asyncio.create_task(changes.follow())
     wire = (pipe_at(0), pipe_at(1))
     try:
-        async with (
-            stdio_server() as (read, write),
-            regulated(read, write) as (incoming, outgoing),
-        ):
+        async with stdio_server() as (read, write):
+            outgoing = Outgoing(write)
+            incoming = Incoming(read, outgoing)
             # What was printed before goes where all that is printed from now on goes: to stderr.
             sys.stdout.flush()
             options = server.protocol.create_initialization_options(TOLD)

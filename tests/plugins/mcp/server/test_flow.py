@@ -8,7 +8,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
-from toolstile_plugins.mcp.server.stdio import UNREAD, regulated
+from toolstile_plugins.mcp.server.stdio import UNREAD, Incoming, Outgoing
 
 MESSAGE = SessionMessage(JSONRPCNotification(jsonrpc="2.0", method="notifications/odd"))
 MANY = 5 * UNREAD
@@ -33,12 +33,10 @@ async def test_nothing_is_taken_from_a_client_that_does_not_read() -> None:
     for _ in range(MANY):
         writing.send_nowait(MESSAGE)
     writing.close()
-    taken = 0
+    taken, answers = 0, Outgoing(client)
 
     async with (
-        incoming,
-        regulated(incoming, client) as (messages, answers),
-        messages,
+        Incoming(incoming, answers) as messages,
         anyio.create_task_group() as answering,
     ):
 
