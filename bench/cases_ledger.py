@@ -17,7 +17,7 @@ from ledger_on_postgres import measure_claims
 from measuring import Block, Case, Effort, Probe, Row, compare, on_top, timed
 from workload import ADD_ARGUMENTS, add
 
-from toolstile_hookspecs import Binding, IdempotencyConfig, ToolCall, tool
+from toolstile_hookspecs import Binding, Durability, IdempotencyConfig, ToolCall, tool
 from toolstile_hookspecs.services.ledger import Claim, LedgerStore, RecordedResult
 from toolstile_plugins.ledger import EffectLedger, MemoryStore
 from toolstile_plugins.ledger.api import DAY
@@ -46,12 +46,13 @@ def _measure_on_top(folder: Path, effort: Effort) -> list[Row]:
         "add: a full host, not idempotent": _none,
         "add: a full host with the memory ledger": _memory,
         "add: a full host with the SQLite ledger": partial(_sqlite, folder / "new.db"),
+        "add: the same with durability = power": partial(_sqlite, folder / "power.db", "power"),
     }
     cases = [
         Case(Probe(name, partial(_calling, make)), FLOOR_OF_ADD) for name, make in stores.items()
     ]
     rows = compare(cases, effort)
-    plain, memory, sqlite = ({row.case: row for row in rows}[name] for name in stores)
+    plain, memory, sqlite, _ = ({row.case: row for row in rows}[name] for name in stores)
     return [
         *rows,
         on_top("add: the memory ledger, on top of a full host", memory, plain, *ON_TOP["memory"]),
@@ -100,8 +101,8 @@ def _memory() -> Iterator[LedgerStore | None]:
 
 
 @contextmanager
-def _sqlite(path: Path) -> Iterator[LedgerStore | None]:
-    with closing(SqliteStore(path, durability="process")) as store:
+def _sqlite(path: Path, durability: Durability = "process") -> Iterator[LedgerStore | None]:
+    with closing(SqliteStore(path, durability=durability)) as store:
         yield store
 
 
