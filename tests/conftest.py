@@ -206,7 +206,7 @@ def database(postgres: Server) -> str:
 FOR_OPERATORS = re.compile(
     r"`?\btoolstile (?:approvals|ask|call|database|doctor|ledger|mcp|record|run|sessions|worker)\b"
     r"|(?<![\w:/.])/(?:etc|home|opt|private|root|srv|tmp|usr|var|work)/"
-    r"|\bapproval_(?:key|spent)\b|\bplugins\.[a-z]|\bTOOLSTILE_|\bpip install\b"
+    r"|\bapproval_(?:key|spent)\b|(?<![\w.])plugins\.[a-z]|\bTOOLSTILE_|\bpip install\b"
     r"|\b[0-9a-f]{64}\b"
 )
 """Commands, folders of a machine, settings, and keys of the ledger."""

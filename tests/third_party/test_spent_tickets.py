@@ -78,7 +78,7 @@ def test_one_with_a_connection_of_its_own_is_told_which_file_is_in_the_way(execu
         assert "database is locked" in refused.text
         assert file.name in refused.text
         assert str(file) not in refused.text
-        assert "other connection of this one, holds the file" in refused.text
+        assert "other connection of this one, locks it" in refused.text
         assert list(tools.session[str].all()) == []
     assert executors[0].dispatch(ToolCall("enter", {"ticket": "a"})).success
 

@@ -106,7 +106,7 @@ def for_model(text: str) -> str:
 
 
 _OF_OPERATOR: Final = (
-    r"`toolstile |\btoolstile (?:ledger|approvals)\b|\bplugins\.\w|\bpip install\b"
+    r"`toolstile |\btoolstile (?:ledger|approvals)\b|(?<![\w.])plugins\.\w|\bpip install\b"
     r"|\bapproval_(?:key|spent)\b|\bTOOLSTILE_"
 )
 _FOLDERS: Final = r"(?<![\w./:~-])/(?:[^\s/'\",;:()]+/)+(?=[^\s/])"

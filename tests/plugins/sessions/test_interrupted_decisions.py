@@ -184,11 +184,12 @@ class Shop:
         stored = {"sessions": state, "ledger": state} if url is None else {"database": {"url": url}}
         self.settings = Settings.model_validate(
             {
+                "durability": "process",
                 "plugins": {
                     "vfs": {"root": str(self.files)},
                     "record": {"file": str(folder / "record.jsonl")},
                     **stored,
-                }
+                },
             }
         )
         self._stack = ExitStack()
