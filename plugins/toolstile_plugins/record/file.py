@@ -52,8 +52,9 @@ class RecordFile:
         self._process = os.getpid()
         while not self._open():
             self._file.close()
-        self._cuts: int = 0
         self._synced = self._end()
+        # For each fsync that failed, the number of the last line that stayed.
+        self._cuts: list[int] = []
 
     def append(self, content: str) -> None:
         """Write a line: a JSON object with at least one field.
@@ -77,7 +78,7 @@ class RecordFile:
                     self._continue()
                 raise
             self._n, self._last = self._n + 1, own
-            n, cuts = self._n, self._cuts
+            n, cuts = self._n, len(self._cuts)
         if self._durability == "power":
             self._sync(n, cuts)
 
@@ -87,10 +88,11 @@ class RecordFile:
     def _sync(self, n: int, cuts: int) -> None:
         """Have a line on the disk: the first that waits syncs the lines of all that wait."""
         with self._syncing:
-            if cuts != self._cuts:
-                raise OSError(errno.EIO, "another thread could not write the lines to the disk")
-            if n <= self._synced[0]:
+            is_cut = cuts < len(self._cuts)
+            if n <= (self._cuts[cuts] if is_cut else self._synced[0]):
                 return
+            if is_cut:
+                raise OSError(errno.EIO, "another thread could not write the lines to the disk")
             with self._lock:
                 end = self._end()
             try:
@@ -99,7 +101,7 @@ class RecordFile:
                 # A second fsync would succeed, though the system has dropped these lines.
                 with self._lock:
                     self._n, self._last, size = self._synced
-                    self._cuts += 1
+                    self._cuts.append(self._n)
                     os.ftruncate(self._handle, size)
                 raise
             self._synced = end

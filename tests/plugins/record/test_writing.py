@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -301,6 +302,19 @@ def test_lines_that_do_not_reach_the_disk_are_taken_back_and_told_to_all_who_wai
     file.append('{"said":"next"}')
     file.close()
     assert (said(path), faults_of(path)) == (["kept", "next"], [])
+
+
+def test_a_line_that_was_on_the_disk_before_another_failed_is_not_told_as_lost(path, monkeypatch):
+    file = RecordFile(path)
+    file.append('{"said":"kept"}')
+    monkeypatch.setattr(os, "fsync", Mock(side_effect=OSError(errno.EIO, "no disk")))
+    with pytest.raises(OSError, match="no disk"):
+        file.append('{"said":"lost"}')
+    # As threads that had written their lines, and come to the fsync only now.
+    file._sync(1, 0)
+    with pytest.raises(OSError, match="another thread"):
+        file._sync(2, 0)
+    file.close()
 
 
 @pytest.mark.slow
