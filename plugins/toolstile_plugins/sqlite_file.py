@@ -15,7 +15,7 @@ from typing import Any, Final, Protocol
 from weakref import WeakSet, WeakValueDictionary
 
 from toolstile_hookspecs import Durability, StateError, ToolstileError
-from toolstile_hookspecs.support.process import deferred_interrupts
+from toolstile_hookspecs.support.process import deferred_interrupts, renewed_in_forks
 from toolstile_plugins.directories import make_directory_of
 
 BUSY: Final = 10.0
@@ -109,6 +109,8 @@ class _Writer:
         self._group: _Group | None = None
         self._connection: sqlite3.Connection | None = None
         self.thread: int | None = None
+        # What SQLite has noticed once, a connection may go on believing.
+        self.is_stale = False
         self.users = WeakSet[SqliteFile]()
         close_around_forks(self)
 
@@ -146,9 +148,10 @@ class _Writer:
         """Run one statement, alone in the file, and return the number of changed rows."""
         if not self._line and not self._lock.locked():
             with self._lock:
-                if self._group is None and self._connection is not None:
+                connection = None if self.is_stale else self._connection
+                if self._group is None and connection is not None:
                     # It commits by itself: there is no caller to share that with.
-                    return self._connection.execute(statement, values).rowcount
+                    return connection.execute(statement, values).rowcount
         with self.changing() as connection:
             return connection.execute(statement, values).rowcount
 
@@ -157,6 +160,9 @@ class _Writer:
         return self._connection if self.thread == threading.get_ident() else None
 
     def _begin(self, group: _Group) -> sqlite3.Connection:
+        if self.is_stale and not group.size:
+            self.is_stale = False
+            self._drop()
         if self._connection is None:
             self._connection = connected(self._path, self._durability, lambda _: None)
         # Within the first caller's transaction, the others can be undone by themselves.
@@ -169,9 +175,13 @@ class _Writer:
                 self._connection.execute("ROLLBACK TO caller")
                 self._connection.execute("RELEASE caller")
             except sqlite3.Error as error:
-                # The transaction has gone whole, as on a full disk.
-                group.error = fault if isinstance(fault, sqlite3.Error) else error
-            else:
+                if not self._connection.in_transaction:
+                    # The transaction has gone whole, as on a full disk.
+                    group.error = fault if isinstance(fault, sqlite3.Error) else error
+                elif "no such savepoint" not in str(error):
+                    group.error = error
+            if group.error is None:
+                # Undone, or interrupted before the savepoint, or after its changes were left.
                 return
         # Closed, it undoes what is not committed: from then on others can tell.
         self._drop()
@@ -241,7 +251,7 @@ class _Writer:
 
 
 _writers: Final = WeakValueDictionary[tuple[int, str, Durability], _Writer]()
-_finding: Final = threading.Lock()
+_finding = renewed_in_forks(__name__, "_finding", threading.RLock)
 
 
 def _writer_of(path: Path, durability: Durability) -> _Writer:
@@ -278,7 +288,8 @@ class SqliteFile:
         check: Callable[[sqlite3.Connection], object] = bool,
         fault: type[ToolstileError] = StateError,
     ) -> None:
-        self.path = path
+        # A process may change its working directory between two openings.
+        self.path = path.absolute()
         self._durability: Durability = durability
         self._title = title
         self._prepare = prepare
@@ -293,12 +304,13 @@ class SqliteFile:
     @property
     def database(self) -> str:
         """The file, as all name it that keep tables in it."""
-        return str(self.path.absolute())
+        return str(self.path)
 
     def read(self, query: str, *values: Any) -> list[Any]:
         """Return what a query finds."""
         try:
-            if self._writer is not None and (connection := self._writer.nested()) is not None:
+            writer = self._writer
+            if writer is not None and (connection := writer.nested()) is not None:
                 return connection.execute(query, values).fetchall()
             self._check_process()
             with self._reading:
@@ -334,8 +346,8 @@ class SqliteFile:
 
     def finish_group(self) -> None:
         """Keep what callers of this process have left for one of them to commit."""
-        if self._writer is not None and self._writer.nested() is None:
-            self._writer.finish_group()
+        if (writer := self._writer) is not None and writer.nested() is None:
+            writer.finish_group()
 
     def open(self) -> None:
         """Open the file, so that its tables are there."""
@@ -370,8 +382,10 @@ class SqliteFile:
     def _writer_here(self) -> _Writer:
         if self._reader is None or self._process != os.getpid():
             self.open()
-        assert self._writer is not None  # noqa: S101 - it is open
-        return self._writer
+        while (writer := self._writer) is None:
+            # Another thread has closed the file meanwhile.
+            self.open()
+        return writer
 
     def _check_process(self) -> None:
         if self._process not in (None, os.getpid()):
@@ -387,9 +401,10 @@ class SqliteFile:
                 reader.close()
 
     def _explained(self, error: Exception) -> ToolstileError:
-        # What SQLite has noticed once, a connection may go on believing.
         with self._reading:
             self._drop()
+            if self._writer is not None:
+                self._writer.is_stale = True
         reason = (error.strerror if isinstance(error, OSError) else None) or str(error)
         if self.path.is_dir():
             reason = "it is a directory"
@@ -463,11 +478,15 @@ def close_around_forks(user: ClosedForForks) -> None:
     A Host in the child would then open the same file without locks of its own. Its writes would
     be lost when the parent closes the file.
     """
-    _open.add(user)
+    with _finding:
+        _open.add(user)
 
 
 def _close_all() -> None:
-    _closed.users = [user for user in list(_open) if user.close_for_fork()]
+    # Writers first: within a transaction, a caller may need the reader of a file.
+    with _finding:
+        users = sorted(_open, key=lambda user: not isinstance(user, _Writer))
+    _closed.users = [user for user in users if user.close_for_fork()]
 
 
 def _reopen_all() -> None:

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -202,3 +202,106 @@ def test_a_caller_that_leaves_the_line_keeps_none_waiting(file: SqliteFile) -> N
     assert time.monotonic() - started < 5
     assert kept(file) == {1}
     writer._line.discard(-1)
+
+
+def test_a_neighbour_that_is_interrupted_between_two_statements_harms_none(
+    file: SqliteFile, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Interrupted(sqlite_file._Connection):
+        left: ClassVar = ["before SAVEPOINT", "after RELEASE"]
+
+        def execute(self, statement: str, values: Any = (), /) -> sqlite3.Cursor:
+            for moment in [
+                each for each in self.left if each.endswith(statement.split(maxsplit=1)[0])
+            ]:
+                self.left.remove(moment)
+                if moment.startswith("after"):
+                    super().execute(statement)
+                raise KeyboardInterrupt
+            return super().execute(statement, values)
+
+        def commit(self) -> None:
+            time.sleep(0.02)
+            super().commit()
+
+    monkeypatch.setattr(sqlite_file, "_Connection", Interrupted)
+    ended = at_once(16, lambda number: add(file, number))
+    failed = [error for error in ended.values() if error is not None]
+    assert [type(error) for error in failed] == [KeyboardInterrupt, KeyboardInterrupt]
+    # The one whose block had ended is kept, as after an interrupted commit.
+    assert len(kept(file)) == 15
+    assert {number for number, error in ended.items() if error is None} <= kept(file)
+
+
+def test_another_working_directory_leads_to_no_other_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    here.mkdir()
+    there.mkdir()
+    monkeypatch.chdir(here)
+    with closing(SqliteFile(Path("numbers.db"), "process", "numbers", prepare)) as file:
+        add(file, 1)
+        monkeypatch.chdir(there)
+        with pytest.raises(ValueError, match="no"), file.writing():
+            raise ValueError("no")
+        add(file, 2)
+    assert [*there.iterdir()] == []
+    monkeypatch.chdir(here)
+    assert kept(file) == {1, 2}
+
+
+def test_after_a_fault_a_file_that_was_put_back_is_read_and_written(file: SqliteFile) -> None:
+    add(file, 1)
+    with closing(sqlite3.connect(file.path)) as other:
+        other.execute("VACUUM INTO ?", (str(file.path.with_name("copy")),))
+    for each in ("", "-wal", "-shm"):
+        file.path.with_name(file.path.name + each).unlink()
+    file.path.with_name("copy").rename(file.path)
+    with pytest.raises(StateError, match="no such table"):
+        file.change("INSERT INTO others VALUES (1)")
+    assert file.change(ADD, 2) == 1
+    assert kept(file) == {1, 2} == {number for (number,) in file.read("SELECT * FROM numbers")}
+
+
+def test_callers_go_on_while_another_thread_closes_the_file(file: SqliteFile) -> None:
+    class Closed(SqliteFile):
+        closings = 2
+
+        def open(self) -> None:
+            super().open()
+            if self.closings:
+                self.closings -= 1
+                self.close()
+
+    with closing(Closed(file.path, "process", "numbers", prepare)) as other:
+        assert other.change(ADD, 1) == 1
+    assert kept(file) == {1}
+
+
+def test_a_fork_waits_for_a_caller_that_needs_the_readers(file: SqliteFile) -> None:
+    views = [SqliteFile(file.path, "power", "numbers", prepare) for _ in range(20)]
+    for view in views:
+        view.open()
+    is_begun = threading.Event()
+
+    def work() -> None:
+        with file.writing() as connection:
+            is_begun.set()
+            time.sleep(0.3)
+            for view in views:
+                with pytest.raises(StateError, match="no such table"):
+                    view.change("INSERT INTO others VALUES (1)")
+            connection.execute(ADD, (1,))
+
+    caller = threading.Thread(target=work)
+    caller.start()
+    assert is_begun.wait(5)
+    started = time.monotonic()
+    sqlite_file._close_all()
+    sqlite_file._reopen_all()
+    assert time.monotonic() - started < 5
+    caller.join(20)
+    assert kept(file) == {1}
+    for view in views:
+        view.close()
