@@ -286,8 +286,8 @@ BUDGETS = {
     "fast and durable": {
         "contract": 79,
         "host": -47,
-        "lines": 220,
-        "statements": 135,
+        "lines": 241,
+        "statements": 152,
         "files": 1,
     },
     # Four scenes with their proofs, and the shop that they play in; 380 lines were asked.
