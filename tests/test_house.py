@@ -285,9 +285,9 @@ BUDGETS = {
     # and durability together.
     "fast and durable": {
         "contract": 79,
-        "host": -47,
-        "lines": 241,
-        "statements": 152,
+        "host": -45,
+        "lines": 243,
+        "statements": 153,
         "files": 1,
     },
     # Four scenes with their proofs, and the shop that they play in; 380 lines were asked.

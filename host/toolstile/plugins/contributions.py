@@ -155,10 +155,12 @@ def _refuse_switches(table: Mapping[str, Any], plugin: str, settings: Settings) 
     """Refuse a durability of the plugin's own: a session would outlive the files it names."""
     for key in table.keys() & {"durability", "fsync", "synchronous"}:
         place = f"plugins.{settings.table_name(plugin)}.{key}"
-        line = "power" if table[key] in (True, "full", "power") else "process"
+        is_power = str(table[key]).lower() in {"true", "yes", "on", "1", "full", "power"}
+        line = "power" if is_power else "process"
         raise ConfigurationError(
             f"{settings.source_of(place)}: {place}: one setting replaces it for all plugins. "
-            f'Remove it, and write durability = "{line}" at the top of the file.'
+            f'Remove it, and write durability = "{line}" at the top of the configuration, or set '
+            f"TOOLSTILE_DURABILITY={line}."
         )
 
 

@@ -124,16 +124,18 @@ def test_a_switch_of_one_plugin_is_refused_with_the_line_to_write(
         Host(config=file).open()
     assert (
         f"{file}: plugins.{plugin}.{key}: one setting replaces it for all plugins. Remove it, and "
-        f'write durability = "{line}" at the top of the file.'
+        f'write durability = "{line}" at the top of the configuration, or set TOOLSTILE_DURABILITY='
+        f"{line}."
     ) in str(caught.value)
 
 
 def test_a_switch_in_a_variable_is_refused_by_the_name_of_the_variable(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("TOOLSTILE_PLUGINS__LEDGER__SYNCHRONOUS", "full")
+    monkeypatch.setenv("TOOLSTILE_PLUGINS__VFS__FSYNC", "yes")
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(ConfigurationError, match="TOOLSTILE_PLUGINS__LEDGER__SYNCHRONOUS: "):
+    told = "TOOLSTILE_PLUGINS__VFS__FSYNC: .* or set TOOLSTILE_DURABILITY=power"
+    with pytest.raises(ConfigurationError, match=told):
         Host().open()
 
 
