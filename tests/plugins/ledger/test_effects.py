@@ -7,6 +7,8 @@ import math
 from contextlib import ExitStack
 from datetime import timedelta
 from fractions import Fraction
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated, Any
 from uuid import UUID
 from zoneinfo import ZoneInfo
@@ -591,7 +593,8 @@ class SqliteAndModel(LedgerAndModel):
 
     def make_store(self) -> LedgerStore:
         self.stack = ExitStack()
-        store = SqliteStore(":memory:")
+        folder = Path(self.stack.enter_context(TemporaryDirectory()))
+        store = SqliteStore(folder / "ledger.db", durability="process")
         self.stack.callback(store.close)
         return store
 

@@ -104,8 +104,12 @@ DECIDING: dict[object, set[str]] = {
     Journal: {"moving", "_ask", "_show", "_read_back", "_resolve", "was_kept"},
     Branch: {"commit", "end_commit"},
     Holding: {"take", "settle"},
-    _Writer: {"changing", "change", "_begin", "_undo", "_commit", "_end", "finish_group"},
+    _Writer: {"_begin", "_undo", "_commit", "_end"},
 }
+
+
+LOCKED = (process.unshared,)
+"""Left out: between a block and the end of its `with` a callback may raise, but no signal."""
 
 
 def codes() -> Iterator[CodeType]:
@@ -120,7 +124,7 @@ def codes() -> Iterator[CodeType]:
 
 
 def code_of(found: Iterable[Any]) -> Iterator[CodeType]:
-    functions = (getattr(each, "__wrapped__", each) for each in found)
+    functions = (getattr(each, "__wrapped__", each) for each in found if each not in LOCKED)
     return (each.__code__ for each in functions if isinstance(each, FunctionType))
 
 
