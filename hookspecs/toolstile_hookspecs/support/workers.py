@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextvars
 import threading
 from collections.abc import Callable
-from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import TypeVar
 
@@ -66,6 +64,10 @@ async def off_loop(function: Callable[[], T]) -> T:
     Unlike those of `asyncio.to_thread`, workers have no upper bound: calls that wait for one disk
     share its commits only where all of them can wait at once.
     """
+    # Late: commands that make no calls need not wait for them.
+    import asyncio
+    from concurrent.futures import Future
+
     future: Future[T] = Future()
     context = contextvars.copy_context()
 

@@ -45,6 +45,12 @@ OFFERED = (
 ALL = (*COMMANDS, *OFFERED, *BENEATH)
 
 
+@pytest.fixture(autouse=True)
+def no_variables(monkeypatch):
+    """What a variable sets may change the commands, so there is no quick help then."""
+    monkeypatch.delenv("TOOLSTILE_DURABILITY", raising=False)
+
+
 @pytest.fixture(scope="module")
 def parser():
     """The parser of everything that comes with Toolstile."""

@@ -180,6 +180,7 @@ def fail(text: str) -> str:
 LONG = "x" * 10_000
 
 
+@pytest.mark.operator_text("its text is made when it is read, and none is to read it before")
 @pytest.mark.filterwarnings("ignore:.* has no render")
 @pytest.mark.parametrize("made", [write, draft, echo], ids=lambda made: made.name)
 def test_a_long_value_is_kept_once(made: Any) -> None:
@@ -196,6 +197,7 @@ def test_a_long_value_is_kept_once(made: Any) -> None:
         assert LONG in event.text
 
 
+@pytest.mark.operator_text("its text is made when it is read, and none is to read it before")
 @pytest.mark.filterwarnings("ignore:.* has no render")
 @pytest.mark.parametrize("made", [write, draft, echo], ids=lambda made: made.name)
 def test_params_and_value_are_written_once(made: Any, monkeypatch: pytest.MonkeyPatch) -> None:
