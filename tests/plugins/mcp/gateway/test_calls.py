@@ -171,13 +171,13 @@ def test_a_server_over_http_that_was_started_again_unnoticed_is_asked_once_more(
 def test_tools_that_were_met_are_there_while_their_server_is_away(yard):
     yard.open({"one": yard.raw("plain")})
     yard.close()
-    yard.open({"one": {"command": "/opt/none/no-such-program-here"}})
+    yard.open({"one": {"command": "/none/no-such-program-here"}})
     assert yard.names() == ["one_say"]
     away = yard.call("one_say", text="y")
     assert "cannot be reached: there is no program no-such-program-here" in away.text
     assert "Nothing was sent" in away.text
     advice = away.event.attributes["toolstile.for_operator"]
-    assert "there is no program /opt/none/no-such-program-here" in advice
+    assert "there is no program /none/no-such-program-here" in advice
     assert advice.endswith("`toolstile mcp check` tries again.")
 
 

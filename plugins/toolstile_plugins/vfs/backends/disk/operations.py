@@ -265,11 +265,14 @@ class Operations:
     def sync(self) -> None:
         """Make sure that the directories with changes are on the disk."""
         for directory in {paths.split(operation.path)[0] for operation in self._operations}:
-            with (
-                contextlib.suppress(FileNotFoundError, NotADirectoryError),
-                descriptors.listable(self._root, directory) as handle,
-            ):
-                os.fsync(handle)
+            try:
+                with descriptors.listable(self._root, directory) as handle:
+                    os.fsync(handle)
+            except PermissionError:
+                # Its user has closed it, so it cannot be opened by itself.
+                os.sync()
+            except (FileNotFoundError, NotADirectoryError):
+                pass
         for operation in self._operations:
             if operation.kind == "chmod":
                 with (
