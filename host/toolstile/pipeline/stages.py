@@ -98,6 +98,7 @@ from toolstile_hookspecs import (
     StateError,
     Status,
 )
+from toolstile_hookspecs.support.text import for_model
 
 # --- The life of a call
 
@@ -321,7 +322,8 @@ def catch_up(call: ActiveCall) -> Staged:
         if journal.is_behind:
             yield from off_loop(call, journal.catch_up)
     except StateError as error:
-        raise CallRejected(Status.ERROR, f"{call.name} cannot run: {error}") from error
+        told = f"{call.name} cannot run: {for_model(str(error))} Retry later."
+        raise CallRejected(Status.ERROR, told, for_operator=str(error)) from error
 
 
 def wait_for_place(call: ActiveCall, plan: ToolPlan) -> Staged:

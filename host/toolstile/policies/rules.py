@@ -27,6 +27,7 @@ from toolstile_hookspecs import (
 )
 from toolstile_hookspecs.policies import POLICY_METHODS
 from toolstile_hookspecs.services.file_changes import SupportsChangeCheck
+from toolstile_hookspecs.support.text import for_model
 
 Question = Callable[..., Any]
 log = logging.getLogger("toolstile.policies")
@@ -208,7 +209,10 @@ DENIED_BY_DEFAULT: Final = _refusing(
 
 def refusing_servers(why: str) -> Rule:
     """Return the rule that no tool of a server is called, as a policy may be meant for it."""
-    told = f"cannot be called: a policy may have been meant for it. {why} A person has to do that."
+    told = (
+        f"cannot be called: a policy may have been meant for it. {for_model(why)} "
+        "This requires human intervention."
+    )
     return _refusing(
         "policies that name no tool",
         lambda tool: tool.origin and f"{tool.label} {told} Continue without it.",

@@ -47,7 +47,7 @@ ALL = (*COMMANDS, *OFFERED, *BENEATH)
 
 @pytest.fixture(autouse=True)
 def no_variables(monkeypatch):
-    """What a variable sets may change the commands, so there is no quick help then."""
+    """Remove the variable that the tests set: beside one there is no quick help."""
     monkeypatch.delenv("TOOLSTILE_DURABILITY", raising=False)
 
 

@@ -51,7 +51,8 @@ def test_calls_of_stored_sessions_fail_before_they_run_and_go_on_once_it_is_back
             refused = tools.dispatch(ToolCall("note", {"text": "b"}))
             assert not refused.success
             assert "cannot be used: " in refused.text
-            assert "Start the server or fix plugins.database.url, then retry." in refused.text
+            advice = refused.event.attributes["toolstile.for_operator"]
+            assert "Start the server or fix plugins.database.url, then retry." in advice
             with pytest.raises(StateError, match="cannot be used"):
                 tools.session[str].append("c")
             with pytest.raises(StateError, match="cannot be used"):

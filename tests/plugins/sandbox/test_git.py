@@ -59,6 +59,7 @@ def diagnosed(root: Path) -> str:
 
 
 @pytest.mark.slow
+@pytest.mark.operator_text("git itself names the folder of the repository")
 @pytest.mark.parametrize("made", [worktree, submodule])
 def test_git_fails_with_an_explanation_if_its_repository_is_outside_of_the_workspace(
     tmp_path, made
