@@ -1,16 +1,19 @@
-"""Counts phrases that a reader must decode: `python tools/prose.py [pages|help|messages]`.
+"""Counts phrases that a reader must decode: `python tools/prose.py [PART] [--under FOLDER]`.
 
-The pages are the first that a reader opens. The help is that of every command. The messages are the
-commonest to people and models, as `common_messages.txt` lists them. Prints the place and the phrase
-of each hit, then how many there are; the exit status is 1 if there is one.
+`pages` are the first that a reader opens, `help` that of every command, `messages` the commonest
+to people and models, as `common_messages.txt` lists them: they hold no such phrase. `source` is
+each docstring, comment and text of the product, `docs` each page: their count falls. Prints the
+place and the phrase of each hit, then the counts; the exit status is 1 if there is a hit.
 """
 
 from __future__ import annotations
 
 import argparse
 import ast
+import io
 import re
 import sys
+import tokenize
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -55,7 +58,7 @@ class Hit(NamedTuple):
 
 
 def hits(part: str) -> list[Hit]:
-    """Return the phrases in the pages, in the help, or in the messages.
+    """Return the phrases in a part.
 
     Raises:
         LookupError: If a listed message is no longer in the source.
@@ -118,6 +121,25 @@ def source_templates() -> Iterator[tuple[str, str]]:
                     yield _one_line(node.value), place
 
 
+def _source() -> Iterator[tuple[str, str]]:
+    """Yield each comment and each string of several words in the product's source."""
+    for package in PRODUCT:
+        for file in sorted((ROOT / package).rglob("*.py")):
+            place = file.relative_to(ROOT).as_posix()
+            for token in tokenize.generate_tokens(io.StringIO(file.read_text("utf-8")).readline):
+                is_text = token.type in {tokenize.COMMENT, tokenize.STRING, _F_STRING}
+                if is_text and " " in token.string:
+                    yield f"{place}:{token.start[0]}", token.string
+
+
+_F_STRING = getattr(tokenize, "FSTRING_MIDDLE", tokenize.STRING)
+
+
+def _docs() -> Iterator[tuple[str, str]]:
+    for page in sorted((ROOT / "docs").rglob("*.md")):
+        yield page.relative_to(ROOT).as_posix(), page.read_text(encoding="utf-8")
+
+
 def _template(node: ast.JoinedStr) -> str:
     parts = (str(each.value) if isinstance(each, ast.Constant) else "{}" for each in node.values)
     return _one_line("".join(parts))
@@ -127,15 +149,28 @@ def _one_line(text: str) -> str:
     return _PLACEHOLDER.sub("{}", text).replace("\n", "\\n")
 
 
-_PARTS = {"pages": _pages, "help": _help, "messages": _messages}
+CLEAN = ("pages", "help", "messages")
+"""The parts that hold no phrase of the list."""
+
+_PARTS = {
+    "pages": _pages,
+    "help": _help,
+    "messages": _messages,
+    "source": _source,
+    "docs": _docs,
+}
 
 
 def main() -> int:
-    """Print the hits in the parts that are named, or in all."""
+    """Print the hits in the parts that are named, or in those that hold none."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n\n")[0])
-    parser.add_argument("parts", nargs="*", metavar="PART", help="pages, help or messages")
-    parts = parser.parse_args().parts or list(_PARTS)
-    found = {part: hits(part) for part in parts}
+    parser.add_argument("parts", nargs="*", metavar="PART", help=", ".join(_PARTS))
+    parser.add_argument("--under", default="", metavar="FOLDER", help="count only these files")
+    options = parser.parse_args()
+    found = {
+        part: [hit for hit in hits(part) if hit.place.startswith(options.under)]
+        for part in options.parts or CLEAN
+    }
     for each in found.values():
         print(*each, sep="\n", end="\n" if each else "")
     for phrase, times in Counter(
