@@ -85,6 +85,7 @@ def measure_against(revision: str, folder: Path, effort: Effort) -> dict[str, Co
         folder: The environments are kept there, by their trees.
         effort: If it is not to be judged, one short slice each is taken.
     """
+    folder = folder.resolve()  # The workers run in another directory.
     present = _git("stash", "create") or "HEAD"
     pythons = dict(zip(SIDES, _pythons((revision, present, revision), folder), strict=True))
     found: dict[str, Compared] = {}
