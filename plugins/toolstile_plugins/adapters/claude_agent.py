@@ -28,8 +28,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.support.text import cut, legible
-from toolstile_plugins.adapters.foreign import FrameworkImport, foreign_tool
-from toolstile_plugins.adapters.waiting import TOKEN, question
+from toolstile_plugins.adapters.shared import TOKEN, FrameworkImport, foreign_tool, question
 from toolstile_plugins.dialects.parse import opened
 
 with FrameworkImport("claude-agent"):

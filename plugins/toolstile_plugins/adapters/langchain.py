@@ -29,14 +29,16 @@ from toolstile_hookspecs import (
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.execution.schemas import ToolSchema
-from toolstile_plugins.adapters.foreign import (
+from toolstile_plugins.adapters.shared import (
+    TOKEN,
     ControlFlow,
     ForeignRun,
     FrameworkImport,
     foreign_tool,
+    offered,
+    question,
 )
 from toolstile_plugins.adapters.turns import Turns, id_in
-from toolstile_plugins.adapters.waiting import TOKEN, offered, question
 from toolstile_plugins.dialects.parse import opened
 
 with FrameworkImport("langchain"):

@@ -23,14 +23,16 @@ from toolstile_hookspecs import (
     ToolCall,
     VisibilityExpansionRequired,
 )
-from toolstile_plugins.adapters import waiting
-from toolstile_plugins.adapters.foreign import (
+from toolstile_plugins.adapters import shared
+from toolstile_plugins.adapters.shared import (
+    TOKEN,
     ControlFlow,
     ForeignRun,
     FrameworkImport,
+    answer,
     foreign_tool,
+    offered,
 )
-from toolstile_plugins.adapters.waiting import TOKEN, answer, offered
 from toolstile_plugins.dialects.parse import opened
 
 with FrameworkImport("llm"):
@@ -231,28 +233,28 @@ class _Calls:
             CallWaits: When it waits for a person.
             CallFailed: When it was refused or rolled back.
         """
-        kept = waiting.waiting(self.tools, call.wire_id)
+        kept = shared.waiting(self.tools, call.wire_id)
         if kept is None or kept.answer is None:
             return self._seen(self.tools.dispatch(call, using=using))
-        call = waiting.as_kept(call, kept)
+        call = shared.as_kept(call, kept)
         outcome = self.tools.resume(call, kept.question[TOKEN], kept.answer, using=using)
-        waiting.went_on(self.tools, kept)
+        shared.went_on(self.tools, kept)
         return self._seen(outcome)
 
     async def later(self, call: ToolCall, using: ForeignCall | None = None) -> Outcome:
         """Dispatch a call; see `now`."""
-        kept = waiting.waiting(self.tools, call.wire_id)
+        kept = shared.waiting(self.tools, call.wire_id)
         if kept is None or kept.answer is None:
             return self._seen(await self.tools.adispatch(call, using=using))
-        call = waiting.as_kept(call, kept)
+        call = shared.as_kept(call, kept)
         outcome = await self.tools.aresume(call, kept.question[TOKEN], kept.answer, using=using)
-        waiting.went_on(self.tools, kept)
+        shared.went_on(self.tools, kept)
         return self._seen(outcome)
 
     def _seen(self, outcome: Outcome) -> Outcome:
         is_pending = outcome.status is Status.PENDING
         if is_pending and self._pauses:
-            raise CallWaits(outcome.text, waiting.waits(self.tools, outcome).question)
+            raise CallWaits(outcome.text, shared.waits(self.tools, outcome).question)
         if outcome.is_error and not is_pending:
             raise CallFailed(outcome.text)
         return outcome

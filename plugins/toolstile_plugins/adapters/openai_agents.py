@@ -10,10 +10,13 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Coroutine, Iterable, Mapping
+from contextlib import suppress
+from contextvars import ContextVar
 from copy import copy
 from dataclasses import dataclass, field, fields, replace
 from inspect import isawaitable
+from types import MappingProxyType
 from typing import Any, Final, TypeVar
 
 from toolstile_hookspecs import (
@@ -27,21 +30,22 @@ from toolstile_hookspecs import (
     Status,
     Tool as OurTool,
     ToolCall,
+    ToolContext as OurContext,
     VisibilityExpansionRequired,
 )
 from toolstile_hookspecs.approval import GivenAnswer
 from toolstile_hookspecs.execution.schemas import ToolSchema
 from toolstile_hookspecs.section_tools import section_tools
-from toolstile_plugins.adapters.foreign import (
+from toolstile_hookspecs.support.eager_task import begin
+from toolstile_plugins.adapters.shared import (
+    TOKEN,
     ControlFlow,
     ForeignPause,
     ForeignRun,
     FrameworkImport,
     foreign_tool,
 )
-from toolstile_plugins.adapters.openai_visits import VISITS, HeldVisit, Visit, visit_of
 from toolstile_plugins.adapters.turns import Turns
-from toolstile_plugins.adapters.waiting import TOKEN
 from toolstile_plugins.dialects.parse import opened
 
 with FrameworkImport("openai-agents"):
@@ -50,7 +54,7 @@ with FrameworkImport("openai-agents"):
     from agents.tool_context import ToolContext
     from agents.tracing import FunctionSpanData, get_current_span, get_current_trace
 
-    from toolstile_plugins.adapters import waiting
+    from toolstile_plugins.adapters import shared
 
 
 class _Paused(Exception):
@@ -122,7 +126,7 @@ def question(tools: ExecutorHandle, item: ToolApprovalItem) -> Mapping[str, str]
         The question; empty for an interruption by a rule of the tool's own.
     """
     call = _call_of(item)
-    kept = waiting.waiting(tools, call.wire_id, _digest(call))
+    kept = shared.waiting(tools, call.wire_id, _digest(call))
     return {} if kept is None else kept.question
 
 
@@ -144,7 +148,7 @@ def answer(
         StateError: When no such call waits in the session.
     """
     call = _call_of(item)
-    waiting.answer(tools, call.wire_id, given, _digest(call))
+    shared.answer(tools, call.wire_id, given, _digest(call))
     state.approve(item)
 
 
@@ -263,7 +267,7 @@ class _Turn:
     ids: list[str] = field(default_factory=list[str])
 
 
-_SomeVisit = TypeVar("_SomeVisit", bound=Visit)
+_SomeVisit = TypeVar("_SomeVisit", bound="Visit")
 
 
 class _Gate:
@@ -289,7 +293,7 @@ class _Gate:
         await visit.begin(self._turns.dispatch(call, turn, turn.ids, visit.using))
         if (outcome := visit.question) is not None:
             visit.is_over = True
-            waiting.waits(self.tools, outcome, _digest(call))
+            shared.waits(self.tools, outcome, _digest(call))
         return visit
 
     async def outcome(
@@ -301,19 +305,19 @@ class _Gate:
             self._resumed(_of_run(context, call), using) if visit is None else visit.end(using)
         )
         if outcome.status is Status.PENDING:
-            waiting.waits(self.tools, outcome, _digest(call))
+            shared.waits(self.tools, outcome, _digest(call))
         if outcome.is_error and (span := get_current_span()) is not None:
             span.set_error({"message": f"{name}: {outcome.status}", "data": None})
         return outcome
 
     async def _resumed(self, call: ToolCall, using: ForeignCall | None) -> Outcome:
         """Go on with a call that waited, or dispatch one that the SDK has not asked about."""
-        if (kept := waiting.waiting(self.tools, call.wire_id, _digest(call))) is None:
+        if (kept := shared.waiting(self.tools, call.wire_id, _digest(call))) is None:
             return await self.tools.adispatch(call, using=using)
         given, token = kept.answer or ApprovalAnswer.approve(), kept.question[TOKEN]
-        call = waiting.as_kept(call, kept)
+        call = shared.as_kept(call, kept)
         outcome = await self.tools.aresume(call, token, given, using=using)
-        waiting.went_on(self.tools, kept)
+        shared.went_on(self.tools, kept)
         return outcome
 
     async def _turn(self, context: RunContextWrapper[Any], call_id: str) -> _Turn:
@@ -372,3 +376,109 @@ def _read(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return None
+
+
+class Visit:
+    """A call between the moment at which the SDK asks about it and that at which it runs it.
+
+    Attributes:
+        using: Runs a tool of theirs.
+        is_over: Whether the SDK has the outcome.
+    """
+
+    using: ForeignCall | None = None
+
+    def __init__(self) -> None:
+        self.is_over = False
+        self._outcome: Outcome | None = None
+        self._error: Exception | None = None
+
+    @property
+    def question(self) -> Outcome | None:
+        """The outcome of a call that waits for a person."""
+        outcome = self._outcome
+        return outcome if outcome is not None and outcome.status is Status.PENDING else None
+
+    async def begin(self, dispatched: Coroutine[Any, Any, Outcome]) -> None:
+        """Carry the call on until it is known whether it waits for a person."""
+        try:
+            self._outcome = await dispatched
+        except Exception as error:  # noqa: BLE001 - raised where the SDK runs the tool
+            self._error = error
+
+    async def end(self, using: ForeignCall | None) -> Outcome:
+        """Return the outcome, now that the SDK runs the tool."""
+        del using
+        self.is_over = True
+        if self._outcome is None:
+            raise self._error or RuntimeError
+        return self._outcome
+
+
+class HeldVisit(Visit):
+    """A call of a tool of theirs, which is held until the SDK runs it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.using = self._run
+        self._loop = asyncio.get_running_loop()
+        self._known: asyncio.Future[None] = self._loop.create_future()
+        self._entered: asyncio.Future[ForeignCall] = self._loop.create_future()
+
+    @property
+    def is_held(self) -> bool:
+        """True while the tool of theirs is about to run."""
+        return not self._task.done()
+
+    async def begin(self, dispatched: Coroutine[Any, Any, Outcome]) -> None:
+        """Carry the call on in a task of its own until it waits, or holds its tool back."""
+        self._task = begin(self._loop, super().begin(dispatched))
+        self._task.add_done_callback(self._tell)
+        if (asker := asyncio.current_task()) is not None:
+            # Where the SDK does not come to run the tool, nobody else ends the call.
+            asker.add_done_callback(self._stop)
+        try:
+            await self._known
+        except asyncio.CancelledError:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+            raise
+
+    async def end(self, using: ForeignCall | None) -> Outcome:
+        """Let the tool run; return the outcome."""
+        if using is not None and not self._entered.done():
+            self._entered.set_result(using)
+        await self._task
+        return await super().end(using)
+
+    async def leave(self) -> None:
+        """Roll the call back: the tool asks by a rule of its own, and its call is made later."""
+
+        async def pause(_: dict[str, Any], __: OurContext) -> Any:
+            raise ForeignPause
+
+        with suppress(ForeignPause):
+            await self.end(pause)
+
+    async def _run(self, arguments: dict[str, Any], context: OurContext) -> Any:
+        self._tell()
+        return await (await self._entered)(arguments, context)
+
+    def _tell(self, _: object = None) -> None:
+        if not self._known.done():
+            self._known.set_result(None)
+
+    def _stop(self, _: object) -> None:
+        self._task.cancel()
+
+
+VISITS: Final[ContextVar[Mapping[str, Visit]]] = ContextVar(
+    "toolstile_visits", default=MappingProxyType({})
+)
+"""The visits by the ids of their calls; the task that runs a tool inherits those of its asker."""
+
+
+def visit_of(call_id: str) -> Visit | None:
+    """Return the visit of a call that the SDK has asked about and not run yet, or None."""
+    visit = VISITS.get().get(call_id)
+    return None if visit is None or visit.is_over else visit

@@ -5,11 +5,13 @@ from __future__ import annotations
 import asyncio
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import AsyncGenerator, Callable, Generator, Iterable
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import AsyncGenerator, Callable, Coroutine, Generator, Iterable
+from concurrent.futures import wait
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
+from queue import SimpleQueue
 from typing import Any, Final, Generic, Self, Unpack, cast
 
 from typing_extensions import TypeVar
@@ -24,21 +26,20 @@ from toolstile_hookspecs import (
     SessionProtocol,
     StateError,
     Tool,
+    ToolInvoked,
     tool,
 )
-from toolstile_hookspecs.agents.messages import StopReason
-from toolstile_hookspecs.agents.provider import ProviderAdapter
+from toolstile_hookspecs.agents.messages import CallMade, Message, StopReason
+from toolstile_hookspecs.agents.provider import Delta, ProviderAdapter
 from toolstile_hookspecs.execution.executor_arguments import PlainTool
 from toolstile_hookspecs.sessions import Dispatcher
 from toolstile_hookspecs.support.process import close_at_exit, renewed_in_forks
-from toolstile_plugins.agent.config import AgentConfig, RequestArguments, known
 from toolstile_plugins.agent.conversation import UNSAID
-from toolstile_plugins.agent.effects import Loop, adrive, drive
+from toolstile_plugins.agent.effects import Loop, adrive, drive, on_thread
 from toolstile_plugins.agent.loop import converse
 from toolstile_plugins.agent.providers import adapter_named
-from toolstile_plugins.agent.result import Answers, RunResult, RunState
-from toolstile_plugins.agent.run import Run, Surroundings
-from toolstile_plugins.agent.stream import Piece, Tell, aread, calls_told, read
+from toolstile_plugins.agent.result import Answers, ModelReplied, RunResult, RunState
+from toolstile_plugins.agent.run import AgentConfig, RequestArguments, Run, Surroundings, known
 
 R = TypeVar("R")
 O = TypeVar("O", default=str)  # noqa: E741 - the output
@@ -425,3 +426,66 @@ def _alone(host: HostHandle | None, session: SessionProtocol) -> Generator[None]
     finally:
         with _lock:
             _in_use.difference_update(keys)
+
+
+Piece = Delta | CallMade | ToolInvoked
+"""Text and calls as they arrive, a call that the model has made, or one that has ended."""
+Tell = Callable[[Piece], None]
+
+
+def read(work: Callable[[Tell, Cancellation], RunResult[O]]) -> Generator[Piece | RunResult[O]]:
+    """Run a request on a thread; yield its pieces, then its result. Leaving it cancels the run.
+
+    Args:
+        work: Runs the request; is given what to tell pieces to, and what cancels it.
+    """
+    pieces, stop = SimpleQueue[Piece | None](), Cancellation()
+    ended = on_thread(partial(work, pieces.put, stop), "toolstile-run")
+    ended.add_done_callback(lambda _: pieces.put(None))
+    try:
+        while (piece := pieces.get()) is not None:
+            yield piece
+        yield ended.result()
+    finally:
+        stop.cancel()
+        wait([ended])
+
+
+async def aread(
+    work: Callable[[Tell, Cancellation], Coroutine[Any, Any, RunResult[O]]],
+) -> AsyncGenerator[Piece | RunResult[O]]:
+    """Run a request as a task; see `read`."""
+    loop, stop = asyncio.get_running_loop(), Cancellation()
+    pieces = asyncio.Queue[Piece | None]()
+
+    def tell(piece: Piece | None) -> None:
+        # Calls end on any thread.
+        loop.call_soon_threadsafe(pieces.put_nowait, piece)
+
+    task = loop.create_task(work(tell, stop))
+    task.add_done_callback(lambda _: tell(None))
+    try:
+        while (piece := await pieces.get()) is not None:
+            yield piece
+        yield await task
+    finally:
+        stop.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+@contextmanager
+def calls_told(session: SessionProtocol, tell: Tell) -> Generator[None]:
+    """Tell of the calls that are made and ended in a session within the block."""
+
+    def made(_: ModelReplied) -> None:
+        for call in session[Message].all()[-1].calls:
+            tell(call)
+
+    def ended(event: ToolInvoked) -> None:
+        if event.parent_id is None:
+            tell(event)
+
+    with ExitStack() as stack:
+        stack.callback(session.dispatcher.subscribe(ModelReplied, made))
+        stack.callback(session.dispatcher.subscribe(ToolInvoked, ended))
+        yield

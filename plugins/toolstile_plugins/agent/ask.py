@@ -16,9 +16,9 @@ from toolstile_hookspecs.agents.provider import Delta, ProviderAdapter, ThoughtD
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.agent.agent import Agent
-from toolstile_plugins.agent.config import AgentConfig
 from toolstile_plugins.agent.providers import adapter_named
 from toolstile_plugins.agent.result import RunFailed, RunResult
+from toolstile_plugins.agent.run import AgentConfig
 from toolstile_plugins.agent.settings import AgentSettings
 
 STDIN: Final = "-"

@@ -1,4 +1,4 @@
-"""Effects, for which the loop asks, and their two drivers: on a thread, and on an event loop.
+"""Effects: what the loop asks for, and their two drivers, on a thread and on an event loop.
 
 The loop is a generator. It yields effects, and is sent what they come to.
 """
@@ -6,17 +6,34 @@ The loop is a generator. It yields effects, and is sent what they come to.
 from __future__ import annotations
 
 import inspect
+import logging
+import math
 import threading
 from collections.abc import Awaitable, Callable, Generator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import copy_context
-from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar
+from dataclasses import dataclass, replace
+from functools import cache, partial
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeVar
 
-from toolstile_hookspecs import Cancellation
+from toolstile_hookspecs import Cancellation, ConfigurationError, Deadline
+from toolstile_hookspecs.agents.messages import Turn, Usage
+from toolstile_hookspecs.agents.provider import (
+    Delta,
+    Listener,
+    ModelRequest,
+    ProviderAdapter,
+    ProviderError,
+    ThoughtDelta,
+    ThrottleError,
+)
 from toolstile_hookspecs.support.callables import is_async_callable
+from toolstile_hookspecs.support.text import extra_remedy
 from toolstile_plugins.agent.result import RunCancelled
+
+if TYPE_CHECKING:
+    from toolstile_plugins.agent.spans import RunSpans
 
 T = TypeVar("T")
 
@@ -171,3 +188,216 @@ class Consult:
             return await answer
 
         return asyncio.run(awaited())
+
+
+log = logging.getLogger("toolstile.agent")
+
+FIRST_WAIT: Final = 0.5
+LONGEST_WAIT: Final = 8.0
+"""Seconds between two tries, unless the provider says when."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retries:
+    """The bounds of asking once more.
+
+    Args:
+        attempts: The most tries for one reply.
+        total_delay: The most seconds spent between tries.
+    """
+
+    attempts: int = 5
+    total_delay: float = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Ask the model; gives its `Turn`.
+
+    Args:
+        adapter: The adapter of the provider.
+        request: The request.
+        retries: The bounds of asking once more.
+        listen: Receives text and calls as they arrive.
+        deadline: The end of the run.
+        cancellation: Cancels the run.
+        spans: Opens a span for each try, None where nothing is traced.
+        check: Called before each try; raises where a bound of the run ends it.
+        used: Receives the tokens of each try, of those that failed or came too late as well.
+    """
+
+    adapter: ProviderAdapter
+    request: ModelRequest
+    retries: Retries
+    listen: Listener | None = None
+    deadline: Deadline | None = None
+    cancellation: Cancellation | None = None
+    spans: RunSpans | None = None
+    check: Callable[[], object] = lambda: None
+    used: Callable[[Usage], object] = lambda _: None
+
+    def perform(self) -> Turn:
+        """Send the request; where it can be cancelled, on a thread that is left to itself then.
+
+        No client can close a request that a thread waits for. The thread ends with the next piece
+        of a stream, the reply or the timeout; its reply is dropped, and its tokens count.
+        """
+        stopped = threading.Event()
+        if self.cancellation is None:
+            return self._tried(stopped)
+        with cancelled_by(self.cancellation) as cancelled:
+            try:
+                ended = on_thread(partial(self._tried, stopped), "toolstile-model")
+                wait([ended, cancelled], return_when=FIRST_COMPLETED)
+                return (ended if ended.done() else cancelled).result()
+            finally:
+                stopped.set()
+
+    async def aperform(self) -> Turn:
+        """Send the request on the event loop."""
+        import asyncio  # heavy, and only here
+
+        if (stop := self.cancellation) is None:
+            return await self._atried()
+        loop, task = asyncio.get_running_loop(), asyncio.ensure_future(self._atried())
+
+        def cancel() -> None:
+            with suppress(RuntimeError):  # the loop may have gone
+                loop.call_soon_threadsafe(task.cancel)
+
+        forget = stop.on_cancel(cancel)
+        try:
+            return await task
+        except asyncio.CancelledError:
+            current = asyncio.current_task()
+            if stop.aborted and not (current and current.cancelling()):
+                raise RunCancelled from None
+            task.cancel()
+            raise
+        finally:
+            forget()
+
+    def _tried(self, stopped: threading.Event) -> Turn:
+        heard, tenacity = _Heard(self.listen, stopped), _tenacity()
+
+        def attempt() -> Turn:
+            with self._attempt(heard.listener, stopped) as (request, listener, answered):
+                return answered(self.adapter.send(request, listener))
+
+        sleep = tenacity.sleep_using_event(stopped)
+        turn: Turn = tenacity.Retrying(sleep=sleep, **self._policy(tenacity, heard))(attempt)
+        return turn
+
+    async def _atried(self) -> Turn:
+        heard, tenacity = _Heard(self.listen, threading.Event()), _tenacity()
+
+        async def attempt() -> Turn:
+            with self._attempt(heard.listener) as (request, listener, answered):
+                return answered(await self.adapter.asend(request, listener))
+
+        turn: Turn = await tenacity.AsyncRetrying(**self._policy(tenacity, heard))(attempt)
+        return turn
+
+    @contextmanager
+    def _attempt(
+        self, listener: Listener | None, stopped: threading.Event | None = None
+    ) -> Generator[tuple[ModelRequest, Listener | None, Callable[[Turn], Turn]]]:
+        """Give the request, with the time that the deadline leaves, its listener and reader."""
+        if stopped is not None and stopped.is_set():
+            raise RunCancelled
+        self.check()
+        request, deadline = self.request, self.deadline
+        if deadline is not None:
+            left = deadline.remaining()
+            given = left if request.timeout is None else min(left, request.timeout)
+            request = replace(request, timeout=given)
+        untraced = nullcontext((listener, _unchanged))
+        spans = untraced if self.spans is None else self.spans.chat(request, listener)
+        with spans as (timed, note):
+
+            def answered(turn: Turn) -> Turn:
+                if turn.usage is None:
+                    _note_missing_usage(self.adapter.name, self.adapter.model)
+                else:
+                    self.used(turn.usage)
+                return note(turn)
+
+            try:
+                yield request, timed, answered
+            except ProviderError as error:
+                if error.usage is not None:
+                    self.used(error.usage)
+                raise
+
+    def _policy(self, tenacity: Any, heard: _Heard) -> dict[str, Any]:
+        backoff = tenacity.wait_exponential_jitter(
+            multiplier=FIRST_WAIT, max=LONGEST_WAIT, jitter=FIRST_WAIT
+        )
+
+        def may_retry(error: BaseException) -> bool:
+            # What somebody has read cannot be taken back.
+            return isinstance(error, ProviderError) and error.retry_safe and not heard.anything
+
+        def pause(state: Any) -> float:
+            asked: float | None = state.outcome.exception().retry_after
+            seconds: float = backoff(state) if asked is None else asked
+            return seconds
+
+        def is_over(state: Any) -> bool:
+            left = math.inf if self.deadline is None else self.deadline.remaining()
+            delay: float = state.idle_for + state.upcoming_sleep
+            is_last: bool = state.attempt_number >= self.retries.attempts
+            return is_last or state.upcoming_sleep >= left or delay > self.retries.total_delay
+
+        def give_up(state: Any) -> None:
+            last: ProviderError = state.outcome.exception()
+            told: dict[str, Any] = {
+                "retry_after": last.retry_after,
+                "attempts": state.attempt_number,
+            }
+            raise ThrottleError(str(last), last.type, **told) from last
+
+        return {
+            "retry": tenacity.retry_if_exception(may_retry),
+            "wait": pause,
+            "stop": is_over,
+            "retry_error_callback": give_up,
+        }
+
+
+class _Heard:
+    """Passes deltas on until the run has ended, and knows whether there was any."""
+
+    def __init__(self, listen: Listener | None, stopped: threading.Event) -> None:
+        self.anything = False
+        self._stopped = stopped
+        self._listen = listen
+        self.listener: Listener | None = None if listen is None else self._hear
+
+    def _hear(self, delta: Delta) -> None:
+        # Thoughts may be told again.
+        self.anything |= not isinstance(delta, ThoughtDelta)
+        if self._stopped.is_set():
+            raise RunCancelled  # which ends the stream
+        if self._listen is not None:
+            self._listen(delta)
+
+
+def _unchanged(turn: Turn) -> Turn:
+    return turn
+
+
+@cache
+def _note_missing_usage(provider: str, model: str) -> None:
+    """Log it once; nothing is guessed."""
+    log.warning("%s does not tell the tokens of %s: no budget counts them.", provider, model)
+
+
+def _tenacity() -> Any:
+    try:
+        import tenacity  # of an extra
+    except ImportError as error:
+        raise ConfigurationError(
+            f"The agent asks a model again by the library tenacity. {extra_remedy('agent')}"
+        ) from error
+    return tenacity

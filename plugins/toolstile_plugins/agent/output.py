@@ -1,15 +1,110 @@
-"""Structured output: the type of a prompt's answer, as a schema for the model and as a reader."""
+"""The answer in a model's text: without its thoughts, and as the type of the prompt's output."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from typing import Any, Final
 
 from toolstile_hookspecs import ToolValidationError
 from toolstile_hookspecs.agents.messages import StopReason
+from toolstile_hookspecs.agents.provider import Delta, ThoughtDelta
 from toolstile_hookspecs.codecs import Codec
-from toolstile_plugins.agent.providers.thoughts import typed_part
 from toolstile_plugins.agent.result import Phase, RunFailed
+
+_TAG: Final = r"(?:\w+:)?(?:think(?:ing)?|thoughts?|reasoning)"
+_CHANNEL: Final = r"(?:<\|start\|>\s*assistant\s*)?<\|channel\|>\s*"
+_FINAL: Final = rf"{_CHANNEL}final\s*(?:<\|constrain\|>\w*)?(?:<\|message\|>)?"
+_OPENED: Final = re.compile(
+    rf"[<◁](?P<tag>{_TAG})(?:\s[^<>]*)?[>▷]|\[think\]|(?P<final>{_FINAL})|"
+    rf"{_CHANNEL}analysis\s*(?:<\|message\|>)?",
+    re.IGNORECASE,
+)
+_PART: Final = re.compile(
+    r"[<◁][^<>▷]{0,40}|\[\w{0,5}|(?:<\|\w+\|>\s*\w{0,20}\s*){1,3}(?:<[^<>]{0,20})?"
+)
+"""A text that may go on to be such a beginning."""
+
+_PART_OF_END: Final = re.compile(r"[<◁\[][^<>▷\[\]]{0,20}\Z")
+_CLOSED: Final = re.compile(
+    rf"(?!\s*[\[{{\"]).*?(?:[<◁]/{_TAG}\s*[>▷]|\[/think\]|{_FINAL})\s*", re.DOTALL | re.IGNORECASE
+)
+_RETURNED: Final = re.compile(r"\s*<\|(?:return|end)\|>\s*\Z")
+
+
+def without_thoughts(text: str) -> str:
+    """Return a text without the thoughts before it.
+
+    Example:
+        >>> without_thoughts("<think>Hm.</think>Yes.")
+        'Yes.'
+    """
+    reader = InlineThoughts()
+    pieces = (*reader.split(text), *reader.rest())
+    return "".join(each for each in pieces if isinstance(each, str))
+
+
+def typed_part(text: str) -> str:
+    """Return an answer in JSON without all thoughts before it; some lack their beginning."""
+    text = _RETURNED.sub("", without_thoughts(text))
+    while found := _CLOSED.match(text):
+        text = text[found.end() :]
+    return text
+
+
+class InlineThoughts:
+    """Tells the thoughts before a text that streams from the text."""
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._end: re.Pattern[str] | None = None
+        self._has_begun = self._is_text = False
+
+    def split(self, text: str) -> Iterator[Delta]:
+        """Yield the next piece, but for what may be a part of a tag."""
+        if self._is_text:
+            yield text
+            return
+        self._held += text
+        yield from self._pieces(is_whole=False)
+
+    def rest(self) -> Iterator[Delta]:
+        """Yield the end of a stream that has ended."""
+        if not self._is_text:
+            yield from self._pieces(is_whole=True)
+
+    def _pieces(self, *, is_whole: bool) -> Iterator[Delta]:
+        while not self._is_text:
+            if self._end is not None:
+                found = self._end.search(self._held)
+                part = None if found or is_whole else _PART_OF_END.search(self._held)
+                place = found or part
+                thought = self._held[: place.start()] if place else self._held
+                self._held = self._held[place.end() if found else place.start() :] if place else ""
+                if thought:
+                    yield ThoughtDelta(thought)
+                if found is None:
+                    return
+                self._end = None
+            begun = self._held.lstrip()
+            if not is_whole and (not begun or _PART.fullmatch(begun)):
+                return
+            opened = _OPENED.match(begun)
+            if opened is None:
+                self._is_text = True
+                if rest := begun if self._has_begun else self._held:
+                    yield rest
+            else:
+                self._has_begun, self._held = True, begun[opened.end() :]
+                self._end = None if opened["final"] else _end_of(opened)
+
+
+def _end_of(opened: re.Match[str]) -> re.Pattern[str]:
+    """Return the end of thoughts that have begun so."""
+    other = r"\[/think\]" if opened[0].startswith("[") else r"<\|end\|>|(?=<\|(?:start|channel)\|>)"
+    tag = opened["tag"]
+    return re.compile(rf"[<◁]/{re.escape(tag)}\s*[>▷]" if tag else other, re.IGNORECASE)
+
 
 _FENCE: Final = re.compile(r"\A\s*```(?:json)?\s*\n(.*?)\n\s*```\s*\Z", re.DOTALL)
 _WRAPPED: Final = "answer"

@@ -1,23 +1,155 @@
-"""An index of the calls in record files, in SQLite; it holds nothing that they do not."""
+"""The calls in record files: read on, indexed in SQLite, and followed for open pages."""
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime, timedelta
 from fnmatch import fnmatchcase
+from itertools import count
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 from weakref import finalize
 
 from toolstile_hookspecs import Status
 from toolstile_plugins.console.pages import id_of
-from toolstile_plugins.console.record_lines import Mark, Row, Written, read_on, rows_of
-from toolstile_plugins.record.schema import RecordedCall, RecordError, read_line
+from toolstile_plugins.record.schema import RecordedCall, RecordError, plain_line, read_line
 from toolstile_plugins.record.selection import records_in
 from toolstile_plugins.sqlite_file import SqliteFile
+
+_HEAD: Final = 256
+"""The bytes at the beginning of a record that tell it from all others: they hold its time."""
+_GIST: Final = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """A call in a list.
+
+    Args:
+        path: The record.
+        start: Where its line begins.
+        call_id: The id of the call.
+        tool: The tool.
+        status: The outcome.
+        at: The time at which it began.
+        seconds: How long it took.
+        session: The id of the session.
+        principal: The id of the principal, "" where there is none.
+        parent: The id of the call that made it.
+        gist: The first line that the model read.
+    """
+
+    path: Path
+    start: int
+    call_id: str
+    tool: str
+    status: Status
+    at: datetime
+    seconds: float
+    session: str
+    principal: str
+    parent: str | None
+    gist: str
+
+    @property
+    def name(self) -> str:
+        """Its name in addresses."""
+        return f"{id_of(str(self.path))}-{self.start}"
+
+    @property
+    def ended(self) -> datetime:
+        """The time at which it ended."""
+        return self.at + timedelta(seconds=self.seconds)
+
+    def wire(self) -> dict[str, object]:
+        """Return it as JSON data."""
+        fields = {**asdict(self), "name": self.name, "at": self.at.isoformat()}
+        return {**fields, "path": str(self.path)}
+
+
+class Mark(NamedTuple):
+    """The place in a record up to which it was read.
+
+    Args:
+        head: The beginning of the record, as far as it was there.
+        end: Where the next line begins.
+    """
+
+    head: bytes = b""
+    end: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """The lines that were written since a mark.
+
+    Args:
+        lines: The lines, each with where it begins.
+        mark: The place behind them.
+    """
+
+    lines: list[tuple[int, bytes]]
+    mark: Mark
+
+
+def read_on(path: Path, mark: Mark, most: int) -> Written | None:
+    """Return the lines behind a mark; None where another record lies there now.
+
+    A last line that is not written to its end is left for later.
+
+    Args:
+        path: The record.
+        mark: The place up to which it was read.
+        most: The bytes after which no other line is begun.
+
+    Raises:
+        OSError: It cannot be read.
+    """
+    with path.open("rb") as file:
+        head = file.read(_HEAD)
+        if not head.startswith(mark.head) or os.fstat(file.fileno()).st_size < mark.end:
+            return None
+        end = file.seek(mark.end)
+        lines: list[tuple[int, bytes]] = []
+        for line in file.readlines(most):
+            if line.endswith(b"\n"):
+                lines.append((end, line))
+                end += len(line)
+        return Written(lines, Mark(head[:end], end))
+
+
+def rows_of(path: Path, lines: Iterable[tuple[int, bytes]]) -> list[Row]:
+    """Return the calls of which lines tell."""
+    rows: list[Row] = []
+    for start, line in lines:
+        # `toolstile record verify` tells of lines that are none.
+        with suppress(ValueError, KeyError, TypeError, AttributeError):
+            said = plain_line(line)
+            if said["kind"] == "call":
+                envelope = said["envelope"]
+                read = said.get("text", envelope.get("error", envelope.get("data")))
+                gist = read.strip().partition("\n")[0][:_GIST] if isinstance(read, str) else ""
+                rows.append(
+                    Row(
+                        path,
+                        start,
+                        call_id=said["id"],
+                        tool=envelope["tool"],
+                        status=Status(said["status"]),
+                        at=datetime.fromisoformat(said["at"]),
+                        seconds=said["seconds"],
+                        session=said["session"],
+                        principal=said.get("user") or "",
+                        parent=said.get("parent"),
+                        gist=gist,
+                    )
+                )
+    return rows
+
 
 _VERSION: Final = 1
 _BLOCK: Final = 4 * 1024 * 1024
@@ -254,3 +386,76 @@ def _parts_of(name: str) -> tuple[str, int]:
 def _text_of(moment: datetime) -> str:
     # Sorted as text, they are sorted by time.
     return moment.astimezone(UTC).isoformat()
+
+
+MOST: Final = 100
+"""The newest calls that are held: those of a page."""
+
+_beginnings = count(1)
+
+
+class Tail:
+    """The newest calls since it began to follow the records.
+
+    However many come between two looks, it reads as many as a page shows: the others are in the
+    index for those who ask. The place after each look has a name, from which a page goes on.
+
+    Args:
+        index: The index, which knows how far the records were read.
+    """
+
+    def __init__(self, index: CallIndex) -> None:
+        self._index = index
+        self._marks: dict[Path, Mark] = {}
+        self._begun = self._looks = 0
+        self._rows: list[tuple[int, Row]] = []
+        self._dropped = 0
+        """The last look of which not all calls are held."""
+
+    def look(self) -> str:
+        """Take in what was written since, and return the name of the place after it."""
+        if not self._begun or not self._follow():
+            # At first, where a record was replaced, and where more came than is read here.
+            self._marks, self._rows = self._index.marks(), []
+            self._begun, self._looks, self._dropped = next(_beginnings), 0, 0
+        return f"{self._begun}-{self._looks}"
+
+    def since(self, place: str, asked: Filter) -> list[Row] | None:
+        """Return the calls that came after a place, the newest first, as many as a page shows.
+
+        None where some of them are not held.
+        """
+        begun, _, look = place.partition("-")
+        if begun != str(self._begun) or not look.isdecimal():
+            return None
+        held = [row for number, row in reversed(self._rows) if number > int(look)]
+        fills_page = len(held) == MOST and asked == Filter()
+        is_whole = fills_page or int(look) >= self._dropped
+        return [row for row in held if asked.has(row)] if is_whole else None
+
+    def _follow(self) -> bool:
+        """Take in what was written to the records; tell whether it can be followed."""
+        new: list[Row] = []
+        is_whole = True
+        for path in self._index.paths():
+            mark = self._marks.get(path, Mark())
+            # It may have been removed since.
+            with suppress(FileNotFoundError):
+                written = read_on(path, mark, _BLOCK)
+                if written is None or written.mark.end - mark.end >= _BLOCK:
+                    return False
+                self._marks[path] = written.mark
+                new += rows_of(path, written.lines[-MOST:])
+                is_whole = is_whole and len(written.lines) <= MOST
+        if new:
+            self._hold(sorted(new, key=lambda row: row.ended), is_whole=is_whole)
+        return True
+
+    def _hold(self, new: list[Row], *, is_whole: bool) -> None:
+        self._looks += 1
+        rows = [*self._rows, *((self._looks, row) for row in new)]
+        self._rows = rows[-MOST:]
+        if not is_whole:
+            self._dropped = self._looks
+        elif len(rows) > MOST:
+            self._dropped = max(self._dropped, rows[-MOST - 1][0])

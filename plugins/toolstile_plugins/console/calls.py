@@ -16,8 +16,7 @@ from starlette.routing import BaseRoute, Route
 
 from toolstile_hookspecs import Status
 from toolstile_hookspecs.calls import DIFF, NO_CHANGES
-from toolstile_plugins.console.call_index import CallIndex, Filter
-from toolstile_plugins.console.call_tail import MOST, Tail
+from toolstile_plugins.console.call_index import MOST, CallIndex, Filter, Tail
 from toolstile_plugins.console.ledger import Ledger
 from toolstile_plugins.console.pages import Pages, lines_of
 

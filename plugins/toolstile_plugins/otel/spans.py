@@ -35,8 +35,14 @@ from toolstile_plugins.otel.attributes import (
     of_tool,
     span_name,
 )
-from toolstile_plugins.otel.current_span import CallTrace, ids_in_logs, under_way
-from toolstile_plugins.otel.propagation import NO_LINKS, ProcessTrace, parent_of
+from toolstile_plugins.otel.propagation import (
+    NO_LINKS,
+    CallTrace,
+    ProcessTrace,
+    ids_in_logs,
+    parent_of,
+    under_way,
+)
 from toolstile_plugins.otel.providers import Providers, find_providers
 from toolstile_plugins.otel.settings import OtelSettings
 

@@ -1,17 +1,119 @@
-"""The answers of an endpoint, as they reach the inbox."""
+"""The webhook: signed questions, and signed answers on their way to the inbox.
+
+Both are signed as Standard Webhooks has it, whose libraries verify them:
+https://www.standardwebhooks.com.
+"""
 
 from __future__ import annotations
 
+import base64
+import hmac
+import json
 import logging
 from collections.abc import Mapping
+from datetime import UTC, datetime
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
+
+from pydantic import BaseModel, Field, ValidationError
 
 from toolstile_hookspecs import Answer, Principal, StateError
 from toolstile_hookspecs.services.approval_store import AnswerRecord, Question
+from toolstile_hookspecs.support.text import wire_time
 from toolstile_plugins.inbox.inbox import Inbox
-from toolstile_plugins.webhook.messages import ANSWER, ID, read_reply
 from toolstile_plugins.webhook.settings import WebhookSettings
+
+ID: Final = "webhook-id"
+TIMESTAMP: Final = "webhook-timestamp"
+SIGNATURE: Final = "webhook-signature"
+ANSWER: Final = "-answer"
+"""The end of the id of an answer: no other message can be sent back as one."""
+OLDEST: Final = 300
+"""Seconds by which the clocks of both sides may differ; what is older is a replay."""
+_NOT_SIGNED: Final = (
+    "The answer is not signed with the secret, or is of another question, or of another time. "
+    f"Sign it now, with the id of the question and {ANSWER} as its id."
+)
+
+
+class Person(BaseModel):
+    """The person who answers, as the endpoint vouches for them."""
+
+    id: str = Field(min_length=1)
+    source: str = "webhook"
+    groups: frozenset[str] = frozenset()
+
+
+class Reply(BaseModel):
+    """The answer of an endpoint."""
+
+    answer: Answer
+    digest: str = ""
+    by: Person | None = None
+    reason: str | None = None
+    arguments: dict[str, Any] | None = None
+
+
+def wire_of(question: Question, answer_url: str | None) -> bytes:
+    """Return all that an endpoint is told of a question, as JSON."""
+    told = {
+        "id": question.ticket,
+        "tool": question.tool,
+        "category": question.category,
+        "consequenceLevel": question.consequence,
+        "reasons": question.reasons,
+        "arguments": json.loads(question.arguments),
+        "diff": question.diff,
+        "digest": question.digest,
+        "sessionId": question.session_id,
+        "userId": question.principal and question.principal.id,
+        "requestedAt": wire_time(question.created),
+        "expiresAt": wire_time(question.expires),
+        "answerUrl": answer_url,
+    }
+    return json.dumps({name: value for name, value in told.items() if value is not None}).encode()
+
+
+def signed(key: bytes, id_: str, body: bytes) -> dict[str, str]:
+    """Return the headers of a message that is signed now, under an id."""
+    moment = str(int(datetime.now(UTC).timestamp()))
+    return {ID: id_, TIMESTAMP: moment, SIGNATURE: signature(key, id_, moment, body)}
+
+
+def signature(key: bytes, id_: str, moment: str, body: bytes) -> str:
+    """Return the signature of a message.
+
+    Example:
+        >>> signature(b"k" * 24, "3f1c-answer", "1614265330", b"{}")
+        'v1,kc4ypSSNIRsnAKQ9MdHQiO0L0xSh65NgsA4+KlTdJBQ='
+    """
+    start = f"{id_}.{moment}.".encode(errors="replace")
+    return f"v1,{base64.b64encode(hmac.digest(key, start + body, 'sha256')).decode()}"
+
+
+def read_reply(key: bytes, ticket: str, headers: Mapping[str, str], body: bytes) -> Reply:
+    """Return the answer to a question, by the headers and the body of its message.
+
+    Raises:
+        StateError: It is not signed, or is none.
+    """
+    moment = headers.get(TIMESTAMP, "")
+    ours = signature(key, f"{ticket}{ANSWER}", moment, body).encode()
+    given = headers.get(SIGNATURE, "").encode(errors="replace").split(b" ")
+    is_now = moment.isdecimal() and abs(int(moment[:12]) - datetime.now(UTC).timestamp()) <= OLDEST
+    if not is_now or not any(hmac.compare_digest(ours, one) for one in given):
+        raise StateError(_NOT_SIGNED)
+    try:
+        reply = Reply.model_validate_json(body)
+    except ValidationError as error:
+        where = ".".join(map(str, error.errors()[0]["loc"]))
+        raise StateError(
+            f"The answer cannot be read: {where} {error.errors()[0]['msg']}."
+        ) from None
+    if reply.answer is Answer.EDITED and reply.arguments is None:
+        raise StateError("The edit has no arguments. Give all of them as arguments.")
+    return reply
+
 
 log = logging.getLogger("toolstile.webhook")
 

@@ -20,7 +20,7 @@ from toolstile_hookspecs import (
 from toolstile_hookspecs.agents.messages import Message, Role, StopReason, Usage
 from toolstile_hookspecs.agents.provider import CallDelta, Delta
 from toolstile_plugins.agent import AgentConfig, ModelReplied, RunFailed
-from toolstile_plugins.agent.evaluation import Evaluation
+from toolstile_plugins.agent.providers.base import Evaluation
 
 
 class Model(Evaluation, ScriptedModel):

@@ -46,7 +46,7 @@ from toolstile_plugins.agent import (
     acollect_feedback,
     collect_feedback,
 )
-from toolstile_plugins.agent.evaluation import Evaluation
+from toolstile_plugins.agent.providers.base import Evaluation
 from toolstile_plugins.record.file import RecordFile
 from toolstile_plugins.record.reader import Recording
 from toolstile_plugins.record.recorder import Recorder

@@ -23,7 +23,7 @@ from toolstile_hookspecs.agents.guidance import (
 from toolstile_hookspecs.agents.history import sendable
 from toolstile_hookspecs.agents.messages import CallMade, Message, Role, StopReason, Turn
 from toolstile_hookspecs.agents.provider import CallDelta, FaultType, ModelRequest, ProviderError
-from toolstile_plugins.agent import Agent, PromptExecuted, RunFailed, RunResult, stream
+from toolstile_plugins.agent import Agent, Piece, PromptExecuted, RunFailed, RunResult
 from toolstile_plugins.agent.guidance import prompt_guidance
 
 WAIT = 30.0
@@ -294,7 +294,7 @@ def test_a_task_that_reads_a_stream_takes_it_along_when_it_is_cancelled() -> Non
 
 
 def test_all_that_a_stream_yields_is_exported_by_the_plugin():
-    yielded = {each.__name__ for each in get_args(stream.Piece) if each is not str}
+    yielded = {each.__name__ for each in get_args(Piece) if each is not str}
     assert yielded == {"CallDelta", "CallMade", "ThoughtDelta", "ToolInvoked"}
     for name in (*yielded, "RunResult"):
         assert hasattr(agent_plugin, name), name

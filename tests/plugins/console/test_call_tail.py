@@ -6,8 +6,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from toolstile_plugins.console.call_index import CallIndex, Filter
-from toolstile_plugins.console.call_tail import MOST, Tail
+from toolstile_plugins.console.call_index import MOST, CallIndex, Filter, Tail
 
 from .test_call_index import ALL, Run, record
 

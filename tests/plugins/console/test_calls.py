@@ -8,7 +8,7 @@ from datetime import datetime, timedelta
 from opentelemetry.sdk.trace import TracerProvider
 
 from toolstile_hookspecs import ToolCall
-from toolstile_plugins.console.call_tail import MOST
+from toolstile_plugins.console.call_index import MOST
 from toolstile_plugins.inbox import resume_pending
 
 from .test_access import EVIL

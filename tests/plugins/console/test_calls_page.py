@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolstile_hookspecs import ToolCall
-from toolstile_plugins.console.call_tail import MOST
+from toolstile_plugins.console.call_index import MOST
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 expect = sync_api.expect

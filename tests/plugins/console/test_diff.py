@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from toolstile_plugins.console.diff import pairs_of, read_diff
+from toolstile_plugins.console.pages import pairs_of, read_diff
 
 DIFF = """\
 session:

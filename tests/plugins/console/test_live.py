@@ -11,7 +11,7 @@ from itertools import pairwise
 import httpx2
 import pytest
 
-from toolstile_plugins.console.call_tail import MOST
+from toolstile_plugins.console.call_index import MOST
 
 from .conftest import Desk, Visitor, until
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from toolstile_hookspecs import tool
-from toolstile_plugins.otel.current_span import ids_in_logs
+from toolstile_plugins.otel.propagation import ids_in_logs
 
 log = logging.getLogger("tests.otel")
 

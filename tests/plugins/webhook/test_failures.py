@@ -14,7 +14,7 @@ from tests.plugins.inbox.conftest import PAID, until
 
 from toolstile_hookspecs import Principal, Status, ToolCall
 from toolstile_plugins.inbox import Inbox, resume_pending
-from toolstile_plugins.webhook.endpoint import retry_after
+from toolstile_plugins.webhook.delivery import retry_after
 from toolstile_plugins.webhook.webhook import VIA
 
 from .conftest import ADA, Endpoint, Given, headers_of

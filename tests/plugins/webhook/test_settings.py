@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolstile import ConfigurationError, Host, Settings
-from toolstile_plugins.webhook.messages import signature
+from toolstile_plugins.webhook.webhook import signature
 
 from .conftest import SECRET
 

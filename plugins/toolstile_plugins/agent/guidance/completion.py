@@ -17,8 +17,8 @@ from toolstile_hookspecs.agents.guidance import (
 from toolstile_hookspecs.services.session_store import SessionStore
 from toolstile_hookspecs.support.text import printable
 from toolstile_plugins.agent.effects import Consult
-from toolstile_plugins.agent.events import GuidanceProgress
 from toolstile_plugins.agent.guidance.prompt_guidance import CHECK_SECONDS, Guidance, is_there
+from toolstile_plugins.agent.result import GuidanceProgress
 from toolstile_plugins.planning.model import Plan
 
 MAX_NAMED = 3

@@ -42,8 +42,7 @@ from toolstile_hookspecs.calls import DRY_RUN
 from toolstile_hookspecs.resources import ResourceResolver
 from toolstile_hookspecs.sessions import SlicePolicy, append_all
 from toolstile_plugins.agent.effects import Consult, Loop, NotInTime, adrive, drive
-from toolstile_plugins.agent.events import CompletionChecked, GuidanceProgress
-from toolstile_plugins.agent.result import RunCancelled
+from toolstile_plugins.agent.result import CompletionChecked, GuidanceProgress, RunCancelled
 
 log = logging.getLogger("toolstile.agent")
 

@@ -36,7 +36,7 @@ from toolstile_hookspecs.testing.providers import (
     Json,
     ResponsesApi,
 )
-from toolstile_plugins.agent import Agent, AgentConfig, Retries, request as requesting
+from toolstile_plugins.agent import Agent, AgentConfig, Retries, effects as requesting
 from toolstile_plugins.dialects.streams import ChatCalls
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from toolstile.testing import ScriptedModel
 from toolstile_hookspecs.agents.messages import StopReason, Turn
 from toolstile_hookspecs.agents.provider import FaultType, ProviderError
 from toolstile_hookspecs.testing.provider_adapter import calls_of
-from toolstile_plugins.agent import request as requesting
+from toolstile_plugins.agent import effects as requesting
 
 pytestmark = pytest.mark.slow
 LATER = ProviderError("Later.", FaultType.RATE_LIMIT, retry_after=0.01)

@@ -51,7 +51,7 @@ from toolstile_plugins.agent import (
     PromptRendered,
     Retries,
     RunFailed,
-    request as requesting,
+    effects as requesting,
 )
 
 pytestmark = [pytest.mark.slow, pytest.mark.much_alike(4)]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from toolstile_hookspecs.agents.provider import Delta, ThoughtDelta
-from toolstile_plugins.agent.providers.thoughts import (
+from toolstile_plugins.agent.output import (
     InlineThoughts,
     typed_part,
     without_thoughts,
